@@ -1,4 +1,4 @@
-"""`make churn`: consumers of all four types come and go at a pool whose brokers are killed and whose topics are unloaded."""
+"""`make churn`: consumers of all four types connect and disconnect while brokers are killed and topics are unloaded."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ TOPICS = 2
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns its exit status: 0 nothing is wrong, 1 something is, 2 wrong usage."""
+    """Run the command; return its exit status: 0 no errors, 1 errors, 2 wrong usage."""
     parser = argparse.ArgumentParser(prog="make churn", description=__doc__)
     parser.add_argument("--seed", type=int, help="repeats a plan (default: a new one)")
-    parser.add_argument("--minutes", type=float, default=10.0, help="of churn (default %(default)s)")
+    parser.add_argument("--minutes", type=float, default=10.0, help="duration of the churn (default %(default)s)")
     parser.add_argument(
-        "--rate", type=float, default=RATE, help="messages a second in each topic (default %(default)s)"
+        "--rate", type=float, default=RATE, help="messages per second in each topic (default %(default)s)"
     )
-    parser.add_argument("--direct", action="store_true", help="clients go to the owners: what a stock broker does")
-    parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
+    parser.add_argument("--direct", action="store_true", help="clients connect to the owners, to test a stock broker")
+    parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
     args = parser.parse_args(argv)
     seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed
     folder = cache_root() / "churn" / f"{seed}{'-direct' if args.direct else ''}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    # What libraries log while servers are down is theirs: it would drown the progress.
+    # Warnings of libraries about servers that are down would hide the progress.
     logging.getLogger().addHandler(logging.NullHandler())
     plan = make_plan(seed, args.minutes * 60, TOPICS, 0 if args.direct else BROKERS)
     say(f"seed {seed}, {len(plan.steps)} steps, {'at the owners' if args.direct else f'{BROKERS} read-only brokers'}")

@@ -1,17 +1,16 @@
-"""Whether a history is one that a stock broker could have made: a pure function over its events.
+"""Check a history against the guarantees of a stock broker: a pure function over its events.
 
-What is held to be a stock broker's promise, for each subscription:
+Guarantees for each subscription:
 
-- at least once: every message is delivered and acked in the end;
-- an ack that is confirmed counts: the message is not delivered again, whatever dies meanwhile. An ack that was on its way
-  when its session ended may be lost; such messages are counted. So are those that a Failover consumer gets while it takes over,
-  if the ack of the one before it was confirmed less than a second ago: the delivery was on its way;
-- Exclusive and Failover: messages are delivered for the first time in the topic's order, whichever consumer gets them, and
-  within a session (and consumer epoch) each message is behind the one before;
-- Key_Shared: the messages of a key are delivered for the first time in the topic's order; and a key is with one consumer at
-  a time: nobody else gets one of its messages while a consumer has one that it has neither acked nor given back, and whose
-  broker lives;
-- after a seek all this begins anew, from the message that was sought.
+- At least once: every message is delivered, and acked in the end.
+- A message is not delivered again after its ack was confirmed, even if servers die. An ack that is under way when its session
+  ends may be lost; the check counts such messages. It also counts messages that a Failover consumer gets in its take-over, less
+  than a second after the ack of the consumer before it was confirmed: the delivery was under way.
+- Exclusive and Failover: first deliveries are in the topic's order, over all consumers. Within a session and consumer epoch,
+  each message is after the one before.
+- Key_Shared: first deliveries of a key's messages are in the topic's order. One consumer at a time has a key. While it has an
+  unacked message that it has not returned, and its broker lives, no other consumer gets a message of the key.
+- After a seek all this starts again at the sought message.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ if TYPE_CHECKING:
 ORDERED: Final = frozenset({"Exclusive", "Failover"})
 START: Final = Id(-1, -1)
 HANDOVER_S: Final = 1.0
-"""How long a stock broker lets acks of the former Failover consumer come (activeConsumerFailoverDelayTimeMillis)."""
+"""Time for which a stock broker waits for acks of the former Failover consumer (activeConsumerFailoverDelayTimeMillis)."""
 
 
 class Stored(NamedTuple):
-    """A message as the owner holds it.
+    """A message in the owner's topic.
 
     Attributes:
-        id: its place.
+        id: its position.
         key: empty for none.
-        name: which tells it from all others.
+        name: unique name.
     """
 
     id: Id
@@ -53,8 +52,8 @@ class Watched:
     Attributes:
         topic: its topic.
         type: Exclusive, Failover, Shared or Key_Shared.
-        receipts: whether its clients are told that acks have arrived, and see each message as it comes. A stock Python client
-            has neither: its queue and its reconnecting are its own.
+        receipts: whether its clients get ack receipts, and record each message on arrival. A stock Python client does neither,
+            because its queue and its reconnects are internal.
     """
 
     topic: str
@@ -63,10 +62,10 @@ class Watched:
 
 
 class Fault(StrEnum):
-    """A broken promise."""
+    """A violated guarantee."""
 
     AFTER_ACK = "delivered after its ack was confirmed"
-    BEFORE_SEEK = "delivered though it lies before the message that was sought"
+    BEFORE_SEEK = "delivered although it is before the sought message"
     TOPIC_ORDER = "delivered for the first time after a later message"
     SESSION_ORDER = "delivered after a later message in the same session"
     KEY_ORDER = "delivered for the first time after a later message of its key"
@@ -78,14 +77,14 @@ class Fault(StrEnum):
 
 
 class Violation(NamedTuple):
-    """One broken promise.
+    """One violation of a guarantee.
 
     Attributes:
-        fault: which.
-        subscription: whose; a topic for NOT_STORED.
-        id: the message; START where it has no place.
-        at: when; 0 for what is missing in the end.
-        text: more.
+        fault: the violated guarantee.
+        subscription: the subscription; a topic for NOT_STORED.
+        id: the message; START if it has no position.
+        at: time; 0 for messages that are missing in the end.
+        text: details.
     """
 
     fault: Fault
@@ -97,13 +96,13 @@ class Violation(NamedTuple):
 
 @dataclass(slots=True)
 class Verdict:
-    """What came of the check.
+    """Result of the check.
 
     Attributes:
-        violations: every one.
-        in_flight: messages that came again because the ack was on its way when its session ended, by subscription.
-        handed_over: messages that a Failover consumer got while the ack of the one before it was being confirmed.
-        counts: by subscription: first and repeated deliveries, sessions, seeks, acks.
+        violations: all violations.
+        in_flight: messages delivered again because the ack was under way when its session ended, by subscription.
+        handed_over: messages that a Failover consumer got while the ack of the consumer before it was being confirmed.
+        counts: numbers of first and repeated deliveries, sessions, seeks and acks, by subscription.
     """
 
     violations: list[Violation] = field(default_factory=list)
@@ -115,12 +114,12 @@ class Verdict:
 def check(
     events: Iterable[Event], subscriptions: Mapping[str, Watched], stored: Mapping[str, Sequence[Stored]]
 ) -> Verdict:
-    """Judge a history.
+    """Check a history.
 
     Args:
-        events: what happened, by time.
+        events: ordered by time.
         subscriptions: by `TOPIC/SUBSCRIPTION`.
-        stored: what the owner has of each topic in the end, in order.
+        stored: the owner's messages of each topic in the end, in order.
     """
     verdict = Verdict()
     known = {topic: {message.id: message.key for message in messages} for topic, messages in stored.items()}
@@ -141,7 +140,7 @@ def check(
 
 
 class _Judge:
-    """One subscription: what may be delivered next, from what was delivered and acked so far."""
+    """State of one subscription: the allowed deliveries, by the deliveries and acks so far."""
 
     def __init__(self, name: str, watched: Watched, keys: Mapping[Id, str], verdict: Verdict) -> None:
         self._name = name
@@ -155,7 +154,7 @@ class _Judge:
         self._begin(START)
 
     def killed(self, broker: str) -> None:
-        """A broker died: what its sessions have goes to others, though their clients may notice a moment later."""
+        """Free the messages of a dead broker's sessions for others; their clients may notice the death later."""
         for session, url in self._broker_of.items():
             if url == broker:
                 self._pending.pop(session, None)
@@ -163,7 +162,7 @@ class _Judge:
                 self._cut_off.add(session)
 
     def take(self, event: Event) -> None:
-        """The next event."""
+        """Process the next event."""
         self._counts[event.kind] += max(len(event.ids), 1)
         match event.kind:
             case Kind.OPENED:
@@ -191,18 +190,18 @@ class _Judge:
                 self._ended.add(event.session)
 
     def finish(self) -> None:
-        """All is over: what is missing?"""
+        """Find missing deliveries and acks at the end."""
         for id_ in self._keys:
             if id_ < self._start:
                 continue
             if id_ not in self._seen:
                 self._violated(Fault.NOT_DELIVERED, id_)
-            # An ack whose session ended before the receipt, and whose message never came again, has counted.
+            # An ack whose session ended before the receipt is accepted if its message was not delivered again.
             elif not self._is_acked(id_) and id_ not in self._acking:
                 self._violated(Fault.NOT_ACKED, id_)
 
     def _begin(self, start: Id) -> None:
-        """Everything from here on must come; nothing before."""
+        """Expect every message from here on, and none before."""
         self._start = start
         self._confirmed: dict[Id, Event] = {}
         self._up_to = START
@@ -243,7 +242,7 @@ class _Judge:
         elif self._watched.type == "Key_Shared":
             for other, held in self._pending.items():
                 if other != event.session and any(self._keys[pending] == key for pending in held):
-                    self._violated(Fault.KEY_SHARED_OUT, id_, event, f"key {key}, which {other} has")
+                    self._violated(Fault.KEY_SHARED_OUT, id_, event, f"key {key} of {other}")
             if event.session not in self._cut_off:
                 self._pending[event.session].add(id_)
 
@@ -270,7 +269,7 @@ class _Judge:
         return id_ in self._confirmed or id_ <= self._up_to
 
     def _is_handed_over(self, event: Event, id_: Id) -> bool:
-        """Whether the delivery was on its way to another Failover consumer when the ack came."""
+        """Return whether the delivery was under way to another Failover consumer when the ack arrived."""
         acked = self._confirmed.get(id_)
         return (
             self._watched.type == "Failover"

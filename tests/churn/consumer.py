@@ -1,4 +1,4 @@
-"""A consumer whose every step is known: it speaks the raw protocol, asks for ack receipts, and writes all of it down."""
+"""A consumer that records every step: it uses the raw protocol, and asks for ack receipts."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from tests.churn.plan import SubscriptionPlan
 
 PERMITS: Final = 40
-"""Messages on their way at a time: few, so that all consumers of a subscription get some."""
+"""Permits of a consumer: few, so that all consumers of a subscription get messages."""
 
 PAUSES_S: Final = (0.05, 1.0)
-"""Between two attempts to subscribe."""
+"""Pause between two attempts to subscribe, in seconds."""
 
 NACKED: Final = 0.02
-"""Of the entries, one in so many is given back."""
+"""One in this many entries is returned for redelivery."""
 
 HELD: Final = 0.3
-"""Of the entries, one in so many is acked only after a while."""
+"""One in this many entries is acked after a delay."""
 
 HELD_S: Final = 0.5
 
@@ -49,14 +49,14 @@ class Consumer:
     """One consumer, which subscribes again until it is closed.
 
     Args:
-        history: where it writes what it sees and does.
+        history: receives its events.
         plan: its subscription.
-        number: of the consumer within its subscription.
+        number: number of the consumer in its subscription.
         topic: the topic's name.
-        urls: the brokers that a client could be given, now.
-        rng: decides what it does with a message.
-        patience: how long it waits for brokers.
-        name: tells it from others; by default made from its number.
+        urls: the present brokers for lookups.
+        rng: decides its actions on messages.
+        patience: its timeouts.
+        name: its name in the subscription; default: from its number.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class Consumer:
 
     @property
     def open(self) -> bool:
-        """Whether a broker has it now."""
+        """Return whether it is subscribed now."""
         return bool(self._session)
 
     async def close(self) -> None:
-        """Leave in order."""
+        """Close the consumer."""
         link = self._stop()
         if link is not None and not link.closed:
             close = CommandCloseConsumer(consumer_id=0)
@@ -107,14 +107,14 @@ class Consumer:
         await self._ended()
 
     async def drop(self) -> None:
-        """Go without a word."""
+        """Disconnect without CLOSE_CONSUMER."""
         link = self._stop()
         if link is not None:
             link.abort()
         await self._ended()
 
     async def seek(self, position: Id) -> bool:
-        """Move the subscription, of which this is the only consumer; whether it was moved. The session is over afterwards."""
+        """Seek, as the only consumer of the subscription; return whether it succeeded. This ends the session."""
         link = self._link
         if link is None or not self._session:
             return False
@@ -136,7 +136,7 @@ class Consumer:
             self._over.set()
 
     def settle(self) -> None:
-        """From now on ack everything at once."""
+        """Ack every message at once from now on."""
         self.steady = True
         for entry in list(self._held):
             self._ack(entry)
@@ -181,7 +181,7 @@ class Consumer:
             raise
         if self._closing or link.closed:
             link.close()
-            raise LinkError("gone before it was there")
+            raise LinkError("closed before it was subscribed")
         self._link = link
         self._sessions += 1
         self._session = f"{self.plan.name} {self._name}.{self._sessions}"
@@ -203,7 +203,7 @@ class Consumer:
             self._link.abort()
 
     def _finish(self, why: str) -> None:
-        """The session is over, as far as the client knows."""
+        """Record the end of the session, as the client knows it."""
         for timer in self._held.values():
             if timer is not None:
                 timer.cancel()
@@ -212,7 +212,7 @@ class Consumer:
             self._history.add(Kind.ENDED, self.plan.name, self._session, text=why)
             self._session = ""
 
-    # What the broker says
+    # Commands of the broker
 
     def _lost(self) -> None:
         self._finish("the connection ended")
@@ -221,7 +221,7 @@ class Consumer:
     def _received(self, command: BaseCommand, payload: bytes) -> None:
         if command.type == BaseCommand.MESSAGE:
             self._message(command, payload)
-        elif command.type == BaseCommand.CLOSE_CONSUMER and self._session:  # it also comes before the answer to a SEEK
+        elif command.type == BaseCommand.CLOSE_CONSUMER and self._session:  # it also precedes the answer to a SEEK
             self._assigned = str(command.close_consumer.assigned_broker_service_url)
             self._finish(f"closed by the broker {self._assigned}")
             if self._link is not None:
@@ -232,7 +232,7 @@ class Consumer:
             self._tell_active()
 
     def _tell_active(self) -> None:
-        """Note what the broker said of it; it may say so before it answers the SUBSCRIBE."""
+        """Record the role that the broker assigned; its command may precede the answer to the SUBSCRIBE."""
         if self._session and self._active is not None:
             self._history.add(Kind.ACTIVE, self.plan.name, self._session, number=int(self._active))
 
@@ -253,7 +253,7 @@ class Consumer:
         )
         self._decide(entry)
 
-    # What the client does
+    # Actions of the client
 
     def _flow(self, permits: int) -> None:
         if self._link is not None:
@@ -269,7 +269,7 @@ class Consumer:
         elif chance < NACKED:
             self._held[entry] = loop.call_later(self._rng.random() * HELD_S, self._nack, entry)
         elif chance < NACKED + HELD or (self.plan.cumulative and chance < 0.8):
-            # A cumulative ack that comes later takes it along.
+            # A later cumulative ack includes it.
             self._held[entry] = loop.call_later(self._rng.random() * HELD_S, self._ack, entry)
         else:
             self._held[entry] = None
@@ -303,7 +303,7 @@ class Consumer:
         answer.add_done_callback(answered)
 
     def _nack(self, entry: _Entry) -> None:
-        """Shared types give back one entry; the others all that they have, and get it again under a new epoch."""
+        """Return one entry (shared types), or all unacked messages; the broker then redelivers under a new epoch."""
         if entry not in self._held or self._link is None:
             return
         redeliver = CommandRedeliverUnacknowledgedMessages(consumer_id=0)

@@ -1,4 +1,4 @@
-"""What clients saw and did while a run lasted, as a list of events and as a file of JSON lines."""
+"""Events at the clients during a run, as a list and as a file of JSON lines."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class Id(NamedTuple):
-    """A message's place in its topic; they compare in the topic's order.
+    """Position of a message in its topic; ids compare in the topic's order.
 
     Attributes:
         ledger: its ledger.
         entry: its entry.
-        index: its place in a batch, -1 outside of one.
+        index: its index in a batch, -1 without a batch.
     """
 
     ledger: int
@@ -29,43 +29,43 @@ class Id(NamedTuple):
 
 
 class Kind(StrEnum):
-    """What happened."""
+    """Kind of an event."""
 
     PUBLISHED = "published"
     """A producer has the receipt; `text` is the message's name."""
 
     UNCOMMITTED = "uncommitted"
-    """A transaction was aborted, or its end is not known; `text` is the name of a message of it."""
+    """A transaction was aborted, or its result is unknown; `text` is the name of one of its messages."""
 
     OPENED = "opened"
-    """A session begins: the broker accepted the SUBSCRIBE."""
+    """A session starts: the broker accepted the SUBSCRIBE."""
 
     ENDED = "ended"
-    """A session ends; said before the client closes it, or as soon as it notices that it is closed."""
+    """A session ends; recorded before the client closes it, or as soon as the client notices the end."""
 
     DELIVERED = "delivered"
-    """Messages came; `number` is the consumer epoch."""
+    """Messages arrived; `number` is the consumer epoch."""
 
     ACKING = "acking"
     """An ack is sent."""
 
     ACKED = "acked"
-    """Its receipt came; with `number` 1 it was cumulative: all up to the last id."""
+    """Its receipt arrived; with `number` 1 it was cumulative: all up to the last id."""
 
     NACKED = "nacked"
-    """The client gave messages back."""
+    """The client returned messages for redelivery."""
 
     SEEKING = "seeking"
-    """The subscription is about to be moved; all its sessions have ended, and it is done until it succeeds."""
+    """A seek starts, after the end of all sessions; it is repeated until it succeeds."""
 
     SOUGHT = "sought"
-    """It was moved: the only id is that of the next message."""
+    """The seek succeeded: the only id is that of the next message."""
 
     ACTIVE = "active"
-    """The broker said whether a Failover consumer is the active one: `number` 1 if it is."""
+    """The broker notified a Failover consumer of its role: `number` 1 if it is the active one."""
 
     KILLED = "killed"
-    """A read-only broker was ended; `text` says which."""
+    """A read-only broker was killed; `text` is its name."""
 
     STARTED = "started"
     """A read-only broker is back."""
@@ -74,10 +74,10 @@ class Kind(StrEnum):
     """A topic was unloaded."""
 
     WENT_BACK = "went back"
-    """The owner's cursor is before where it was: the only id is its mark-delete position."""
+    """The owner's cursor went back: the only id is its mark-delete position."""
 
     NOTE = "note"
-    """Something for whoever reads the history."""
+    """A note for people who read the history."""
 
 
 class Event(NamedTuple):
@@ -85,9 +85,9 @@ class Event(NamedTuple):
 
     Attributes:
         at: seconds of the monotonic clock, which all processes of the machine share.
-        kind: what happened.
-        subscription: `TOPIC/SUBSCRIPTION`, empty where none is concerned.
-        session: one consumer on one connection, empty where none is concerned.
+        kind: its kind.
+        subscription: `TOPIC/SUBSCRIPTION`, empty for none.
+        session: one consumer on one connection, empty for none.
         ids: the messages.
         number: see the kinds.
         text: see the kinds.
@@ -103,7 +103,7 @@ class Event(NamedTuple):
 
 
 def encode(event: Event) -> str:
-    """An event as a line."""
+    """Return an event as a line."""
     document = {"at": round(event.at, 6), "kind": event.kind, "ids": event.ids}
     document |= {
         name: value for name in ("subscription", "session", "number", "text") if (value := getattr(event, name))
@@ -112,7 +112,7 @@ def encode(event: Event) -> str:
 
 
 def decode(line: str) -> Event:
-    """The event in a line."""
+    """Return the event in a line."""
     document = json.loads(line)
     document["kind"] = Kind(document["kind"])
     document["ids"] = tuple(Id(*id_) for id_ in document["ids"])
@@ -120,24 +120,24 @@ def decode(line: str) -> Event:
 
 
 def load(path: Path) -> list[Event]:
-    """The events in a file."""
+    """Return the events in a file."""
     with path.open(encoding="utf-8") as lines:
         return [decode(line) for line in lines]
 
 
 class History:
-    """Takes events from any thread, in the order in which they come, and writes them down.
+    """Writes events of all threads to a file, in the order of arrival.
 
     Args:
-        path: the file, made anew.
-        keep: whether the events are kept in memory too.
+        path: the new file.
+        keep: whether to keep the events in memory too.
     """
 
     def __init__(self, path: Path, *, keep: bool = True) -> None:
         self.path = path
         self.events: list[Event] = []
         self._keep = keep
-        # Line by line: what a process has written is there after its kill -9.
+        # Line-buffered: a process's lines survive its kill -9.
         self._file = path.open("w", encoding="utf-8", buffering=1)
         self._lock = threading.Lock()
 
@@ -151,7 +151,7 @@ class History:
         number: int = 0,
         text: str = "",
     ) -> None:
-        """Something happened just now."""
+        """Record an event with the present time."""
         with self._lock:
             event = Event(time.monotonic(), kind, subscription, session, tuple(ids), number, text)
             if self._keep:

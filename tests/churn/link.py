@@ -1,4 +1,4 @@
-"""A client's connection that hides nothing: Pulsar's protocol on asyncio, with a future for each request."""
+"""A client connection that exposes every command: Pulsar's protocol on asyncio, with a future for each request."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _PONG: Final = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPon
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a client waits.
+    """Timeouts of a client.
 
     Attributes:
-        answer_s: for a connection, and for the answer to a request.
-        silence_s: without a byte from the broker, after which the connection is taken for dead; 0 for never. Half of it brings
-            a PING.
+        answer_s: limit for a connect, and for the answer to a request.
+        silence_s: limit without a byte from the broker, after which the connection counts as dead; 0 for none. After half of it
+            the client sends a PING.
     """
 
     answer_s: float = 30.0
@@ -51,16 +51,16 @@ STEADFAST: Final = Patience()
 
 
 class LinkError(Exception):
-    """The broker refused, or the connection is gone."""
+    """The broker refused a request, or the connection ended."""
 
 
 class RawConnection(asyncio.Protocol):
     """One connection.
 
     Args:
-        received: takes each command that answers no request, with what follows it in its frame.
+        received: called with each command that answers no request, and with the rest of its frame.
         lost: called when the connection ends.
-        patience: how long it waits.
+        patience: its timeouts.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class RawConnection(asyncio.Protocol):
         """Connect.
 
         Raises:
-            LinkError: nobody is there, or they do not want us.
+            LinkError: the broker does not answer, or refuses the connection.
         """
         parts = urlsplit(url)
         link = cls(received, lost, patience)
@@ -125,7 +125,7 @@ class RawConnection(asyncio.Protocol):
         return answer
 
     def ask(self, command: BaseCommand) -> asyncio.Future[BaseCommand]:
-        """Send a request; its answer may be an ERROR, and a LinkError when the connection ends before."""
+        """Send a request. Its answer may be an ERROR; the future raises a LinkError if the connection ends before."""
         self._last_request += 1
         body_of(command).request_id = self._last_request
         answer = self._answers[self._last_request] = asyncio.get_running_loop().create_future()
@@ -138,12 +138,12 @@ class RawConnection(asyncio.Protocol):
             self._transport.write(encode_command(command))
 
     def close(self) -> None:
-        """End the connection in order."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """End it at once, as the end of the client's process would."""
+        """Abort the connection, as the end of the client's process would."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -180,12 +180,12 @@ class RawConnection(asyncio.Protocol):
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(error)
-                answer.exception()  # nobody may be waiting for it: that is no defect
+                answer.exception()  # the future may have no waiter: not a defect
         self._answers.clear()
         self._lost()
 
     def _watch(self) -> None:
-        """Look after the silence of the other side."""
+        """Send a PING after some silence of the broker, and abort after too much."""
         half = self._patience.silence_s / 2
         if not half or self._transport is None:
             return
@@ -208,12 +208,12 @@ class RawConnection(asyncio.Protocol):
 
 
 async def find(urls: list[str], topic: str, patience: Patience = STEADFAST) -> str:
-    """Where a topic is served: asked of the first of these brokers that answers.
+    """Look up a topic's broker at the first of these brokers that answers.
 
     Raises:
-        LinkError: none does, or they say that nobody serves it.
+        LinkError: no broker answers, or no broker serves the topic.
     """
-    error = LinkError("there is no broker to ask")
+    error = LinkError("there is no broker for the lookup")
     for url in urls:
         try:
             return await _look_up(url, topic, patience)

@@ -1,4 +1,4 @@
-"""`make owner-kill`: kill an owner while 100 consumers read a backlog, by turns through a pool and at the owner itself."""
+"""`make owner-kill`: kills an owner while 100 consumers read a backlog, by turns through a pool and at the owner itself."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ _PAYLOAD: Final = bytes(1024)
 
 
 class OwnerKillError(Exception):
-    """The readers got no messages, so the run shows nothing."""
+    """The readers got no messages, so the run proves nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run.
+    """Result of one run.
 
     Attributes:
         gaps: the longest time without a message, of each reader, in seconds.
@@ -88,12 +88,12 @@ def table(outcomes: dict[str, list[Outcome]]) -> list[str]:
 
 
 class Reader:
-    """A consumer of a subscription of its own that takes a few messages at a time, acks them, and comes back when it is cut off.
+    """A consumer with its own subscription that receives a few messages at a time, acks them, and reconnects.
 
     Args:
         topic: the topic.
         subscription: its subscription.
-        urls: whom to ask.
+        urls: brokers for the lookup.
     """
 
     def __init__(self, topic: str, subscription: str, urls: Callable[[], list[str]]) -> None:
@@ -106,7 +106,7 @@ class Reader:
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         if self._link is not None:
@@ -157,7 +157,7 @@ async def run(stack: PulsarCluster, *, pooled: bool) -> Outcome:
     """Kill the owner once.
 
     Raises:
-        OwnerKillError: the readers did not come to read.
+        OwnerKillError: the readers got no messages.
     """
     namespace = f"public/owner-kill-{uuid.uuid4().hex[:8]}"
     admin = stack.admin()
@@ -169,7 +169,7 @@ async def run(stack: PulsarCluster, *, pooled: bool) -> Outcome:
     owning = ends.brokers.index(admin.lookup(topic))
     await asyncio.to_thread(_publish, ends.brokers[owning], topic)
     other = (owning + 1) % len(ends.brokers)
-    # The engine's way into the cluster is the other broker, as it would be behind a service of all brokers.
+    # The engine connects to the cluster by the other broker, as behind a service of all brokers.
     entrance = dataclasses.replace(ends, writer_url=ends.brokers[other], admin_url=ends.admin_urls[other])
     with tempfile.TemporaryDirectory() as folder:
         pool = Pool(entrance, Path(folder), uuid.uuid4().hex, ["--topics", topic, "--log-level", "warning"])
@@ -195,7 +195,7 @@ async def _observe(stack: PulsarCluster, owning: int, readers: list[Reader]) -> 
     deadline = time.monotonic() + START_S
     while not all(reader.times for reader in readers):
         if time.monotonic() > deadline:
-            raise OwnerKillError(f"{sum(not r.times for r in readers)} readers have got nothing in {START_S:g} s")
+            raise OwnerKillError(f"{sum(not r.times for r in readers)} readers got no messages in {START_S:g} s")
         await asyncio.sleep(0.1)
     await asyncio.sleep(STEADY_S)
     begin = time.monotonic()
@@ -222,11 +222,11 @@ def _publish(url: str, topic: str) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns its exit status: 0 the pool's gaps are shorter, 1 they are not or it could not be tried."""
+    """Run the command; return its exit status: 0 the pool's gaps are shorter, 1 they are not, or the run failed."""
     parser = argparse.ArgumentParser(prog="make owner-kill", description=__doc__)
-    parser.add_argument("--runs", type=int, default=3, help="of each way, by turns (default %(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/testing.md")
-    parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each way, by turns (default %(default)s)")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/testing.md")
+    parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
     args = parser.parse_args(argv)
     logging.getLogger().addHandler(logging.NullHandler())
     stack = PulsarCluster(SPEC)

@@ -1,4 +1,4 @@
-"""What is done to whom and when: a random plan, the same again for the same seed."""
+"""Random plan of a run: actions with times and targets, reproducible by the seed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MOST: Final = {"Exclusive": 1, "Failover": 3, "Shared": 4, "Key_Shared": 4}
 """Consumers of a subscription at a time."""
 
 BETWEEN_STEPS_S: Final = 6.0
-"""On average, from one coming or going of a subscription to its next."""
+"""Average time between two connects or disconnects of a subscription, in seconds."""
 
 BETWEEN_SEEKS_S: Final = 15.0
 DISTURB_EVERY_S: Final = 60.0
-"""In each such time a read-only broker is killed once, and each topic unloaded once."""
+"""Interval in which one read-only broker is killed, and each topic is unloaded, in seconds."""
 
 DOWN_S: Final = (3.0, 8.0)
 
@@ -32,7 +32,7 @@ class SubscriptionPlan:
         topic: number of its topic.
         type: one of TYPES.
         cumulative: whether its consumers ack cumulatively.
-        seeks: whether it is moved now and then.
+        seeks: whether it is moved by seeks now and then.
         stock: whether its consumers are stock Python clients.
     """
 
@@ -46,14 +46,14 @@ class SubscriptionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do.
+    """One action.
 
     Attributes:
         at: seconds after the start.
         action: open, close or drop (a consumer), seek (a subscription), kill (a read-only broker), unload (a topic).
-        subscription: whose consumer.
-        number: of the consumer, broker or topic.
-        amount: for seek how far back from the newest message, as a part of all; for kill the seconds until it is back.
+        subscription: the consumer's subscription.
+        number: number of the consumer, broker or topic.
+        amount: of a seek, its distance from the newest message, as a part of all; of a kill, the seconds until the restart.
     """
 
     at: float
@@ -65,14 +65,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole run.
+    """Plan of a run.
 
     Attributes:
-        seed: what it was made from.
-        seconds: how long.
-        topics: how many.
-        subscriptions: all of them.
-        steps: by time.
+        seed: its seed.
+        seconds: duration.
+        topics: number of topics.
+        subscriptions: all subscriptions.
+        steps: actions ordered by time.
     """
 
     seed: int
@@ -83,7 +83,7 @@ class Plan:
 
 
 def plan_subscriptions(topics: int) -> tuple[SubscriptionPlan, ...]:
-    """Each topic has one subscription of each type, one that is moved, and one of stock clients, the types by turns."""
+    """Return the subscriptions: per topic one of each type, one with seeks, and one with stock clients, the types by turns."""
     made = []
     for topic in range(topics):
         for index, type_ in enumerate(TYPES):
@@ -102,15 +102,15 @@ def make_plan(seed: int, seconds: float, topics: int, brokers: int) -> Plan:
     """Plan a run.
 
     Args:
-        seed: makes the plan.
-        seconds: how long clients come and go.
-        topics: how many topics.
-        brokers: how many read-only brokers there are to kill; 0 for none.
+        seed: determines the plan.
+        seconds: time in which clients connect and disconnect.
+        topics: number of topics.
+        brokers: number of read-only brokers; 0 for no kills.
     """
     subscriptions = plan_subscriptions(topics)
     steps: list[Step] = []
     for subscription in subscriptions:
-        # A generator each: what one subscription does leaves the others as they are.
+        # One generator each, so that a change of one subscription leaves the others as they are.
         rng = random.Random(f"{seed} {subscription.name}")
         steps += _comings_and_goings(rng, subscription, seconds)
     steps += _disturbances(random.Random(f"{seed} disturbances"), seconds, topics, brokers)

@@ -23,17 +23,17 @@ def lines(outcome: Outcome) -> list[str]:
         )
     rows += [
         f"messages stored        {outcome.messages:,}",
-        f"done                   {', '.join(f'{action} {n:,}' for action, n in sorted(outcome.done.items()))}",
-        # Their session ended before the receipt came, and the message was delivered again.
+        f"actions                {', '.join(f'{action} {n:,}' for action, n in sorted(outcome.done.items()))}",
+        # Their session ended before the receipt arrived, and the message was delivered again.
         f"acks lost in flight    {sum(map(len, verdict.in_flight.values())):,}",
     ]
     rows += [
         f"handed over            {name}: {len(ids):,} messages" for name, ids in sorted(verdict.handed_over.items())
     ]
-    rows += [f"passed through         {name}: {reason}" for name, reason in sorted(outcome.excused.items())]
+    rows += [f"passthrough            {name}: {reason}" for name, reason in sorted(outcome.excused.items())]
     rows += [f"sent by the owner      {name}: {count:,}" for name, count in sorted(outcome.unexcused.items())]
     rows += [f"backlog left           {name}: {count:,}" for name, count in sorted(outcome.backlogs.items())]
-    rows += [f"wrong                  {fault}" for fault in outcome.faults]
+    rows += [f"error                  {fault}" for fault in outcome.faults]
     rows += [f"history                {outcome.history}", f"seed                   {outcome.plan.seed}"]
     kinds = Counter((violation.subscription, violation.fault) for violation in verdict.violations)
     rows.append(f"VIOLATIONS             {len(verdict.violations):,}")

@@ -1,4 +1,4 @@
-"""One run: consumers come and go and servers are disturbed as planned, then everything is acked and the history judged."""
+"""One run: connects, disconnects and faults by the plan; then everything is acked, and the history is checked."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ LOOK_EVERY_S: Final = 4.0
 SETTLE_S: Final = 120.0
 SEEK_S: Final = 60.0
 OPERATION_S: Final = 10
-"""A stock client's attempt to subscribe; it is made again."""
+"""Timeout of a stock client's attempt to subscribe, which is then repeated."""
 
 _READ_MS: Final = 10_000
 
 
 class ChurnError(Exception):
-    """The run could not be made: it shows nothing."""
+    """The run failed, so it proves nothing."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a run.
+    """Result of a run.
 
     Attributes:
-        plan: what was to be done.
-        direct: whether the clients were at the owners.
-        verdict: of the checker.
-        messages: stored in the topics.
-        done: how often each action was done.
+        plan: its plan.
+        direct: whether the clients connected to the owners.
+        verdict: result of the check.
+        messages: number of messages in the topics.
+        done: number of actions of each kind.
         by_owner: messages that the owner itself sent, by subscription.
-        excused: the subscriptions whose messages the owner may send: those passed through, and why.
-        backlogs: what the owner holds to be unacked in the end, where it is not 0.
-        faults: what else is wrong.
+        excused: passthrough subscriptions, whose messages the owner may send, with the reasons.
+        backlogs: the owner's backlogs in the end, if not 0.
+        faults: other errors.
         history: the file.
     """
 
@@ -73,26 +73,26 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong."""
+        """Return whether there are no errors."""
         return not (self.verdict.violations or self.backlogs or self.faults or self.unexcused)
 
     @property
     def unexcused(self) -> dict[str, int]:
-        """What the owner sent though the pool should have."""
+        """Return the messages that the owner sent although the pool should have, by subscription."""
         if self.direct:
             return {}
         return {name: count for name, count in self.by_owner.items() if count and name not in self.excused}
 
 
 class Run:
-    """A run on one cluster, in a namespace of its own.
+    """A run on one cluster, in its own namespace.
 
     Args:
-        stack: the source cluster, up and healthy.
-        plan: what to do.
-        folder: where the history and the logs go.
-        direct: whether the clients go to the owners, with no read-only broker in between.
-        rate: messages a second in each topic.
+        stack: the healthy source cluster.
+        plan: the plan to follow.
+        folder: folder of the history and the logs.
+        direct: whether the clients connect to the owners, without read-only brokers.
+        rate: messages per second in each topic.
     """
 
     def __init__(self, stack: PulsarCluster, plan: Plan, folder: Path, *, direct: bool, rate: float = RATE) -> None:
@@ -114,10 +114,10 @@ class Run:
         self._counted: dict[str, int] = {}
 
     async def run(self) -> Outcome:
-        """Do it all.
+        """Execute the run.
 
         Raises:
-            ChurnError: the run could not be made.
+            ChurnError: the run failed.
         """
         try:
             await asyncio.to_thread(self._prepare)
@@ -129,7 +129,7 @@ class Run:
     async def _observe(self) -> Outcome:
         path = self._outcome.history = self._folder / "history.jsonl"
         log = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(self._folder / "client.log"))
-        # One producer goes straight to the owner, one by way of the pool.
+        # One producer connects to the owner, one to the pool.
         direct, relayed = (pulsar.Client(_service_url(urls), logger=log) for urls in (self._owners(), self._urls()))
         self._client = pulsar.Client(_service_url(self._urls()), logger=log, operation_timeout_seconds=OPERATION_S)
         try:
@@ -146,12 +146,12 @@ class Run:
                 await asyncio.to_thread(client.close)
         return self._outcome
 
-    # Before
+    # Preparation
 
     def _prepare(self) -> None:
         admin = self._stack.admin()
         admin.create_namespace(self._namespace)
-        # In the end everything is read again.
+        # The check at the end reads all messages again.
         admin.set_retention(self._namespace, minutes=-1, megabytes=-1)
         for topic in self._topics:
             admin.create_topic(topic)
@@ -201,7 +201,7 @@ class Run:
         elif step.action == "unload":
             await self._unload(self._topics[step.number])
         else:
-            # What happens to one subscription happens in the plan's order.
+            # Actions of one subscription keep the plan's order.
             async with self._locks[step.subscription]:
                 if step.action == "seek" and not await self._seek(step):
                     return
@@ -230,7 +230,7 @@ class Run:
             await consumer.close()
 
     async def _seek(self, step: Step) -> bool:
-        """One consumer moves the subscription, alone: what others still had on its way would belong to neither side."""
+        """Seek with a single consumer: deliveries under way to others would belong neither before nor after the seek."""
         places = self._producers[self._plans[step.subscription].topic].places
         here = [(key, one) for key, one in self._consumers.items() if key[0] == step.subscription]
         if not places or not here:
@@ -244,10 +244,10 @@ class Run:
         deadline = time.monotonic() + SEEK_S
         while not await mover.seek(Id(target.ledger, target.entry)):
             if time.monotonic() > deadline:
-                raise ChurnError(f"{step.subscription} could not be moved in {SEEK_S:g} s; see {self._history.path}")
+                raise ChurnError(f"no seek of {step.subscription} succeeded in {SEEK_S:g} s; see {self._history.path}")
             await asyncio.sleep(0.05)
         for (name, number), other in others:
-            # A consumer that comes back is a new one, with the rest of its random numbers.
+            # A consumer that reconnects is a new one, with the rest of its random numbers.
             assert isinstance(other, Consumer)
             self._open(name, number)
         return True
@@ -269,7 +269,7 @@ class Run:
         except AdminError as error:
             self._outcome.faults.append(f"unload of {topic}: {error}")
 
-    # What the servers say
+    # Statistics of the servers
 
     async def _look(self) -> None:
         while True:
@@ -278,7 +278,7 @@ class Run:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _count(self, topic: str) -> None:
-        """Add up what the owner has sent itself: its counters begin anew when a topic is loaded."""
+        """Sum the messages that the owner itself has sent. Its counters restart when a topic is loaded."""
         try:
             stats = self._stack.admin().stats(topic)
         except AdminError as error:
@@ -304,11 +304,11 @@ class Run:
             name = f"{one['topic'].rpartition('/')[2]}/{one['subscription']}"
             self._outcome.excused[name] = one["reason"]
 
-    # The end
+    # End of the run
 
     async def _settle(self) -> None:
-        """Publish no more, ack everything at once, and wait until all is acked."""
-        say("no more comings and goings: everything is acked")
+        """Stop publishing, ack everything at once, and wait until all is acked."""
+        say("end of connects and disconnects: waiting for all acks")
         for producers in self._producers:
             await asyncio.to_thread(producers.stop)
             self._outcome.faults += producers.failures
@@ -327,7 +327,7 @@ class Run:
                 await asyncio.to_thread(self._keep_stats)
                 break
             await asyncio.sleep(0.5)
-        # A receipt may still be on its way to its client.
+        # A receipt may still be under way to its client.
         await asyncio.sleep(1.0)
         for consumer in self._consumers.values():
             await self._end(consumer, drop=False)
@@ -335,7 +335,7 @@ class Run:
             await asyncio.to_thread(self._count, topic)
 
     def _keep_stats(self) -> None:
-        """Something is stuck: what the servers say of it goes beside the history."""
+        """Write the servers' statistics beside the history, for the analysis of a stuck run."""
         kept: dict[str, Any] = {topic: self._stack.admin().stats(topic) for topic in self._topics}
         if self._pool is not None:
             kept |= {broker.url: broker.stats() for broker in self._pool.brokers}
@@ -347,7 +347,7 @@ class Run:
             try:
                 stats = self._stack.admin().stats(topic)
             except AdminError:
-                return {topic: 1}  # not there yet
+                return {topic: 1}  # not created yet
             for name, subscription in stats["subscriptions"].items():
                 backlogs[f"{topic.rpartition('/')[2]}/{name}"] = int(subscription["msgBacklog"])
         return backlogs
@@ -364,7 +364,7 @@ class Run:
         self._outcome.verdict = check(self._history.events, watched, stored)
 
     def _read(self, topic: str) -> list[Stored]:
-        """Everything that the owner has."""
+        """Return all messages of the owner's topic."""
         client = pulsar.Client(_service_url(self._owners()), logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
         try:
             reader = client.create_reader(topic, pulsar.MessageId.earliest)
@@ -379,5 +379,5 @@ class Run:
 
 
 def _service_url(urls: list[str]) -> str:
-    """One service URL of several brokers."""
+    """Return one service URL of several brokers."""
     return "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in urls)

@@ -1,4 +1,4 @@
-"""The Pulsar that the churn runs on: three bookies, two brokers."""
+"""The Pulsar of the churn test: three bookies, two brokers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from devstack.pulsar.spec import PulsarSpec, Setting
 
 BASE_PORT: Final = 31750
 SESSION_TIMEOUT_S: Final = 10
-"""ZooKeeper believes so long in a dead broker (metadataStoreSessionTimeoutMillis, 30 s by default): its topics wait for it."""
+"""Session timeout of brokers (metadataStoreSessionTimeoutMillis, default 30 s): a dead broker owns its topics for so long."""
 
 SPEC: Final = PulsarSpec(
     name="churn",
@@ -18,7 +18,7 @@ SPEC: Final = PulsarSpec(
     quick=True,
     settings=(
         Setting("broker", "metadataStoreSessionTimeoutMillis", str(SESSION_TIMEOUT_S * 1000)),
-        # Ledgers that are full now and then, besides those that end with an unload.
+        # Ledgers roll when they are full, not only at an unload.
         Setting("broker", "managedLedgerMaxEntriesPerLedger", "2000"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Stock Python clients in threads: consumers that come and go, and the producers."""
+"""Stock Python clients in threads: consumers that connect and disconnect, and the producers."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ TYPES: Final = {
 
 
 def place_of(message_id: pulsar.MessageId) -> Id:
-    """Where a message stands, in our words."""
+    """Return the position of a message."""
     return Id(message_id.ledger_id(), message_id.entry_id(), message_id.batch_index())
 
 
 class StockConsumer:
-    """A consumer of the stock client in a thread of its own, until it is closed. It acks each message, or gives it back.
+    """A consumer of the stock client in its own thread, until it is closed. It acks each message, or returns it.
 
     Args:
-        history: where it writes what it sees and does.
+        history: receives its events.
         plan: its subscription.
-        number: of the consumer within its subscription.
+        number: number of the consumer in its subscription.
         topic: the topic's name.
         client: the stock client.
-        rng: decides what it does with a message.
-        name: tells it from others; by default made from its number.
+        rng: decides its actions on messages.
+        name: its name in the subscription; default: from its number.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class StockConsumer:
         self._thread.start()
 
     def settle(self) -> None:
-        """From now on give nothing back."""
+        """Return no more messages for redelivery."""
         self.steady = True
 
     def close(self) -> None:
-        """Leave in order; blocks until it has. One that is still about to come goes by itself, when it is there."""
+        """Close the consumer, and block until this is done. One that is still subscribing closes by itself after that."""
         self._stop.set()
         if self.open:
             self._thread.join()
@@ -140,13 +140,13 @@ class StockConsumer:
 
 
 class Producers:
-    """Publishes to a topic at a steady pace from a thread: with keys, one producer message by message, one in batches by key.
+    """Publishes to a topic at a steady rate from a thread, with keys; one producer without batches, one in batches by key.
 
     Args:
-        history: where receipts are written.
-        clients: of the two producers.
+        history: receives the receipts.
+        clients: clients of the two producers.
         topic: the topic's name.
-        rate: messages a second.
+        rate: messages per second.
         rng: chooses keys and producers.
     """
 
@@ -181,7 +181,7 @@ class Producers:
         self._thread.start()
 
     def stop(self) -> None:
-        """Publish no more, and wait for all receipts."""
+        """Stop publishing, and wait for all receipts."""
         self._stop.set()
         self._thread.join()
         for producer in self._producers:
@@ -193,7 +193,7 @@ class Producers:
         while not self._stop.wait(max(0.0, begin + sent / self._rate - time.monotonic())):
             number = self._rng.randrange(len(self._producers))
             name = f"{number}-{sent}"
-            key = f"key-{int(KEYS * self._rng.random() ** 3)}"  # some often: batches of more than one message
+            key = f"key-{int(KEYS * self._rng.random() ** 3)}"  # frequent keys: batches of more than one message
             self._producers[number].send_async(name.encode(), self._receipt(name), partition_key=key)
             sent += 1
 
