@@ -1,4 +1,4 @@
-"""`make oracle`: the storage floor against the stock owner, on random workloads. Exit status 0: no difference."""
+"""`make oracle`: compares the storage layer with the stock owner, on random workloads. Exit status 0: no difference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FULL_ENTRIES = 200_000
 _TOPICS = 50
 _ENTRIES_PER_TRANSACTION = 2_000
 _TRANSACTIONS = (4, 30)
-"""Least and most for each topic that has them: each takes 0.1 s, whatever it holds."""
+"""Minimum and maximum for each topic with transactions; each takes 0.1 s, regardless of its messages."""
 
 
 def _positive(text: str) -> int:
@@ -29,15 +29,15 @@ def _positive(text: str) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns its exit status: 0 equal, 1 different, 2 wrong usage."""
+    """Run the command; return its exit status: 0 equal, 1 different, 2 wrong usage."""
     parser = argparse.ArgumentParser(prog="make oracle", description=__doc__)
-    parser.add_argument("--seed", type=int, help="repeats a run (default: a new one, which is printed)")
+    parser.add_argument("--seed", type=int, help="seed of a run to repeat (default: a new one, which is printed)")
     parser.add_argument("--entries", type=_positive, default=FULL_ENTRIES, help=f"default {FULL_ENTRIES:,}")
     parser.add_argument("--topics", type=_positive, default=_TOPICS, help=f"default {_TOPICS}")
-    parser.add_argument("--no-restarts", action="store_true", help="leave brokers and bookies alone")
-    parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
+    parser.add_argument("--no-restarts", action="store_true", help="do not restart brokers and bookies")
+    parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
     args = parser.parse_args(argv)
-    # What the engine and its libraries log while servers are down is theirs: it would drown the progress.
+    # Warnings of the engine and its libraries about servers that are down would hide the progress.
     logging.getLogger().addHandler(logging.NullHandler())
     seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed
     options = Options(

@@ -1,8 +1,8 @@
-"""Comparing what storage holds with what the owner delivers, entry by entry, with an account of every difference.
+"""Comparison of the entries in storage with those that the owner delivers, with an account of every difference.
 
 The owner leaves out markers, entries of aborted transactions, and everything from the first entry of an open transaction on
-(TopicTransactionBuffer's maxReadPosition). Storage has them all. So the entries that only storage has must be exactly those, as
-their own metadata proves; any other difference is a defect.
+(TopicTransactionBuffer's maxReadPosition). Storage has them all. So the entries in storage only must be exactly those, by their
+own metadata. Any other difference is a defect.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class StoredFrame(NamedTuple):
     """An entry of storage.
 
     Attributes:
-        position: where it stands.
+        position: its position.
         frame: the MESSAGE frame that the engine would send.
-        marker: the marker's type; None for an entry that is none.
-        transaction: the transaction that it belongs to or, of a marker, that it ends; None where there is none.
-        features: what is remarkable about it, for the account of what a run has covered.
+        marker: the marker's type; None for other entries.
+        transaction: its transaction, or the one that a marker ends; None for none.
+        features: its special features, for the coverage of a run.
     """
 
     position: Position
@@ -59,7 +59,7 @@ _BIG: Final = 1 << 20
 
 
 def stored_frame(entry: TopicEntry, consumer_id: int, partition: int) -> StoredFrame:
-    """An entry as the engine would send it, with what its metadata says."""
+    """Return an entry as the engine would send it, with data of its metadata."""
     frame = entry.frame(consumer_id, partition)
     try:
         metadata = decode_metadata(entry.payload)
@@ -89,19 +89,19 @@ def stored_frame(entry: TopicEntry, consumer_id: int, partition: int) -> StoredF
 
 @dataclass(slots=True)
 class Comparison:
-    """What came of one topic, or of many added up.
+    """Result of one topic, or the sum of many.
 
     Attributes:
-        topics: how many topics.
+        topics: number of topics.
         stored: entries in storage.
         delivered: entries that the owner sent.
         frame_bytes: bytes of the owner's frames.
         markers: markers, in storage only.
         aborted: entries of aborted transactions, in storage only.
         held_back: entries from the first one of an open transaction on, in storage only.
-        features: entries by what is remarkable about them.
-        differences: how many entries differ in any other way.
-        examples: the first few of them, in words.
+        features: numbers of entries by special feature.
+        differences: number of entries with any other difference.
+        examples: descriptions of the first few differences.
     """
 
     topics: int = 0
@@ -122,7 +122,7 @@ class Comparison:
             self.examples.append(what)
 
     def add(self, other: Comparison) -> None:
-        """Add another topic's."""
+        """Add the result of another topic."""
         for name in ("topics", "stored", "delivered", "frame_bytes", "markers", "aborted", "held_back", "differences"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for feature, entries in other.features.items():
@@ -131,7 +131,7 @@ class Comparison:
 
 
 def expected_at_owner(stored: list[StoredFrame], result: Comparison) -> Iterator[StoredFrame]:
-    """The entries of storage that the owner must deliver; the others are counted."""
+    """Yield the entries of storage that the owner must deliver; count the others."""
     outcome = {e.transaction: e.marker for e in stored if e.marker in {TXN_COMMIT, TXN_ABORT}}
     held_back = False
     for entry in stored:
@@ -152,8 +152,8 @@ def compare(topic: str, stored: list[StoredFrame], delivered: Iterable[OwnerFram
 
     Args:
         topic: its name, for messages.
-        stored: all that storage has, in the order in which it was read.
-        delivered: all that the owner sent, in order.
+        stored: all entries of storage, in the order of the reads.
+        delivered: all frames of the owner, in order.
     """
     result = Comparison(topics=1, stored=len(stored))
     for entry in stored:
@@ -161,7 +161,7 @@ def compare(topic: str, stored: list[StoredFrame], delivered: Iterable[OwnerFram
             result.features[feature] = result.features.get(feature, 0) + 1
     for before, after in pairwise(stored):
         if after.position <= before.position:
-            result.differ(f"{topic}: storage gave {after.position} after {before.position}")
+            result.differ(f"{topic}: storage returned {after.position} after {before.position}")
     expected = expected_at_owner(stored, result)
     wanted = next(expected, None)
     for sent in delivered:
@@ -171,7 +171,7 @@ def compare(topic: str, stored: list[StoredFrame], delivered: Iterable[OwnerFram
             result.differ(f"{topic}: {wanted.position} is in storage, the owner did not send it")
             wanted = next(expected, None)
         if wanted is None or wanted.position > sent.position:
-            result.differ(f"{topic}: the owner sent {sent.position}, storage does not have it to deliver")
+            result.differ(f"{topic}: the owner sent {sent.position}, which storage does not have, or not for delivery")
             continue
         if wanted.frame != sent.frame:
             result.differ(f"{topic}: {sent.position} differs {_where(wanted.frame, sent.frame)}")

@@ -1,4 +1,4 @@
-"""What happens to the cluster while it is written to: unloads, restarts of brokers and bookies, compactions."""
+"""Disturbances of the cluster during writes: unloads, restarts of brokers and bookies, compactions."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from tests.oracle.workload import TopicPlan
 
 _UNLOADED_SHARE: Final = 5
-"""One topic in so many is unloaded in each round."""
+"""One in this many topics is unloaded in each round."""
 
 _RETRY_S: Final = 0.5
 _PATIENCE_S: Final = 60.0
-"""A bookie that was just started is not writable yet, and the owner says so by a server error: it is asked again for so long."""
+"""Time of retries after a server error of the owner, because a new bookie is not writable at once."""
 
 
 class Disturbances:
-    """Disturbs a cluster, a little in every round.
+    """Disturbs a cluster in every round.
 
     Args:
         stack: the cluster.
-        rng: chooses.
-        topics: what can be unloaded and compacted.
+        rng: selects topics.
+        topics: topics to unload and compact.
         restarts: whether servers are restarted too.
     """
 
@@ -63,7 +63,7 @@ class Disturbances:
             self._turns = [[] for _ in self._turns]
 
     def disturb(self, turn: int) -> None:
-        """What belongs to this round."""
+        """Do the disturbances of a round."""
         for name, act in self._turns[turn % len(self._turns)]:
             act()
             self.done.append(name)
@@ -81,7 +81,7 @@ class Disturbances:
         self.stack.up()
 
     def _ask(self, what: str, act: Callable[[], object]) -> None:
-        """Ask the admin API; a topic that does not exist yet, or whose compaction still runs, is left alone."""
+        """Call the admin API; skip a topic that does not exist yet, or whose compaction is still running."""
         give_up = time.monotonic() + _PATIENCE_S
         while True:
             try:

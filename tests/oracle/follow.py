@@ -1,4 +1,4 @@
-"""A reader of the storage floor that stays at the tail while the topic is written to and disturbed."""
+"""A reader of the storage layer that stays at the tail during writes and disturbances."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _RETRY_S: Final = 0.2
 
 
 class LogFollower:
-    """Reads one log from its beginning on, and remembers what it saw.
+    """Reads one log from its beginning, and records the entries.
 
     Args:
-        floor: the storage floor.
+        floor: the storage layer.
         topic: the log's name.
-        iterate: whether to use TopicLog's iterator; else it asks for entries as a broker's subscription does.
+        iterate: whether to use TopicLog's iterator; else it requests entries as a broker's subscription does.
     """
 
     def __init__(self, floor: Floor, topic: str, *, iterate: bool = False) -> None:
@@ -45,10 +45,10 @@ class LogFollower:
         self._task = asyncio.create_task(self._iterate() if iterate else self._follow())
 
     async def reach(self, position: Position, seconds: float) -> None:
-        """Wait until it has read up to here.
+        """Wait until it has read up to a position.
 
         Raises:
-            StorageError: it has not, in time.
+            StorageError: it has not done so in time.
         """
         deadline = asyncio.get_running_loop().time() + seconds
         async with self._grew:
@@ -60,19 +60,19 @@ class LogFollower:
                     await asyncio.wait_for(self._grew.wait(), max(rest, 0))
                 except TimeoutError as error:
                     raise StorageError(
-                        f"{self.topic}: the reader at the tail stopped at {self._reached}, {position} is there"
+                        f"{self.topic}: the reader at the tail stopped at {self._reached}, the last entry is {position}"
                     ) from error
 
     def compare(self, stored: list[StoredFrame], result: Comparison) -> None:
-        """Compare what was seen live with what is read afterwards: the same entries, once each, in order."""
+        """Compare the entries read at the tail with those read afterwards: the same ones, once each, in order."""
         expected = [(entry.position, _digest(entry.frame)) for entry in stored]
         if self.seen == expected:
             return
         missing = [position for position, _ in expected if position not in dict(self.seen)]
         twice = len(self.seen) - len({position for position, _ in self.seen})
         result.differ(
-            f"{self.topic}: read at the tail {len(self.seen)} entries, {len(expected)} are there; "
-            f"missing {len(missing)} {missing[:3]}, twice {twice}"
+            f"{self.topic}: read {len(self.seen)} entries at the tail, the log has {len(expected)}; "
+            f"missing {len(missing)} {missing[:3]}, duplicated {twice}"
         )
 
     async def close(self) -> None:
@@ -105,7 +105,7 @@ class LogFollower:
             try:
                 entries = await self._log.read(position, READ_ENTRIES)
             except (BookKeeperError, MetadataError):
-                # A bookie is down and its replica busy: as a broker would, try again.
+                # A bookie is down, and its replica is busy. Retry, as a broker does.
                 self.failures += 1
                 await asyncio.sleep(_RETRY_S)
                 continue

@@ -1,7 +1,7 @@
-"""A reader at the stock owner that speaks the raw protocol and keeps every MESSAGE frame as it came.
+"""A reader at the stock owner that uses the raw protocol and keeps every MESSAGE frame unchanged.
 
-A client library would hide what is compared here: it takes batches apart, decompresses, drops ids. This one has the project's
-codec for frames, a blocking socket, and nothing else.
+A client library would hide the data to compare: it splits batches, decompresses, and drops ids. This reader has only the
+project's codec for frames and a blocking socket.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PERMITS: Final = 1_000_000
-"""Messages that the owner may send without asking; the socket holds it back long before."""
+"""Permits of the reader; the socket limits the owner long before."""
 
 QUIET_S: Final = 0.3
-"""How long the owner must stay silent behind its last message until it is believed to have no more."""
+"""Silence of the owner after its last message that counts as the end, in seconds."""
 
 TIMEOUT_S: Final = 60.0
 _RECEIVE_BYTES: Final = 1 << 20
@@ -50,8 +50,8 @@ class OwnerFrame(NamedTuple):
     """A MESSAGE frame of the owner.
 
     Attributes:
-        position: the entry that it is of.
-        frame: all its bytes, the length prefix included.
+        position: position of its entry.
+        frame: all its bytes, with the length prefix.
     """
 
     position: Position
@@ -78,9 +78,9 @@ class _Connection:
         self._socket.sendall(encode_command(command))
 
     def frames(self, timeout: float) -> Iterator[tuple[BaseCommand, int, bytes]]:
-        """What arrives within the time, and where each command ends in its frame; nothing at all when time is up.
+        """Yield the commands that arrive before the timeout: each with its end in its frame, and the frame.
 
-        PING is answered, not given out.
+        PING is answered, not yielded.
         """
         deadline = time.monotonic() + timeout
         while not self._frames:
@@ -104,7 +104,7 @@ class _Connection:
                 yield command, body, frame
 
     def receive(self, *wanted: int) -> BaseCommand:
-        """The next command, which must be one of these types."""
+        """Return the next command, which must be of one of these types."""
         deadline = time.monotonic() + TIMEOUT_S
         while (rest := deadline - time.monotonic()) > 0:
             for command, _, _ in self.frames(rest):
@@ -118,7 +118,7 @@ class _Connection:
 
 
 def _owner_of(url: str, topic: str) -> str:
-    """The owner's URL; redirects are followed."""
+    """Return the owner's URL; follow redirects."""
     for authoritative in (False, True, True, True):
         with closing(_Connection(url)) as connection:
             connection.send(
@@ -137,12 +137,12 @@ def _owner_of(url: str, topic: str) -> str:
 
 
 def read_all(url: str, topic: str, consumer_id: int = 0) -> Iterator[OwnerFrame]:
-    """All that the owner gives a non-durable reader that starts at the earliest message, up to the owner's own last one.
+    """Yield all frames for a non-durable reader that starts at the earliest message, up to the owner's last message.
 
     Args:
         url: any broker of the cluster.
-        topic: a topic or a partition, in full.
-        consumer_id: the id that the frames are to carry.
+        topic: full name of a topic or a partition.
+        consumer_id: the id in the frames.
 
     Raises:
         OwnerError: the owner refused, or stopped before its last message.

@@ -1,4 +1,4 @@
-"""Publishing a planned workload with the stock Python client."""
+"""Publication of a planned workload by the stock Python client."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 THREADS: Final = 3
 SEND_TIMEOUT_MS: Final = 180_000
-"""Longer than any disturbance: a message that was given to the client must end up in the topic."""
+"""Longer than any disturbance: the topic must get every message that the client accepted."""
 
 _CREATE_ATTEMPTS: Final = 20
 
 
 class PublishError(Exception):
-    """A message could not be published, though the cluster had all the time that it can need."""
+    """A message could not be published within the longest time that the cluster may need."""
 
 
 def make_keys(folder: Path) -> pulsar.CryptoKeyReader:
-    """An RSA key pair for producers that encrypt."""
+    """Create an RSA key pair for producers that encrypt."""
     private, public = folder / "private.pem", folder / "public.pem"
     for command in (
         ["openssl", "genrsa", "-out", str(private), "2048"],
@@ -41,19 +41,19 @@ def make_keys(folder: Path) -> pulsar.CryptoKeyReader:
 
 
 class Publisher:
-    """Publishes rounds, several at a time.
+    """Publishes rounds, several concurrently.
 
     Args:
         url: the source cluster.
         keys: for producers that encrypt.
-        log: where the client's log goes.
+        log: file of the client's log.
     """
 
     def __init__(self, url: str, keys: pulsar.CryptoKeyReader, log: Path) -> None:
         self._client = pulsar.Client(
             url,
             operation_timeout_seconds=60,
-            # Reconnecting while servers restart is what it is here for: not worth the reader's attention.
+            # Reconnects during restarts of servers are expected, so they stay out of the output.
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, str(log)),
         )
         self._keys = keys
@@ -61,17 +61,17 @@ class Publisher:
         self.messages = 0
 
     def publish(self, rounds: Sequence[Round], done: Callable[[Round], None]) -> None:
-        """Publish all of these; `done` is told of each.
+        """Publish all of these rounds; call `done` after each.
 
         Raises:
-            PublishError: something was not accepted.
+            PublishError: a message was not accepted.
         """
         with ThreadPoolExecutor(THREADS) as threads:
             for future in [threads.submit(self._publish, plan, done) for plan in rounds]:
                 future.result()
 
     def close(self) -> None:
-        """End the client."""
+        """Close the client."""
         self._client.close()
 
     def _publish(self, plan: Round, done: Callable[[Round], None]) -> None:
@@ -125,7 +125,7 @@ class Publisher:
                     **options,
                 )
             except pulsar.PulsarException:
-                # The broker is being restarted; the client's own attempts end with its operation timeout.
+                # The broker is being restarted. The client's own retries end with its operation timeout.
                 if attempt == _CREATE_ATTEMPTS:
                     raise
         raise AssertionError

@@ -1,4 +1,4 @@
-"""One run of the oracle: publish, disturb, follow, then compare every log of storage with what its owner delivers."""
+"""One run of the oracle: publish, disturb, follow, then compare every log in storage with the deliveries of its owner."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 CONSUMER_ID: Final = 0
 FOLLOWED: Final = 6
-"""So many logs are followed at their tail while they are written and disturbed; all of them would starve the writers."""
+"""Number of logs with a reader at the tail during writes and disturbances; more readers would starve the writers."""
 
 QUORUMS: Final = ((2, 2, 2), (3, 2, 2))
-"""Ensemble size, write quorum, ack quorum: each bookie has all of a ledger, or (odd seeds) entries are spread over three."""
+"""Ensemble size, write quorum, ack quorum: each bookie has all entries of a ledger, or (odd seeds) three bookies share them."""
 
 TRANSACTION_TURNS: Final = (1, ROUNDS - 1)
-"""After these rounds transactions are written too."""
+"""Rounds after which transactions are written too."""
 
 _SETTLE_S: Final = 60.0
 _SAY_EVERY_S: Final = 5.0
@@ -42,13 +42,13 @@ _SAY_EVERY_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a run is to be.
+    """Options of a run.
 
     Attributes:
-        seed: repeats a run.
-        entries: how many entries to write, at least.
-        topics: over how many topics.
-        transactions: how many for each topic that has them; 0 for none.
+        seed: determines the workload.
+        entries: minimum number of entries to write.
+        topics: number of topics.
+        transactions: number for each topic with transactions; 0 for none.
         restarts: whether brokers and bookies are restarted and killed.
     """
 
@@ -61,18 +61,18 @@ class Options:
 
 @dataclass(slots=True)
 class Report:
-    """What came of a run.
+    """Result of a run.
 
     Attributes:
-        options: what was asked for.
-        total: the comparisons of all logs added up.
-        followed: entries that were read at the tail while it moved.
+        options: its options.
+        total: sum of the comparisons of all logs.
+        followed: entries read at the moving tail.
         messages: messages published by the Python client.
-        ended: transactions.
-        disturbances: how many.
+        ended: numbers of transactions.
+        disturbances: names of the disturbances.
         quorum: ensemble size, write quorum, ack quorum.
-        publish_s: how long publishing took.
-        compare_s: how long comparing took.
+        publish_s: duration of the publication, in seconds.
+        compare_s: duration of the comparison, in seconds.
     """
 
     options: Options
@@ -87,11 +87,11 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """No difference, and as many entries as were asked for."""
+        """Return whether there is no difference, and storage has the requested number of entries."""
         return not self.total.differences and self.total.stored >= self.options.entries
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the report as text."""
         total = self.total
         features = sorted(total.features.items(), key=lambda item: -item[1])
         restarts = [name for name in self.disturbances if not name.startswith(("unload", "compact"))]
@@ -120,11 +120,11 @@ class Report:
 
 
 class Run:
-    """A run on one cluster, in a namespace of its own.
+    """A run on one cluster, in its own namespace.
 
     Args:
-        stack: the source cluster, up and healthy.
-        options: what to do.
+        stack: the healthy source cluster.
+        options: its options.
     """
 
     def __init__(self, stack: PulsarCluster, options: Options) -> None:
@@ -140,7 +140,7 @@ class Run:
         self._said = 0.0
 
     async def run(self) -> Report:
-        """Do it all; the report says whether it passed."""
+        """Execute the run, and return its report."""
         begin = time.monotonic()
         self._stack.admin().create_namespace(self._namespace)
         ensemble, write, ack = self._report.quorum = self._quorum
@@ -155,7 +155,7 @@ class Run:
             await self._write()
             self._report.publish_s = time.monotonic() - begin
             begin = time.monotonic()
-            # Another floor: nothing that it gives was in the memory of the first.
+            # A new storage layer, with empty caches.
             async with storage.open_floor(self._stack.endpoints) as fresh:
                 seen = {follower.topic: follower for follower in followers}
                 for number, log in enumerate(logs, 1):

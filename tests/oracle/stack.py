@@ -1,4 +1,4 @@
-"""The Pulsar that the oracle compares with: three bookies, one broker, small ledgers, transactions."""
+"""The Pulsar of the oracle test: three bookies, one broker, small ledgers, transactions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from devstack.pulsar.spec import PulsarSpec, Setting
 
 BASE_PORT: Final = 31650
 LEDGER_ENTRIES: Final = 700
-"""A ledger is full after so many entries: a topic of the full run lies in six of them and more."""
+"""Entries of a full ledger: a topic of the full run has six ledgers and more."""
 
 _INTERCEPTORS: Final = ",".join(
     f"org.apache.pulsar.common.intercept.{name}"
@@ -25,14 +25,14 @@ SPEC: Final = PulsarSpec(
     quick=True,
     settings=(
         Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-        # Else the ledgers of a topic without subscriptions go as soon as they are full.
+        # By default, full ledgers of a topic without subscriptions are deleted at once.
         Setting("broker", "defaultRetentionTimeInMinutes", "-1"),
         Setting("broker", "defaultRetentionSizeInMB", "-1"),
     ),
 )
-"""The stack as a run begins."""
+"""The stack at the start of a run."""
 
 
 def with_broker_metadata(spec: PulsarSpec) -> PulsarSpec:
-    """The same stack with brokers that put metadata of their own before each entry, which they strip for consumers."""
+    """Return the same stack with brokers that write broker entry metadata before each entry, and strip it for consumers."""
     return replace(spec, settings=(*spec.settings, Setting("broker", "brokerEntryMetadataInterceptors", _INTERCEPTORS)))

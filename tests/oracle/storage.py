@@ -1,4 +1,4 @@
-"""The engine's storage floor as a broker uses it: TopicLog over real bookies and ZooKeeper, without any broker."""
+"""The engine's storage layer as a broker uses it: TopicLog over real bookies and ZooKeeper, without a broker."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 CACHE_BYTES: Final = 64 << 20
 READ_ENTRIES: Final = 500
-"""Entries asked for in one call, as many as fit a ledger."""
+"""Entries requested in one call, as many as a ledger has."""
 
 IDLE_S: Final = 30.0
-"""How long the floor may show nothing new although the owner has more."""
+"""Limit of the time without a new entry although the owner has more, in seconds."""
 
 
 class StorageError(Exception):
-    """The floor does not give what it should, in time."""
+    """The storage layer did not return the expected entries in time."""
 
 
 class Floor:
-    """What TopicLog needs, made as `pulsar-readonly serve` makes it."""
+    """The dependencies of TopicLog, created as `pulsar-readonly serve` does."""
 
     def __init__(self, store: ZooKeeperStore) -> None:
         self.cluster = ClusterMetadata(store)
@@ -43,18 +43,18 @@ class Floor:
         self.cache = EntryCache(CACHE_BYTES)
 
     def log(self, topic: str) -> TopicLog:
-        """One topic's log; close it."""
+        """Return the log of a topic; the caller closes it."""
         return TopicLog(parse_topic_name(topic), self.cluster, self.bookies, self.cache, _no_owner)
 
 
 async def _no_owner() -> Position | None:
-    """Explicit LAC is on in this cluster: the storage floor must do without a broker."""
+    """Return None: with the explicit LAC of this cluster, the storage layer needs no broker."""
     return None
 
 
 @asynccontextmanager
 async def open_floor(pulsar: Endpoints) -> AsyncIterator[Floor]:
-    """A floor over a cluster, closed at the end."""
+    """Open the storage layer of a cluster, and close it at the end."""
     store = ZooKeeperStore(pulsar.metadata_store.removeprefix("zk:"))
     await store.start()
     floor = Floor(store)
@@ -66,14 +66,14 @@ async def open_floor(pulsar: Endpoints) -> AsyncIterator[Floor]:
 
 
 async def read_all(log: TopicLog, until: Position) -> AsyncIterator[TopicEntry]:
-    """Every entry in order, up to `until` and to whatever is readable behind it.
+    """Yield every entry in order, at least up to `until`, and all readable entries after it.
 
     Args:
         log: the topic.
-        until: the owner's last message; EARLIEST for a topic without any.
+        until: the owner's last message; EARLIEST for an empty topic.
 
     Raises:
-        StorageError: nothing new for IDLE_S although the owner has more.
+        StorageError: no new entry for IDLE_S although the owner has more.
         BookKeeperError: an entry cannot be read.
     """
     await log.opened()

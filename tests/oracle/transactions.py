@@ -1,4 +1,4 @@
-"""Transactions, by the stock Java client: the Python client has none."""
+"""Transactions of the stock Java client: the Python client has none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TransactionsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How many transactions ended which way, and how many messages were sent."""
+    """Numbers of transactions by their end, and of the messages sent."""
 
     committed: int
     aborted: int
@@ -36,13 +36,13 @@ class Ended:
 def publish_transactions(
     stack: PulsarCluster, topics: Sequence[str], seed: int, transactions: int, *, leave_open: bool
 ) -> Ended:
-    """So many transactions a topic.
+    """Publish transactions to each topic.
 
     Args:
         stack: the source cluster, with transactions.
-        topics: where to.
-        seed: repeats what is sent.
-        transactions: how many for each topic.
+        topics: the topics.
+        seed: determines the messages.
+        transactions: number of transactions for each topic.
         leave_open: whether the last topic ends with a transaction that is neither committed nor aborted.
 
     Raises:

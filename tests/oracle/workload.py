@@ -1,4 +1,4 @@
-"""Random workloads, made from a seed: which topics there are, and what is published to each in which round."""
+"""Random workloads from a seed: the topics, and the messages for each in each round."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROUNDS: Final = 5
-"""Every topic is written to so often, with another producer each time; disturbances come during and between."""
+"""Number of rounds. Each has a new producer for every topic; disturbances happen during and between rounds."""
 
 MAX_MESSAGE_BYTES: Final = (5 << 20) - 4096
-"""As large as a message may be under Pulsar's default maxMessageSize, its metadata left room for."""
+"""Largest message under Pulsar's default maxMessageSize, with room for its metadata."""
 
 COMPRESSIONS: Final = ("NONE", "LZ4", "ZLib", "ZSTD", "SNAPPY")
 
 _BATCHES: Final = (2, 3, 5, 8, 25)
 _BATCHED_MESSAGE_BYTES: Final = 400
 _WEIRD_NAMES: Final = ("a.b+c", "tilde~", "per%cent", "sp ace", "ümlaut", "star*", "equal=s")
-"""Characters that Pulsar stores encoded."""
+"""Names with characters that Pulsar stores encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class TopicPlan:
     """One topic.
 
     Attributes:
-        name: in full.
-        partitions: 0 for a topic without.
-        transactional: whether transactions are written to it as well.
+        name: full name.
+        partitions: 0 for a topic without partitions.
+        transactional: whether it also gets transactions.
         compacted: whether its compaction is triggered.
     """
 
@@ -42,7 +42,7 @@ class TopicPlan:
 
     @property
     def logs(self) -> tuple[str, ...]:
-        """The names of what is stored: the topic itself, or its partitions."""
+        """Names of its logs: the topic itself, or its partitions."""
         if not self.partitions:
             return (self.name,)
         return tuple(f"{self.name}-partition-{i}" for i in range(self.partitions))
@@ -50,19 +50,19 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one producer publishes to one topic.
+    """Messages of one producer for one topic.
 
     Attributes:
         topic: the topic.
-        seed: makes the messages.
-        entries: how many entries come of it, roughly.
+        seed: determines the messages.
+        entries: approximate number of entries.
         batch: messages in a batch; 1 for a producer that does not batch.
-        by_key: whether batches are made key by key.
+        by_key: whether each batch has the messages of one key.
         compression: name of a pulsar.CompressionType.
-        chunked: whether messages are larger than an entry can be.
+        chunked: whether messages are larger than the limit of an entry.
         encrypted: whether the producer encrypts.
         keyed: whether messages have keys.
-        delayed: whether messages are to be delivered later.
+        delayed: whether messages have a delivery delay.
     """
 
     topic: TopicPlan
@@ -79,7 +79,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as a producer is given it."""
+    """One message for a producer."""
 
     content: bytes
     properties: dict[str, str]
@@ -90,7 +90,7 @@ class Message:
 
 
 def plan_topics(rng: random.Random, namespace: str, count: int) -> list[TopicPlan]:
-    """So many topics, every tenth of each special kind, in random order."""
+    """Plan `count` topics in random order; every tenth is of each special kind."""
     topics = []
     for number in range(count):
         name = f"persistent://{namespace}/topic-{number:03d}"
@@ -110,9 +110,9 @@ def plan_topics(rng: random.Random, namespace: str, count: int) -> list[TopicPla
 
 
 def plan_rounds(rng: random.Random, topics: list[TopicPlan], entries: int) -> list[list[Round]]:
-    """What is published: ROUNDS rounds over all topics, together so many entries or a few more.
+    """Plan ROUNDS rounds over all topics, with `entries` entries in all, or a few more.
 
-    One in 25 producers writes chunks, and at least one whatever the seed.
+    One in 25 producers writes chunks, and at least one with any seed.
     """
     rounds = []
     share = -(-entries // (ROUNDS * len(topics)))
@@ -138,7 +138,7 @@ def _plan_round(rng: random.Random, topic: TopicPlan, entries: int, *, chunked: 
         by_key=batch > 1 and keyed and rng.random() < 0.3,
         compression=rng.choice(COMPRESSIONS),
         chunked=chunked,
-        # Compaction cannot look into what is encrypted.
+        # Compaction cannot read encrypted messages.
         encrypted=not topic.compacted and rng.random() < 0.15,
         keyed=keyed,
         delayed=rng.random() < 0.15,
@@ -146,7 +146,7 @@ def _plan_round(rng: random.Random, topic: TopicPlan, entries: int, *, chunked: 
 
 
 def message_count(plan: Round) -> int:
-    """How many messages make the entries of a round, chunked ones not counted.
+    """Return the number of messages for the entries of a round, without chunked ones.
 
     A batch of several keys becomes an entry for each key; 25 messages have about 20 of the 50 keys.
     """
@@ -154,12 +154,12 @@ def message_count(plan: Round) -> int:
 
 
 def messages(plan: Round) -> Iterator[Message]:
-    """The messages of a round, the same ones each time."""
+    """Yield the messages of a round, the same ones in each call."""
     rng = random.Random(plan.seed)
     if plan.chunked:
         for _ in range(2):
             yield _message(rng, plan, rng.randint(MAX_MESSAGE_BYTES, 3 * MAX_MESSAGE_BYTES))
-    # Two messages a topic, about, are as large as can be or nearly.
+    # About two messages per topic have the maximum size, or almost.
     largest = {rng.randrange(plan.entries) for _ in range(rng.choice((0, 0, 1)))} if plan.batch == 1 else set()
     for number in range(message_count(plan)):
         size = rng.randint(MAX_MESSAGE_BYTES >> 2, MAX_MESSAGE_BYTES) if number in largest else _size(rng, plan)
@@ -167,7 +167,7 @@ def messages(plan: Round) -> Iterator[Message]:
 
 
 def _size(rng: random.Random, plan: Round) -> int:
-    """Mostly small; nothing at all now and then; a few of up to 256 KiB where producers do not batch."""
+    """Return a message size: mostly small, sometimes 0, rarely up to 256 KiB if the producer does not batch."""
     dice = rng.random()
     if dice < 0.05:
         return 0
