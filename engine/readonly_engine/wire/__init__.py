@@ -1,1 +1,1 @@
-"""Sans-IO codecs: Pulsar frames, BookKeeper frames and entries, what ZooKeeper holds. No socket, clock, log or environment."""
+"""Sans-IO codecs: Pulsar frames, BookKeeper frames and entries, ZooKeeper nodes. No socket, clock, log or environment."""

@@ -1,4 +1,4 @@
-"""ACK commands as nearly all of them come: ids of whole entries. One comes for each few messages: read by hand, in C where built.
+"""The most frequent ACK commands: ids of complete entries. They are decoded by hand, in C if the extension is built.
 
 [int32 command size] 08 0a 52 [size] 08 [consumer id] 10 00, then for each entry 1a [size] 08 [ledger id] 10 [entry id]
 """
@@ -22,16 +22,16 @@ _REQUEST_ID = b"\x40"
 _CONSUMER_ID, _LEDGER_ID, _ENTRY_ID, _MESSAGE_ID = 0x08, 0x08, 0x10, 0x1A
 _ONE_BYTE = 0x80
 _MAX_BYTES = 9
-"""Of a number; one of ten is negative, or not written as anybody writes it."""
+"""Limit of a number's bytes; one of ten bytes is negative, or not minimal."""
 
 
 class PlainAck(NamedTuple):
-    """An ack of whole entries, without a transaction, and of which no receipt is wanted.
+    """An individual ack of complete entries, without a transaction or a receipt.
 
     Attributes:
         consumer_id: the consumer's id on its connection.
         entries: ledger and entry of each.
-        ids: the same as they came: the fields `message_id` of a CommandAck. Several acks' ids in a row are one ack's.
+        ids: the same, encoded: the fields `message_id` of a CommandAck. The ids of several acks can be joined into one ack.
     """
 
     consumer_id: int
@@ -40,12 +40,12 @@ class PlainAck(NamedTuple):
 
 
 def encode_ack(consumer_id: int, ids: bytes, request_id: int) -> bytes:
-    """An ACK of entries as a frame, with its length prefix.
+    """Return an ACK of entries as a frame, with its length prefix.
 
     Args:
         consumer_id: the consumer's id on its connection.
         ids: fields `message_id` of a CommandAck.
-        request_id: under which the answer comes.
+        request_id: id of the request, for its response.
     """
     head = b"\x08" + encode_varint(consumer_id) + _INDIVIDUAL
     tail = _REQUEST_ID + encode_varint(request_id)
@@ -56,7 +56,7 @@ def encode_ack(consumer_id: int, ids: bytes, request_id: int) -> bytes:
 
 
 def encode_ids(entries: Iterable[tuple[int, int]]) -> bytes:
-    """Return fields `message_id` of a CommandAck for whole entries.
+    """Return fields `message_id` of a CommandAck for complete entries.
 
     Args:
         entries: ledger and entry of each.
@@ -68,11 +68,11 @@ def encode_ids(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def split_ids(ids: bytes, most: int) -> list[bytes]:
-    """Cut fields `message_id` of a CommandAck into parts of whole fields.
+    """Split fields `message_id` of a CommandAck into parts of complete fields.
 
     Args:
         ids: the fields.
-        most: how long a part may be; a single field that is longer stays whole.
+        most: limit of a part, in bytes; a longer single field is not split.
 
     Raises:
         MalformedFrameError: not such fields.
@@ -92,11 +92,11 @@ def split_ids(ids: bytes, most: int) -> list[bytes]:
 
 
 def split_ack(ack: CommandAck, most: int) -> list[CommandAck]:
-    """Cut an ack into several that together ack the same, each as a command of its own.
+    """Split an ack into several commands with the same effect.
 
     Args:
-        ack: of any kind; a cumulative one names one entry, and stays whole.
-        most: how long each may be, in bytes; one of a single entry may be longer.
+        ack: of any kind; a cumulative one has one entry, and is not split.
+        most: limit of each, in bytes; one of a single entry may be longer.
     """
     if len(ack.message_id) <= 1 or ack.ack_type != CommandAck.Individual or ack.ByteSize() <= most:
         return [ack]
@@ -114,7 +114,7 @@ _native = native.load("readonly_engine.wire._acks")
 
 
 def decode_plain_ack(frame: bytes) -> PlainAck | None:
-    """The ack in a frame; None for one that is not plain, for any other command, and for what is damaged."""
+    """Decode a plain ack; return None for other acks, other commands and damaged frames."""
     if _native is None:
         return pure_decode_plain_ack(frame)
     ack: PlainAck | None = _native.decode_plain_ack(frame)
@@ -143,7 +143,7 @@ def _decode(frame: bytes) -> PlainAck | None:
         return None
     at = begin = at + len(_INDIVIDUAL)
     entries: list[tuple[int, int]] = []
-    ledger_id, ledger = 0, b""  # the ledger as it was written last: mostly the next one's too
+    ledger_id, ledger = 0, b""  # encoded ledger id of the last entry: usually that of the next one, too
     while at < end:
         stop = at + 2 + frame[at + 1]
         if frame[at] != _MESSAGE_ID or stop > end:

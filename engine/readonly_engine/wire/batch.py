@@ -1,8 +1,8 @@
 """The messages in an entry of a topic: checksum verified, decompressed, batches unpacked (Commands.java, Pulsar 4.0.8).
 
 A batch is, once decompressed: { int32 size | SingleMessageMetadata | payload of payload_size bytes } for each message.
-A chunk is a part of one message that was compressed before it was cut: it is decompressed once all parts are there (chunks.py).
-What is encrypted stays so: only consumers have the keys, and a batch is compressed before it is encrypted.
+A chunk is a part of one compressed message: chunks.py decompresses it once all parts are there.
+Encrypted messages stay encrypted: only consumers have the keys, and a batch is compressed before its encryption.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ NOT_IN_BATCH = -1
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as its producer made it.
+    """One message of a producer.
 
     Attributes:
-        value: its bytes; None where the producer sent none (a deletion, to compaction).
-        batch_index: its place in its batch, NOT_IN_BATCH outside of one.
+        value: its bytes; None for a null value (a deletion, for compaction).
+        batch_index: its index in its batch, NOT_IN_BATCH outside of one.
         key: of partitioning and compaction, None for none.
-        ordering_key: of Key_Shared, where it is another than the key; None for none.
+        ordering_key: of Key_Shared, if different from the key; None for none.
         properties: in the producer's order.
         event_time: ms since the epoch, 0 for none.
         sequence_id: the producer's number.
@@ -57,13 +57,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """What one entry of a topic holds.
+    """The parts of one entry of a topic.
 
     Attributes:
         metadata: the producer's metadata.
-        body: what stands behind the metadata, as it is stored.
-        broker_timestamp: when the owner wrote it, ms since the epoch; 0 where the cluster does not note it.
-        index: the number of its last message in the topic, -1 where the cluster does not note it.
+        body: the stored bytes after the metadata.
+        broker_timestamp: time of the owner's write, ms since the epoch; 0 if the cluster does not store it.
+        index: the number of its last message in the topic, -1 if the cluster does not store it.
     """
 
     metadata: MessageMetadata
@@ -81,7 +81,7 @@ class StoredEntry:
 
     @property
     def encrypted(self) -> bool:
-        """Whether only those with the producer's key can read it."""
+        """Whether it can be read only with the producer's key."""
         return bool(self.metadata.encryption_keys)
 
     @property
@@ -91,12 +91,12 @@ class StoredEntry:
 
     @property
     def batched(self) -> bool:
-        """Whether it is a batch; one of one message is one too."""
+        """Whether it is a batch, possibly of one message."""
         return self.metadata.HasField("num_messages_in_batch")
 
 
 def decode_stored_entry(payload: bytes) -> StoredEntry:
-    """Take an entry's payload apart.
+    """Decode an entry's payload.
 
     Raises:
         MalformedFrameError: not an entry that a Pulsar broker wrote.
@@ -128,13 +128,13 @@ def decode_stored_entry(payload: bytes) -> StoredEntry:
 
 
 def unpack(entry: StoredEntry, limit: int = MAX_UNCOMPRESSED) -> list[Message]:
-    """The messages of an entry that is neither encrypted, nor a marker, nor a chunk.
+    """Return the messages of an entry that is neither encrypted, nor a marker, nor a chunk.
 
-    Messages that compaction took out of a batch are left out.
+    Messages that compaction has removed from a batch are left out.
 
     Raises:
         MalformedFrameError: the body is damaged.
-        FrameTooLargeError: it says that it is above the limit once decompressed.
+        FrameTooLargeError: its uncompressed size is above the limit.
         UnsupportedFormatError: compressed by an unknown codec.
     """
     metadata = entry.metadata
@@ -145,10 +145,10 @@ def unpack(entry: StoredEntry, limit: int = MAX_UNCOMPRESSED) -> list[Message]:
 
 
 def single_message(metadata: MessageMetadata, value: bytes) -> Message:
-    """The message of an entry outside of a batch, or of joined chunks.
+    """Return the message of an entry outside of a batch, or of joined chunks.
 
     Raises:
-        MalformedFrameError: its key is not what it says.
+        MalformedFrameError: its key is marked as base64 and is not.
     """
     return Message(
         value=None if metadata.null_value else value,
@@ -195,7 +195,7 @@ def _key(metadata: MessageMetadata | SingleMessageMetadata) -> bytes | None:
     try:
         return base64.b64decode(_bytes(metadata.partition_key), validate=True)
     except binascii.Error as error:
-        raise MalformedFrameError("a message whose key says that it is base64 and is not") from error
+        raise MalformedFrameError("a message whose key is marked as base64 and is not") from error
 
 
 def _properties(pairs: Iterable[KeyValue]) -> tuple[tuple[str, str], ...]:
@@ -205,5 +205,5 @@ def _properties(pairs: Iterable[KeyValue]) -> tuple[tuple[str, str], ...]:
 
 
 def _bytes(text: str | bytes) -> bytes:
-    """Protobuf hands out a text that is not UTF-8 as bytes."""
+    """Return a text as bytes; protobuf returns bytes for a text that is not UTF-8."""
     return text.encode() if isinstance(text, str) else text

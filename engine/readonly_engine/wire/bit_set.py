@@ -1,4 +1,4 @@
-"""Java's BitSet as messages carry it: words of 64 bits, the lowest first, as signed numbers."""
+"""Java's BitSet in messages: words of 64 bits, the lowest first, as signed numbers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _WORD_MASK = (1 << 64) - 1
 
 
 def bits_of(words: Iterable[int]) -> int:
-    """Words as one number, in which bit i is the bit with index i."""
+    """Return words as one number, in which bit i is the bit with index i."""
     packed = b"".join((word & _WORD_MASK).to_bytes(_WORD_BYTES, "little") for word in words)
     return int.from_bytes(packed, "little")
 
 
 def words_of(bits: int) -> list[int]:
-    """A number as words; none for 0."""
+    """Return a number as words; none for 0."""
     count = -(-bits.bit_length() // (8 * _WORD_BYTES))
     packed = bits.to_bytes(count * _WORD_BYTES, "little")
     return [

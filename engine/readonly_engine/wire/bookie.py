@@ -30,13 +30,13 @@ _NO_ENTRY = 2**62
 
 
 class ReadReply(NamedTuple):
-    """What a bookie answered to a read, a long poll or a READ_LAC.
+    """A bookie's reply to a read, a long poll or a READ_LAC.
 
     Attributes:
-        status: a StatusCode; EOK alone does not mean that there is a body (a long poll that saw no entry has none).
-        body: the entry's bytes, or of READ_LAC the last entry's.
-        max_lac: the bookie's own idea of the LAC; not protected by a digest. -1 where it named none.
-        lac_body: of READ_LAC: the explicit LAC's bytes, empty where there is none.
+        status: a StatusCode; EOK alone does not imply a body (a long poll without a new entry has none).
+        body: the entry's bytes; for READ_LAC the last entry's.
+        max_lac: the bookie's own LAC, not protected by a digest; -1 for none.
+        lac_body: for READ_LAC: the explicit LAC's bytes, empty for none.
     """
 
     status: int
@@ -46,7 +46,7 @@ class ReadReply(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether the bookie could answer."""
+        """Whether the status is EOK."""
         return self.status == EOK
 
 
@@ -57,12 +57,12 @@ def _frame(operation: OperationType, txn_id: int, **body: ReadRequest | ReadLacR
 
 
 def encode_read(txn_id: int, ledger_id: int, entry_id: int) -> bytes:
-    """Read one entry, beyond the LAC too where the bookie has it: the caller keeps to the LAC."""
+    """Read one entry. The bookie returns entries beyond the LAC too, so the caller checks the LAC."""
     return _frame(READ_ENTRY, txn_id, read_request=ReadRequest(ledger_id=ledger_id, entry_id=entry_id))
 
 
 def encode_long_poll(txn_id: int, ledger_id: int, previous_lac: int, timeout_ms: int) -> bytes:
-    """Wait on the bookie until its LAC is above `previous_lac`, then return it with entry previous_lac + 1 if it is there.
+    """Wait on the bookie until its LAC is above `previous_lac`, then return it with entry previous_lac + 1 if the bookie has it.
 
     Closing the ledger does not end the wait (measured on DbLedgerStorage): watch the ledger's metadata as well.
     With a timeout of 0 the bookie does not wait at all.
@@ -78,26 +78,26 @@ def encode_long_poll(txn_id: int, ledger_id: int, previous_lac: int, timeout_ms:
 
 
 def encode_long_poll_lac(txn_id: int, ledger_id: int, previous_lac: int, timeout_ms: int) -> bytes:
-    """Wait on the bookie until its LAC is above `previous_lac`, or the time is up; either is answered by ENOENTRY.
+    """Wait on the bookie until its LAC is above `previous_lac`, or until the timeout; the reply is ENOENTRY in both cases.
 
-    It is a long poll for an entry that no ledger has: the bookie wakes for it and reads nothing (LongPollReadEntryProcessorV3).
+    This is a long poll for an entry that no ledger has, so the bookie reads nothing (LongPollReadEntryProcessorV3).
     """
     request = ReadRequest(ledger_id=ledger_id, entry_id=_NO_ENTRY, previous_lac=previous_lac, time_out=timeout_ms)
     return _frame(READ_ENTRY, txn_id, read_request=request)
 
 
 def encode_read_lac(txn_id: int, ledger_id: int) -> bytes:
-    """Read the explicit LAC and the last entry that the bookie holds of a ledger."""
+    """Read the explicit LAC and the bookie's last entry of a ledger."""
     return _frame(READ_LAC, txn_id, read_lac_request=ReadLacRequest(ledger_id=ledger_id))
 
 
 def encode_start_tls(txn_id: int) -> bytes:
-    """Ask, in clear, to go on with TLS on this connection: after a reply of EOK the handshake begins (BookieRequestProcessor)."""
+    """Request TLS on this connection, in clear; the handshake follows a reply of EOK (BookieRequestProcessor)."""
     return _frame(START_TLS, txn_id, start_tls_request=StartTlsRequest())
 
 
 def decode_reply(frame: bytes) -> tuple[int, ReadReply]:
-    """A reply and the transaction id of the request that it answers.
+    """Decode a reply; return the transaction id of its request, and the reply.
 
     Raises:
         MalformedFrameError: not a v3 response.

@@ -1,12 +1,12 @@
-"""BATCH_READ: many entries by one request, in BookKeeper's v2 protocol (BookieProtoEncoding, since BookKeeper 4.17).
+"""BATCH_READ: many entries in one request, in BookKeeper's v2 protocol (BookieProtoEncoding, since BookKeeper 4.17).
 
     request:  header i32 | ledgerId i64 | firstEntry i64 | requestId i64 | maxCount i32 | maxSize i64
     reply:    header i32 | rc i32 | ledgerId i64 | firstEntry i64 | requestId i64 | { size i32 | entry }*
     header:   version << 24 | operation << 16 | flags
 
-A bookie answers with what it holds from `firstEntry` on without a gap, up to either limit or its own (maxBatchReadSize, 5 MiB),
-but at least one entry, however large. Single reads are not here: v2 matches them by entry and not by request, and they are
-no cheaper than v3's.
+A bookie returns its entries from `firstEntry` on without a gap, up to either limit or its own (maxBatchReadSize, 5 MiB). It
+returns at least one entry of any size. Single reads are not here: v2 matches them by entry and not by request, and they are no
+cheaper than v3's.
 """
 
 from __future__ import annotations
@@ -70,17 +70,17 @@ _STATUS: Final[dict[int, int]] = {
     106: ETOOMANYREQUESTS,
     107: EUNKNOWNLEDGERSTATE,
 }
-"""v2's codes (BookieProtocol) as v3's, so that readers know one set."""
+"""v2's codes (BookieProtocol) as v3's, so that readers use one set."""
 
 
 class BatchHeader(NamedTuple):
-    """What precedes the entries of a reply.
+    """The header of a reply.
 
     Attributes:
-        request_id: the request that it answers.
+        request_id: id of the request.
         status: a StatusCode, as in v3.
         ledger_id: the ledger.
-        first: the entry that was asked for, and the first of those that follow.
+        first: the first requested entry, which is the first one of the reply.
     """
 
     request_id: int
@@ -90,13 +90,13 @@ class BatchHeader(NamedTuple):
 
 
 def encode_batch_read(request_id: int, ledger_id: int, first: int, max_count: int, max_bytes: int) -> bytes:
-    """Read entries from `first` on: at most `max_count`, and no more once their sizes come to `max_bytes`."""
+    """Read entries from `first` on: at most `max_count`, and no more once the sum of their sizes reaches `max_bytes`."""
     frame_bytes = _REQUEST.size - LENGTH_BYTES
     return _REQUEST.pack(frame_bytes, _HEADER, ledger_id, first, request_id, max_count, max_bytes)
 
 
 def decode_batch_header(frame: memoryview | bytes) -> BatchHeader:
-    """What a reply answers, and how.
+    """Decode the header of a reply.
 
     Raises:
         MalformedFrameError: not a reply to BATCH_READ.
@@ -113,7 +113,7 @@ def decode_batch_header(frame: memoryview | bytes) -> BatchHeader:
 
 @lru_cache(maxsize=4096)
 def _unpacker(size: int, digest_bytes: int) -> Callable[[memoryview | bytes, int], _Piece]:
-    """Cuts an entry of this size into covered header, digest and payload, each copied once; a CRC32C comes as a number."""
+    """Return a function that splits an entry of this size into covered header, digest (CRC32C: as a number) and payload."""
     digest = "I" if digest_bytes == _CRC32C_BYTES else f"{digest_bytes}s"
     layout = struct.Struct(f">{_ENTRY_HEADER.size}s{digest}{size - _ENTRY_HEADER.size - digest_bytes}s")
     return layout.unpack_from
@@ -122,20 +122,20 @@ def _unpacker(size: int, digest_bytes: int) -> Callable[[memoryview | bytes, int
 def decode_batch(
     frame: memoryview | bytes, digest: Digest, ledger_id: int, first: int, *, views: bool = False
 ) -> tuple[list[Entry], DigestMismatchError | None]:
-    """Verify and take apart the entries of a reply whose status is EOK.
+    """Verify and decode the entries of a reply whose status is EOK.
 
     Args:
-        frame: the whole reply.
+        frame: the complete reply.
         digest: the ledger's digest.
-        ledger_id: the ledger that was asked for.
-        first: the first entry that was asked for; the others follow it one by one.
-        views: whether payloads of some KB may be views of the frame, which must be left as it is then; else all are bytes.
+        ledger_id: the requested ledger.
+        first: the first requested entry; the others are consecutive.
+        views: whether payloads of some KB may be views of the frame, which must not change then; if False, all are bytes.
 
     Returns:
-        The entries up to the first that is damaged, and what is wrong with that one; None where all are sound.
+        The entries up to the first damaged one, and the error of that one; None if all are sound.
 
     Raises:
-        MalformedFrameError: the reply is cut short within an entry.
+        MalformedFrameError: the reply ends within an entry.
     """
     if _native is not None and digest.crc32c:
         view = memoryview(frame) if views else None
@@ -150,8 +150,8 @@ def pure_decode_batch(
 ) -> tuple[list[Entry], DigestMismatchError | None]:
     """The same in Python.
 
-    All entries are cut first, then column by column verified and put together: each step is one call into C for all of them,
-    which takes half the time of a loop over the entries.
+    All entries are split first, then verified and assembled by columns. Each step is one call into C for all of them, in half the
+    time of a loop over the entries.
     """
     pieces, damage = _cut(frame, digest.size, ledger_id, first)
     if not pieces:
@@ -184,7 +184,7 @@ def pure_decode_batch(
 def _cut(
     frame: memoryview | bytes, digest_bytes: int, ledger_id: int, first: int
 ) -> tuple[list[_Piece], DigestMismatchError | None]:
-    """Covered header, digest and payload of each entry; up to one that is too short to be an entry, and what is wrong with it."""
+    """Split entries into covered header, digest and payload, up to one that is too short, and return the error of that one."""
     pieces: list[_Piece] = []
     append, size_at = pieces.append, _SIZE.unpack_from
     least = _ENTRY_HEADER.size + digest_bytes

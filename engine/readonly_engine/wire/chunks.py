@@ -1,4 +1,4 @@
-"""Large messages that a producer cut into chunks, joined again; memory is bounded whatever comes (ConsumerImpl, Pulsar 4.0.8)."""
+"""Join the chunks of large messages in bounded memory (ConsumerImpl, Pulsar 4.0.8)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from readonly_engine.wire.message_pb2 import MessageMetadata
 
 MAX_OPEN = 100
-"""Messages that may be incomplete at the same time (clients have 10 by default: maxPendingChunkedMessage)."""
+"""Limit of incomplete messages (the default of clients is 10: maxPendingChunkedMessage)."""
 
 
 @dataclass(slots=True)
@@ -26,11 +26,11 @@ class _Open:
 
 
 class ChunkJoiner:
-    """Takes chunks in the topic's order and gives back a message with its last chunk.
+    """Accepts chunks in the topic's order and returns a message at its last chunk.
 
     Args:
-        max_bytes: of all incomplete messages together; the oldest of them make room.
-        max_open: how many messages may be incomplete.
+        max_bytes: limit of all incomplete messages together; the oldest of them are dropped first.
+        max_open: limit of incomplete messages.
     """
 
     def __init__(self, max_bytes: int = MAX_UNCOMPRESSED, max_open: int = MAX_OPEN) -> None:
@@ -39,16 +39,16 @@ class ChunkJoiner:
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._size = 0
         self.dropped = 0
-        """Messages of which a chunk was missing, or that had to make room."""
+        """Number of messages with a missing chunk, or dropped because of a limit."""
 
     def add(self, entry: StoredEntry) -> Message | None:
-        """Take a chunk; the whole message where it was the last one, None else.
+        """Add a chunk; return the complete message if it was the last one, else None.
 
-        A chunk that does not follow the one before it (published again, or its first part was trimmed) ends its message.
+        A chunk out of sequence (published again, or after a trimmed first chunk) drops its message.
 
         Raises:
             MalformedFrameError: the joined message is damaged.
-            FrameTooLargeError: it is above the limit once decompressed.
+            FrameTooLargeError: its uncompressed size is above the limit.
             UnsupportedFormatError: it is compressed by an unknown codec.
         """
         metadata = entry.metadata
@@ -58,7 +58,7 @@ class ChunkJoiner:
         message = self._open.get(metadata.uuid)
         if message is None or metadata.chunk_id != len(message.parts):
             if message is not None and metadata.chunk_id < len(message.parts):
-                return None  # the same chunk again: the producer had no answer for the first
+                return None  # the same chunk again: the producer got no receipt for the first
             self._drop(metadata.uuid)
             if message is None:
                 self.dropped += metadata.chunk_id == metadata.num_chunks_from_msg - 1
@@ -77,7 +77,7 @@ class ChunkJoiner:
         metadata = message.metadata
         if message.size != metadata.total_chunk_msg_size:
             raise MalformedFrameError(
-                f"chunks of {message.size} bytes together that say they are {metadata.total_chunk_msg_size}"
+                f"chunks of {message.size} bytes in total instead of {metadata.total_chunk_msg_size}"
             )
         body = decompress(metadata.compression, b"".join(message.parts), metadata.uncompressed_size, self._max_bytes)
         return single_message(metadata, body)

@@ -1,8 +1,8 @@
 """Commands of Pulsar's binary protocol.
 
-    [int32 total][int32 command size][BaseCommand][what a MESSAGE or SEND carries: checksum, metadata, payload]
+    [int32 total][int32 command size][BaseCommand][of a MESSAGE or SEND: checksum, metadata, payload]
 
-The length prefix `total` is framing's; what is read here starts at the command size.
+framing.py handles the length prefix `total`; frames here start at the command size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TOPICS_READ = 4096
 
 
 def encode_command(command: BaseCommand, payload: bytes = b"") -> bytes:
-    """A command as a frame, with its length prefix; `payload` is what follows the command in a MESSAGE or SEND."""
+    """Return a command as a frame, with its length prefix; `payload` follows the command in a MESSAGE or SEND."""
     body = command.SerializeToString()
     size = len(body)
     total = LENGTH_BYTES + size + len(payload)
@@ -40,7 +40,7 @@ def encode_command(command: BaseCommand, payload: bytes = b"") -> bytes:
 
 
 def decode_command(frame: bytes) -> tuple[BaseCommand, int]:
-    """The command in a frame, and where what it carries starts.
+    """Decode the command in a frame; return it and the offset after it.
 
     Raises:
         MalformedFrameError: not a command.
@@ -57,7 +57,7 @@ def decode_command(frame: bytes) -> tuple[BaseCommand, int]:
 
 
 def command_name(command: BaseCommand) -> str:
-    """The command's name as Pulsar writes it, for messages to people."""
+    """Return the command's name in Pulsar, for messages to people."""
     try:
         return str(BaseCommand.Type.Name(command.type))
     except ValueError:
@@ -73,7 +73,7 @@ _REQUESTS = frozenset(
 
 
 def body_of(command: BaseCommand) -> Any:
-    """The message of a command's own type: its field has the same number as the type.
+    """Return the body of a command: its field has the same number as the command's type.
 
     Raises:
         MalformedFrameError: a type that Pulsar 4.0 does not have.
@@ -85,12 +85,12 @@ def body_of(command: BaseCommand) -> Any:
 
 
 def has_request_id(command: BaseCommand) -> bool:
-    """Whether the command is, or can be, half of a request and its response."""
+    """Whether the command is, or can be, a request with a response, or such a response."""
     return command.type in _REQUESTS
 
 
 _TYPE, _FIRST_NUMBER = 0x08, 0x08
-"""Tags: a command's type, and the number that is field 1 of its body."""
+"""Tags: a command's type, and field 1 of its body, if it is a number."""
 
 _NUMBERED_FIRST = frozenset(
     field.number
@@ -102,13 +102,13 @@ _NUMBERED_FIRST = frozenset(
 
 
 def request_id_in_head(head: bytes) -> int | None:
-    """The request id of a command of which only the first bytes are there.
+    """Decode the request id in the first bytes of a command.
 
     Args:
         head: the frame's first bytes, without its length prefix.
 
     Returns:
-        The id; None for a command that has none as the first field of its body.
+        The id; None if it is not the first field of the command's body.
     """
     try:
         if head[LENGTH_BYTES] != _TYPE:
@@ -133,9 +133,9 @@ def encode_message_frame(
     consumer_epoch: int = NO_EPOCH,
     ack_set: Sequence[int] = (),
 ) -> bytes:
-    """A MESSAGE frame around the bytes of an entry, with its length prefix.
+    """Return a MESSAGE frame around the bytes of an entry, with its length prefix.
 
-    Written by hand because it is made for every entry.
+    Encoded by hand because it is made for every entry.
 
     Args:
         consumer_id: the consumer's id on its connection.
@@ -143,9 +143,9 @@ def encode_message_frame(
         entry_id: the entry.
         partition: index of the partition, -1 for a topic without partitions.
         payload: the stored bytes from the checksum on: checksum, metadata, messages.
-        redelivery_count: how often the entry was delivered before.
-        consumer_epoch: sent only where it is not NO_EPOCH (Commands.newMessage).
-        ack_set: of a batch that is acked in part, the messages that are not: words of 64 bits, signed.
+        redelivery_count: number of earlier deliveries of the entry.
+        consumer_epoch: sent only if it is not NO_EPOCH (Commands.newMessage).
+        ack_set: the unacked messages of a partly acked batch: words of 64 bits, signed.
     """
     consumer, ledger, where = _fixed_parts(consumer_id, ledger_id, partition)
     entry = encode_varint(entry_id)
@@ -166,8 +166,8 @@ def encode_message_frame(
 
 @lru_cache(_TOPICS_READ)
 def _fixed_parts(consumer_id: int, ledger_id: int, partition: int) -> tuple[bytes, bytes, bytes]:
-    """What is the same in all MESSAGE frames of a ledger for a consumer: around the size of the message id, and its entry id."""
-    # The owner writes the partition always, -1 too: the same bytes as its own (measured).
+    """Return the constant parts of a consumer's MESSAGE frames of a ledger: consumer id, ledger id and partition, as fields."""
+    # The owner always writes the partition, -1 too: these are the same bytes as its own (measured).
     where = _NO_PARTITION if partition < 0 else encode_varint(partition)
     consumer = b"\x08" + encode_varint(consumer_id) + b"\x12"
     return consumer, b"\x08" + encode_varint(ledger_id) + b"\x10", b"\x18" + where

@@ -1,7 +1,7 @@
-"""Entries of compacted ledgers (RawMessageImpl, Pulsar 4.0.8): where each stood, and what compaction has left of it.
+"""Entries of compacted ledgers (RawMessageImpl, Pulsar 4.0.8): the original position, and the kept messages.
 
-int32 size | MessageIdData | int32 size | checksum, metadata and payload: as they were, or with a batch in which messages that
-were superseded are marked as compacted out.
+int32 size | MessageIdData | int32 size | checksum, metadata and payload: the original ones, or a batch in which superseded
+messages are marked as compacted out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SIZE_BYTES = 4
 
 
 def decode_compacted(payload: bytes) -> tuple[tuple[int, int], bytes]:
-    """Where the entry stood, (ledger, entry), and what it holds now.
+    """Decode the entry's original position (ledger, entry), and its payload.
 
     Raises:
         MalformedFrameError: not an entry of a compacted ledger.
@@ -28,5 +28,5 @@ def decode_compacted(payload: bytes) -> tuple[tuple[int, int], bytes]:
     try:
         where = MessageIdData.FromString(payload[_SIZE_BYTES:begin])
     except DecodeError as error:
-        raise MalformedFrameError("an entry of a compacted ledger without its place in the topic") from error
+        raise MalformedFrameError("an entry of a compacted ledger without its position in the topic") from error
     return (where.ledger_id, where.entry_id), payload[start : start + size]

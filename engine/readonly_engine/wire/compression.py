@@ -1,7 +1,7 @@
-"""Decompression as Pulsar's clients and brokers do it: one block of known size, by one of four codecs.
+"""Decompression as in Pulsar's clients and brokers: one block of known size, with one of four codecs.
 
-LZ4 and SNAPPY are bare blocks without a frame, ZLIB and ZSTD bring their own (CompressionCodecProvider, Pulsar 4.0.8). The size
-after decompression is always told beside the data, so no more memory than that is used, whatever the data says.
+LZ4 and SNAPPY are bare blocks without a frame, ZLIB and ZSTD have their own (CompressionCodecProvider, Pulsar 4.0.8). The
+uncompressed size is always stored beside the data, and bounds the memory for any data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def decompress(kind: int, data: bytes, size: int, limit: int = MAX_UNCOMPRESSED)
     Args:
         kind: CompressionType.
         data: the compressed bytes.
-        size: how many bytes they were; for NONE it is not looked at.
+        size: the uncompressed size in bytes; ignored for NONE.
         limit: refuse a larger size.
 
     Raises:
@@ -43,9 +43,11 @@ def decompress(kind: int, data: bytes, size: int, limit: int = MAX_UNCOMPRESSED)
         raise UnsupportedFormatError(f"compressed with codec {kind}; known are {', '.join(CompressionType.keys())}")
     name = CompressionType.keys()[CompressionType.values().index(kind)]
     if size < 0:
-        raise MalformedFrameError(f"data compressed with {name} that says it was {size} bytes")
+        raise MalformedFrameError(f"data compressed with {name} has an uncompressed size of {size} bytes")
     if size > limit:
-        raise FrameTooLargeError(f"data compressed with {name} says it was {size} bytes; the limit is {limit}")
+        raise FrameTooLargeError(
+            f"data compressed with {name} has an uncompressed size of {size} bytes; the limit is {limit}"
+        )
     try:
         plain = _CODECS[kind](data, size)
     except (
@@ -58,17 +60,17 @@ def decompress(kind: int, data: bytes, size: int, limit: int = MAX_UNCOMPRESSED)
     ) as error:
         raise MalformedFrameError(f"data compressed with {name} is damaged: {error}") from error
     if len(plain) != size:
-        raise MalformedFrameError(f"data compressed with {name} says it was {size} bytes and is not")
+        raise MalformedFrameError(f"data compressed with {name} is not of the stated size of {size} bytes")
     return plain
 
 
 def _lz4(data: bytes, size: int) -> bytes:
-    # The block of nothing is one zero byte; the library takes a size of 0 for an unknown one.
+    # An empty block is one zero byte; to the library, a size of 0 is an unknown one.
     return bytes(lz4.block.decompress(data, uncompressed_size=size)) if size else b""
 
 
 def _zlib(data: bytes, size: int) -> bytes:
-    # The Java codec flushes its stream and never ends it (CompressionCodecZLib: SYNC_FLUSH), so there is no end to look for.
+    # The Java codec flushes its stream and never ends it (CompressionCodecZLib: SYNC_FLUSH), so do not check for the end.
     return zlib.decompressobj().decompress(data, size + 1)
 
 

@@ -1,7 +1,7 @@
-"""Where subscriptions stand, as ZooKeeper and cursor ledgers hold it (ManagedCursorImpl, Pulsar 4.0.8).
+"""Cursors of subscriptions in ZooKeeper and in cursor ledgers (ManagedCursorImpl, Pulsar 4.0.8).
 
-A cursor that was closed in good order is in its znode. Else the znode names a ledger, and that ledger's last entry is the cursor;
-the owner writes it seldom (managedLedgerDefaultMarkDeleteRateLimit), so both are somewhat old while the owner is at work.
+A cleanly closed cursor is in its znode. Otherwise the znode has the id of a ledger, whose last entry is the cursor. The owner
+writes both rarely (managedLedgerDefaultMarkDeleteRateLimit), so they are somewhat outdated while the owner serves the topic.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ NO_LEDGER = -1
 
 @dataclass(frozen=True, slots=True)
 class CursorState:
-    """Where a subscription stands. Positions are (ledger id, entry id).
+    """A subscription's cursor. Positions are (ledger id, entry id).
 
     Attributes:
         mark_delete: everything up to here is acknowledged.
-        holes: what is acknowledged behind it, as ascending ranges (lower, upper] that may span ledgers.
-        batches: of partly acknowledged batches the indexes that are not acknowledged yet: bit i of the number is index i.
-        properties: of the cursor's position; `CompactedTopicLedger` of the compaction's own cursor is one.
-        cursor_properties: what the application attached to the subscription.
-        cursor_ledger: where the state is when it is not here, NO_LEDGER for none.
-        last_active: ms since the epoch, 0 where it is not known.
+        holes: acknowledged entries after it, as ascending ranges (lower, upper] that may span ledgers.
+        batches: unacknowledged indexes of partly acknowledged batches: bit i of the number is index i.
+        properties: of the cursor's position, for example `CompactedTopicLedger` of the compaction's cursor.
+        cursor_properties: the application's properties of the subscription.
+        cursor_ledger: ledger with the actual state, NO_LEDGER if the state is here.
+        last_active: ms since the epoch, 0 if unknown.
     """
 
     mark_delete: tuple[int, int]
@@ -48,7 +48,7 @@ class CursorState:
 
 
 def decode_cursor(value: bytes) -> CursorState:
-    """A subscription's znode. Where it names a cursor ledger, only that ledger tells the position.
+    """Decode a subscription's znode. If it has a cursor ledger, only that ledger has the position.
 
     Raises:
         MalformedFrameError: not a cursor.
@@ -71,7 +71,7 @@ def decode_cursor(value: bytes) -> CursorState:
 
 
 def decode_cursor_entry(payload: bytes) -> CursorState:
-    """An entry of a cursor ledger.
+    """Decode an entry of a cursor ledger.
 
     Raises:
         MalformedFrameError: not a cursor.
@@ -82,7 +82,7 @@ def decode_cursor_entry(payload: bytes) -> CursorState:
         raise MalformedFrameError("an entry of a cursor ledger does not hold a cursor") from error
     holes = _ranges(entry.individually_deleted)
     if not holes:
-        # managedLedgerPersistIndividualAckAsLongArray: for each ledger the bits of what is acknowledged.
+        # managedLedgerPersistIndividualAckAsLongArray: for each ledger the bits of acknowledged entries.
         holes = tuple(
             ((ledger.ledger_id, first - 1), (ledger.ledger_id, last))
             for ledger in sorted(entry.deleted_bits, key=lambda ledger: ledger.ledger_id)
@@ -117,12 +117,12 @@ def _numbers(pairs: Iterable[NamedLong]) -> tuple[tuple[str, int], ...]:
 
 
 def _text(value: str | bytes) -> str:
-    """Protobuf hands out a text that is not UTF-8 as bytes."""
+    """Return a text as str; protobuf returns bytes for a text that is not UTF-8."""
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 def _runs(bits: int) -> Iterator[tuple[int, int]]:
-    """The first and last index of each run of set bits."""
+    """Yield the first and last index of each run of set bits."""
     text = f"{bits:b}"[::-1] if bits else ""
     begin = text.find("1")
     while begin >= 0:

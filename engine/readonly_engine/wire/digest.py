@@ -1,4 +1,4 @@
-"""Digests of entries: what BookKeeper's DigestManager and its subclasses compute (4.17)."""
+"""Digests of entries (DigestManager and its subclasses, BookKeeper 4.17)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _Type = LedgerMetadataFormat
 
 
 class Digest:
-    """How the entries of one ledger are verified.
+    """The digest algorithm of one ledger.
 
     Attributes:
         size: bytes of the digest in an entry.
         compute: from the covered header and the payload to the digest's bytes.
-        crc32c: whether it is CRC-32C, the one that is computed in C too.
+        crc32c: whether it is CRC-32C, for which there is an implementation in C.
     """
 
     __slots__ = ("compute", "crc32c", "size")
@@ -45,7 +45,7 @@ def _crc32(header: bytes, payload: bytes) -> bytes:
 
 
 def digest_for(digest_type: int, password: bytes = b"") -> Digest:
-    """The digest of a ledger with this DigestType in its metadata.
+    """Return the digest for a DigestType in ledger metadata.
 
     Args:
         digest_type: LedgerMetadataFormat.DigestType; Pulsar's default for topics is CRC32C, for compacted ledgers CRC32.

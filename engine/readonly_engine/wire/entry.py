@@ -1,10 +1,10 @@
-"""Entries as bookies store and return them, and the body of an explicit LAC (DigestManager, BookKeeper 4.17).
+"""Stored entries of bookies, and the body of an explicit LAC (DigestManager, BookKeeper 4.17).
 
     entry:  ledgerId i64 | entryId i64 | lastAddConfirmed i64 | length i64 | digest | payload
     LAC:    ledgerId i64 | lac i64 | digest
 
-The digest covers the header before it and the payload after it. `lastAddConfirmed` is the writer's view when it sent the entry,
-so entry N carries at most N-1; `length` is the sum of all payloads of the ledger up to and including this one.
+The digest covers the header before it and the payload after it. `lastAddConfirmed` is the writer's LAC when it sent the entry,
+so entry N carries at most N-1. `length` is the sum of all payloads of the ledger up to and including this one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEADER = struct.Struct(">qqqq")
 _LAC = struct.Struct(">qq")
 
 LAST_ENTRY = -1
-"""As the entry id of a read: the last entry that the bookie holds."""
+"""As the entry id of a read: the bookie's last entry."""
 
 
 class Entry(NamedTuple):
@@ -39,16 +39,16 @@ _native = native.load("readonly_engine.wire._entries")
 
 
 def decode_entry(body: bytes, digest: Digest, ledger_id: int, entry_id: int = LAST_ENTRY) -> Entry:
-    """Verify and take apart what a bookie returned for a read.
+    """Verify and decode an entry from a bookie's reply.
 
     Args:
         body: the entry's bytes.
         digest: the ledger's digest.
-        ledger_id: the ledger that was asked for.
-        entry_id: the entry that was asked for, or LAST_ENTRY for whichever the bookie has last.
+        ledger_id: the requested ledger.
+        entry_id: the requested entry, or LAST_ENTRY for the bookie's last one.
 
     Raises:
-        DigestMismatchError: too short, damaged, or not the entry that was asked for.
+        DigestMismatchError: too short, damaged, or not the requested entry.
     """
     if _native is not None and digest.crc32c and entry_id != LAST_ENTRY:
         entry: Entry | None = _native.decode_entry(body, ledger_id, entry_id)
@@ -72,7 +72,7 @@ def pure_decode_entry(body: bytes, digest: Digest, ledger_id: int, entry_id: int
 
 
 def decode_lac(body: bytes, digest: Digest, ledger_id: int) -> int:
-    """The LAC in the body of an explicit LAC.
+    """Verify and decode the body of an explicit LAC.
 
     Raises:
         DigestMismatchError: too short, damaged, or of another ledger.

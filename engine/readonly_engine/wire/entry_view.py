@@ -1,4 +1,4 @@
-"""Entries with what a dispatcher needs to know of them, and their MESSAGE frames: in C where that is built, else in Python."""
+"""Parsed entries for the dispatchers, and their MESSAGE frames: in C if the extension is built, else in Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_HASH = -1
 
 
 class PureEntryView:
-    """An entry, looked into.
+    """A parsed entry.
 
     Args:
         entry: the entry, verified.
@@ -29,14 +29,14 @@ class PureEntryView:
         position: both.
         stored: the payload as the owner stored it.
         payload: the bytes for a MESSAGE frame.
-        prefix: what the owner wrote before them for itself; mostly nothing.
-        size: bytes of what is stored.
-        messages: how many messages it holds, which is what it costs in permits.
-        marker: whether no consumer may see it: a marker, or no message at all.
-        deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
-        txn: the transaction that it was published in, or that the marker ends: most and least bits; None for none.
+        prefix: the owner's own metadata before them; usually empty.
+        size: size of `stored`, in bytes.
+        messages: number of its messages, which is its cost in permits.
+        marker: whether it is hidden from consumers: a marker, or no message at all.
+        deliver_at: earliest delivery on a Shared subscription, in ms since the epoch; 0 for no delay.
+        txn: the transaction of the message, or that the marker ends: most and least bits; None for none.
         aborts: whether it is the marker of an aborted transaction.
-        chunk: of a part of a large message: the message's id, the part's index, and how many parts there are; else None.
+        chunk: for a part of a large message: the message's id, the part's index, and the number of parts; else None.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class PureEntryView:
 
     @property
     def prefix(self) -> bytes:
-        """What the owner wrote before the payload for itself; mostly nothing."""
+        """The owner's own metadata before the payload; usually empty."""
         return self.stored[: self.size - len(self.payload)]
 
 
@@ -105,14 +105,14 @@ else:
 def encode_views(
     views: Sequence[EntryView], consumer_id: int, partition: int, epoch: int, redelivery_count: int = 0
 ) -> bytes:
-    """The MESSAGE frames of entries, one after another.
+    """Return the MESSAGE frames of entries, one after another.
 
     Args:
         views: the entries.
         consumer_id: the consumer's id on its connection.
         partition: index of the partition, -1 for none.
         epoch: the consumer's epoch, NO_EPOCH for none.
-        redelivery_count: how often they were delivered before.
+        redelivery_count: number of their earlier deliveries.
     """
     if _native is None:
         return pure_encode_views(views, consumer_id, partition, epoch, redelivery_count)
@@ -121,10 +121,10 @@ def encode_views(
 
 
 def summarize(views: Sequence[EntryView]) -> tuple[int, int, bool, bool]:
-    """What several entries are together.
+    """Return totals and flags of several entries.
 
     Returns:
-        How many messages they hold; how many bytes; whether they are plain: no markers, and of no transaction; and whether they
+        The number of their messages; their size in bytes; whether all are plain: no markers, no transactions; and whether all
         are loose: not delayed, and no parts of large messages.
     """
     if _native is None:

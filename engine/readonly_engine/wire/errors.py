@@ -2,8 +2,8 @@
 
 WireError
 ├── FrameTooLargeError     a peer announced a frame above the limit
-├── MalformedFrameError    bytes that are not what the protocol says
-├── UnsupportedFormatError bytes of a known format that this reader does not speak
+├── MalformedFrameError    bytes that violate the protocol
+├── UnsupportedFormatError bytes in a format or version that this reader does not support
 └── DigestMismatchError    an entry whose digest does not match its bytes
 """
 
@@ -11,20 +11,20 @@ from __future__ import annotations
 
 
 class WireError(Exception):
-    """Base of all that a codec can raise."""
+    """Base of the codecs' errors."""
 
 
 class FrameTooLargeError(WireError):
-    """The peer announced a frame above the limit; the connection cannot go on."""
+    """The peer announced a frame above the limit; the connection must be closed."""
 
 
 class MalformedFrameError(WireError):
-    """The peer sent bytes that the protocol does not allow; the connection cannot go on."""
+    """The peer sent bytes that violate the protocol; the connection must be closed."""
 
 
 class UnsupportedFormatError(WireError):
-    """The bytes are of a format or version that this reader does not speak."""
+    """The bytes are in a format or version that this reader does not support."""
 
 
 class DigestMismatchError(WireError):
-    """An entry was damaged on its way or on disk, or is not the one that was asked for; another replica may have it."""
+    """An entry was damaged in transit or on disk, or is not the requested one; another replica may have it."""

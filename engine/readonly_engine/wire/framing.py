@@ -1,4 +1,4 @@
-"""Length-prefixed frames: `[int32 big endian: length][frame]`, as both Pulsar and BookKeeper put them on a connection."""
+"""Length-prefixed frames of Pulsar and BookKeeper: `[int32 big endian: length][frame]`."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from readonly_engine.wire.errors import FrameTooLargeError, MalformedFrameError
 LENGTH_BYTES: Final = 4
 
 MESSAGE_BYTES: Final = 5 * 1024 * 1024
-"""maxMessageSize of a broker that names none in CONNECTED (Commands.DEFAULT_MAX_MESSAGE_SIZE)."""
+"""maxMessageSize of a broker whose CONNECTED has none (Commands.DEFAULT_MAX_MESSAGE_SIZE)."""
 
 PADDING_BYTES: Final = 10 * 1024
 """Room for the command and the metadata around a message of that size (Commands.MESSAGE_SIZE_FRAME_PADDING)."""
 
 FRAME_BYTES: Final = MESSAGE_BYTES + PADDING_BYTES
-"""The longest frame that a stock broker or client takes from its peer."""
+"""The longest frame that a stock broker or client accepts from its peer."""
 
 HANDSHAKE_FRAME_BYTES: Final = 128 * 1024
 """The longest frame before a connection is authenticated. A CONNECT carries credentials, twice behind a proxy: tokens of some
 KB, and Kerberos tickets of up to 64 KiB (MaxTokenSize)."""
 
 STORED_FRAME_BYTES: Final = 128 * 1024 * 1024
-"""The longest frame from a bookie where no broker of the cluster has named its maxMessageSize: a bookie names none. Receiving
-takes memory as the bytes arrive, so the bound is for a peer that is no bookie."""
+"""The longest frame from a bookie if no broker of the cluster has sent its maxMessageSize; bookies send none. Memory grows only
+with received bytes, so this bound is for a peer that is no bookie."""
 
 ENVELOPE_BYTES: Final = 64 * 1024
-"""What a bookie's response adds to an entry, with room to spare."""
+"""Upper bound of the bytes that a bookie's response adds to an entry."""
 
 HEAD_BYTES: Final = 64
-"""So much of a skipped frame is kept: enough for the command's type and its request id."""
+"""Kept bytes of a skipped frame: enough for the command's type and its request id."""
 
 
 def frame_limit(max_message_size: int) -> int:
-    """The longest frame that a peer with this maxMessageSize takes.
+    """Return the longest frame that a peer with this maxMessageSize accepts.
 
     Args:
-        max_message_size: as CONNECTED names it; 0 or less for a broker that names none.
+        max_message_size: from CONNECTED; 0 or less for none.
     """
     return (max_message_size if max_message_size > 0 else MESSAGE_BYTES) + PADDING_BYTES
 
 
 class StoredFrameLimit:
-    """The longest frame from a bookie, as the cluster's brokers let entries be (their client of BookKeeper has the same limit).
+    """The longest frame from a bookie, by the limits of the cluster's brokers (their BookKeeper client has the same limit).
 
     Attributes:
         bytes: the limit.
@@ -54,24 +54,24 @@ class StoredFrameLimit:
         self.bytes = FRAME_BYTES + ENVELOPE_BYTES
 
     def learn(self, max_message_size: int) -> None:
-        """A broker has named its maxMessageSize. A lower one does not count: entries from before are still there."""
+        """Apply a broker's maxMessageSize. A lower one than before is ignored, because larger entries may exist."""
         self.bytes = max(self.bytes, frame_limit(max_message_size) + ENVELOPE_BYTES)
 
 
 class FrameSplitter:
-    """Cuts a byte stream into frames, whatever the pieces in which it arrives.
+    """Splits a byte stream into frames.
 
-    Memory grows with what has arrived, never with the length that a peer announces. Each byte is copied a constant number of
+    Memory grows with the received bytes, never with the length that a peer announces. Each byte is copied a constant number of
     times.
 
     Args:
-        max_frame_bytes: the longest frame that is taken.
+        max_frame_bytes: limit of a frame's length.
 
     Attributes:
-        max_frame_bytes: may be changed at any time; counts for frames whose length has not arrived yet.
-        skip: drop a longer one as it arrives and keep its head in `skipped`, instead of an error: one answer that is too long
-            must not cost a connection that others share.
-        skipped: the first HEAD_BYTES of each frame that was skipped, for the caller to take.
+        max_frame_bytes: may be changed at any time; applies to frames whose length has not arrived yet.
+        skip: drop a longer frame and keep its head in `skipped`, instead of an error: a shared connection must survive one
+            response above the limit.
+        skipped: the first HEAD_BYTES of each skipped frame, for the caller to remove.
     """
 
     __slots__ = ("_buffer", "_missing", "_to_drop", "max_frame_bytes", "skip", "skipped")
@@ -81,18 +81,18 @@ class FrameSplitter:
         self.skip = False
         self.skipped: list[bytes] = []
         self._buffer = bytearray()
-        self._missing = 0  # bytes that the frame at the buffer's start still lacks, as far as known
+        self._missing = 0  # missing bytes of the frame at the buffer's start, as far as known
         self._to_drop = 0
 
     def receive_data(self, data: bytes) -> list[bytes]:
-        """Take what arrived; return the frames that are complete now, without their length prefix.
+        """Process received bytes; return the complete frames, without their length prefix.
 
         Raises:
             FrameTooLargeError: a frame longer than the limit was announced.
             MalformedFrameError: a negative length was announced.
         """
         if not self._buffer and not self._to_drop:
-            # Fast path: one whole frame, such as an ack.
+            # Fast path: one complete frame, such as an ack.
             length = len(data) - LENGTH_BYTES
             if 0 <= length <= self.max_frame_bytes and int.from_bytes(data[:LENGTH_BYTES], "big") == length:
                 return [data[LENGTH_BYTES:]]
@@ -129,11 +129,11 @@ class FrameSplitter:
 
     @property
     def buffered_bytes(self) -> int:
-        """How much of an incomplete frame is waiting."""
+        """Received bytes of an incomplete frame."""
         return len(self._buffer)
 
     def _oversized(self, data: bytes, start: int, length: int) -> int:
-        """Begin to skip a frame; return where to go on: behind what is there of it, or where its head will end."""
+        """Begin to skip a frame; return the end of its received bytes, or the future end of its head."""
         if length < 0:
             raise MalformedFrameError(f"a frame of {length} bytes was announced")
         if not self.skip:

@@ -1,4 +1,4 @@
-"""What ZooKeeper holds of topics, ledgers and bookies, taken apart.
+"""Decode ZooKeeper's nodes of topics, ledgers and bookies.
 
 Sources: LedgerMetadataSerDe and BookieServiceInfoSerde (BookKeeper 4.17), MetaStoreImpl (Pulsar 4.0.8).
 """
@@ -23,7 +23,7 @@ _LEDGER_PREAMBLE = b"BookieMetadataFormatVersion\t"
 _COMPRESSED_MAGIC = b"\x47\x78"
 
 MAX_NODE = 64 << 20
-"""Bytes of a znode's value once decompressed; ZooKeeper itself takes 1 MiB unless jute.maxbuffer is raised."""
+"""Limit of a znode's value once decompressed, in bytes; ZooKeeper itself accepts 1 MiB unless jute.maxbuffer is raised."""
 
 _STATES = {LedgerMetadataFormat.IN_RECOVERY: "IN_RECOVERY", LedgerMetadataFormat.CLOSED: "CLOSED"}
 _V1_IN_RECOVERY = -102
@@ -33,18 +33,18 @@ _HUMP = re.compile("[A-Z]")
 
 @dataclass(frozen=True, slots=True)
 class LedgerMetadata:
-    """One ledger: where its entries are and how far it goes.
+    """One ledger: the bookies of its entries, and its end.
 
     Attributes:
-        ensembles: (first entry id, bookie ids), ascending: from that entry on these bookies hold the ledger.
-        write_quorum: on how many of them each entry is.
-        ack_quorum: how many of them must have it before the writer calls it confirmed.
-        closed: whether nothing will be added any more.
-        last_entry_id: of a closed ledger, -1 where it is empty; of an open one, always -1.
+        ensembles: (first entry id, bookie ids), ascending: from that entry on these bookies have the ledger.
+        write_quorum: number of bookies for each entry.
+        ack_quorum: number of bookies that must have an entry before the writer confirms it.
+        closed: whether the ledger is final.
+        last_entry_id: of a closed ledger, -1 if it is empty; of an open one, always -1.
         digest_type: LedgerMetadataFormat.DigestType.
         password: empty in Pulsar.
         state: OPEN, IN_RECOVERY or CLOSED.
-        length: the sum of all payloads of a closed ledger, in bytes; 0 where it is not known.
+        length: the sum of all payloads of a closed ledger, in bytes; 0 if unknown.
     """
 
     ensembles: tuple[tuple[int, tuple[str, ...]], ...]
@@ -58,18 +58,18 @@ class LedgerMetadata:
     length: int = 0
 
     def ensemble_at(self, entry_id: int) -> tuple[str, ...]:
-        """The bookies over which the entry's replicas are spread."""
+        """Return the ensemble of an entry."""
         index = bisect_right(self.ensembles, entry_id, key=lambda ensemble: ensemble[0])
         return self.ensembles[max(index - 1, 0)][1]
 
     def replicas_of(self, entry_id: int) -> tuple[str, ...]:
-        """The bookies that hold the entry, in RoundRobinDistributionSchedule's order."""
+        """Return the bookies that have the entry, in RoundRobinDistributionSchedule's order."""
         ensemble = self.ensemble_at(entry_id)
         return tuple(ensemble[(entry_id + i) % len(ensemble)] for i in range(self.write_quorum))
 
 
 def decode_ledger_metadata(value: bytes) -> LedgerMetadata:
-    """A ledger's znode, in any version of the format: 3 is BookKeeper's default since 4.10, 1 and 2 are of older clusters.
+    """Decode a ledger's znode, of any format version: 3 is BookKeeper's default since 4.10, older clusters have 1 and 2.
 
     Raises:
         MalformedFrameError: not ledger metadata.
@@ -96,7 +96,7 @@ def decode_ledger_metadata(value: bytes) -> LedgerMetadata:
 def _ledger(message: LedgerMetadataFormat) -> LedgerMetadata:
     if not message.segment or not all(segment.ensemble_member for segment in message.segment):
         raise MalformedFrameError("a ledger's znode names no ensemble, or an empty one")
-    # protobuf hands out a text that is not UTF-8 as bytes.
+    # protobuf returns bytes for a text that is not UTF-8.
     if not all(isinstance(bookie, str) for segment in message.segment for bookie in segment.ensemble_member):
         raise MalformedFrameError("a ledger's znode names a bookie that is no text")
     _check_quorum(message.quorum_size, [len(segment.ensemble_member) for segment in message.segment])
@@ -121,7 +121,7 @@ def _check_quorum(write_quorum: int, sizes: list[int]) -> None:
 
 
 def _decode_version_2(rest: bytes) -> LedgerMetadataFormat:
-    """Protobuf's text format, with the field names of BookKeeper's own schema: camelCase."""
+    """Decode protobuf's text format, with the camelCase field names of BookKeeper's own schema."""
     message = LedgerMetadataFormat()
     try:
         text = _TEXT_TOKEN.sub(_snake_case, rest.decode())
@@ -141,7 +141,7 @@ def _snake_case(token: re.Match[str]) -> str:
 
 
 def _decode_version_1(rest: bytes) -> LedgerMetadata:
-    """Lines: write quorum, ensemble size, length; FIRST-ENTRY TAB BOOKIE TAB ...; and LAST-ENTRY TAB CLOSED at the end."""
+    """Decode lines: write quorum, ensemble size, length; FIRST-ENTRY TAB BOOKIE TAB ...; at the end LAST-ENTRY TAB CLOSED."""
     ensembles: list[tuple[int, tuple[str, ...]]] = []
     state, last_entry_id = "OPEN", -1
     try:
@@ -172,7 +172,7 @@ def _decode_version_1(rest: bytes) -> LedgerMetadata:
 
 
 def decode_managed_ledger(value: bytes) -> ManagedLedgerInfo:
-    """A topic's znode: its ledgers in order. An empty value is a topic that was just created.
+    """Decode a topic's znode: its ledgers in order. An empty value is a topic that was just created.
 
     Raises:
         MalformedFrameError: not a managed ledger.
@@ -186,7 +186,7 @@ def decode_managed_ledger(value: bytes) -> ManagedLedgerInfo:
 
 
 def decompress_node(value: bytes) -> bytes:
-    """What a managed ledger's or a cursor's znode holds, which may be compressed (MetaStoreImpl).
+    """Return the value of a managed ledger's or a cursor's znode, decompressed if it is compressed (MetaStoreImpl).
 
     Raises:
         MalformedFrameError: damaged.
@@ -197,16 +197,16 @@ def decompress_node(value: bytes) -> bytes:
         return value
     start = 6 + int.from_bytes(value[2:6], "big")
     if len(value) < start:
-        raise MalformedFrameError("a znode says that it is compressed, and ends before it says how")
+        raise MalformedFrameError("a compressed znode that ends within its header")
     try:
         header = CompressedInfo.FromString(value[6:start])
     except DecodeError as error:
-        raise MalformedFrameError("a znode says that it is compressed, but not how") from error
+        raise MalformedFrameError("a compressed znode with a damaged header") from error
     return decompress(header.compression_type, value[start:], header.uncompressed_size, MAX_NODE)
 
 
 def decode_bookie_address(value: bytes) -> tuple[str, int] | None:
-    """Where a registered bookie listens for BookKeeper's protocol; None where its registration does not say."""
+    """Return host and port of a registered bookie for BookKeeper's protocol; None if its registration has none."""
     try:
         info = BookieServiceInfoFormat.FromString(value)
     except DecodeError as error:

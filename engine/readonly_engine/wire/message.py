@@ -1,6 +1,6 @@
-"""The payload of an entry of a topic, as far as a broker looks into it (Commands.java, Pulsar 4.0.8).
+"""The payload of an entry of a topic, as far as a broker parses it (Commands.java, Pulsar 4.0.8).
 
-[0x0e02 | int32 size | BrokerEntryMetadata]      where the cluster adds it
+[0x0e02 | int32 size | BrokerEntryMetadata]      if the cluster adds it
 [0x0e01 | uint32 CRC-32C of all that follows]    normally
 int32 metadata size | MessageMetadata | payload
 """
@@ -20,20 +20,20 @@ _CHECKSUM_BYTES = 6
 _SIZE_BYTES = 4
 
 _REQUIRED = ("producer_name", "sequence_id", "publish_time")
-"""Without these no broker takes metadata for such (PulsarApi.proto)."""
+"""Required fields of MessageMetadata (PulsarApi.proto)."""
 
 
 class StoredMessage(NamedTuple):
-    """What a dispatcher needs to know of an entry.
+    """A parsed entry, for the dispatchers.
 
     Attributes:
         payload: the bytes for a MESSAGE frame: from the checksum on, without the broker's own metadata.
-        messages: how many messages it holds; permits are counted in these.
-        marker: whether it is a marker (of transactions or of replicated subscriptions), which no consumer may see.
-        deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
-        txn: the transaction that it was published in, or that the marker ends: most and least bits; None for none.
+        messages: number of its messages, which is its cost in permits.
+        marker: whether it is a marker (of transactions or of replicated subscriptions), hidden from consumers.
+        deliver_at: earliest delivery on a Shared subscription, in ms since the epoch; 0 for no delay.
+        txn: the transaction of the message, or that the marker ends: most and least bits; None for none.
         aborts: whether it is the marker of an aborted transaction.
-        chunk: of a part of a large message: the message's id, the part's index, and how many parts there are; else None.
+        chunk: for a part of a large message: the message's id, the part's index, and the number of parts; else None.
     """
 
     payload: bytes
@@ -51,7 +51,7 @@ class StoredMessage(NamedTuple):
 
 
 def decode_metadata(payload: bytes) -> MessageMetadata:
-    """The metadata in a payload that starts with the checksum or with the metadata's size.
+    """Decode the metadata in a payload that starts with the checksum or with the metadata's size.
 
     Raises:
         MalformedFrameError: no metadata there.
@@ -68,7 +68,7 @@ def decode_metadata(payload: bytes) -> MessageMetadata:
 
 
 def decode_stored(payload: bytes) -> StoredMessage:
-    """Look into an entry's payload.
+    """Parse an entry's payload.
 
     Raises:
         MalformedFrameError: not an entry that a Pulsar broker wrote.
@@ -78,10 +78,10 @@ def decode_stored(payload: bytes) -> StoredMessage:
         size = int.from_bytes(payload[len(_BROKER_METADATA_MAGIC) : skip], "big")
         payload = payload[skip + size :]
     metadata = decode_metadata(payload)
-    # What is not zero is there; only the first sequence id of a producer is zero.
+    # A value other than zero is present; only the first sequence id of a producer is zero.
     there = metadata.publish_time and metadata.producer_name and metadata.HasField("sequence_id")
     if not there and not all(map(metadata.HasField, _REQUIRED)):
-        raise MalformedFrameError("message metadata without what every producer writes")
+        raise MalformedFrameError("message metadata without its required fields")
     marker = metadata.HasField("marker_type")
     return StoredMessage(
         payload,
@@ -95,9 +95,9 @@ def decode_stored(payload: bytes) -> StoredMessage:
 
 
 def look_into(payload: bytes) -> StoredMessage:
-    """The same of any entry: what no Pulsar producer wrote is for nobody.
+    """Parse the payload of any entry; one that no Pulsar producer wrote is hidden from consumers.
 
-    The owner's dispatcher leaves it out, too (AbstractBaseDispatcher).
+    The owner's dispatcher skips it, too (AbstractBaseDispatcher).
     """
     try:
         return decode_stored(payload)

@@ -1,4 +1,4 @@
-"""Offloaded ledgers as the jcloud offloaders write them: an index object and a data object (tiered-storage-jcloud, Pulsar 4.0.8).
+"""Offloaded ledgers of the jcloud offloaders: an index object and a data object (tiered-storage-jcloud, Pulsar 4.0.8).
 
     index 1:  magic i32 | index length i32 | data length i64 | block header length i64 | blocks i32 | metadata length i32
               | LedgerMetadataFormat | { first entry i64, part i32, offset i64 } for each block
@@ -6,9 +6,9 @@
               | { ledger i64, blocks i32, metadata length i32, LedgerInfo, blocks as above } for each ledger
     block:    header | { payload length i32, entry id i64, payload } for each entry | padding, which reads as a negative length
 
-A payload is the entry without BookKeeper's header and digest. The index names blocks only (64 MiB each by default), so that an
-entry in the middle of a block is found by stepping from one length to the next. Version 2 is of the streaming offloader, whose
-objects hold several ledgers.
+A payload is the entry without BookKeeper's header and digest. The index has blocks only (64 MiB each by default). An entry
+within a block is found by stepping from one length to the next. Version 2 is of the streaming offloader, whose objects have
+several ledgers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INDEX_MAGIC = 0xDE47DE47
 INDEX_V2_MAGIC = 0x3D1FB0BC
 
 INDEX_PREAMBLE_BYTES = 8
-"""So much of an index tells how long it is."""
+"""Bytes at the beginning of an index that include its length."""
 
 MAX_INDEX_BYTES = 64 << 20
 """20 bytes a block: three million blocks."""
@@ -54,7 +54,7 @@ _CHECKSUM_MAGIC = b"\x0e\x01"
 
 
 class Block(NamedTuple):
-    """Where a block's entries are in the data object: from `start` to before `end`, the first one being `first_entry`."""
+    """Location of a block's entries in the data object, without `end`; the first one is `first_entry`."""
 
     first_entry: int
     start: int
@@ -63,7 +63,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffloadIndex:
-    """What an index says of one ledger.
+    """The index of one ledger.
 
     Attributes:
         ledger_id: the ledger.
@@ -76,18 +76,18 @@ class OffloadIndex:
     blocks: tuple[Block, ...]
 
     def block_of(self, entry_id: int) -> int:
-        """The number of the block that has the entry."""
+        """Return the number of the block that has the entry."""
         return max(bisect_right(self.blocks, entry_id, key=lambda block: block.first_entry) - 1, 0)
 
 
 class Scan(NamedTuple):
-    """How far a scan came.
+    """The result of a scan.
 
     Attributes:
         found: entry ids and payloads.
-        position: where the next entry begins, in the scanned bytes.
+        position: offset of the next entry in the scanned bytes.
         next_entry: that entry's id.
-        needed: bytes from `position` on that the next entry is known to need; 0 where the scan is done.
+        needed: bytes from `position` on that the next entry is known to need; 0 if the scan is complete.
         ended: whether the block has no further entry.
     """
 
@@ -99,7 +99,7 @@ class Scan(NamedTuple):
 
 
 def index_length(start: bytes) -> int:
-    """How long an index is, from its first INDEX_PREAMBLE_BYTES.
+    """Return the length of an index, from its first INDEX_PREAMBLE_BYTES.
 
     Raises:
         MalformedFrameError: not an index.
@@ -111,14 +111,14 @@ def index_length(start: bytes) -> int:
     if magic not in {INDEX_MAGIC, INDEX_V2_MAGIC}:
         raise MalformedFrameError(f"the index of an offloaded ledger begins with {magic:#010x}, which is no index")
     if length < INDEX_PREAMBLE_BYTES + _LENGTHS.size:
-        raise MalformedFrameError(f"the index of an offloaded ledger calls itself {length} bytes long")
+        raise MalformedFrameError(f"the index of an offloaded ledger has a length of {length} bytes")
     if length > MAX_INDEX_BYTES:
         raise FrameTooLargeError(f"an index of {length} bytes; at most {MAX_INDEX_BYTES} are read")
     return int(length)
 
 
 def decode_index(data: bytes, ledger_id: int) -> OffloadIndex:
-    """What an index, of either version, says of a ledger.
+    """Decode a ledger's part of an index, of either version.
 
     Raises:
         WireError: damaged, too large, or without this ledger.
@@ -177,7 +177,7 @@ def _decode_v2(data: bytes, position: int, wanted: int) -> tuple[_Found, list[in
         if ledger_id == wanted:
             found = info.entries - 1, entries
     if found is None:
-        raise UnsupportedFormatError(f"an index that knows nothing of ledger {wanted}")
+        raise UnsupportedFormatError(f"an index without ledger {wanted}")
     return found, offsets
 
 
@@ -197,14 +197,14 @@ def scan_entries(data: bytes, position: int, entry_id: int, first: int, last: in
     """Step through the entries of one block.
 
     Args:
-        data: bytes of the block; whether they are all that are left of it does not matter.
-        position: where the entry `entry_id` begins in them.
+        data: bytes of the block, complete or not.
+        position: offset of the entry `entry_id` in them.
         entry_id: that entry.
-        first: the first entry that is wanted; those before it are stepped over.
-        last: the last one.
+        first: the first requested entry; entries before it are skipped.
+        last: the last requested entry.
 
     Raises:
-        MalformedFrameError: what is there is not the entry that must be there.
+        MalformedFrameError: another entry is in the place of the expected one.
         FrameTooLargeError: an entry above MAX_ENTRY_BYTES.
     """
     found: list[tuple[int, bytes]] = []
@@ -236,7 +236,7 @@ def scan_entries(data: bytes, position: int, entry_id: int, first: int, last: in
 def verify_payload(payload: bytes, ledger_id: int, entry_id: int) -> None:
     """Compare a payload with the checksum in it; most have one (Commands.serializeMetadataAndPayload).
 
-    An offloaded entry has no digest of BookKeeper's any more, so that this is what tells damage.
+    An offloaded entry has no digest of BookKeeper any more, so this is the only check for damage.
 
     Raises:
         DigestMismatchError: they differ.

@@ -1,6 +1,6 @@
-"""Entries of the log in which an owner notes acks in transactions (MLPendingAckStore, TxnLogBufferedWriter, Pulsar 4.0.8).
+"""Entries of an owner's pending ack log (MLPendingAckStore, TxnLogBufferedWriter, Pulsar 4.0.8).
 
-An entry holds one record, or, where transactionPendingAckBatchedWriteEnabled is set: 0x0e01 | int16 version | a batch of records.
+An entry has one record, or with transactionPendingAckBatchedWriteEnabled: 0x0e01 | int16 version | a batch of records.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _CUMULATIVE = 1
 
 
 class TxnAckRecord(NamedTuple):
-    """What an owner has noted.
+    """One record of the log.
 
     Attributes:
         operation: ACK, COMMIT or ABORT.
         txn: the transaction, most and least bits.
-        cumulative: whether the ack, or what ends, is cumulative.
-        acked: of an ACK: entries (ledger, entry), each with the bits of its messages that stay unacked; 0 for all acked.
+        cumulative: whether the ack, or the committed or aborted one, is cumulative.
+        acked: of an ACK: entries (ledger, entry), each with the bits of its unacked messages; 0 for all acked.
     """
 
     operation: Operation
@@ -35,7 +35,7 @@ class TxnAckRecord(NamedTuple):
 
 
 def decode_txn_acks(payload: bytes) -> list[TxnAckRecord]:
-    """The records of an entry.
+    """Decode the records of an entry.
 
     Raises:
         MalformedFrameError: not an entry of such a log.
@@ -46,7 +46,7 @@ def decode_txn_acks(payload: bytes) -> list[TxnAckRecord]:
         else:
             records = [Record.FromString(payload)]
     except DecodeError as error:
-        raise MalformedFrameError("an entry of a log of acks in transactions that holds none") from error
+        raise MalformedFrameError("an entry of a pending ack log without a record") from error
     return [
         TxnAckRecord(
             record.operation,

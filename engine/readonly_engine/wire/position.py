@@ -1,4 +1,4 @@
-"""Where an entry of a topic stands."""
+"""Positions of entries in a topic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """An entry of a topic; ordered as the log is. Entry -1 stands before the first entry of its ledger."""
+    """Position of an entry, in the order of the log. Entry -1 is before the first entry of its ledger."""
 
     ledger_id: int
     entry_id: int

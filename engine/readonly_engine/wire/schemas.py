@@ -1,4 +1,4 @@
-"""A topic's schemas as Pulsar's registry stores them: a znode that tells where each version is, and one entry a version."""
+"""A topic's schemas in Pulsar's registry: a znode with the location of each version, and one entry for each version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERSION_BYTES = 8
 
 
 class SchemaPlace(NamedTuple):
-    """Where one version of a schema is."""
+    """Location of one version of a schema."""
 
     version: int
     ledger_id: int
@@ -25,8 +25,8 @@ class StoredSchema(NamedTuple):
 
     Attributes:
         kind: the name of a SchemaInfo.Type.
-        definition: what it says, in the way of its kind; empty for primitive ones.
-        deleted: whether the schema was deleted by this version.
+        definition: the definition, in the format of its kind; empty for primitive kinds.
+        deleted: whether this version deletes the schema.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class StoredSchema(NamedTuple):
 
 
 def decode_schema_locator(value: bytes) -> list[SchemaPlace]:
-    """Every version that a schema's znode knows, ascending.
+    """Decode a schema's znode: its versions, ascending.
 
     Raises:
         MalformedFrameError: not a schema's znode.
@@ -52,7 +52,7 @@ def decode_schema_locator(value: bytes) -> list[SchemaPlace]:
 
 
 def decode_schema(payload: bytes) -> StoredSchema:
-    """One version, from its entry.
+    """Decode the entry of one version.
 
     Raises:
         MalformedFrameError: not a schema.
@@ -65,11 +65,11 @@ def decode_schema(payload: bytes) -> StoredSchema:
 
 
 def decode_schema_version(version: bytes) -> int:
-    """The version's number as messages have it (LongSchemaVersion).
+    """Decode the version's number in messages (LongSchemaVersion).
 
     Raises:
-        MalformedFrameError: of another form.
+        MalformedFrameError: another length.
     """
     if len(version) != _VERSION_BYTES:
-        raise MalformedFrameError(f"a schema version of {len(version)} bytes; {_VERSION_BYTES} are right")
+        raise MalformedFrameError(f"a schema version of {len(version)} bytes; expected {_VERSION_BYTES} bytes")
     return int.from_bytes(version, "big", signed=True)

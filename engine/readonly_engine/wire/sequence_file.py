@@ -1,14 +1,14 @@
-"""Hadoop's SequenceFile and MapFile, in which the filesystem offloader keeps ledgers (hadoop-common 3.4).
+"""Hadoop's SequenceFile and MapFile, the format of the filesystem offloader (hadoop-common 3.4).
 
-    header:  "SEQ" 6 | key class, value class | compressed, block-compressed: one byte each | codec class where compressed
+    header:  "SEQ" 6 | key class, value class | compressed, block-compressed: one byte each | codec class if compressed
              | properties | sync marker (16 bytes)
-    record:  length i32 | key length i32 | key | value            the value compressed alone where the header says so
+    record:  length i32 | key length i32 | key | value            the value compressed alone, depending on the header
     block:   -1 i32 | sync marker | records vint | four times: length vint, compressed bytes
              (key lengths, keys, value lengths, values)
-    sync:    -1 i32 | sync marker                                 may stand before any record
+    sync:    -1 i32 | sync marker                                 possible before any record
 
-A MapFile is a folder with the files `data`, sorted by key, and `index`, block-compressed: every 128th key and where its record
-begins in `data`. The offloader's keys are entry ids, and -1 has the ledger's metadata (FileSystemManagedLedgerOffloader).
+A MapFile is a folder with the files `data`, sorted by key, and `index`, block-compressed: every 128th key with the offset of its
+record in `data`. The offloader's keys are entry ids, and -1 has the ledger's metadata (FileSystemManagedLedgerOffloader).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from readonly_engine.wire.errors import FrameTooLargeError, MalformedFrameError, UnsupportedFormatError
 
 MAX_HEADER_BYTES = 64 << 10
-"""Class names, a few properties: some hundred bytes in truth."""
+"""For class names and a few properties; typical headers have some hundred bytes."""
 
 MAX_RECORD_BYTES = 128 << 20
 """Above any entry, compressed or not."""
@@ -54,9 +54,9 @@ class SequenceHeader:
         key_class: Java class of the keys.
         value_class: Java class of the values.
         codec: compression of the values, None for none.
-        blocks: whether records are compressed many at once.
+        blocks: whether records are compressed in blocks.
         sync: the sync marker.
-        end: where the records begin.
+        end: offset of the first record.
     """
 
     key_class: str
@@ -68,12 +68,12 @@ class SequenceHeader:
 
 
 class RecordScan(NamedTuple):
-    """How far a scan came, over records or over one block.
+    """The result of a scan of records or of one block.
 
     Attributes:
         found: keys and values.
-        position: where it stopped: at the record after the last one.
-        needed: bytes from `position` on that the next record is known to need; 0 where the last wanted one was found.
+        position: offset of the record after the last one.
+        needed: bytes from `position` on that the next record is known to need; 0 if the last requested one was found.
     """
 
     found: list[tuple[int, bytes]]
@@ -82,10 +82,10 @@ class RecordScan(NamedTuple):
 
 
 def decode_vint(data: bytes, position: int) -> tuple[int, int]:
-    """A number as WritableUtils.writeVLong writes it, and where it ends.
+    """Decode a number of WritableUtils.writeVLong; return it and the offset after it.
 
     Raises:
-        MalformedFrameError: the bytes end before it does.
+        MalformedFrameError: the bytes end within the number.
     """
     if position >= len(data):
         raise MalformedFrameError("a SequenceFile ends within a number")
@@ -101,7 +101,7 @@ def decode_vint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def decode_sequence_header(data: bytes) -> SequenceHeader:
-    """The header of a SequenceFile, from the file's first MAX_HEADER_BYTES or all of it.
+    """Decode the header of a SequenceFile, from the file's first MAX_HEADER_BYTES or the complete file.
 
     Raises:
         WireError: not a SequenceFile, of another version, or damaged.
@@ -133,7 +133,7 @@ def decode_sequence_header(data: bytes) -> SequenceHeader:
 
 
 def decode_map_index(data: bytes) -> list[tuple[int, int]]:
-    """A MapFile's index: keys, ascending, and where their records begin in the file `data`.
+    """Decode a MapFile's index: keys, ascending, with the offsets of their records in the file `data`.
 
     Raises:
         WireError: damaged, or of other classes or codecs than the offloader's.
@@ -156,7 +156,7 @@ def decode_map_index(data: bytes) -> list[tuple[int, int]]:
 
 
 def check_ledger_data(header: SequenceHeader) -> None:
-    """See that the header of a MapFile's `data` is one that the offloader writes.
+    """Check that the header of a MapFile's `data` is one of the offloader.
 
     Raises:
         UnsupportedFormatError: it is not.
@@ -174,10 +174,10 @@ def scan_records(data: bytes, position: int, header: SequenceHeader, first: int,
 
     Args:
         data: bytes of the file.
-        position: where a record, or a sync before one, begins in them.
+        position: offset of a record, or of a sync before one.
         header: the file's header.
-        first: the first key that is wanted.
-        last: the last one.
+        first: the first requested key.
+        last: the last requested key.
 
     Raises:
         WireError: damaged, or a record above MAX_RECORD_BYTES.
@@ -213,7 +213,7 @@ def scan_records(data: bytes, position: int, header: SequenceHeader, first: int,
 
 
 def scan_block(data: bytes, position: int, header: SequenceHeader) -> RecordScan:
-    """Take apart the block that begins at `position`: all its keys and values, or how many bytes it is known to need.
+    """Decode the block at `position`: all its keys and values, or the number of bytes that it is known to need.
 
     Raises:
         WireError: damaged, or a block above MAX_RECORD_BYTES.
@@ -222,7 +222,7 @@ def scan_block(data: bytes, position: int, header: SequenceHeader) -> RecordScan
     position += 4 + _SYNC_BYTES
     if position + 1 > len(data):
         return RecordScan([], start, position + 1 - start)
-    for number in range(5):  # how many records there are, then four buffers
+    for number in range(5):  # the number of records, then four buffers
         if position + _MAX_VINT_BYTES > len(data) and not _vint_ends(data, position):
             return RecordScan([], start, position + _MAX_VINT_BYTES - start)
         size, position = decode_vint(data, position)
@@ -257,7 +257,7 @@ def _check_sync(data: bytes, position: int, header: SequenceHeader) -> None:
 
 
 def _decode_record(data: bytes, position: int, header: SequenceHeader) -> tuple[bytes | None, bytes, int]:
-    """One record of a file without blocks; no key where a sync marker stands."""
+    """Decode one record of a file without blocks; the key of a sync marker is None."""
     length, position = _int(data, position)
     if length == _SYNC_ESCAPE:
         _check_sync(data, position, header)

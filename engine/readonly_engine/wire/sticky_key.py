@@ -1,4 +1,4 @@
-"""The key that a message goes by on Key_Shared, and its hash (Commands.resolveStickyKey, Murmur3_32Hash)."""
+"""The sticky key of a message for Key_Shared, and its hash (Commands.resolveStickyKey, Murmur3_32Hash)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 _MASK = 0xFFFFFFFF
 _WORD = 4
 NO_KEY = b"NONE_KEY"
-"""What an entry goes by that has neither a key nor a producer."""
+"""The sticky key of an entry with neither a key nor a producer."""
 
 
 def sticky_key(metadata: MessageMetadata) -> bytes:
-    """The key of an entry: of a batch it is that of the batch, which a key-based batcher fills with messages of one key."""
+    """Return the sticky key of an entry. A batch has one key, which a key-based batcher uses for all its messages."""
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
     if metadata.HasField("partition_key"):
@@ -35,7 +35,7 @@ def sticky_key(metadata: MessageMetadata) -> bytes:
 
 
 def murmur3_32(data: bytes) -> int:
-    """MurmurHash3 of 32 bits with seed 0."""
+    """Return MurmurHash3 of 32 bits with seed 0."""
     whole = len(data) & -_WORD
     hash_ = 0
     for begin in range(0, whole, _WORD):
@@ -51,7 +51,7 @@ def murmur3_32(data: bytes) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def key_hash(key: bytes) -> int:
-    """The hash of a key as Pulsar uses it, 31 bits."""
+    """Return Pulsar's hash of a key, 31 bits."""
     return murmur3_32(key) & 0x7FFFFFFF
 
 

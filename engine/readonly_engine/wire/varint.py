@@ -1,4 +1,4 @@
-"""Protocol Buffers' varints, for the few places where a whole message object would be too slow."""
+"""Protocol Buffers' varints, for the few places where a message object would be too slow."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _ONE_BYTE = [bytes((number,)) for number in range(0x80)]
 
 
 def encode_varint(number: int) -> bytes:
-    """A number as protobuf's int64 and uint64 put it on the wire; a negative one takes ten bytes."""
+    """Encode a number as protobuf's int64 or uint64; a negative one takes ten bytes."""
     if 0 <= number <= 0x7F:
         return _ONE_BYTE[number]
-    if 0 <= number <= 0x1FFFFF:  # ids of entries, mostly; written out, because one is encoded for each entry
+    if 0 <= number <= 0x1FFFFF:  # usually ids of entries; unrolled, because one is encoded for each entry
         if number <= 0x3FFF:
             return bytes((number & 0x7F | 0x80, number >> 7))
         return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
@@ -28,7 +28,7 @@ def encode_varint(number: int) -> bytes:
 
 
 def decode_varint(data: bytes, start: int) -> tuple[int, int]:
-    """The unsigned number at `start`, and where it ends.
+    """Decode the unsigned number at `start`; return it and the offset after it.
 
     Raises:
         MalformedFrameError: the number does not end within the data or within ten bytes.

@@ -1,4 +1,4 @@
-"""What a stock broker closes a connection for at once: it is refused here, before it goes over a connection that others share."""
+"""Reject commands for which a stock broker would close the connection, because clients share connections to owners."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "MessageIdData": ("ledger_id", "entry_id"),
     "Schema": ("name", "schema_data", "type"),
 }
-"""Fields that PulsarApi.proto marks as required. A number that an enum does not have counts as missing."""
+"""Required fields of PulsarApi.proto. A number that an enum does not have counts as missing."""
 
 _ENUMS: Final = {
     kind: [
@@ -78,10 +78,10 @@ _OF_NAMESPACES: Final = frozenset({BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseComm
 
 
 def check_command(command: BaseCommand) -> None:
-    """Check a client's command that is to be relayed.
+    """Check a client's command before it is relayed.
 
     Raises:
-        MalformedFrameError: a stock broker would close the connection that it comes by.
+        MalformedFrameError: a stock broker would close the command's connection.
     """
     if command.type in _OF_SERVERS:
         raise MalformedFrameError(f"{command_name(command)}, which only servers send")
@@ -91,12 +91,12 @@ def check_command(command: BaseCommand) -> None:
         raise MalformedFrameError(f"{command_name(command)} without {missing}")
     if command.type in _OF_NAMESPACES and not _NAMESPACE.fullmatch(body.namespace):
         raise MalformedFrameError(
-            f"{command_name(command)} with namespace {body.namespace[:100]!r}; it would be TENANT/NAMESPACE"
+            f"{command_name(command)} with namespace {body.namespace[:100]!r}; expected TENANT/NAMESPACE"
         )
 
 
 def _missing(message: Message) -> str:
-    """The first field that should be there and is not; empty for none."""
+    """Return the first missing required field; empty for none."""
     kind = message.DESCRIPTOR.name
     for name in _REQUIRED.get(kind, ()):
         if not message.HasField(name):

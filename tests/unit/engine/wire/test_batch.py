@@ -218,7 +218,7 @@ def test_chunks_that_are_not_as_long_as_they_say_are_the_named_error():
     first, _ = chunks("u", b"x" * 90, 2)
     _, other = chunks("u", b"x" * 80, 2)
     joiner.add(first)
-    with pytest.raises(MalformedFrameError, match="chunks of 85 bytes together that say they are 90"):
+    with pytest.raises(MalformedFrameError, match="chunks of 85 bytes in total instead of 90"):
         joiner.add(other)
 
 

@@ -93,7 +93,7 @@ def test_an_entry_without_metadata_is_the_named_error(payload):
 @pytest.mark.parametrize("missing", list(PRODUCED))
 def test_metadata_without_what_every_producer_writes_is_the_named_error(missing):
     fields = {name: value for name, value in PRODUCED.items() if name != missing}
-    with pytest.raises(MalformedFrameError, match="what every producer writes"):
+    with pytest.raises(MalformedFrameError, match="without its required fields"):
         decode_stored(stored(MessageMetadata(**fields)))
 
 

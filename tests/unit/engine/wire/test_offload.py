@@ -116,7 +116,7 @@ def test_a_scan_that_is_cut_says_what_it_needs(payloads, draw) -> None:
 
 
 def test_a_ledger_that_a_streaming_index_does_not_know_is_an_error() -> None:
-    with pytest.raises(WireError, match="knows nothing of ledger 8"):
+    with pytest.raises(WireError, match="an index without ledger 8"):
         decode_index(write_index([(0, 0)], 500, 3, streaming=True), 8)
 
 

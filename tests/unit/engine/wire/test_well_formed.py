@@ -81,7 +81,7 @@ def test_a_namespace_that_is_none_would_cost_the_connection(namespace, right):
         if right:
             check_command(command)
         else:
-            with pytest.raises(MalformedFrameError, match="it would be TENANT/NAMESPACE"):
+            with pytest.raises(MalformedFrameError, match="expected TENANT/NAMESPACE"):
                 check_command(command)
 
 
