@@ -8,12 +8,13 @@ import logging
 import os
 import re
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 import kopf
 from readonly_engine.config.option import help_of, options_of
 
-from readonly_operator.settings import FLAGS, Settings, SettingsError
+from readonly_operator.settings import FLAGS, Settings, SettingsError, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,18 +22,30 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     "Run pools of read-only Pulsar brokers in Kubernetes, from ReadOnlyBrokerPool and ReadOnlyTopicBinding objects."
 )
-EPILOG = (
-    "It takes the Kubernetes configuration of the pod that it runs in, else that of KUBECONFIG or ~/.kube/config. "
-    "Each setting can also be given as an environment variable PULSAR_READONLY_<SETTING>, for example "
-    "PULSAR_READONLY_ENGINE_IMAGE, _NAMESPACES, _CLUSTER_DOMAIN, _RESYNC_SECONDS, _SOURCE_CHECK_SECONDS, _LEASE, "
-    "_LEASE_SECONDS, _WORKERS; flags win."
+KUBERNETES = (
+    "It uses the Kubernetes configuration of the pod that it runs in, else that of KUBECONFIG or ~/.kube/config. "
+    "The settings can also be environment variables; flags override them:"
 )
+WIDTH = 100
+"""Columns of the text after the options."""
+
 LIVENESS = re.compile(r"http://[^/\s:]+:[0-9]{1,5}/\S*")
+
+
+def variables() -> str:
+    """Return a paragraph for each environment variable, with its description."""
+    paragraphs = [f"  {variable_of(one)}: {help_of(one)}" for one in options_of(Settings)]
+    return "\n".join(textwrap.fill(text, WIDTH, subsequent_indent="      ") for text in paragraphs)
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
-    made = argparse.ArgumentParser(prog="pulsar-readonly operator", description=DESCRIPTION, epilog=EPILOG)
+    made = argparse.ArgumentParser(
+        prog="pulsar-readonly operator",
+        description=DESCRIPTION,
+        epilog=f"{textwrap.fill(KUBERNETES, WIDTH)}\n{variables()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     scope = made.add_mutually_exclusive_group()
     scope.add_argument(
         FLAGS["namespaces"], action="append", metavar="NS", help="serve this namespace; may be given several times"

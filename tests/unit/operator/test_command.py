@@ -28,10 +28,9 @@ def test_help_names_the_options(capsys):
         "--log-level {debug,info,warning,error}\n",
     ):
         assert f"\n  {option}" in text
-    variables = {variable_of(one) for one in options_of(Settings)}
-    named = re.findall(r"(?<![<A-Z_])(?:PULSAR_READONLY)?(_[A-Z_]+)(?=[,;])", text)
-    assert len(named) == 8
-    assert {f"PULSAR_READONLY{name}" for name in named} <= variables
+    described = re.findall(r"^  (PULSAR_READONLY_[A-Z_]+): (.+)$", text, re.MULTILINE)
+    assert [name for name, _ in described] == [variable_of(one) for one in options_of(Settings)]
+    assert ("PULSAR_READONLY_WORKERS", "pools that are reconciled at the same time (default 4)") in described
 
 
 def test_each_setting_has_a_variable_and_a_default():
