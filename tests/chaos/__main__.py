@@ -1,4 +1,4 @@
-"""`make chaos` and `make soak`: random faults on a pool and its cluster; a checker knows every message."""
+"""`make chaos` and `make soak`: random faults on a pool and its cluster, and a check of every message."""
 
 from __future__ import annotations
 
@@ -35,30 +35,34 @@ RESULTS: Final = Path(__file__).with_name("results.json")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns its exit status: 0 nothing is wrong, 1 something is, 2 wrong usage."""
+    """Run the command; return its exit status: 0 no errors, 1 errors, 2 wrong usage."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
-    parser.add_argument("--seed", type=int, nargs="+", help="repeats plans, one run each (default: a new one)")
-    parser.add_argument("--minutes", type=float, default=15.0, help="of faults in each run (default %(default)s)")
+    parser.add_argument("--seed", type=int, nargs="+", help="seeds of plans, one run each (default: a new one)")
+    parser.add_argument(
+        "--minutes", type=float, default=15.0, help="duration of the faults in each run (default %(default)s)"
+    )
     parser.add_argument("--gap", type=float, help=f"seconds between faults (default {CHAOS_GAP_S:g})")
     parser.add_argument(
         "--soak",
         action="store_true",
-        help=f"a fault each {SOAK_GAP_S:g} s; memory, files, tasks and latency must be flat",
+        help=f"a fault every {SOAK_GAP_S:g} s; memory, files, tasks and latency must be flat",
     )
-    parser.add_argument("--rate", type=float, default=RATE, help="messages a second a producer (default %(default)s)")
+    parser.add_argument(
+        "--rate", type=float, default=RATE, help="messages per second and producer (default %(default)s)"
+    )
     parser.add_argument(
         "--two-at-once",
         type=float,
         default=Limits().two_at_once_s,
         metavar="SECONDS",
-        help="how long two consumers of an Exclusive may be served (default %(default)s)",
+        help="seconds in which two consumers of an Exclusive may be served (default %(default)s)",
     )
-    parser.add_argument("--write", action="store_true", help="write these and earlier results into docs/")
-    parser.add_argument("--keep", action="store_true", help="leave servers and namespaces")
+    parser.add_argument("--write", action="store_true", help="write these and earlier results to docs/")
+    parser.add_argument("--keep", action="store_true", help="keep servers and namespaces")
     args = parser.parse_args(argv)
     seeds = args.seed or [random.SystemRandom().randrange(1 << 31)]
     gap = args.gap or (SOAK_GAP_S if args.soak else CHAOS_GAP_S)
-    # What libraries log while servers are down is theirs: it would drown the progress.
+    # Warnings of libraries about servers that are down would hide the progress.
     logging.getLogger().addHandler(logging.NullHandler())
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     outcomes, failed = [], False
@@ -92,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _write(results: list[RunResult], soak: Outcome | None) -> None:
-    """Write the table into docs/testing.md: of a soak alone, or of all runs whose results are kept."""
+    """Write the table to docs/testing.md: of a soak alone, or of all runs in the file of results."""
     if soak is None:
         kept = runs.add(RESULTS, results)
         faults = sum(one.count for run in kept for one in run.faults.values())
@@ -115,7 +119,7 @@ def _write(results: list[RunResult], soak: Outcome | None) -> None:
 
 @contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """One run of a name at a time on this machine: namespaces and servers are called after it."""
+    """Allow one run of a name at a time on this machine: namespaces and servers have this name."""
     path = cache_root() / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:

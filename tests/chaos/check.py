@@ -1,26 +1,26 @@
-"""Whether what clients saw under faults keeps the promises: a pure function over events, faults and what the topics hold.
+"""Check of the guarantees under faults: a pure function over events, faults and the topics' messages at the end.
 
 For each subscription:
 
-- lost 0: every message that the topic holds in the end is delivered, and every message that a producer has a receipt for is held;
-- with deduplication no message is held twice;
-- first deliveries are in the topic's order for Exclusive and Failover, and in a key's order for Key_Shared; a Reader's session
-  gets every message once, in order, without a gap (a stock one may get its last batch again after a reconnect, as from the
-  owner);
-- a message comes again only if a fault was near: between its first delivery (or what let it come again) and its repetition.
-  After a confirmed ack it comes again only if a fault at the source cluster was near the ack, which an owner confirms before
-  it stores it. All repetitions are counted. One fault repeats for one subscription only a limited number of messages, or as
-  many as it got in the STORED_S before it paused: a whole backlog, where it had caught up at once. What an owner repeats whose
-  cursor went back does not count (tests/chaos/cursors.py);
-- an Exclusive consumer gets nothing that was sent later than a number of seconds after another was accepted; a Failover one
-  nothing that was sent so long after another was called the active one;
-- after a reset everything from its position on comes again, but for acks that were under way with it; what it skipped
-  need not come;
-- what a topic held before it was deleted is owed to nobody, nor are messages of transactions that were not committed for certain,
-  nor entries beyond a ledger's size in the topic's list.
+- Nothing is lost: every message of the topic is delivered, and the topic has every message for which a producer has a receipt.
+- With deduplication, the topic has no message twice.
+- First deliveries are in the topic's order for Exclusive and Failover, and in a key's order for Key_Shared. A Reader's session
+  gets every message once, in order, without a gap. A stock Reader may get its last batch again after a reconnect, as from the
+  owner.
+- A message is redelivered only after a fault between its first delivery (or an event that permits a redelivery) and the
+  redelivery. After a confirmed ack, it is redelivered only if a fault at the source cluster was near the ack: an owner confirms
+  acks before it stores them. The check counts all redeliveries. One fault causes a limited number of them per subscription, or
+  as many as it had deliveries in the STORED_S before its pause: a whole backlog after a fast catch-up. Redeliveries by an owner
+  whose cursor went back do not count (tests/chaos/cursors.py).
+- An Exclusive consumer gets no message that was sent more than some seconds after the broker accepted another one. A Failover
+  consumer gets none that was sent so long after another one became active.
+- After a reset, everything from its position on is redelivered, except for acks that were under way with it. Skipped messages
+  need no delivery.
+- Three kinds of messages need no delivery: those before a deletion of the topic, those of transactions without a certain commit,
+  and entries beyond a ledger's size in the topic's list.
 
-Times are seconds of the monotonic clock, which all processes share. A session that a frozen client or a slow link holds up gets
-late what was sent early: hence the rule for Exclusive goes by when messages were sent.
+Times are seconds of the monotonic clock, which all processes share. Because of a frozen client or a slow link, a session may get
+early messages late. So the rule for Exclusive uses the time at which a message was sent.
 """
 
 from __future__ import annotations
@@ -41,42 +41,42 @@ if TYPE_CHECKING:
 
 ORDERED: Final = frozenset({"Exclusive", "Failover"})
 NEAR_S: Final = 20.0
-"""A fault is near for so long after its end: sessions, keep-alives and restarts take their time."""
+"""Time after its end for which a fault is near: sessions, keep-alives and restarts take time."""
 
 STORED_S: Final = 5.0
-"""An ack that was confirmed so long before a fault at the source cluster has been stored."""
+"""Time after which a confirmed ack is stored, and survives a fault at the source cluster."""
 
 WENT_BACK_S: Final = 5.0
-"""A cursor that went back is seen so much later, or repeats so much later."""
+"""Maximum delay of the observation of a cursor that went back, or of its redeliveries, in seconds."""
 
 UNDER_WAY_S: Final = 5.0
-"""Acks so near to a reset may have been under way with it."""
+"""Acks within this time of a reset may have been under way with it."""
 
 SOON_S: Final = 1.0
-"""A pause that begins before a fault belongs to it if no more than this lies between."""
+"""A pause that starts at most this time before a fault counts as its effect."""
 
 HANDOVER_S: Final = 1.0
-"""How long a stock broker lets acks of the former Failover consumer come (activeConsumerFailoverDelayTimeMillis)."""
+"""Time for which a stock broker waits for acks of the former Failover consumer (activeConsumerFailoverDelayTimeMillis)."""
 
 DELETED_S: Final = 10.0
-"""So long after a deletion the former topic's messages may still reach clients, and receipts producers."""
+"""Time after a deletion in which clients may still get the former topic's messages, and producers receipts."""
 
 
 class Violation(StrEnum):
-    """A broken promise."""
+    """A violated guarantee."""
 
     LOST = "never delivered"
     NOT_STORED = "its producer has a receipt, but the topic has no such message"
-    STORED_TWICE = "stored twice though the namespace deduplicates"
+    STORED_TWICE = "stored twice although the namespace deduplicates"
     UNKNOWN = "delivered, but the topic has no such message"
     TOPIC_ORDER = "delivered for the first time after a later message"
     KEY_ORDER = "delivered for the first time after a later message of its key"
-    READER_ORDER = "delivered to a Reader again or behind a later message"
-    READER_GAP = "left out by a Reader"
+    READER_ORDER = "delivered to a Reader again or after a later message"
+    READER_GAP = "skipped for a Reader"
     UNEXPLAINED = "delivered again with no fault near"
     AFTER_ACK = "delivered again after a confirmed ack, with no fault at the source cluster near"
-    TOO_MANY = "more repetitions after one fault than can have been in flight"
-    TWO_CONCURRENT = "sent to one consumer though another had been accepted long before"
+    TOO_MANY = "more redeliveries after one fault than messages in flight"
+    TWO_CONCURRENT = "sent to one consumer although another one had been accepted long before"
     RESET_UNDONE = "not delivered again after a reset to before it"
 
 
@@ -85,13 +85,13 @@ LOSSES: Final = frozenset({Violation.LOST, Violation.NOT_STORED, Violation.READE
 
 
 class Stored(NamedTuple):
-    """A message as the topic holds it in the end.
+    """A message of the topic at the end.
 
     Attributes:
-        id: its place.
+        id: its position.
         key: empty for none.
-        name: which tells it from all others.
-        sent: when its producer sent it.
+        name: unique name.
+        sent: time at which its producer sent it.
     """
 
     id: Id
@@ -101,14 +101,14 @@ class Stored(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A fault that was done.
+    """An injected fault.
 
     Attributes:
-        begin: when it began.
-        end: when it was mended.
+        begin: time of its start.
+        end: time of its repair.
         title: its kind, for the table.
-        text: all of it.
-        writable: whether it was at the source cluster, so that acks that were confirmed may be lost.
+        text: full description.
+        writable: whether it affected the source cluster, so that confirmed acks may be lost.
     """
 
     begin: float
@@ -119,15 +119,15 @@ class Done(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One broken promise.
+    """One violation of a guarantee.
 
     Attributes:
-        violation: which.
-        subscription: whose, or a topic.
+        violation: the violated guarantee.
+        subscription: the subscription, or a topic.
         id: the message.
         name: its name.
-        at: when; for what is missing, when it was sent.
-        text: more.
+        at: time; of a missing message, the time of its send.
+        text: details.
     """
 
     violation: Violation
@@ -140,14 +140,14 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A subscription, as far as it matters here.
+    """Properties of a subscription for the check.
 
     Attributes:
         topic: its topic.
         type: Exclusive, Failover, Shared, Key_Shared or Reader.
-        stock: whether its clients are stock clients, whose sessions and receipts are hidden.
+        stock: whether its clients are stock clients, which do not expose sessions and receipts.
         resets: whether its cursor is reset now and then.
-        latest: whether it begins at the end of the topic.
+        latest: whether it starts at the end of the topic.
     """
 
     topic: str
@@ -159,11 +159,11 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is allowed.
+    """Limits of allowed effects.
 
     Attributes:
-        two_at_once_s: how long two consumers of an Exclusive may be served at once.
-        repeated: repetitions by one fault in one subscription.
+        two_at_once_s: time in which two consumers of an Exclusive subscription may be served concurrently, in seconds.
+        repeated: redeliveries after one fault in one subscription.
     """
 
     two_at_once_s: float = 30.0
@@ -172,19 +172,18 @@ class Limits:
 
 @dataclass(slots=True)
 class Verdict:
-    """What came of the check.
+    """Result of the check.
 
     Attributes:
-        found: every broken promise.
-        repeated: repetitions by (index of the fault, subscription); index -1 before the first fault.
-        by_owner: of the repetitions, those after a position to which the owner's cursor went back.
-        in_flight: what such a subscription got in the STORED_S before its first repetition; the time without deliveries in
-            between does not count.
+        found: all violations.
+        repeated: numbers of redeliveries by (index of the fault, subscription); index -1 before the first fault.
+        by_owner: those of them after a position to which the owner's cursor went back.
+        in_flight: deliveries to such a subscription in the STORED_S before its first redelivery, without the pause between.
         pauses: the longest time without a first delivery, by index of the fault.
-        longest: the same by subscription: how long, and until when.
+        longest: the same by subscription: duration, and end.
         counts: by subscription: first, again, sessions.
-        latencies: by minute: from the sending of messages to their first deliveries, in seconds.
-        overlap: the longest time of two consumers of an Exclusive or Failover at once.
+        latencies: by minute: times from the send of messages to their first deliveries, in seconds.
+        overlap: the longest time with two concurrent consumers of an Exclusive or Failover subscription.
     """
 
     found: list[Found] = field(default_factory=list)
@@ -199,7 +198,7 @@ class Verdict:
 
 
 class Faults:
-    """The faults by time: which was near, and to which something belongs.
+    """The faults ordered by time, to find the one near an event.
 
     Args:
         done: in any order.
@@ -214,11 +213,11 @@ class Faults:
         )
 
     def last(self, at: float) -> int:
-        """The index of the last fault that had begun by then; -1 for none."""
+        """Return the index of the last fault that had started by then; -1 for none."""
         return bisect.bisect_right(self._begins, at) - 1
 
     def near(self, begin: float, end: float, *, writable: bool = False) -> bool:
-        """Whether one was near at any moment of a time."""
+        """Return whether a fault was near at any moment of an interval."""
         spans = self._near_writable if writable else self._near
         index = bisect.bisect_left(spans, (begin, float("-inf"))) - 1
         return any(span[0] <= end and span[1] >= begin for span in spans[max(index, 0) : index + 3])
@@ -235,12 +234,12 @@ def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 class Topic:
-    """What a topic holds in the end.
+    """The messages of a topic at the end.
 
     Args:
-        stored: all of it, in order.
-        deduplicated: whether no message may be there twice.
-        deletions: when it was deleted: begin and end, by time.
+        stored: all messages, in order.
+        deduplicated: whether no message may be stored twice.
+        deletions: begin and end of its deletions, ordered by time.
         sizes: entries of closed ledgers, as the topic's list counts them.
     """
 
@@ -262,20 +261,20 @@ class Topic:
         self.keys = [keys[message.key] for message in stored]
         self.live_since = deletions[-1][1] + DELETED_S if deletions else float("-inf")
         self.uncommitted: set[str] = set()
-        """Names of messages whose transactions were aborted, or ended in an unknown way. An owner that has lost its snapshots
+        """Names of messages whose transactions were aborted, or have an unknown end. An owner that has lost its snapshots
         delivers aborted ones too."""
 
     def is_surplus(self, id_: Id) -> bool:
-        """Return whether an entry lies beyond its ledger's size in the topic's list. It is owed to nobody.
+        """Return whether an entry is beyond its ledger's size in the topic's list. It needs no delivery.
 
-        An owner that cannot replace a bookie gives the ledger up after the last confirmed entry, writes this size into the list,
+        An owner that cannot replace a bookie abandons the ledger after the last confirmed entry, writes this size to the list,
         and repeats the others in a new ledger (ManagedLedgerImpl.ledgerClosed). If BookKeeper's own metadata could not be closed
         too, a later recovery finds some of the others, and the owner may deliver them twice. No producer has a receipt for them.
         """
         return id_.entry >= self._sizes.get(id_.ledger, id_.entry + 1)
 
     def is_former(self, id_: Id) -> bool:
-        """Whether a message was in the topic before it was deleted last; nothing is known of it any more."""
+        """Return whether a message is from before the topic's last deletion; nothing is known of it any more."""
         return bool(self.deletions) and (not self.ids or id_.ledger < self.ids[0].ledger)
 
 
@@ -287,15 +286,15 @@ def check(
     limits: Limits,
     start: float = 0.0,
 ) -> Verdict:
-    """Judge a run.
+    """Check a run.
 
     Args:
-        events: what clients saw and did, by time.
+        events: events of the clients, ordered by time.
         subscriptions: by `TOPIC/SUBSCRIPTION`.
         topics: by short name.
         done: the faults.
-        limits: what is allowed.
-        start: when the run began; minutes count from it.
+        limits: limits of allowed effects.
+        start: start of the run, from which minutes count.
     """
     verdict = Verdict()
     faults = Faults(done)
@@ -334,13 +333,13 @@ def check(
         allowed = max(limits.repeated, verdict.in_flight[index, name])
         if count - verdict.by_owner[index, name] > allowed:
             at = faults.all[index].begin if index >= 0 else start
-            text = f"{count:,} repetitions, {allowed:,} allowed"
+            text = f"{count:,} redeliveries, {allowed:,} allowed"
             verdict.found.append(Found(Violation.TOO_MANY, name, Id(-1, -1), "", at, text))
     return verdict
 
 
 class _Judge:
-    """One subscription: what may be delivered next, from what was delivered and acked so far."""
+    """State of one subscription: the allowed deliveries, by the deliveries and acks so far."""
 
     def __init__(
         self,
@@ -362,19 +361,19 @@ class _Judge:
         self._counts = verdict.counts[name]
         size = len(topic.stored)
         self._last = array("d", bytes(8 * size))
-        """When each message was delivered last, or given back; 0 for never."""
+        """Time of each message's last delivery, or of its return; 0 for never."""
         self._given_back = bytearray(size)
         self._acked = array("d", bytes(8 * size))
-        """When its last ack was sent or confirmed."""
+        """Time at which its last ack was sent or confirmed."""
         self._confirmed = bytearray(size)
         self._newest = -1
         self._newest_of_key: dict[int, int] = {}
         self._at_session: dict[str, int] = {}
         self._first_of_all = size
         self._accepted: dict[str, float] = {}
-        """Sessions that were accepted (Exclusive) or called the active one (Failover), and when; the last one counts."""
+        """Sessions that were accepted (Exclusive) or became active (Failover), with times; the last one counts."""
         self._changed = 0.0
-        """When a session began or ended, or the active one changed: what the former one had comes again."""
+        """Time of the last start or end of a session, or change of the active one, which permit redeliveries."""
         self._last_first = 0.0
         self._seeking = 0.0
         self._owed_from = 0
@@ -384,12 +383,12 @@ class _Judge:
         self._repetitions: list[tuple[int, float, Id]] = []
         """Fault, time and message of each."""
         self._recent: deque[float] = deque()
-        """When messages were delivered in the STORED_S before the last one."""
+        """Times of the deliveries in the STORED_S before the last one."""
         self._skipped = bytearray(size)
-        """Messages that a reset went over before they were delivered."""
+        """Messages that a reset skipped before their delivery."""
 
     def take(self, event: Event) -> None:
-        """The next event."""
+        """Process the next event."""
         match event.kind:
             case Kind.DELIVERED:
                 for id_ in event.ids:
@@ -420,7 +419,7 @@ class _Judge:
                 self._reset(event)
 
     def finish(self) -> None:
-        """All is over: what is missing?"""
+        """Find missing deliveries at the end."""
         for fault, at, id_ in self._repetitions:
             self._verdict.by_owner[fault, self._name] += any(
                 abs(back.at - at) < WENT_BACK_S and id_ > back.mark_delete for back in self._went_back
@@ -438,7 +437,7 @@ class _Judge:
                 self._wrong(Violation.RESET_UNDONE, index, self._reset_span[0])
 
     def _is_owed(self, index: int) -> bool:
-        """Whether the last reset went before a message that did not come again, and whose ack was not under way."""
+        """Return whether the last reset was to before a message, and it has no redelivery and no ack under way since."""
         begin, end = self._reset_span
         return (
             index >= self._owed_from
@@ -484,7 +483,7 @@ class _Judge:
         self._first_of_all = min(self._first_of_all, index)
 
     def _order(self, event: Event, index: int) -> None:
-        """A first delivery: nothing that is behind it may have come before."""
+        """Check a first delivery: no later message may have been delivered before it."""
         if self._watched.resets:
             return
         if self._watched.type in ORDERED:
@@ -501,7 +500,7 @@ class _Judge:
             self._newest_of_key[key] = max(newest, index)
 
     def _read(self, event: Event, index: int) -> None:
-        """A Reader's session goes on from message to message."""
+        """Check that a Reader's session continues with the next message."""
         before = self._at_session.get(event.session)
         if before is not None and index <= before and self._is_batch_again(event, before, index):
             self._again(event, index)
@@ -513,12 +512,12 @@ class _Judge:
         self._at_session[event.session] = index
 
     def _is_batch_again(self, event: Event, before: int, index: int) -> bool:
-        """Whether a stock Reader gets the batch again that it had just read to its end, from the owner too.
+        """Return whether a stock Reader gets the batch again that it had just read to its end, as it may from the owner.
 
-        After a reconnect a C++ client names the entry before the first message of its queue (ConsumerImpl::clearReceiveQueue),
-        without a batch index where that message is in no batch. The owner begins with the named entry, so that the client can
-        skip messages of a batch (PersistentTopic.getNonDurableSubscription); the client then has no index to skip by. Seen with
-        a stock Reader at a stock owner.
+        After a reconnect, a C++ client sends the entry before the first message of its queue (ConsumerImpl::clearReceiveQueue),
+        without a batch index if that message is not in a batch. The owner starts with this entry, so that the client can skip
+        messages of a batch (PersistentTopic.getNonDurableSubscription). But the client then has no index for the skip. Observed
+        with a stock Reader at a stock owner.
         """
         ids = self._topic.ids
         return (
@@ -541,7 +540,7 @@ class _Judge:
         self._repetitions.append((fault[0], event.at, self._topic.ids[index]))
         if self._confirmed[index]:
             if self._watched.type == "Failover" and event.at - self._acked[index] < HANDOVER_S:
-                return  # the delivery was on its way when the ack came
+                return  # the delivery was under way when the ack arrived
             if not self._faults.near(self._acked[index] - STORED_S, self._acked[index] + STORED_S, writable=True):
                 self._wrong(Violation.AFTER_ACK, index, event.at, f"{event.session}, acked at {self._acked[index]:.3f}")
         elif (
@@ -558,11 +557,11 @@ class _Judge:
                 self._confirmed[index] = 1
 
     def _two_at_once(self, event: Event, index: int) -> None:
-        """Whoever was accepted before the last one gets nothing any more that is sent much later."""
+        """Check that no consumer before the last accepted one gets a message that was sent much later."""
         if self._watched.stock or self._watched.type not in ORDERED or not self._accepted:
             return
         holder, since = next(reversed(self._accepted.items()))
-        # Of Failover, a session that is not listed is a standby that has not been told yet that it is the active one.
+        # An unlisted Failover session is a standby that has not yet been notified that it is the active one.
         if holder == event.session or event.session not in self._accepted:
             return
         late = self._topic.stored[index].sent - since
@@ -572,7 +571,7 @@ class _Judge:
             self._wrong(Violation.TWO_CONCURRENT, index, event.at, text)
 
     def _reset(self, event: Event) -> None:
-        """A reset ended; `number` 1 says that it is not known whether it was done."""
+        """Process the end of a reset; with `number` 1 its success is unknown."""
         begin, self._seeking = self._seeking, 0.0
         target = bisect.bisect_left(self._topic.ids, event.ids[0])
         for index in range(target):

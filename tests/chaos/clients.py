@@ -1,9 +1,9 @@
-"""The process of one client node: its producers, consumers and Readers, until it is told to finish.
+"""The process of one client node: its producers, consumers and Readers, until the command `finish`.
 
     python -m tests.chaos.clients NODE URLS FOLDER RUN RATE
 
-It reads a command a line: `leave SECONDS SEED` and `drop SECONDS SEED` take half of its consumers away for a while, `quiet`
-ends its producers, `settle` lets everything be acked at once, `finish` closes all. It answers each with a line.
+It reads one command per line: `leave SECONDS SEED` and `drop SECONDS SEED` disconnect half of its consumers for a while,
+`quiet` ends its producers, `settle` makes consumers ack at once, `finish` closes all. It answers each with a line.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Clients:
     """All clients of one process.
 
     Args:
-        node: which node it is.
-        urls: of the pool.
-        folder: for histories and logs.
-        run: how often the process was started before.
-        rate: messages a second of each producer.
+        node: name of the node.
+        urls: URLs of the pool.
+        folder: folder of histories and logs.
+        run: number of earlier starts of the process.
+        rate: messages per second of each producer.
     """
 
     def __init__(self, node: str, urls: list[str], folder: Path, run: int, rate: float) -> None:
@@ -62,7 +62,7 @@ class Clients:
         self._steady = False
 
     def start(self) -> None:
-        """Make all of them."""
+        """Create all clients."""
         if self._node == CLIENT[0]:
             service = "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in self._urls)
             for topic in TOPICS:
@@ -98,7 +98,7 @@ class Clients:
         self._consumers[slot] = made
 
     async def obey(self, words: list[str]) -> None:
-        """Do what one line says."""
+        """Execute a command."""
         if words[0] in {"leave", "drop"}:
             rng = random.Random(words[2])
             slots = sorted(self._consumers, key=lambda slot: (slot[0].name, slot[1]))
@@ -143,7 +143,7 @@ async def main() -> None:
         words = line.decode().split()
         try:
             await clients.obey(words)
-        except Exception as error:  # noqa: BLE001 - the harness must hear of it, and goes on
+        except Exception as error:  # noqa: BLE001 - reported to the harness, which continues
             _say(f"error {words[0]} {error!r}")
         else:
             _say(f"ok {words[0]}")

@@ -1,8 +1,8 @@
-"""Watches the cursors of owners: whether one goes back by itself.
+"""Watches the cursors of owners, to find one that goes back by itself.
 
-An owner may return with an old cursor. Stock 4.0.8 does so where a broker has opened a topic while another one owned it: its
-managed ledger stays in memory, and serves consumers when the broker becomes the owner, until its first write is refused. In one
-run the cursors were five minutes old. All that was acked since comes again, to consumers at the owner too.
+An owner may return with an old cursor. Stock 4.0.8 does so if a broker opened a topic while another one owned it. Its managed
+ledger stays in memory, and serves consumers when the broker becomes the owner, until its first write is refused. In one run the
+cursors were five minutes old. Messages acked since then are redelivered, to consumers at the owner too.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from tests.churn.history import History
 
 EVERY_S: Final = 0.5
-"""Such an owner lasts a second or two."""
+"""Short enough for such an owner, which lasts a second or two."""
 
 
 class WentBack(NamedTuple):
     """A cursor went back.
 
     Attributes:
-        at: when that was seen.
-        mark_delete: everything after this comes again.
+        at: time of the observation.
+        mark_delete: everything after this is redelivered.
     """
 
     at: float
@@ -38,7 +38,7 @@ class WentBack(NamedTuple):
 
 
 class Cursors:
-    """The mark-delete positions of durable subscriptions, as owners named them last."""
+    """The last known mark-delete positions of durable subscriptions at their owners."""
 
     def __init__(self) -> None:
         self._last: dict[str, Id] = {}
@@ -65,9 +65,9 @@ async def watch(topics: Mapping[str, str], admin: Callable[[], PulsarAdmin], his
     Args:
         topics: full names by short ones.
         admin: the admin API of an owner that is not disturbed.
-        history: where notes go.
+        history: receives the notes.
     """
-    # Threads of their own: requests to frozen owners must not hold up the faults, which use the event loop's few threads.
+    # Separate threads: requests to frozen owners must not delay the faults, which use the event loop's few threads.
     threads = ThreadPoolExecutor(len(topics))
     try:
         await asyncio.gather(*(_watch_topic(short, full, admin, history, threads) for short, full in topics.items()))

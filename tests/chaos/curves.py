@@ -1,4 +1,4 @@
-"""A soak over time as an SVG picture: memory, open files and tasks of each broker, and latency, one below the other."""
+"""SVG picture of a soak over time: memory, open files and tasks of each broker, and latency, one below the other."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Panel(NamedTuple):
     """One diagram.
 
     Attributes:
-        title: with the unit.
-        curves: by name: minutes and values.
+        title: title with the unit.
+        curves: minutes and values by name.
     """
 
     title: str
@@ -36,10 +36,10 @@ class Panel(NamedTuple):
 
 
 def draw(title: str, panels: Sequence[Panel], minutes: float) -> str:
-    """The picture.
+    """Return the picture.
 
     Args:
-        title: above it.
+        title: title above it.
         panels: at least one, from top to bottom.
         minutes: the end of the time axis.
     """
@@ -92,7 +92,7 @@ def _panel(panel: Panel, names: Sequence[str], top: float, minutes: float) -> li
 
 
 def draw_soak(outcome: Outcome) -> str:
-    """The picture of a soak."""
+    """Return the picture of a soak."""
     nodes = sorted({sample.node for sample in outcome.samples})
 
     def of(what: str) -> dict[str, list[tuple[float, float]]]:

@@ -1,8 +1,9 @@
-"""Watches the source cluster's own health and mends it: else later faults would test nothing.
+"""Health checks and repairs of the source cluster, without which later faults would test nothing.
 
-A stock 4.0.8 bookie does not always register again after ZooKeeper was killed: it runs on, and no broker uses it. Brokers may end
-themselves, or hang. A read-only broker that ends by itself is a defect. Two resource locks of one stock bookie may also fight for
-its registration: each deletes the node and makes its own, 60 times a second and for ever, and nothing can be written.
+A stock 4.0.8 bookie does not always register again after ZooKeeper was killed: it continues to run, and no broker uses it.
+Brokers may exit, or hang. A read-only broker that exits by itself is a defect. Two resource locks of one stock bookie may also
+compete for its registration: each deletes the node and creates its own, 60 times per second without end. Then nothing can be
+written.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
 
 EVERY_S: Final = 2.0
 PATIENCE_S: Final = {"bookie": 25.0, "broker": 60.0, "zookeeper": 20.0}
-"""So long a server may be unwell before it is started again."""
+"""Time for which a server may be unhealthy before its restart."""
 
 _ASK_S: Final = 4.0
 
 
 class Health:
-    """Looks after all servers.
+    """Health of all servers.
 
     Args:
         stack: the servers.
-        injector: knows which of them are unwell on purpose, and takes notes.
+        injector: has the nodes with a fault, and collects errors.
     """
 
     def __init__(self, stack: ChaosStack, injector: Injector) -> None:
@@ -49,13 +50,13 @@ class Health:
         self.mended: list[str] = []
 
     async def watch(self) -> None:
-        """Do it until cancelled."""
+        """Check and repair until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> dict[str, str]:
-        """Look once, and mend what has been unwell for long; what is unwell, and how."""
+        """Check once, and restart servers that have been unhealthy for long; return unhealthy servers with reasons."""
         unwell = await asyncio.to_thread(self._unwell_now)
         now = time.monotonic()
         for name in [name for name in self._unwell if name not in unwell]:
@@ -64,7 +65,7 @@ class Health:
             since = self._unwell.setdefault(name, now)
             dead = not self._stack.alive(name)
             if dead and role(name) == "ro":
-                self._injector.wrong.append(f"{name} has ended by itself; its log is beside the history")
+                self._injector.wrong.append(f"{name} exited by itself; its log is beside the history")
             if (dead or now - since > PATIENCE_S.get(role(name), 0.0)) and self._may_start(name, unwell):
                 del self._unwell[name]
                 task = asyncio.create_task(self._repair(name, how))
@@ -77,7 +78,7 @@ class Health:
         return name == ZOOKEEPER or (ZOOKEEPER not in unwell and ZOOKEEPER not in self._injector.busy)
 
     async def _repair(self, name: str, how: str) -> None:
-        say(f"mending {name}: {how}")
+        say(f"repairing {name}: {how}")
         self.mended.append(f"{name}: {how}")
         try:
             if self._stack.alive(name):
@@ -115,7 +116,7 @@ class Health:
         return unwell
 
     def _registered(self) -> dict[str, int] | None:
-        """The transaction that registered each bookie that can be written to; None when ZooKeeper does not answer."""
+        """Return the transaction id of each writable bookie's registration; None if ZooKeeper does not answer."""
         client = KazooClient(hosts=self._stack.endpoints.metadata_store.removeprefix("zk:"), timeout=_ASK_S)
         try:
             client.start(_ASK_S)

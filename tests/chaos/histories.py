@@ -1,4 +1,4 @@
-"""Histories of client processes, as the checker of `make chaos` reads them."""
+"""Histories of client processes, as input of the check of `make chaos`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def read_events(path: Path) -> Iterator[Event]:
     """Yield the events of one process.
 
-    A last line that a kill has cut short is none. The sessions that a killed process had open end with its last event: it cannot
-    say so, and a dead client holds no subscription.
+    A last line that a kill cut short is dropped. The open sessions of a killed process end with its last event: it cannot record
+    their end, and a dead client holds no subscription.
     """
     sessions: dict[str, Event] = {}
     at = 0.0

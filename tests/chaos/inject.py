@@ -1,4 +1,4 @@
-"""Does what a plan says to the nodes, their links and the topics, and notes what was done and when."""
+"""Injects the faults of a plan into nodes, links and topics, and records them with times."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 COMMAND_S: Final = 100.0
 MAX_BUNDLES: Final = 24
 RESET_ENTRIES: Final = 300
-"""A cursor is moved back by at most so many entries."""
+"""Maximum number of entries by which a reset moves a cursor back."""
 
 _WRITABLE: Final = frozenset({"broker", "bookie", "zookeeper"})
 _SIGNALS: Final = {Kind.KILL: signal.SIGKILL, Kind.TERMINATE: signal.SIGTERM}
 
 
 class NotDoneError(Exception):
-    """A fault could not be done now: what it is about is not well."""
+    """A fault could not be injected now, because its target is unhealthy."""
 
 
 class Injector:
-    """Does faults.
+    """Injects faults.
 
     Args:
         stack: the servers.
         network: the links.
         clients: the client processes by node.
-        history: where resets are noted.
-        admin: gives a client of the admin API of an owner that is well.
+        history: receives the resets.
+        admin: returns a client of the admin API of a healthy owner.
     """
 
     def __init__(
@@ -67,21 +67,21 @@ class Injector:
         self.done: list[Done] = []
         self.skipped: Counter[str] = Counter()
         self.busy: set[str] = set()
-        """Nodes that a fault or a repair is about: health looks away, and no other process fault comes."""
+        """Nodes under a fault or a repair: without health checks and other process faults."""
         self.deletions: list[tuple[float, float]] = []
         self.wrong: list[str] = []
 
     async def do(self, fault: Fault) -> None:
-        """Do one fault, and undo it after its time."""
+        """Inject one fault, and undo it after its duration."""
         begin = time.monotonic()
         try:
             await self._do(fault)
         except NotDoneError as error:
             self.skipped[fault.title] += 1
-            say(f"not done: {fault}: {error}")
+            say(f"skipped: {fault}: {error}")
             return
         except (AdminError, DevstackError) as error:
-            # It was begun; what it has left undone, health mends.
+            # It was started; the health check repairs the rest.
             say(f"{fault}: {error}"[:300])
         writable = bool({role(fault.node), role(fault.peer)} & _WRITABLE) or not fault.node
         self.done.append(Done(begin, time.monotonic(), fault.title, str(fault), writable))
@@ -206,7 +206,7 @@ class Injector:
             self._history.add(Event.SOUGHT, subscription.name, ids=place, number=unknown)
 
     def _ask(self, question: Callable[..., Any], *args: str) -> Any:
-        """Ask an owner; without an answer there is no fault."""
+        """Call an owner; without an answer the fault is skipped."""
         try:
             return question(*args)
         except AdminError as error:
@@ -214,7 +214,7 @@ class Injector:
 
 
 class _Busy:
-    """Holds a node: one process fault or repair at a time."""
+    """Lock of a node: one process fault or repair at a time."""
 
     def __init__(self, busy: set[str], node: str) -> None:
         self._busy = busy
@@ -222,7 +222,7 @@ class _Busy:
 
     def __enter__(self) -> None:
         if self._node in self._busy:
-            raise NotDoneError(f"{self._node} is being mended")
+            raise NotDoneError(f"{self._node} is under repair")
         self._busy.add(self._node)
 
     def __exit__(self, *_: object) -> None:

@@ -1,8 +1,8 @@
-"""Network namespaces on a bridge of their own, and what can be done to the links between them.
+"""Network namespaces on a separate bridge, and faults of the links between them.
 
-All of it lives in namespaces named PREFIX-NODE: the machine's own network has no address, route or rule of it. The bridge is in
-a namespace too. Packets are dropped where they arrive (nftables), so that one way alone can be cut; links are slowed where
-packets leave (a token bucket, which also delays what waits for it).
+Everything is in namespaces named PREFIX-NODE, the bridge too: the machine's own network gets no address, route or rule. Packets
+are dropped on arrival (nftables), so that a cut can affect one direction only. Links are slowed on departure, by a token bucket,
+which also delays waiting packets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "prchaos"
 NETWORK: Final = "198.18.17"
-"""Of the block that is set apart for tests of networks (RFC 2544)."""
+"""Part of the block for tests of networks (RFC 2544)."""
 
 LOST_PERCENT: Final = 30
 SLOW: Final = ("rate", "256kbit", "burst", "8kb", "latency", "1500ms")
@@ -49,8 +49,8 @@ class Network:
     """The namespaces of some nodes, and one for the harness itself.
 
     Args:
-        nodes: their names; the order makes the addresses.
-        prefix: of the namespaces' names.
+        nodes: their names; the order determines the addresses.
+        prefix: prefix of the namespaces' names.
     """
 
     def __init__(self, nodes: Sequence[str], prefix: str = PREFIX) -> None:
@@ -60,19 +60,19 @@ class Network:
         self.addresses = {node: f"{NETWORK}.{number}" for number, node in enumerate(self.nodes, 1)}
 
     def namespace(self, node: str) -> str:
-        """A node's namespace."""
+        """Return the namespace of a node."""
         return f"{self._prefix}-{node}"
 
     def site(self, node: str) -> Site:
-        """Where a node's processes run."""
+        """Return the site of a node's processes."""
         launcher = ("nsenter", f"--net={_FOLDER / self.namespace(node)}", "--")
         return Site(self.addresses[node], _INTERFACE, launcher)
 
     def make(self) -> None:
-        """Make everything anew, and take away what a run that was killed has left.
+        """Create everything, after the removal of a killed run's namespaces.
 
         Raises:
-            DevstackError: this user or machine cannot make namespaces.
+            DevstackError: this user or machine cannot create namespaces.
         """
         if os.geteuid() != 0:
             raise DevstackError("network namespaces need root", "run this command as root")
@@ -84,7 +84,7 @@ class Network:
             name = self.namespace(node)
             _run("ip", "netns", "add", name)
             _run("ip", "-n", name, "link", "set", "lo", "up")
-            # A name of at most 15 letters, such as p-clients-0.
+            # Names of interfaces have at most 15 characters, such as p-clients-0.
             _run(
                 "ip",
                 "-n",
@@ -106,26 +106,26 @@ class Network:
             _run("ip", "netns", "exec", name, "nft", "-f", "-", given=_RULES)
 
     def enter(self) -> None:
-        """Move this thread, and all that it starts from now on, into the harness's namespace."""
+        """Move this thread, and everything that it starts from now on, to the harness's namespace."""
         with (_FOLDER / self.namespace(_DRIVER)).open("rb") as file:
             enter(file.fileno())
 
     def remove(self) -> None:
-        """End what still runs in the namespaces, and delete them; the links go with them."""
+        """Kill the processes in the namespaces, and delete the namespaces with their links."""
         for path in sorted(_FOLDER.glob(f"{self._prefix}-*")):
             _end_all(path.name)
             _run("ip", "netns", "delete", path.name)
 
-    # What can be done to links
+    # Faults of links
 
     def drop(self, node: str, peer: str, *, kind: str = "cut", undo: bool = False) -> None:
-        """Let packets from `peer` to `node` be lost, all of them (`cut`) or some (`lossy`), or no more."""
+        """Drop packets from `peer` to `node`, all of them (`cut`) or some (`lossy`), or stop it."""
         verb = "delete" if undo else "add"
         command = f"{verb} element inet chaos {kind} {{ {self.addresses[peer]} }}"
         _run("ip", "netns", "exec", self.namespace(node), "nft", command, check=not undo)
 
     def slow(self, node: str, *, undo: bool = False) -> None:
-        """Slow a node's link down in both directions, or no more."""
+        """Slow down a node's link in both directions, or stop it."""
         ends = ((self.namespace(node), _INTERFACE), (self._hub, _port(node)))
         for namespace, interface in ends:
             if undo:
@@ -134,21 +134,21 @@ class Network:
                 _run("tc", "-n", namespace, "qdisc", "replace", "dev", interface, "root", "tbf", *SLOW)
 
     def mend(self) -> None:
-        """Let all links be as they were made."""
+        """Remove all faults of links."""
         for node in self.nodes:
             for kind in ("cut", "lossy"):
                 _run("ip", "netns", "exec", self.namespace(node), "nft", f"flush set inet chaos {kind}", check=False)
             self.slow(node, undo=True)
 
     def connections(self, node: str) -> list[tuple[str, str]]:
-        """The established TCP connections of a node: its own end and the other one, as ADDRESS:PORT."""
+        """Return the established TCP connections of a node: its own end and the other one, as ADDRESS:PORT."""
         told = _run("ip", "netns", "exec", self.namespace(node), "ss", "-Htn", "state", "established")
         rows = (line.split() for line in told.splitlines())
         return [(_plain(row[2]), _plain(row[3])) for row in rows if len(row) > 3]
 
 
 def enter(handle: int) -> None:
-    """Move this thread into the network namespace of an open file (setns(2); Python has it from 3.12 on)."""
+    """Move this thread to the network namespace of an open file (setns(2), in Python from 3.12 on)."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.setns(handle, _CLONE_NEWNET):
         number = ctypes.get_errno()
@@ -156,7 +156,7 @@ def enter(handle: int) -> None:
 
 
 def _plain(address: str) -> str:
-    """Java's sockets are shown as [::ffff:198.18.17.1]:3181."""
+    """Return an IPv4 address for one of Java's sockets, such as [::ffff:198.18.17.1]:3181."""
     host, _, port = address.rpartition(":")
     return f"{host.strip('[]').removeprefix('::ffff:')}:{port}"
 
@@ -166,11 +166,11 @@ def _port(node: str) -> str:
 
 
 def _end_all(namespace: str) -> None:
-    """Nobody but us has made a namespace of this name, so what runs in it is ours."""
+    """Kill all processes in a namespace: its name is reserved for this test."""
     deadline = time.monotonic() + 10
     while pids := _run("ip", "netns", "pids", namespace, check=False).split():
         for pid in pids:
-            # The harness itself may be in its own namespace.
+            # The harness may run in its namespace.
             if int(pid) != os.getpid():
                 try:
                     os.kill(int(pid), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Which fault happens when, to which node: a random plan, the same again for the same seed."""
+"""Random plan of faults with times and nodes, reproducible by the seed."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ NODES: Final = (*READ_ONLY, *OWNING, *STORING, ZOOKEEPER, *CLIENT)
 
 CONSUMING: Final = CLIENT[1:]
 CHAOS_GAP_S: Final = 3.3
-"""On average, from the begin of one fault to that of the next."""
+"""Average time between the starts of two faults, in seconds."""
 
 SOAK_GAP_S: Final = 60.0
 QUIET_S: Final = 5.0
-"""No fault begins in the first and the last seconds of a run."""
+"""Time without new faults at the start and the end of a run, in seconds."""
 
 _RECOVERY_S: Final = {"ro": 5.0, "broker": 40.0, "bookie": 20.0, ZOOKEEPER: 20.0, "clients": 4.0}
-"""So long after a process of this role is back, none of the role is disturbed again (of read-only brokers: the same one)."""
+"""Pause after the return of a process before the next fault of its role (of read-only brokers: of the same one), in seconds."""
 
 
 class Kind(StrEnum):
-    """What can happen."""
+    """Kind of a fault."""
 
     KILL = "kill -9"
     STOP = "SIGSTOP"
@@ -61,11 +61,11 @@ class Fault:
 
     Attributes:
         at: seconds after the start.
-        kind: what happens.
-        node: to which node; empty for topics.
-        peer: the other end of a link; packets from it to `node` are lost, with CUT and LOSSY also the other way.
-        seconds: how long.
-        number: chooses a topic, subscription or position.
+        kind: its kind.
+        node: the affected node; empty for topics.
+        peer: the other end of a link; packets from it to `node` are lost, with CUT and LOSSY also in the other direction.
+        seconds: duration.
+        number: selects a topic, subscription or position.
     """
 
     at: float
@@ -77,7 +77,7 @@ class Fault:
 
     @property
     def title(self) -> str:
-        """Kind and role, as the table shows them."""
+        """Kind and role, for the table."""
         if self.kind in LINK_FAULTS:
             first, second = sorted((role_name(self.node), role_name(self.peer)))
             return f"{self.kind}: {first}, {second}"
@@ -89,12 +89,12 @@ class Fault:
 
 
 def role(node: str) -> str:
-    """`ro`, `broker`, `bookie`, `zookeeper`, `clients`."""
+    """Return the role of a node: `ro`, `broker`, `bookie`, `zookeeper` or `clients`."""
     return node.partition("-")[0]
 
 
 def role_name(node: str) -> str:
-    """The role of a node in words."""
+    """Return the role of a node in words."""
     names = {"ro": "read-only broker", "broker": "owner", "bookie": "bookie", "clients": "client"}
     return names.get(role(node), "ZooKeeper")
 
@@ -104,11 +104,11 @@ class Choice:
     """One kind of fault in the lottery.
 
     Attributes:
-        weight: how often, beside the others.
-        kind: what.
-        nodes: to whom; empty for topics.
-        seconds: how long, from and to.
-        long: how long now and then: longer than sessions and keep-alives wait. None for never.
+        weight: relative frequency.
+        kind: the kind.
+        nodes: candidates; empty for topics.
+        seconds: minimum and maximum duration.
+        long: the same for some faults: longer than sessions and keep-alives. None for never.
     """
 
     weight: float
@@ -119,7 +119,7 @@ class Choice:
 
 
 LONG: Final = 0.12
-"""Of the faults that can be long, one in so many is."""
+"""Share of long faults among those that can be long."""
 
 MENU: Final = (
     Choice(7, Kind.KILL, READ_ONLY, (0.2, 3)),
@@ -151,12 +151,12 @@ MENU: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole run.
+    """Plan of a run.
 
     Attributes:
-        seed: what it was made from.
-        seconds: how long.
-        faults: by time.
+        seed: its seed.
+        seconds: duration.
+        faults: ordered by time.
     """
 
     seed: int
@@ -168,9 +168,9 @@ def make_plan(seed: int, seconds: float, gap: float = CHAOS_GAP_S) -> Plan:
     """Plan a run.
 
     Args:
-        seed: makes the plan.
-        seconds: how long it lasts.
-        gap: seconds from one fault to the next, on average.
+        seed: determines the plan.
+        seconds: duration.
+        gap: average seconds between two faults.
     """
     rng = random.Random(f"chaos {seed}")
     weights = [choice.weight for choice in MENU]
@@ -197,7 +197,7 @@ def _draw(rng: random.Random, choice: Choice, now: float, end: float) -> Fault:
 
 
 def connected(one: str, other: str) -> bool:
-    """Whether two nodes ever talk to each other: a loss between two bookies would be no fault."""
+    """Return whether two nodes ever exchange packets: a loss between two bookies would be no fault."""
     roles = {role(one), role(other)}
     if "clients" in roles:
         return roles in ({"clients", "ro"}, {"clients", "broker"})
@@ -205,14 +205,14 @@ def connected(one: str, other: str) -> bool:
 
 
 def _slot(fault: Fault) -> str:
-    """What may be disturbed by one process fault at a time: a role, but each read-only broker and client alone."""
+    """Return the unit for one process fault at a time: a role, but each read-only broker and client alone."""
     return fault.node if role(fault.node) in {"ro", "clients"} else role(fault.node)
 
 
 def _possible(fault: Fault, free: dict[str, float]) -> bool:
     if fault.kind not in PROCESS_FAULTS:
         return True
-    # What starts needs ZooKeeper, and ZooKeeper's own faults shall not meet servers that start.
+    # A server needs ZooKeeper at its start, so ZooKeeper's own faults must not coincide with it.
     if role(fault.node) == ZOOKEEPER:
         return all(fault.at >= at for at in free.values())
     return fault.at >= max(free.get(_slot(fault), 0.0), free.get(ZOOKEEPER, 0.0))

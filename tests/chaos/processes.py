@@ -1,4 +1,4 @@
-"""The client nodes' processes, as the harness drives them."""
+"""Control of the client nodes' processes by the harness."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ClientProcess:
 
     Args:
         node: its name.
-        network: where it is.
-        urls: of the pool.
-        folder: for its history and log.
-        rate: messages a second of each producer.
+        network: its network.
+        urls: URLs of the pool.
+        folder: folder of its history and log.
+        rate: messages per second of each producer.
     """
 
     def __init__(self, node: str, network: Network, urls: Sequence[str], folder: Path, rate: float) -> None:
@@ -45,19 +45,19 @@ class ClientProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, be it stopped."""
+        """Return whether the process exists, suspended or not."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def histories(self) -> list[Path]:
-        """What its processes have written, each ordered by time."""
+        """Return the histories of its processes, each ordered by time."""
         return [self._folder / f"{self.node}.{run}.jsonl" for run in range(self._runs)]
 
     def start(self) -> None:
-        """Start it, and wait until it has made its clients.
+        """Start the process, and wait until it has created its clients.
 
         Raises:
-            DevstackError: it ended.
+            DevstackError: the process ended.
         """
         words = [*self._launcher, sys.executable, "-m", "tests.chaos.clients"]
         words += [self.node, self._urls, str(self._folder), str(self._runs), str(self._rate)]
@@ -78,12 +78,12 @@ class ClientProcess:
         self._answer("ready", START_S)
 
     def signal(self, what: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send a signal to the process."""
         if self._process is not None:
             self._process.send_signal(what)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -92,7 +92,7 @@ class ClientProcess:
         """Send one command, and wait until it is done; one at a time.
 
         Raises:
-            DevstackError: it failed, or is not done in time.
+            DevstackError: the command failed, or took too long.
         """
         with self._lock:
             assert self._process is not None
@@ -105,7 +105,7 @@ class ClientProcess:
             self._answer(command.split(maxsplit=1)[0], seconds)
 
     def finish(self, seconds: float) -> None:
-        """Close all clients in order, and end it."""
+        """Close all clients, and end the process."""
         if not self.alive:
             return
         self.tell("finish", seconds)
@@ -116,7 +116,7 @@ class ClientProcess:
             self.kill()
 
     def _answer(self, expected: str, seconds: float) -> None:
-        """Wait for the answer to a command; answers to earlier ones, which nobody waits for any more, are passed over."""
+        """Wait for the answer to a command; skip answers to earlier commands whose time ran out."""
         deadline = time.monotonic() + seconds
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The producers: stock clients that publish through the pool at a steady pace, one of each kind to a topic."""
+"""The producers: stock clients that publish through the pool at a steady rate, one of each kind per topic."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ _ABORTED: Final = 0.25
 
 
 def content(name: str) -> str:
-    """What a message says: its name, and when it was sent, in seconds of the monotonic clock."""
+    """Return a message's content: its name, and the time of its send in seconds of the monotonic clock."""
     return f"{name}@{time.monotonic():.3f}"
 
 
 def parse(text: str) -> tuple[str, float]:
-    """Name and time of a message.
+    """Return the name and time of a message.
 
     Raises:
-        ValueError: the message is not one of ours.
+        ValueError: the message is not from this test.
     """
     name, _, sent = text.rpartition("@")
     return name, float(sent)
 
 
 def key_of(rng: random.Random) -> str:
-    """Some keys come often: batches by key have more than one message."""
+    """Return a random key. Some keys are frequent, so that batches by key have more than one message."""
     return f"key-{int(KEYS * rng.random() ** 2)}"
 
 
 class Publisher:
-    """One producer in a thread, which is made again where that fails.
+    """One producer in a thread, with retries of its creation.
 
     Args:
-        history: where sends and receipts are written.
+        history: receives sends and receipts.
         client: the stock client.
-        topic: where to.
-        number: 0 publishes message by message, 1 in batches by key.
-        rate: messages a second.
+        topic: the topic.
+        number: 0 publishes without batches, 1 in batches by key.
+        rate: messages per second.
     """
 
     def __init__(self, history: History, client: pulsar.Client, topic: Topic, number: int, rate: float) -> None:
@@ -75,11 +75,11 @@ class Publisher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Publish no more."""
+        """Stop publishing."""
         self._stop.set()
 
     def join(self, seconds: float) -> bool:
-        """Wait for all receipts; whether they came."""
+        """Wait for all receipts; return whether they arrived."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -91,7 +91,7 @@ class Publisher:
             try:
                 return self._client.create_producer(
                     self._topic.full,
-                    # With deduplication the name is what counts: it stays when the process is started again.
+                    # Deduplication goes by this name, which survives a restart of the process.
                     producer_name=f"{self._topic.short}-{self._number}",
                     block_if_queue_full=True,
                     max_pending_messages=MAX_PENDING,
@@ -112,7 +112,7 @@ class Publisher:
         while producer is not None and not self._stop.wait(max(0.0, begin + sent / self._rate - time.monotonic())):
             sent += 1
             if time.monotonic() - begin > sent / self._rate + 1:
-                begin = time.monotonic() - sent / self._rate  # it was held up: nothing is made up for
+                begin = time.monotonic() - sent / self._rate  # after a delay, do not send faster to catch up
             if self._pending >= MAX_PENDING // 2:
                 continue
             name = f"{self._topic.short}-{self._number}-{self._run_name}-{sent}"
@@ -142,15 +142,15 @@ class Publisher:
 
 
 class Transactions:
-    """Transactions of the stock Java client, one after the other: some messages each, most committed, some aborted.
+    """Sequential transactions of the stock Java client: some messages each, most committed, some aborted.
 
-    Where the client fails a step the transaction's end is not known, and another one begins.
+    If the client fails a step, the transaction's end is unknown, and another one starts.
 
     Args:
-        history: where is written what was committed.
+        history: receives the ends of transactions.
         service: the pool's URL.
-        topic: where to.
-        rate: messages a second.
+        topic: the topic.
+        rate: messages per second.
     """
 
     def __init__(self, history: History, service: str, topic: Topic, rate: float) -> None:
@@ -165,11 +165,11 @@ class Transactions:
         self._thread.start()
 
     def stop(self) -> None:
-        """Begin no more."""
+        """Start no more transactions."""
         self._stop.set()
 
     def join(self, seconds: float) -> bool:
-        """Wait until the last one has ended; whether it has."""
+        """Wait for the end of the last transaction; return whether it has ended."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 

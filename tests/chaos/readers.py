@@ -1,4 +1,4 @@
-"""A stock Reader that goes on, after its process was killed, behind the last message that it had."""
+"""A stock Reader that continues after its last message when its process was killed and restarted."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class ReaderLoop:
     """One Reader in a thread.
 
     Args:
-        history: where it writes what it sees.
-        plan: what it reads; `latest` makes it begin at the end, with a small queue, and rest between bursts.
+        history: receives its events.
+        plan: its subscription; with `latest` it starts at the end, has a small queue, and pauses between bursts.
         session: its name in the history.
         topic: the topic's name.
         client: the stock client.
-        place: the file that remembers how far it has come.
+        place: the file with its position.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class ReaderLoop:
         self._thread.start()
 
     def settle(self) -> None:
-        """From now on read without pauses."""
+        """Read without pauses from now on."""
         self._steady.set()
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._stop.set()
         self._thread.join()
 
@@ -102,7 +102,7 @@ class ReaderLoop:
 
 
 def read_place(place: Path) -> pulsar.MessageId | None:
-    """Where a Reader stood when it had its last message; None before the first."""
+    """Return the position of a Reader's last message; None before the first."""
     try:
         return pulsar.MessageId.deserialize(bytes.fromhex(place.read_text().splitlines()[0]))
     except (OSError, IndexError, ValueError):

@@ -25,7 +25,7 @@ def result(outcome: Outcome, minutes: float) -> RunResult:
 
     Args:
         outcome: the run.
-        minutes: how long faults were injected.
+        minutes: duration of the faults.
     """
     assert outcome.injector is not None
     faults = summarize(outcome.verdict, Faults(outcome.injector.done))
@@ -46,17 +46,17 @@ def lines(outcome: Outcome) -> list[str]:
     most = max(verdict.repeated.values(), default=0)
     rows += [
         f"messages               {outcome.messages:,}",
-        f"faults done            {len(outcome.injector.done):,} in {outcome.seconds:.0f} s",
-        f"not done               {sum(outcome.injector.skipped.values()):,} {dict(outcome.injector.skipped) or ''}",
+        f"faults                 {len(outcome.injector.done):,} in {outcome.seconds:.0f} s",
+        f"skipped faults         {sum(outcome.injector.skipped.values()):,} {dict(outcome.injector.skipped) or ''}",
         f"repairs                {len(outcome.mended):,}",
         *(f"  {text}" for text in outcome.mended),
-        f"most repetitions       {most:,} after one fault in one subscription",
-        f"two at once            {verdict.overlap:.1f} s",
+        f"most redeliveries      {most:,} after one fault in one subscription",
+        f"concurrent consumers   {verdict.overlap:.1f} s",
     ]
     if outcome.traces is not None:
         before, after = (document(one) for one in outcome.traces)
-        rows += [f"{name:<23}{after[name]} (at the beginning {before[name]})" for name in before]
-    rows += [f"WRONG                  {text}" for text in outcome.wrong]
+        rows += [f"{name:<23}{after[name]} (at the start {before[name]})" for name in before]
+    rows += [f"ERROR                  {text}" for text in outcome.wrong]
     rows += _evidence(outcome)
     rows += [f"histories and logs     {outcome.folder}", f"seed                   {outcome.plan.seed}"]
     rows.append("passed" if outcome.passed else f"FAILED: repeat with SEED={outcome.plan.seed}")

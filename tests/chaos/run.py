@@ -1,4 +1,4 @@
-"""One run: the stack comes up in namespaces, the plan is followed, everything is acked, and what was seen is judged."""
+"""One run: start the stack in namespaces, inject the faults, wait for all acks, and check the events."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STEADY_S: Final = 90.0
 HEALTHY_S: Final = 150.0
 SETTLE_S: Final = 150.0
 COORDINATOR_S: Final = 420.0
-"""While an owner has transactions open that nobody ends: its coordinator may take so long to recover."""
+"""Limit while an owner has open transactions without a client: the recovery of its coordinator may take so long."""
 
 TRACES_S: Final = 100.0
 COMMAND_S: Final = 150.0
@@ -55,25 +55,25 @@ _OPTIONS: Final = ("--pool", "chaos", "--topics", "persistent://public/chaos-.*"
 
 
 class ChaosError(Exception):
-    """The run could not be made: it shows nothing."""
+    """The run failed, so it proves nothing."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a run.
+    """Result of a run.
 
     Attributes:
-        plan: what was to be done.
-        verdict: of the checker.
-        messages: in the topics in the end.
-        seconds: how long faults were done.
-        injector: what was done, and what was not.
+        plan: its plan.
+        verdict: result of the check.
+        messages: number of messages in the topics at the end.
+        seconds: duration of the faults.
+        injector: the injected and skipped faults.
         mended: repairs of the source cluster.
-        backlogs: what owners hold to be unacked in the end.
-        traces: what the run has left, and what there was before.
-        samples: of the read-only brokers.
-        wrong: all that is wrong beside the verdict, in words.
-        folder: histories and logs.
+        backlogs: the owners' backlogs at the end.
+        traces: resources before the run and after it.
+        samples: samples of the read-only brokers.
+        wrong: descriptions of other errors.
+        folder: folder of histories and logs.
     """
 
     plan: Plan
@@ -89,20 +89,20 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong."""
+        """Return whether there are no errors."""
         return not (self.verdict.found or self.wrong)
 
 
 class Run:
-    """A run in namespaces of its own.
+    """A run in its own network namespaces.
 
     Args:
-        plan: what to do.
-        folder: where histories and logs go.
-        limits: what is allowed.
-        rate: messages a second of each producer.
+        plan: the plan to follow.
+        folder: folder of histories and logs.
+        limits: limits of allowed effects.
+        rate: messages per second of each producer.
         flat: whether memory, files, tasks and latency must be flat.
-        name: of the stack and of its namespaces.
+        name: name of the stack and prefix of its namespaces.
     """
 
     def __init__(
@@ -130,14 +130,14 @@ class Run:
         self._begin = 0.0
 
     def run(self, *, keep: bool = False) -> Outcome:
-        """Do it all.
+        """Execute the run.
 
         Args:
-            keep: whether servers and namespaces stay.
+            keep: whether to keep servers and namespaces.
 
         Raises:
-            ChaosError: the run could not be made.
-            DevstackError: a server does not come up.
+            ChaosError: the run failed.
+            DevstackError: a server does not start.
         """
         try:
             self._prepare()
@@ -151,11 +151,11 @@ class Run:
                 self._stack.close(purge=True)
                 self._network.remove()
 
-    # Before
+    # Preparation
 
     def _prepare(self) -> None:
         self._stack.close(purge=True)
-        with step("making namespaces"):
+        with step("creating namespaces"):
             self._network.make()
         self._network.enter()
         self._stack.make_disks()
@@ -163,7 +163,7 @@ class Run:
         admin = self._admin()
         for namespace in sorted({topic.namespace for topic in TOPICS}):
             admin.create_namespace(namespace, bundles=BUNDLES)
-            # In the end everything is read again.
+            # The check at the end reads all messages again.
             admin.set_retention(namespace, minutes=-1, megabytes=-1)
             if any(topic.deduplicated for topic in TOPICS if topic.namespace == namespace):
                 admin.set_deduplication(namespace, enabled=True)
@@ -183,7 +183,7 @@ class Run:
                 client.start()
 
     def _admin(self) -> PulsarAdmin:
-        """The admin API of an owner that is not disturbed now."""
+        """Return the admin API of an owner without a present fault."""
         names = [name for name in OWNING if name not in self._injector.busy] or list(OWNING)
         return PulsarAdmin(self._stack.endpoints.admin_urls[OWNING.index(names[0])], timeout=20.0)
 
@@ -241,7 +241,7 @@ class Run:
             await asyncio.sleep(max(0.0, begin + fault.at - asyncio.get_running_loop().time()))
             if fault.at // 60 > said:
                 said = int(fault.at // 60)
-                say(f"{said} of {self._plan.seconds / 60:g} minutes, {len(self._injector.done)} faults done")
+                say(f"{said} of {self._plan.seconds / 60:g} minutes, {len(self._injector.done)} faults")
             task = asyncio.create_task(self._injector.do(fault))
             doing.add(task)
             for ended in [task for task in doing if task.done()]:
@@ -258,11 +258,11 @@ class Run:
                     self._outcome.samples.append(sample)
             await asyncio.sleep(SAMPLE_S)
 
-    # The end
+    # End of the run
 
     async def _settle(self) -> None:
-        """Mend everything, publish no more, and wait until all is delivered and acked."""
-        say("no more faults: everything is mended, delivered and acked")
+        """Repair everything, stop publishing, and wait until all is delivered and acked."""
+        say("end of faults: repairing everything, and waiting for all deliveries and acks")
         await asyncio.to_thread(self._network.mend)
         for client in self._clients.values():
             client.signal(signal.SIGCONT)
@@ -290,7 +290,7 @@ class Run:
                     await asyncio.to_thread(self._keep_stats)
                 break
             await asyncio.sleep(1.0)
-        # A receipt may still be on its way to its client.
+        # A receipt may still be under way to its client.
         await asyncio.sleep(1.0)
         for client in self._clients.values():
             try:
@@ -299,11 +299,11 @@ class Run:
                 self._outcome.wrong.append(str(error))
 
     def _behind(self, *, readable: bool = False) -> list[str]:
-        """Which subscriptions owners hold to have unacked messages, and which Readers are not at the end.
+        """Return the subscriptions with a backlog at the owner, and the Readers that are not at the end.
 
         Args:
-            readable: whether messages count only that the owner lets consumers read. A message that is stored after its
-                transaction was committed opens it anew, and nobody ends it (TopicTransactionBuffer.handleTransactionMessage).
+            readable: whether to count only messages that the owner lets consumers read. A message that is stored after its
+                transaction was committed reopens it without an end (TopicTransactionBuffer.handleTransactionMessage).
         """
         behind = []
         for topic in TOPICS:
@@ -314,13 +314,13 @@ class Run:
                 continue
             for name, subscription in stats["subscriptions"].items():
                 backlog = int(subscription["msgBacklog"])
-                # Readers ack nothing that matters; the checker knows whether they got everything.
+                # Acks of Readers do not matter; the check covers their deliveries.
                 if backlog and subscription["isDurable"] and not (readable and self._all_acked(topic.full, name)):
                     behind.append(f"{topic.short}/{name}: {backlog} not acked")
         return behind + self._readers_behind()
 
     def _readers_behind(self) -> list[str]:
-        """Which Readers have not the last message that a producer has a receipt for."""
+        """Return the Readers without the last message for which a producer has a receipt."""
         behind = []
         for one in SUBSCRIPTIONS:
             if one.type == READER:
@@ -332,11 +332,11 @@ class Run:
                     continue
                 place = read_place(self._folder / f"{one.name.replace('/', '-')}.place")
                 if place is None or (place.ledger_id(), place.entry_id()) < (last.ledger, last.entry):
-                    behind.append(f"{one.name}: at {place}, and the last message is {last}")
+                    behind.append(f"{one.name}: at {place}, the last message is {last}")
         return behind
 
     def _all_acked(self, topic: str, subscription: str) -> bool:
-        """Whether a subscription has acked all that the owner lets consumers read."""
+        """Return whether a subscription has acked all messages that the owner lets consumers read."""
         try:
             limit = str(self._admin().transaction_buffer_stats(topic)["maxReadPosition"])
             acked = str(self._admin().internal_stats(topic)["cursors"][subscription]["markDeletePosition"])
@@ -345,7 +345,7 @@ class Run:
         return [int(part) for part in acked.split(":")] >= [int(part) for part in limit.split(":")]
 
     def _open_transactions(self) -> int:
-        """How many transactions owners hold to be open."""
+        """Return the number of open transactions at the owners."""
         try:
             return sum(
                 int(self._admin().transaction_buffer_stats(topic.full).get("ongoingTxnSize", 0))
@@ -356,7 +356,7 @@ class Run:
             return 0
 
     def _keep_stats(self) -> None:
-        """Something is stuck: what the servers say of it goes beside the histories."""
+        """Write the servers' statistics beside the histories, for the analysis of a stuck run."""
         kept: dict[str, Any] = {}
         for topic in TOPICS:
             with contextlib.suppress(AdminError):
@@ -368,7 +368,7 @@ class Run:
         (self._folder / "stats.json").write_text(json.dumps(kept, indent=1), encoding="utf-8")
 
     def _judge(self) -> None:
-        with step("reading what the topics hold"):
+        with step("reading the topics"):
             held = {topic.short: self._read(topic.full) for topic in TOPICS}
             sizes = {topic.short: self._ledger_sizes(topic.full) for topic in TOPICS}
         self._outcome.messages = sum(map(len, held.values()))
@@ -386,7 +386,7 @@ class Run:
             one.name: Watched(one.topic, one.type, stock=one.stock, resets=one.resets, latest=one.latest)
             for one in SUBSCRIPTIONS
         }
-        with step("judging what the clients saw"):
+        with step("checking the clients' events"):
             events = heapq.merge(*map(read_events, self._histories()), key=lambda event: event.at)
             done = self._injector.done
             self._outcome.verdict = check(events, watched, held_topics, done, self._limits, self._begin)
@@ -396,7 +396,7 @@ class Run:
             self._outcome.wrong += samples.trends(self._outcome.samples, latencies)
 
     def _keep(self, held: dict[str, list[Stored]]) -> None:
-        """What is judged goes beside the histories: the faults by time, and what the topics hold."""
+        """Write the input of the check beside the histories: the faults by time, and the topics' messages."""
         faults = (f"{one.begin:.3f} to {one.end:.3f}: {one.text}\n" for one in sorted(self._injector.done))
         (self._folder / "faults.txt").write_text("".join(faults), encoding="utf-8")
         with (self._folder / "held.jsonl").open("w", encoding="utf-8") as file:
@@ -407,7 +407,7 @@ class Run:
         return [self._history.path, *itertools.chain.from_iterable(one.histories for one in self._clients.values())]
 
     def _read(self, topic: str) -> list[Stored]:
-        """Everything that the owner has of a topic."""
+        """Return all messages of a topic at its owner."""
         service = "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in self._stack.endpoints.brokers)
         client = pulsar.Client(service, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
         try:
@@ -427,17 +427,17 @@ class Run:
         return {ledger["ledgerId"]: ledger["entries"] for ledger in ledgers[:-1]}
 
     async def _look_back(self) -> None:
-        """Wait until nothing is left of the clients, and take note of what stays."""
+        """Wait until nothing is left of the clients, and record resources that stay."""
         assert self._outcome.traces is not None
         before = self._outcome.traces[0]
         deadline = time.monotonic() + TRACES_S
         wrong = ["the servers do not answer"]
-        with step("looking for what the run has left behind"):
+        with step("looking for resources that the run has left behind"):
             while time.monotonic() < deadline:
                 try:
                     after = await asyncio.to_thread(traces.look, self._stack, self._network)
                 except OSError as error:
-                    wrong = [f"what is left is not known: {error}"]
+                    wrong = [f"the resources are unknown: {error}"]
                 else:
                     self._outcome.traces = (before, after)
                     wrong = traces.compare(before, after)

@@ -1,4 +1,4 @@
-"""Results of runs of `make chaos`, kept in a file: long runs are made one by one, and the table sums them."""
+"""Results of `make chaos` in a file: long runs are executed one by one, and the table sums them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class FaultResult:
     """The result of one kind of fault.
 
     Attributes:
-        count: how many of the kind were injected.
+        count: number of such faults.
         lost: messages that were lost after one.
-        repeated: messages that were delivered again, as the rules allow.
+        repeated: allowed redeliveries.
         disorder: messages out of order.
         other: other violations.
         pause: longest pause of a subscription, in seconds.
@@ -49,8 +49,8 @@ class RunResult:
     """The result of one run.
 
     Attributes:
-        seed: of its plan.
-        minutes: how long faults were injected.
+        seed: seed of its plan.
+        minutes: duration of the faults.
         messages: messages in the topics at the end.
         faults: results by kind of fault.
     """

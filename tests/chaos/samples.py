@@ -1,4 +1,4 @@
-"""Memory, open files and tasks of read-only brokers over time, latencies beside them, and whether they stay flat."""
+"""Memory, open files, tasks and latency of read-only brokers over time, and a check that they stay flat."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from devstack.pool import BrokerProcess
 
 GROWTH: Final = 1.1
-"""The last third of a run may have so many times what the middle third had."""
+"""Allowed ratio of the last third of a run to the middle third."""
 
 SLACK: Final = {"memory": 15.0, "files": 15.0, "tasks": 30.0, "latency": 0.25}
 LEAST: Final = 30
-"""Fewer values of a series say nothing."""
+"""Minimum number of values for a check of a series."""
 
 
 class Sample(NamedTuple):
     """One broker at one moment.
 
     Attributes:
-        at: seconds since the run began.
-        node: which broker.
+        at: seconds since the start of the run.
+        node: the broker's node.
         memory: MB.
         files: open file descriptors.
         tasks: of its event loop.
@@ -41,7 +41,7 @@ class Sample(NamedTuple):
 
 
 def take(at: float, node: str, broker: BrokerProcess) -> Sample | None:
-    """Look at a broker; None while it does not answer."""
+    """Return a sample of a broker; None if it does not answer."""
     try:
         pid = broker.process.pid
         tasks = json.loads(broker.get("/stats"))["tasks"]
@@ -52,7 +52,7 @@ def take(at: float, node: str, broker: BrokerProcess) -> Sample | None:
 
 
 def growing(name: str, values: Sequence[float], slack: float) -> str:
-    """How a series grows; empty if it does not: the medians of its middle and last third are compared."""
+    """Return how a series grows, by the medians of its middle and last third; empty if it does not."""
     if len(values) < LEAST:
         return ""
     third = len(values) // 3
@@ -63,7 +63,7 @@ def growing(name: str, values: Sequence[float], slack: float) -> str:
 
 
 def trends(samples: Sequence[Sample], latencies: Mapping[int, Sequence[float]]) -> list[str]:
-    """What grows."""
+    """Return the growing series."""
     found = []
     for node in sorted({sample.node for sample in samples}):
         own = [sample for sample in samples if sample.node == node]

@@ -1,4 +1,4 @@
-"""The cluster that chaos happens to: each server in a namespace of its own, bookies on small disks."""
+"""The cluster of the chaos test: each server in its own network namespace, bookies on small disks."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 BASE_PORT: Final = 31850
 CLIENT_PORT: Final = 6650
 HTTP_PORT: Final = 8080
-"""Of read-only brokers, which have a namespace each."""
+"""Ports of read-only brokers, which have a namespace each."""
 
 SESSION_TIMEOUT_S: Final = 10
 DISK_MB: Final = 700
-"""Of a bookie's disk, which is in memory; only what is written takes some."""
+"""Size of a bookie's disk, which is in memory; only written blocks use memory."""
 
 _LEFT_FREE: Final = 12 << 20
-"""Of a full disk: a journal that cannot be written at all would end the bookie before it turns read-only."""
+"""Free bytes of a full disk: without any, the journal would fail and end the bookie before it becomes read-only."""
 
 _STOP_S: Final = 30.0
 
@@ -48,11 +48,11 @@ SPEC: Final = PulsarSpec(
     transactions=True,
     settings=(
         Setting("zookeeper", "4lw.commands.whitelist", "*"),
-        # Else a bookie that was down is left out of new ledgers for half an hour (its quarantine), and no third one is left.
+        # By default, a bookie that was down is in quarantine for half an hour, and new ledgers would lack a third one.
         Setting("broker", "bookkeeperClientHealthCheckEnabled", "false"),
         Setting("broker", "metadataStoreSessionTimeoutMillis", str(SESSION_TIMEOUT_S * 1000)),
         Setting("broker", "managedLedgerMaxEntriesPerLedger", "1000"),
-        # Bundles move when the plan says so, and not otherwise.
+        # Only the plan moves bundles.
         Setting("broker", "loadBalancerSheddingEnabled", "false"),
         Setting("broker", "loadBalancerAutoBundleSplitEnabled", "false"),
         Setting("bookie", "zkTimeout", str(SESSION_TIMEOUT_S * 1000)),
@@ -71,13 +71,13 @@ SPEC: Final = PulsarSpec(
 
 
 class ChaosStack(PulsarCluster):
-    """The source cluster and the pool beside it, by the names of their nodes.
+    """The source cluster and the pool, by the names of their nodes.
 
     Args:
-        network: where nodes are.
-        folder: where the read-only brokers' logs go.
-        options: of the read-only brokers.
-        name: of the stack; two of them may run beside each other.
+        network: the network of the nodes.
+        folder: folder of the read-only brokers' logs.
+        options: options of the read-only brokers.
+        name: name of the stack; two stacks may run concurrently.
     """
 
     def __init__(self, network: Network, folder: Path, options: Sequence[str], name: str) -> None:
@@ -91,31 +91,31 @@ class ChaosStack(PulsarCluster):
     # Disks
 
     def make_disks(self) -> None:
-        """Give each bookie a disk of its own."""
+        """Create a disk for each bookie."""
         for name in STORING:
             disk = self.state.data(name)
             disk.mkdir(parents=True, exist_ok=True)
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "chaos", str(disk)], check=True)
 
     def remove_disks(self) -> None:
-        """Take the disks away, and what a run that was killed has left of them."""
+        """Remove the disks, also those of a killed run."""
         for name in STORING:
             while os.path.ismount(self.state.data(name)):
                 subprocess.run(["umount", "-l", str(self.state.data(name))], check=True)
 
     def fill_disk(self, name: str) -> None:
-        """Leave a bookie hardly any room."""
+        """Fill a bookie's disk almost completely."""
         usage = os.statvfs(self.state.data(name))
         size = max(usage.f_bavail * usage.f_frsize - _LEFT_FREE, 0)
         with self._ballast(name).open("wb") as file:
             try:
                 os.posix_fallocate(file.fileno(), 0, size or 1)
             except OSError as error:
-                if error.errno != errno.ENOSPC:  # the bookie has written meanwhile: its disk is full too
+                if error.errno != errno.ENOSPC:  # the bookie wrote meanwhile, so its disk is full too
                     raise
 
     def free_disk(self, name: str) -> None:
-        """Give the room back."""
+        """Free the bookie's disk."""
         self._ballast(name).unlink(missing_ok=True)
 
     def _ballast(self, name: str) -> Path:
@@ -125,14 +125,14 @@ class ChaosStack(PulsarCluster):
 
     @property
     def pool_urls(self) -> list[str]:
-        """Where clients connect."""
+        """Return the URLs for clients."""
         return [f"pulsar://{self._network.addresses[name]}:{CLIENT_PORT}" for name in READ_ONLY]
 
     def start_node(self, name: str) -> None:
-        """Start a node's process unless it runs, and wait until it answers, but not until a broker is healthy.
+        """Start a node's process unless it is running, and wait until it answers, but not until a broker is healthy.
 
         Raises:
-            DevstackError: it does not come up.
+            DevstackError: it does not start.
         """
         if role(name) != "ro":
             self._start_one(name)
@@ -150,7 +150,7 @@ class ChaosStack(PulsarCluster):
         broker.wait_ready()
 
     def pid(self, name: str) -> int | None:
-        """The process of a node."""
+        """Return the process id of a node; None for none."""
         if role(name) == "ro":
             broker = self.read_only.get(name)
             return broker.process.pid if broker is not None and broker.process.poll() is None else None
@@ -158,11 +158,11 @@ class ChaosStack(PulsarCluster):
         return live.pid if live else None
 
     def alive(self, name: str) -> bool:
-        """Whether a node's process is there, be it stopped."""
+        """Return whether a node's process exists, suspended or not."""
         return self.pid(name) is not None
 
     def signal(self, name: str, what: signal.Signals) -> bool:
-        """Send a signal to a node's process; whether there was one."""
+        """Send a signal to a node's process; return whether there was one."""
         pid = self.pid(name)
         if pid is None:
             return False
@@ -171,7 +171,7 @@ class ChaosStack(PulsarCluster):
         return True
 
     def end(self, name: str, what: signal.Signals) -> int | None:
-        """End a node's process by a signal, and wait until it is gone; by SIGKILL at last.
+        """End a node's process by a signal, at last by SIGKILL, and wait for its end.
 
         Returns:
             The exit status of a read-only broker.
@@ -188,13 +188,13 @@ class ChaosStack(PulsarCluster):
             raise DevstackError(f"{name} did not end in {_STOP_S:g} s") from None
 
     def keep_logs(self) -> None:
-        """Copy the servers' logs beside those of the read-only brokers."""
+        """Copy the servers' logs to those of the read-only brokers."""
         logs = self.state.log(ZOOKEEPER).parent
         if logs.is_dir():
             shutil.copytree(logs, self._folder / "servers", dirs_exist_ok=True)
 
     def close(self, *, purge: bool) -> None:
-        """Take everything down."""
+        """Stop everything."""
         for broker in self.read_only.values():
             if broker.process.poll() is None:
                 broker.kill()

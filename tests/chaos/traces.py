@@ -1,4 +1,4 @@
-"""What a run has left behind: at the read-only brokers, the owners, the bookies and ZooKeeper."""
+"""Resources that a run leaves behind at the read-only brokers, the owners, the bookies and ZooKeeper."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 ROOT: Final = "/pulsar-readonly"
 MEMORY_MB: Final = 90
-"""What a broker may keep above what it had before its first client: caches, and what the allocator does not give back."""
+"""Allowed growth of a broker above its memory before the first client: caches, and memory that the allocator keeps."""
 
 BOOKIE_CONNECTIONS: Final = 4
-"""To each bookie: for single reads, for backlogs, for long polls, and to read on."""
+"""Connections to each bookie: for single reads, backlogs, long polls, and reads at the tail."""
 
 OWNER_CONNECTIONS: Final = 1
 FILES: Final = 24
-"""Above what it had: connections to bookies, owners and the other brokers."""
+"""Allowed growth: connections to bookies, owners and the other brokers."""
 
 TASKS: Final = 12
 WATCHES: Final = 1
-"""Of each broker, above what they had: taking one back may be under way."""
+"""Allowed growth per broker: the removal of a watch may be under way."""
 
 _FOLDERS: Final = frozenset({"brokers", "claims", "batches"})
 _ANSWER_S: Final = 5.0
@@ -41,20 +41,20 @@ _ANSWER_S: Final = 5.0
 
 @dataclass(slots=True)
 class Traces:
-    """What is there at one moment.
+    """Resources at one moment.
 
     Attributes:
-        memory_mb: of each read-only broker.
+        memory_mb: memory of each read-only broker, in MB.
         files: open file descriptors of each.
-        tasks: of each one's event loop.
-        clients: consumers and producers of each, its claims and topics, and its connections but those of its peers.
+        tasks: tasks of each event loop.
+        clients: consumers, producers, claims, topics and connections of each, without connections of its peers.
         to_owners: connections of each to owners.
         to_bookies: connections of each to bookies.
-        orphans: connections that bookies or owners have with a read-only broker that does not have them.
-        watches: that the read-only brokers have at ZooKeeper.
-        sessions: that they have there.
-        znodes: of pools, without the brokers' own.
-        at_owners: consumers and producers that owners still have of topics.
+        orphans: connections of bookies or owners to a read-only broker that does not have them.
+        watches: watches of the read-only brokers at ZooKeeper.
+        sessions: their sessions there.
+        znodes: znodes of pools, without those of the brokers.
+        at_owners: consumers and producers that are left at owners.
     """
 
     memory_mb: dict[str, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Traces:
 
 
 def look(stack: ChaosStack, network: Network) -> Traces:
-    """Look at everything once.
+    """Collect the resources once.
 
     Raises:
         OSError: a server does not answer.
@@ -144,7 +144,7 @@ def _look_at_zookeeper(stack: ChaosStack, network: Network, found: Traces) -> No
 
 
 def _below(client: KazooClient, path: str) -> list[str]:
-    """All znodes without children, but the members of pools and empty folders."""
+    """Return all znodes without children, except for the members of pools and empty folders."""
     children = client.get_children(path)
     if not children:
         return [] if "/brokers/" in path or path.rpartition("/")[2] in _FOLDERS else [path]
@@ -161,7 +161,7 @@ def _four_letters(host: str, port: int, word: str) -> str:
 
 
 def compare(before: Traces, after: Traces) -> list[str]:
-    """What is more than it was before the first client came."""
+    """Return the resources that exceed those before the first client."""
     wrong = []
     for name in after.memory_mb:
         for what, was, now, more in (
@@ -178,9 +178,9 @@ def compare(before: Traces, after: Traces) -> list[str]:
             ),
         ):
             if now > was + more:
-                wrong.append(f"{name} has {now} {what}, and had {was} at the beginning")
+                wrong.append(f"{name} has {now} {what}, and had {was} at the start")
     if after.watches > before.watches + WATCHES * len(after.memory_mb):
-        wrong.append(f"{after.watches} watches at ZooKeeper, and {before.watches} at the beginning")
+        wrong.append(f"{after.watches} watches at ZooKeeper, and {before.watches} at the start")
     if after.sessions > len(after.memory_mb):
         wrong.append(f"{after.sessions} sessions of {len(after.memory_mb)} brokers at ZooKeeper")
     wrong += [f"znode {path}" for path in after.znodes if path not in before.znodes]
@@ -190,5 +190,5 @@ def compare(before: Traces, after: Traces) -> list[str]:
 
 
 def document(traces: Traces) -> dict[str, Any]:
-    """For the report."""
+    """Return the resources for the report."""
     return {name: getattr(traces, name) for name in Traces.__slots__}

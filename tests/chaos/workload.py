@@ -1,4 +1,4 @@
-"""Who publishes and who consumes: fixed, so that a seed is about faults alone."""
+"""Topics, producers and consumers: fixed, so that a seed determines faults only."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Topic:
 
     Attributes:
         short: its name in histories.
-        namespace: where it is.
+        namespace: its namespace.
         transactions: whether its messages are published in transactions.
-        deleted: whether it is deleted and made again now and then.
+        deleted: whether it is deleted and created again now and then.
     """
 
     short: str
@@ -36,7 +36,7 @@ class Topic:
 
     @property
     def deduplicated(self) -> bool:
-        """Whether the owner drops what a producer sends twice."""
+        """Return whether the owner drops duplicates of producers."""
         return self.namespace == DEDUPLICATED
 
 
@@ -47,11 +47,11 @@ class Subscription:
     Attributes:
         name: `TOPIC/SUBSCRIPTION`.
         type: Exclusive, Failover, Shared, Key_Shared or Reader.
-        nodes: where its consumers run, one entry each.
+        nodes: the nodes of its consumers, one entry each.
         cumulative: whether they ack cumulatively.
-        stock: whether they are stock Python clients; the others speak the protocol themselves and hide nothing.
+        stock: whether they are stock Python clients; the others use the raw protocol and record everything.
         resets: whether its cursor is reset now and then.
-        latest: of Readers: whether they begin at the end of the topic, and read in bursts with long pauses.
+        latest: of Readers: whether they start at the end of the topic, and read in bursts with long pauses.
     """
 
     name: str
