@@ -1,5 +1,5 @@
-/* ACK commands as nearly all of them come: what wire/acks.py does in Python. None where an ACK says more, for any other command,
-   and for what is damaged. */
+/* Decode the most frequent ACK commands, as wire/acks.py does in Python. The result is None for other ACKs, other commands and
+   damaged frames. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -16,7 +16,7 @@ enum {
     LEDGER_ID = 0x08,
     ENTRY_ID = 0x10,
     MESSAGE_ID = 0x1A,
-    MOST_BYTES = 9, /* of a number; one of ten is negative, or not written as anybody writes it */
+    MOST_BYTES = 9, /* of a number; one of ten bytes is negative, or not minimal */
 };
 
 static const uint8_t ACK[] = {0x08, 0x0A, 0x52};
@@ -35,12 +35,12 @@ static bool load_number(const uint8_t **at, const uint8_t *end, uint64_t *number
     return load_varint(at, end, number) && *at - begin <= MOST_BYTES;
 }
 
-/* A tag of one byte, and its number. */
+/* Load a tag of one byte, and its number. */
 static bool load_tagged(const uint8_t **at, const uint8_t *end, uint8_t tag, uint64_t *number) {
     return skip(at, end, &tag, 1) && load_number(at, end, number);
 }
 
-/* What precedes the ids. */
+/* Load the fields before the ids. */
 static bool load_head(const uint8_t **at, const uint8_t *end, uint64_t *consumer_id) {
     uint64_t size;
     if (end - *at < LENGTH || load_u32(*at) != (uint64_t)(end - *at - LENGTH)) {
@@ -60,7 +60,7 @@ static bool load_id(const uint8_t **at, const uint8_t *end, uint64_t *ledger_id,
     return load_tagged(at, stop, LEDGER_ID, ledger_id) && load_tagged(at, stop, ENTRY_ID, entry_id) && *at == stop;
 }
 
-/* A tuple of two; takes over the second. */
+/* Return a tuple of two; steals the reference to the second. */
 static PyObject *pair(PyObject *first, PyObject *second) {
     PyObject *both = second == NULL ? NULL : PyTuple_New(2);
     if (both == NULL) {
@@ -72,10 +72,10 @@ static PyObject *pair(PyObject *first, PyObject *second) {
     return both;
 }
 
-/* The ids from `at` on; NULL without an error where they are not plain. */
+/* Return the ids from `at` on; NULL without an error if they are not plain. */
 static PyObject *entries_of(const uint8_t *at, const uint8_t *end) {
     PyObject *entries = PyList_New(0), *ledger = NULL;
-    uint64_t ledger_id, entry_id, before = 0; /* the ledger is mostly the same as the one before */
+    uint64_t ledger_id, entry_id, before = 0; /* usually the same ledger as that of the entry before */
     while (entries != NULL && at < end) {
         if (!load_id(&at, end, &ledger_id, &entry_id)) {
             Py_CLEAR(entries);

@@ -1,6 +1,6 @@
-/* Entries on their way from bookies to consumers: verified, looked into, and framed. wire/bookie_v2.py, wire/entry_view.py and
-   wire/entry.py do the same in Python. What is not sound, or rare, is left to them: None, or the slow way, is the answer then. So
-   there is one place that says what is wrong. */
+/* Verify, parse and frame entries on their way from bookies to consumers, as wire/bookie_v2.py, wire/entry_view.py and
+   wire/entry.py do in Python. Damaged or rare entries are left to Python: the result is None, or look_into of Python is called.
+   So errors are raised in one place. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
@@ -25,7 +25,7 @@ typedef struct {
 
 static struct PyModuleDef module;
 
-/* ---- Verifying ---- */
+/* ---- Verification ---- */
 
 static PyObject *decode_entries(PyObject *self, PyObject *args) {
     Py_buffer frame;
@@ -67,7 +67,7 @@ static PyObject *decode_entry(PyObject *self, PyObject *args) {
     return entry;
 }
 
-/* ---- Looking into ---- */
+/* ---- Parsing ---- */
 
 enum { VARINT = 0, FIXED_64 = 1, BYTES = 2, FIXED_32 = 5 };
 
@@ -87,7 +87,7 @@ enum {
 };
 
 typedef struct {
-    size_t start; /* of what goes to consumers */
+    size_t start; /* of the bytes for consumers */
     int32_t messages;
     int32_t marker_type;
     int64_t deliver_at;
@@ -96,7 +96,7 @@ typedef struct {
     uint32_t seen; /* fields, as bits */
 } Found;
 
-/* One field: moves behind it. Its bytes are *at to *value of a BYTES field; of a VARINT field *value is the number. */
+/* One field. `value` is the number of a VARINT field; for other types, `value` bytes start at `begin`. */
 typedef struct {
     uint32_t number;
     int type;
@@ -104,7 +104,7 @@ typedef struct {
     const uint8_t *begin;
 } Field;
 
-/* False where there is no sound field, or one of a kind that is left to Python (groups). */
+/* Load the field at *at and move *at behind it. False for a damaged field, or one of a type that is left to Python (groups). */
 static bool load_field(const uint8_t **at, const uint8_t *end, Field *field) {
     uint64_t tag, rest;
     const uint8_t *begin = *at;
@@ -203,11 +203,11 @@ static bool look_into_metadata(const uint8_t *at, const uint8_t *end, Found *fou
     return (found->seen & required) == required;
 }
 
-/* False where Python must look. */
+/* Return false if Python must parse the entry. */
 static bool look_into(const uint8_t *stored, size_t size, Found *found) {
     *found = (Found){.messages = 1};
     size_t at = 0;
-    if (size >= MAGIC + SIZE && stored[0] == 0x0E && stored[1] == 0x02) { /* what the owner wrote for itself */
+    if (size >= MAGIC + SIZE && stored[0] == 0x0E && stored[1] == 0x02) { /* the owner's own metadata */
         size_t skipped = load_u32(stored + MAGIC);
         if (skipped > size - MAGIC - SIZE) {
             return false;
@@ -232,7 +232,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *stored; /* bytes */
     Py_ssize_t start;
-    PyObject *position; /* made when it is asked for */
+    PyObject *position; /* created on demand */
     PyObject *txn;
     PyObject *chunk;
     PyObject *frames; /* TopicEntry's; NULL is None */
@@ -250,7 +250,7 @@ static State *state_of(PyObject *view) {
     return found == NULL ? NULL : PyModule_GetState(found);
 }
 
-/* Fills a view with what Python says of an entry. */
+/* Parse an entry in Python, and fill a view with the result. */
 static int ask_python(State *state, View *view) {
     int done = -1;
     PyObject *payload = NULL;
@@ -316,8 +316,8 @@ static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *keywords
         return NULL;
     }
     if (PyType_IS_GC(type)) {
-        /* As every class of Python is. But this refers to bytes, numbers and tuples of these: it is in no cycle, and a
-           million of them in a cache need not be looked at again and again. */
+        /* Every Python subclass is tracked. But a view refers to bytes, numbers and tuples of these, so it is in no cycle.
+           Untracked, a million of them in a cache cost the garbage collector nothing. */
         PyObject_GC_UnTrack(view);
     }
     view->sticky_hash = NO_HASH;
@@ -421,13 +421,13 @@ static PyType_Spec view_spec = {
 
 /* ---- Framing ---- */
 
-/* What MESSAGE frames have in common; see encode_message_frame. */
+/* Common fields of MESSAGE frames; see encode_message_frame. */
 typedef struct {
     uint64_t consumer_id;
     uint64_t partition;
     uint64_t redelivery_count;
     uint64_t epoch;
-    size_t rest; /* bytes of the last two, where they are there */
+    size_t rest; /* bytes of the last two, if present */
     bool has_epoch;
 } Frames;
 
@@ -478,7 +478,7 @@ static uint8_t *put_frame(uint8_t *at, const Frames *frames, const View *view) {
     return at + size;
 }
 
-/* A list or tuple of views that nobody changes meanwhile; NULL with an error where it is none. */
+/* Copy views into a tuple, which no other thread changes; NULL with an error for anything else. */
 static PyObject *sequence_of_views(State *state, PyObject *views) {
     PyObject *sequence = PySequence_Tuple(views);
     for (Py_ssize_t i = 0; sequence != NULL && i < PyTuple_GET_SIZE(sequence); i++) {

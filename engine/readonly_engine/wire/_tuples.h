@@ -1,11 +1,11 @@
-/* Named tuples that are declared in Python and made in C. */
+/* Named tuples that are declared in Python and created in C. */
 #ifndef READONLY_ENGINE_TUPLES_H
 #define READONLY_ENGINE_TUPLES_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* A class of named tuples, a new reference; NULL with an error where there is none of that name. */
+/* Return a class of named tuples, as a new reference; NULL with an error if there is none of that name. */
 static PyTypeObject *tuple_type(const char *from, const char *name) {
     PyObject *source = PyImport_ImportModule(from);
     PyObject *found = source == NULL ? NULL : PyObject_GetAttrString(source, name);

@@ -1,4 +1,4 @@
-/* Entries of a bookie's reply, each verified: what wire/bookie_v2.py and wire/entry.py do in Python. */
+/* Verify and decode the entries of a bookie's reply, as wire/bookie_v2.py and wire/entry.py do in Python. */
 #ifndef READONLY_ENGINE_VERIFY_H
 #define READONLY_ENGINE_VERIFY_H
 
@@ -16,7 +16,7 @@ enum {
     VIEWED = 4096, /* a view of fewer bytes costs more than a copy */
 };
 
-/* Whether these bytes are this very entry, undamaged. */
+/* Return whether these bytes are this entry, undamaged. */
 static bool sound(const uint8_t *body, size_t size, uint64_t ledger_id, uint64_t entry_id) {
     if (size < ENTRY_HEADER + DIGEST) {
         return false;
@@ -40,7 +40,7 @@ static PyObject *part_of(PyObject *view, size_t start, size_t end) {
     return part;
 }
 
-/* Takes over `payload`; NULL where that is NULL. */
+/* Return an entry, or NULL if `payload` is NULL; steals the reference to `payload`. */
 static PyObject *new_entry(PyTypeObject *type, PyObject *ledger_id, const uint8_t *body, PyObject *payload) {
     PyObject *entry = payload ? type->tp_alloc(type, 5) : NULL;
     if (entry == NULL) {
@@ -66,8 +66,8 @@ static PyObject *new_entry(PyTypeObject *type, PyObject *ledger_id, const uint8_
     return entry;
 }
 
-/* The entries from `start` to `end` of a frame; None where one of them is not sound. `view` is a memoryview of the frame, of
-   which large payloads are parts then; or None. */
+/* Return the entries from `start` to `end` of a frame; None if one of them is damaged. `view` is a memoryview of the frame, for
+   large payloads without a copy; or None. */
 static PyObject *entries_of(PyTypeObject *type, const uint8_t *frame, size_t start, size_t end, int64_t ledger_id,
                             int64_t first, PyObject *view) {
     PyObject *ledger = PyLong_FromLongLong(ledger_id);

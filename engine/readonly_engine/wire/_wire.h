@@ -1,4 +1,4 @@
-/* What the modules in C share: numbers as they are on the wire, and CRC-32C. Everything is bounded by the `end` that it is given. */
+/* Numbers on the wire and CRC-32C, for all modules in C. Every function stays below its `end`. */
 #ifndef READONLY_WIRE_H
 #define READONLY_WIRE_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Numbers of a fixed size, big endian; the caller has made sure that the bytes are there. */
+/* Numbers of a fixed size, big endian; the caller checks the bounds. */
 
 static inline uint32_t load_u32(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
@@ -26,7 +26,7 @@ static inline uint8_t *store_u32(uint8_t *at, uint32_t number) {
 
 enum { VARINT_MOST = 10 };
 
-/* Reads a number at *at and moves behind it. False where it does not end, or has bits beyond the 64th. */
+/* Load the number at *at and move *at behind it. False if the number does not end, or has bits beyond the 64th. */
 static inline bool load_varint(const uint8_t **at, const uint8_t *end, uint64_t *number) {
     const uint8_t *next = *at;
     uint64_t value = 0;
@@ -63,10 +63,10 @@ static inline uint8_t *store_varint(uint8_t *at, uint64_t number) {
     return at;
 }
 
-/* CRC-32C (Castagnoli), reflected. By the processor's instruction where it has one, else eight bytes at a time by tables.
+/* CRC-32C (Castagnoli), reflected: by the processor's instruction if it has one, else eight bytes at a time by tables.
 
-   The instruction takes three cycles, of which three can be under way at a time: so long pieces are cut into three strips, whose
-   sums are put together by what so many zero bytes would do to the first ones. */
+   The instruction takes three cycles, and three of them can be in flight. So long inputs are split into three strips. Their
+   checksums are combined through tables: the first ones are extended by as many zero bytes as follow. */
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define CRC32C_INSTRUCTION 1
@@ -137,7 +137,7 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_by_instruction(uint32_t
     return (uint32_t)sum;
 }
 
-/* What so many zero bytes make of each byte of a checksum; it is linear, so single bits tell it of all. */
+/* Tabulate how `count` zero bytes change each byte of a checksum. This is linear, so single bits determine all values. */
 static void crc32c_prepare_zeros(uint32_t zeros[4][256], size_t count) {
     static const uint8_t nothing[CRC32C_LONG];
     for (int byte = 0; byte < 4; byte++) {
@@ -150,7 +150,7 @@ static void crc32c_prepare_zeros(uint32_t zeros[4][256], size_t count) {
 }
 #endif
 
-/* Once, before anything else here about CRC-32C; under the interpreter's lock. */
+/* Fill the tables. Call this once, before all other functions of CRC-32C, with the GIL held. */
 static inline void crc32c_prepare(void) {
     for (uint32_t value = 0; value < 256; value++) {
         uint32_t crc = value;
@@ -175,7 +175,7 @@ static inline void crc32c_prepare(void) {
 #endif
 }
 
-/* The checksum of what has the checksum `crc` so far (0 for nothing) and these bytes. */
+/* Extend the checksum `crc` of earlier bytes (0 for none) by these bytes. */
 static inline uint32_t crc32c(uint32_t crc, const uint8_t *at, size_t size) {
 #ifdef CRC32C_INSTRUCTION
     if (crc32c_has_instruction) {
