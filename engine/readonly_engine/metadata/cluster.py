@@ -71,7 +71,7 @@ class ClusterMetadata:
             try:
                 info = None if node is None else decode_managed_ledger(node.value)
             except WireError as error:
-                log.error("%s cannot be followed: %s", path, error)  # noqa: TRY400 - the text is enough
+                log.error("cannot follow a node: path=%s error=%s", path, error)  # noqa: TRY400 - the text is enough
                 return
             changed(info)
 
@@ -85,7 +85,7 @@ class ClusterMetadata:
             try:
                 metadata = None if node is None else decode_ledger_metadata(node.value)
             except WireError as error:
-                log.error("%s cannot be followed: %s", path, error)  # noqa: TRY400
+                log.error("cannot follow a node: path=%s error=%s", path, error)  # noqa: TRY400
                 return
             changed(metadata)
 
@@ -98,7 +98,7 @@ class ClusterMetadata:
             try:
                 changed({} if node is None else decode_racks(node.value))
             except MetadataError as error:
-                log.error("%s", error)  # noqa: TRY400 - the text is enough
+                log.error("cannot follow the racks of bookies: error=%s", error)  # noqa: TRY400 - the text is enough
 
         return self._store.watch(RACKS_PATH, on_change)
 

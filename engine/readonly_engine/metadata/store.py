@@ -162,4 +162,4 @@ class MetadataStore(Protocol):
         """Call back with the session's lease, now and after every change. The store is probed continuously."""
 
     async def close(self) -> None:
-        """End the session, which removes its ephemeral nodes at once."""
+        """End the session, which removes its ephemeral nodes immediately."""

@@ -101,7 +101,7 @@ class NodeWatch(Generic[T]):
                     self._notified, self._version = True, seen.mark
                     self._changed(seen.value)
         except MetadataUnavailableError as error:
-            log.debug("%s: %s; reading again", self.name, error)
+            log.debug("read failed, retrying: node=%s error=%s", self.name, error)
             pause = RETRY_S
         finally:
             self._task = None
@@ -125,10 +125,10 @@ class NodeWatch(Generic[T]):
     async def _compare(self) -> None:
         try:
             if await self._probe() != self._version:
-                log.warning("%s has changed and its watch has not fired; reading again", self.name)
+                log.warning("node has changed without its watch, reading again: node=%s", self.name)
                 self._wanted = True
         except MetadataUnavailableError as error:
-            log.debug("%s: %s", self.name, error)
+            log.debug("poll failed: node=%s error=%s", self.name, error)
         finally:
             self._task = None
             if self._wanted:

@@ -167,7 +167,7 @@ class ZooKeeperStore:
         try:
             await self._call(self._client.delete_async, path)
         except NoNodeError:
-            log.debug("%s was removed already", path)
+            log.debug("node was removed already: path=%s", path)
 
     async def update(self, path: str, value: bytes) -> None:
         """Change the value of a node made by `register`."""
@@ -229,7 +229,7 @@ class ZooKeeperStore:
         try:
             await self._call(self._client.delete_async, path)
         except NoNodeError:
-            log.debug("%s was removed already", path)
+            log.debug("node was removed already: path=%s", path)
 
     def on_session(self, changed: Callable[[SessionLease], None]) -> None:
         """Call back with the session's lease."""
@@ -254,10 +254,12 @@ class ZooKeeperStore:
                 try:
                     await self._answer_of(SILENCE_SHARE * timeout, self._client.sync_async, OWN_ROOT)
                 except TimeoutError:
-                    log.warning("ZooKeeper has not answered for %g s; dropping the connection", SILENCE_SHARE * timeout)
+                    log.warning(
+                        "ZooKeeper does not answer, dropping the connection: silent_s=%g", SILENCE_SHARE * timeout
+                    )
                     self._connection.drop()
                 except KazooException as error:
-                    log.debug("ZooKeeper does not answer a probe: %s", type(error).__name__)
+                    log.debug("probe of ZooKeeper failed: error=%s", type(error).__name__)
                 else:
                     if session == self._session_id and self._lease.answered(session, sent, timeout):
                         self._notify_lease()
@@ -269,7 +271,7 @@ class ZooKeeperStore:
         try:
             await self._call(self._client.delete_async, path, version)
         except (NoNodeError, BadVersionError):
-            log.debug("%s was removed already", path)
+            log.debug("node was removed already: path=%s", path)
 
     async def close(self) -> None:
         """End the session."""
@@ -377,11 +379,11 @@ class ZooKeeperStore:
             while path in self._registered and not self._lost:
                 try:
                     await self._create(path)
-                    log.info("registered %s again after the loss of the ZooKeeper session", path)
+                    log.info("registered again after the loss of the ZooKeeper session: path=%s", path)
                     break
                 except NotAdmittedError as error:
-                    log.warning("%s", error)
+                    log.warning("cannot register again, retrying: error=%s", error)
                     await asyncio.sleep(REGISTER_RETRY_S)
                 except MetadataUnavailableError as error:
-                    log.warning("could not register %s again, trying again: %s", path, error)
+                    log.warning("cannot register again, retrying: path=%s error=%s", path, error)
                     await asyncio.sleep(REGISTER_RETRY_S)

@@ -49,7 +49,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]
         try:
             connected.shutdown(socket.SHUT_RDWR)
         except OSError as error:
-            log.debug("the connection to ZooKeeper was closed already: %s", error)
+            log.debug("connection to ZooKeeper was closed already: error=%s", error)
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         answer = super()._invoke(timeout, request, xid)

@@ -44,7 +44,7 @@ class WindowCache:
         return await await_shared(self._start(objects, key, number))
 
     def read_ahead(self, objects: Objects, key: str, number: int, end: int) -> None:
-        """Start to read AHEAD windows from `number` on, those that begin before `end`."""
+        """Start to read READ_AHEAD_WINDOWS windows from `number` on, those that begin before `end`."""
         for following in range(number, number + READ_AHEAD_WINDOWS):
             if following * self.size < end:
                 self._start(objects, key, following)

@@ -234,7 +234,7 @@ def test_a_damaged_node_leaves_what_was_known(caplog):
         assert stage.log.limit == (3, 1)
 
     play(scene)
-    assert "/managed-ledgers/public/default/persistent/orders cannot be followed" in caplog.text
+    assert "cannot follow a node: path=/managed-ledgers/public/default/persistent/orders" in caplog.text
 
 
 def test_listeners_are_told_of_every_way_in_which_the_log_grows_or_shrinks():
