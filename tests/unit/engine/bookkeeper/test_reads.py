@@ -1,6 +1,6 @@
-"""EntryReads against bookies that answer as the scene says: what a real one cannot be made to answer at will.
+"""EntryReads against scripted bookies, for replies that a real bookie cannot be made to give at will.
 
-The other conversations, with real bookies, are in tests/integration/test_bookkeeper.py.
+The tests with real bookies are in tests/integration/test_bookkeeper.py.
 """
 
 from __future__ import annotations

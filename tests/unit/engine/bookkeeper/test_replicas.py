@@ -74,7 +74,7 @@ def test_a_busy_bookie_that_has_failed_before_rests_no_longer_for_it():
 
 @given(EVENTS)
 def test_everyone_gets_another_chance(events):
-    """A minute later nobody is avoided and nobody is slow: the order is that of the turns."""
+    """A minute later no bookie is avoided or slow: the order is that of the turns."""
     known = choice()
     now = play(known, events) + 60.0
     assert [known.order(BOOKIES, now, turn)[0] for turn in range(3)] == list(BOOKIES)

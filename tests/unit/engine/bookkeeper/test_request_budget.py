@@ -1,4 +1,4 @@
-"""Limits of what is under way at one bookie."""
+"""Limits of concurrent requests to one bookie."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_limits_hold_and_nothing_is_lost_by_cancelling(steps):
             elif tasks:
                 task, size = tasks.pop(number % len(tasks))
                 if step == "cancel" and not task.done():
-                    task.cancel()  # in whatever state it is: perhaps admitted just now and not told yet
+                    task.cancel()  # in any state, also just after its admission and before it runs
                 elif task.done():
                     room.release(size)
                 else:

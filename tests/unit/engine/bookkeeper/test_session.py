@@ -1,4 +1,4 @@
-"""BookieSession, played: what goes in, what comes out. The replies are a real bookie's; only their transaction ids are ours."""
+"""BookieSession as a state machine. The replies are a real bookie's; only their transaction ids are replaced."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_second_reply_and_one_that_nobody_asked_for_are_dropped(reply_to):
 
 @given(st.lists(st.sampled_from(["ask", "answer", "answer again", "expire"]), max_size=30), st.data())
 def test_every_request_ends_exactly_once(steps, data):
-    """Whatever the order of replies, late replies and deadlines: answered or expired, never both, never neither."""
+    """In any order of replies, late replies and deadlines, each request is either answered or expired."""
     session, now = BookieSession(), 0.0
     asked, ended, waiting = [], [], {}
     for step in steps:

@@ -1,4 +1,4 @@
-"""BatchSession, played: requests out, replies in through its buffer, whatever the pieces in which they arrive."""
+"""BatchSession as a state machine: requests out, replies in through its buffer, in pieces of any size."""
 
 from __future__ import annotations
 

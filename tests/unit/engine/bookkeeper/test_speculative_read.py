@@ -1,4 +1,4 @@
-"""Asking replicas one after another, played with futures that end when the scene says so."""
+"""Speculative reads, with replicas as futures that the test completes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tail that follows a ledger while it is written quickly, at a bookie that answers as real ones do and counts its reads."""
+"""LacFollower during fast writes, against a model of a bookie that counts its reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEADLINE_S = 60
 TICK_S = 0.001
 PAUSE_S = 5 * TICK_S
 TOGETHER = 10
-"""Entries that are written in a tick: quick enough on any machine."""
+"""Entries written in a tick: a rate for batch reads on any machine."""
 
 
 class Bookie:
@@ -111,7 +111,7 @@ class Bookie:
 
 
 def follow(scene, *, batches=True):
-    """Run a scene with the bookie, and what the tail has told: LACs with the entries that came along."""
+    """Run a scene with the bookie and the follower's calls: LACs with the entries of their replies."""
 
     async def run():
         bookie = Bookie(batches=batches)
@@ -171,7 +171,7 @@ def test_while_entries_flow_they_are_read_some_at_a_time_and_each_once():
         assert lacs == sorted(lacs)
         brought = {entry_id for _, entries in told[began:] for entry_id in entries}
         wanted = range(first, bookie.written - 1)
-        # Where the machine stalls, they rest: a poll brings one of several then, and one again that was not confirmed before.
+        # If the machine stalls, the LAC goes idle: then a poll returns one of several entries, and an unconfirmed one again.
         assert len(brought.intersection(wanted)) >= 0.9 * len(wanted)
         assert sum(bookie.read[entry_id] for entry_id in wanted) <= 1.03 * len(wanted)
 

@@ -1,4 +1,4 @@
-"""How a bookie is polled, against a model of one that forgets polls as BookKeeper's do (TransientLedgerInfo, Watchable)."""
+"""LongPollSchedule against a model of a bookie that drops polls as BookKeeper does (TransientLedgerInfo, Watchable)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EPSILON = 1e-6
 
 
 class Clock:
-    """What is to happen, in the order of its times."""
+    """Scheduled events, in the order of their times."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -32,7 +32,7 @@ class Clock:
 
 
 class Bookie:
-    """One ledger at a bookie: `lac` is what it keeps in memory, None until it is asked for. Entry N carries `carried[N]`."""
+    """One ledger at a bookie: `lac` is the LAC in memory, None before the first request. Entry N carries `carried[N]`."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -43,7 +43,7 @@ class Bookie:
         self._waiting = []
 
     def add(self, lac, lag=0.0) -> None:
-        """The waiting polls are told `lag` after the LAC has risen."""
+        """Answer the waiting polls `lag` after a rise of the LAC."""
         self.carried.append(lac)
         if self.known:
             self._rise(lac, lag)
@@ -94,7 +94,7 @@ class Bookie:
 
 
 class Tail:
-    """Asks on and on, as the choice tells."""
+    """Polls continuously, by the schedule."""
 
     def __init__(self, bookie: Bookie, choose) -> None:
         self.bookie = bookie
@@ -123,7 +123,7 @@ class Tail:
 
 
 class Naive:
-    """Waits for what is above the highest LAC, as long as may be."""
+    """Polls above the highest LAC, with the longest timeout."""
 
     def next(self, lac):
         return lac, POLL_S[1]
@@ -169,7 +169,7 @@ def test_the_model_forgets_a_poll_for_what_it_does_not_know_yet():
     steps=st.lists(st.one_of(st.just("add"), st.just("read"), st.floats(0.01, 30), st.integers(0, 2)), max_size=30),
 )
 def test_a_bookie_that_tells_at_once_forgets_no_poll(before, steps):
-    """Whatever others read there, and whatever is known from elsewhere: an owner may confirm up to the last entry."""
+    """With any reads of others, and any LAC from elsewhere: an owner may confirm up to the last entry."""
     clock, bookie, tail = scene(LongPollSchedule(above_own=True))
     for entry_id in range(before):
         bookie.add(entry_id - 1)

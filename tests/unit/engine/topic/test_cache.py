@@ -23,7 +23,7 @@ def test_what_was_put_is_found_and_counted():
 
 
 def numbers(cache, numbers, ledger_id=1):
-    """Which of these entries are there; without using them."""
+    """Return which of these entries are cached, without using them."""
     return [number for number in numbers if Position(ledger_id, number) in cache]
 
 
@@ -63,7 +63,7 @@ def test_of_entries_that_are_put_together_those_that_are_there_stay():
 
 @pytest.mark.parametrize("first", [0, 100, BLOCK - 1])
 def test_what_is_put_together_is_kept_from_its_first_entry_on_as_far_as_it_fits(first):
-    """Somebody waits for it."""
+    """A reader waits for it."""
     cache = EntryCache(95)
     before = [entry(number) for number in range(first + 50, first + 55)]
     cache.put_all(before)
@@ -83,7 +83,7 @@ def test_an_entry_that_is_there_is_not_replaced():
 
 
 def test_an_entry_larger_than_the_cache_stays_until_the_next_one_comes():
-    """Or no consumer could ever be given it."""
+    """Otherwise no consumer could ever get it."""
     cache = EntryCache(30)
     cache.put(entry(1, size=100))
     assert cache.get(Position(1, 1)) is not None

@@ -1,4 +1,4 @@
-"""LedgerChain against a naive picture of a topic: a writer that rolls, closes and trims ledgers, and news of it in any order."""
+"""LedgerChain against a naive model of a topic: a writer that rolls, closes and trims ledgers, with updates in any order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def metadata(last_entry_id=None):
 
 
 def walk(chain, position=EARLIEST):
-    """All that can be read, as a reader meets it."""
+    """All readable positions, in the order of a reader."""
     found = []
     position = chain.at_or_after(chain.after(position))
     while chain.readable(position):
@@ -45,7 +45,7 @@ def walk(chain, position=EARLIEST):
 
 @dataclass
 class Written:
-    """A ledger at its writer: how many entries it has, whether it is closed, and whether the topic's list says so."""
+    """A ledger at its writer: its entries, whether it is closed, and whether it is finished in the topic's list."""
 
     ledger_id: int
     entries: int = 0
@@ -54,7 +54,7 @@ class Written:
 
 
 class AReaderFollowsATopic(RuleBasedStateMachine):
-    """The writer writes; the chain is told pieces of what is true, late and in any order, as ZooKeeper and bookies would."""
+    """A writer, and a chain that gets its state in pieces, late and in any order, as from ZooKeeper and bookies."""
 
     def __init__(self):
         super().__init__()
@@ -97,13 +97,13 @@ class AReaderFollowsATopic(RuleBasedStateMachine):
     def trim(self):
         del self.written[0]
 
-    # The news
+    # The updates
 
     @rule()
     def the_list_arrives(self):
         gone = self.known - {ledger.ledger_id for ledger in self.written}
         if gone:
-            self.limit = None  # entries went away: the limit may be lower now
+            self.limit = None  # entries were removed: the limit may be lower now
         self.known = {ledger.ledger_id for ledger in self.written}
         self.chain.topic_changed(info(*[(w.ledger_id, w.entries) if w.listed else w.ledger_id for w in self.written]))
 
@@ -118,14 +118,14 @@ class AReaderFollowsATopic(RuleBasedStateMachine):
         ledger = data.draw(st.sampled_from(self.written))
         self.chain.lac_advanced(ledger.ledger_id, data.draw(st.integers(-1, ledger.entries - 1)))
 
-    # What must hold
+    # Invariants
 
     def entries_of(self, ledger_id):
         return next((w.entries for w in self.written if w.ledger_id == ledger_id), None)
 
     @invariant()
     def nothing_is_read_that_was_not_written_and_nothing_is_left_out(self):
-        """What can be read is a prefix of what was written to the ledgers that the chain knows of."""
+        """The readable entries are a prefix of the written entries in known ledgers."""
         found = walk(self.chain)
         truth = [
             Position(ledger_id, entry)
@@ -178,7 +178,7 @@ class AReaderFollowsATopic(RuleBasedStateMachine):
             assert (ledger_id in self.chain.open_ledgers) != self.chain.ledger(ledger_id).closed
 
     def teardown(self):
-        """When all the news has come, everything that was written to closed ledgers can be read."""
+        """After all updates, all entries of closed ledgers are readable."""
         self.the_list_arrives()
         for ledger in self.written:
             self.chain.ledger_changed(ledger.ledger_id, metadata(ledger.entries - 1 if ledger.closed else None))
@@ -211,7 +211,7 @@ def test_a_roll_goes_on_in_the_next_ledger(chain):
 
 
 def test_a_new_ledger_is_not_read_before_the_end_of_the_one_before_is_known(chain):
-    """The list may name a new ledger while the size of the one before is not there yet: order must not be violated."""
+    """The list may have a new ledger before the size of the previous one: entries must stay in order."""
     chain.topic_changed(info(3, 8))
     chain.lac_advanced(3, 1)
     chain.lac_advanced(8, 5)

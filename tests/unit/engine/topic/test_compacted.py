@@ -1,4 +1,4 @@
-"""Compacted reads against a model: a topic as a list of entries, and what a compaction has kept of it."""
+"""Compacted reads against a model: a topic as a list of entries, and the kept ones of a compaction."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Topic:
 
 
 async def read_all(log, position, count=7):
-    """As a subscription reads: what comes next, and after that what comes next."""
+    """Read like a subscription: the next entries, again and again."""
     found = []
     while True:
         position = log.chain.at_or_after(position)

@@ -1,7 +1,7 @@
 """TopicLog's ordering of events.
 
 The metadata store is a few lines in memory here, and only here: a real ZooKeeper cannot be made to deliver its events in a
-chosen order. No bookie is registered in it, so reads end as they do while bookies are away; what is read is put into the cache.
+chosen order. No bookie is registered in it, so reads fail as without bookies; tests put readable entries into the cache.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOPIC = parse_topic_name("persistent://public/default/orders")
 
 
 class EventsInAChosenOrder:
-    """A MetadataStore whose watches call back when the test says so."""
+    """A MetadataStore whose watches are fired by the test."""
 
     connected = True
 

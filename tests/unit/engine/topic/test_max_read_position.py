@@ -1,4 +1,4 @@
-"""The owner's limit: nothing is let through before the owner has said so, and everything is once it would say so."""
+"""The owner's max read position: entries are allowed only after the owner's reply, and all of them once it would allow them."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_every_entry_is_let_through_as_soon_as_the_owner_lets_it_and_never_befor
 
 
 class Owner:
-    """How far it lets read, and which questions it was asked."""
+    """The max read position, and the requests so far."""
 
     def __init__(self):
         self.last = self.exact = EARLIEST

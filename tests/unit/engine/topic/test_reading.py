@@ -1,4 +1,4 @@
-"""TopicReader and position_at where all that can be read is in the cache; test_log.py has the stage."""
+"""TopicReader and position_at with all readable entries in the cache; test_log.py has the stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From which copy a ledger is read. Both copies are functions here: which one is asked, and what follows when it fails."""
+"""Choice of a ledger's copy, and the fallback to the other one. Both copies are functions here."""
 
 from __future__ import annotations
 

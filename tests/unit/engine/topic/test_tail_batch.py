@@ -1,4 +1,4 @@
-"""What is new at a topic's tail: shared chunks, and the pace at which it is told."""
+"""Batches at a topic's tail: shared frames, and the interval between dispatches."""
 
 from __future__ import annotations
 

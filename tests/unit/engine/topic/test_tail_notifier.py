@@ -1,4 +1,4 @@
-"""The notifier over a real chain: what has come is told as it is, and only what is missing is read."""
+"""The notifier with a real chain: received entries are dispatched as they are, and only missing ones are read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def entry(entry_id, body=b""):
 
 
 class Stage:
-    """A topic of one ledger that is written, and somebody who listens."""
+    """A topic of one ledger that is written, and a listener."""
 
     def __init__(self):
         self.chain = LedgerChain()
@@ -62,7 +62,7 @@ class Stage:
         await self.until(lambda: self.told and self.told[-1] == burst)
 
     async def holds_back_the_second(self):
-        """Entry 1 is told, and 2 comes while the pause after it lasts."""
+        """Entry 1 is dispatched, and 2 arrives within the interval after it."""
         self.comes(1)
         self.confirm(1)
         await self.tells(1, 1, True)
@@ -72,7 +72,7 @@ class Stage:
 
 @pytest.fixture
 def play():
-    """Runs a scene on a stage on which entry 0 was told of."""
+    """Run a scene on a stage after the dispatch of entry 0."""
 
     def run(scene):
         async def main():

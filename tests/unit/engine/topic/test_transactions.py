@@ -1,4 +1,4 @@
-"""Transactions against a model: the owner's transaction buffer as one list of everything that was written."""
+"""Transactions against a model: the owner's transaction buffer as one list of all written entries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def entry(position, txn=None, marker=None):
 
 
 class Written:
-    """What was written into a topic, and what the owner makes of it."""
+    """The written entries of a topic, and their state in the owner."""
 
     def __init__(self, writes):
         self.entries = []
@@ -43,7 +43,7 @@ class Written:
             self.entries.append(entry(Position(number // LEDGER_ENTRIES, number % LEDGER_ENTRIES), txn, marker))
 
     def open_at(self, count):
-        """Position of the first message of each transaction that is open after so many entries."""
+        """Position of the first message of each transaction that is open after `count` entries."""
         ongoing = {}
         for one in self.entries[:count]:
             if one.txn is not None and one.marker:
@@ -123,7 +123,7 @@ def test_what_was_aborted_is_forgotten_with_the_ledger_of_its_marker():
 
 
 class GrowingLog:
-    """A topic of which so much is written, and of that so much is in the cache."""
+    """A topic with some written entries, of which some are cached."""
 
     topic = "a topic"
 
@@ -181,12 +181,12 @@ async def is_open(txn):
 
 
 def transactions_of(log):
-    """Of a cluster that has none, as far as is known: the owner is not asked."""
+    """In a cluster without known transactions: the owner is not asked."""
     return TopicTransactions(log, says_nothing, says_nothing, is_open)
 
 
 def everything(log, transactions, start, positions):
-    """The positions that a subscription would deliver of these."""
+    """Return the positions of these entries that a subscription would deliver."""
     index = transactions.index(start)
     return [
         one.position

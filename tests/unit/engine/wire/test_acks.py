@@ -1,4 +1,4 @@
-"""Plain acks read by hand say what protobuf says; all others are left to it."""
+"""Plain acks are decoded by hand as by protobuf; all others are left to protobuf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BATCH_READ against a real bookie's replies and against replies made here, which no bookie would send."""
+"""BATCH_READ against a real bookie's replies, and against constructed replies that no bookie would send."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CRC32C = digest_for(Metadata.CRC32C)
 TYPES = [Metadata.CRC32C, Metadata.CRC32, Metadata.HMAC, Metadata.DUMMY]
 LEDGER = 12
 DECODERS = pytest.mark.parametrize("decode", [decode_batch, pure_decode_batch])
-"""The first in C, where that is built."""
+"""The first is in C, if the extension is built."""
 
 
 def entry_bytes(digest, entry_id, payload, ledger_id=LEDGER):
@@ -57,7 +57,7 @@ def test_a_real_reply_is_taken_apart(decode, golden):
     assert [entry.entry_id for entry in entries] == [0, 1, 2]
     texts = (b"first", b"second", b"third")
     assert all(entry.payload.endswith(text) for entry, text in zip(entries, texts, strict=True))
-    # The same bytes as a single read takes apart.
+    # The same bytes as in a single read.
     size = int.from_bytes(frame[REPLY_HEADER_BYTES : REPLY_HEADER_BYTES + 4], "big")
     body = frame[REPLY_HEADER_BYTES + 4 : REPLY_HEADER_BYTES + 4 + size]
     assert entries[0] == decode_entry(body, CRC32C, LEDGER, 0)
@@ -188,7 +188,7 @@ def outcome(decode, frame):
 
 @pytest.mark.parametrize("size", [0, 7, 8, 300, 1007, 1008, 1009, 5000, 12_287, 12_288, 12_289, 70_000])
 def test_entries_of_any_size_are_verified(size):
-    """Checksums are computed in strips of some lengths, where they are computed in C."""
+    """In C, checksums are computed in strips of several lengths."""
     payload = bytes(i * 7 % 251 for i in range(size))
     for place in (None, 0, size // 2, size - 1):
         body = bytearray(entry_bytes(CRC32C, 0, payload))

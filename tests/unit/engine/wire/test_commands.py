@@ -37,7 +37,7 @@ def command_in(frame):
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_stock_frames_are_read_whole_and_written_to_the_same_bytes(golden, name):
-    """So nothing of a command is lost when it is relayed: unknown fields and unset ones too."""
+    """A relayed command keeps all its fields, also unknown and unset ones."""
     frame = golden(name)
     command, end = command_in(frame)
     assert command_name(command).lower() in name

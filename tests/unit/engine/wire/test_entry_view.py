@@ -1,4 +1,4 @@
-"""Entries looked into and framed, in C and in Python: the same of both, also of bytes that nobody would send."""
+"""Entries are parsed and framed equally in C and in Python, also for bytes that no broker would send."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_c_tells_of_any_bytes_what_python_tells(data):
         st.lists(
             st.one_of(
                 st.binary(max_size=6),
-                # A field of any number and kind, with few bytes, and with those that a message cannot be without.
+                # A field of any number and type, with few bytes, and the required fields of a message.
                 st.builds(
                     lambda number, kind, rest: varint(number << 3 | kind) + rest,
                     st.integers(0, 40),
@@ -176,7 +176,7 @@ def test_a_summary(way):
     assert way.summarize([*plain, marker]) == (8, size + marker.size, False, True)
     of_txn = way.EntryView(entry(stored(MessageMetadata(**PRODUCED, txnid_most_bits=1, txnid_least_bits=2))))
     assert not way.summarize([of_txn])[2]
-    of_txn.txn = None  # as where it is known to be committed
+    of_txn.txn = None  # as for a known commit
     assert way.summarize([of_txn])[2]
     delayed = way.EntryView(entry(stored(MessageMetadata(**PRODUCED, deliver_at_time=5))))
     assert way.summarize([plain[0], delayed])[2:] == (True, False)
@@ -221,7 +221,7 @@ def test_c_takes_nothing_but_entries(wrong):
 
 @NEEDS_C
 def test_c_leaves_nothing_behind():
-    """Each round makes and drops a megabyte: what was forgotten would show."""
+    """Each round creates and drops a megabyte, so a leak would show."""
     payloads = [
         stored(MessageMetadata(**PRODUCED, txnid_most_bits=1, txnid_least_bits=2), bytes(1000)),
         b"strange" * 100,

@@ -58,7 +58,7 @@ def test_a_frame_of_exactly_the_limit_passes_and_one_byte_more_does_not():
 
 
 def test_the_limit_counts_before_the_frame_has_come():
-    """A peer that is none (here: an HTTP request) is found out by its first four bytes."""
+    """A peer with another protocol (here: an HTTP request) is detected by its first four bytes."""
     with pytest.raises(FrameTooLargeError):
         FrameSplitter().receive_data(b"GET / HTTP/1.1\r\n")
 

@@ -12,7 +12,7 @@ from readonly_engine.wire.message import decode_metadata, decode_stored
 from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MarkerType, MessageMetadata
 
 PRODUCED = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
-"""What no message is without."""
+"""The required fields of a message."""
 
 
 def stored(metadata, body=b"body", *, checksum=True, broker_metadata=None):

@@ -1,4 +1,4 @@
-"""Indexes, blocks and MapFiles: what a real broker wrote, what a writer of our own makes of any entries, and damage."""
+"""Indexes, blocks and MapFiles: of a real broker, of a writer in the tests for any entries, and damaged ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acks that are longer than an owner takes go in parts."""
+"""Acks above an owner's limit are split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that a stock broker closes a connection for."""
+"""Commands for which a stock broker closes the connection."""
 
 from __future__ import annotations
 
