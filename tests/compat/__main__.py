@@ -1,4 +1,4 @@
-"""`make compat`: what stock clients observe at the owner and through a pool, feature by feature."""
+"""`make compat`: compares observations of stock clients at the owner and through a pool, feature by feature."""
 
 from __future__ import annotations
 
@@ -25,27 +25,33 @@ _WORKERS = 10
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns its exit status: 0 all equal or explained, 1 not so, 2 wrong usage."""
+    """Run the command; return its exit status: 0 all equal or explained, 1 not so, 2 wrong usage."""
     parser = argparse.ArgumentParser(prog="make compat", description=__doc__)
     parser.add_argument(
-        "--clients", nargs="+", default=[], metavar="CLIENT", help=f"languages, or of: {', '.join(map(str, CLIENTS))}"
+        "--clients",
+        nargs="+",
+        default=[],
+        metavar="CLIENT",
+        help=f"languages, or some of: {', '.join(map(str, CLIENTS))}",
     )
-    parser.add_argument("--only", nargs="+", default=[], metavar="SCENARIO", help="rows, by their functions' names")
     parser.add_argument(
-        "--workers", type=int, default=_WORKERS, help=f"so many scenarios at a time (default {_WORKERS})"
+        "--only", nargs="+", default=[], metavar="SCENARIO", help="rows, by the names of their functions"
     )
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/compatibility.md")
-    parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
-    parser.add_argument("--logs", type=Path, help="a folder for logs (default: one that goes at the end)")
-    parser.add_argument("--resume", action="store_true", help="go on with the run that has left its notes in --logs")
+    parser.add_argument(
+        "--workers", type=int, default=_WORKERS, help=f"number of concurrent scenarios (default {_WORKERS})"
+    )
+    parser.add_argument("--write", action="store_true", help="write the table to docs/reference/compatibility.md")
+    parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
+    parser.add_argument("--logs", type=Path, help="folder of logs (default: a temporary one)")
+    parser.add_argument("--resume", action="store_true", help="resume the run whose results are in --logs")
     args = parser.parse_args(argv)
     names = {scenario.name for scenario in SCENARIOS}
     if unknown := sorted(set(args.only) - names):
         parser.error(f"--only {' '.join(unknown)}: no such scenario")
     if args.write and (args.only or args.clients):
-        parser.error("--write: the table is of all clients and all scenarios; leave out --only and --clients")
+        parser.error("--write: the table needs all clients and all scenarios; omit --only and --clients")
     if args.resume and not args.logs:
-        parser.error("--resume: say with --logs where the notes are")
+        parser.error("--resume: give the folder of the results with --logs")
     logging.getLogger().addHandler(logging.NullHandler())
     scenarios = [scenario for scenario in SCENARIOS if not args.only or scenario.name in args.only]
     stack = PulsarCluster(SPEC)
@@ -71,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
             say(f"equal at the second try: {scenario}, {client}; at the first: {cell.first}")
     wrong = table.unexplained(matrix)
     for each in wrong:
-        say(f"WRONG: {each}")
+        say(f"ERROR: {each}")
     if args.write:
         table.write(DOCUMENT, lines)
     return 1 if wrong else 0

@@ -1,4 +1,4 @@
-"""The cells of the matrix, and the notes of a run, from which another one can go on."""
+"""The cells of the matrix, and the notes of a run, from which another run can resume."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Verdict(Enum):
-    """What a cell says."""
+    """Result of a cell."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
-    QUIRK = "the same at both, but not right: the client's own fault"
+    QUIRK = "equal at both, but wrong: a defect of the client"
     NOT_OFFERED = "not offered by this client"
     BROKEN = "fails at the owner"
 
@@ -29,11 +29,11 @@ class Cell:
     """One scenario with one client.
 
     Attributes:
-        verdict: what came of it.
-        detail: for people: how the two differ, or what went wrong.
-        seconds: for both targets together.
-        tries: 2 and more when the first try was not as expected.
-        first: the detail of the try before, when there was one.
+        verdict: its result.
+        detail: text for people: the difference, or the error.
+        seconds: duration for both targets.
+        tries: 2 and more after a first try that was not as expected.
+        first: detail of the try before; empty for none.
     """
 
     verdict: Verdict
@@ -51,7 +51,7 @@ class Matrix:
         scenarios: the rows.
         clients: the columns, by name.
         cells: by scenario's name and client.
-        seconds: the whole run; 0 when it went on with another one.
+        seconds: duration of the run; 0 for a resumed run.
     """
 
     scenarios: Sequence[Scenario]
@@ -61,11 +61,11 @@ class Matrix:
 
 
 class Notes:
-    """What has come of a run so far, line by line in a file.
+    """Results of a run so far, one per line of a file.
 
     Args:
         path: the file.
-        resume: whether to take over what is in it; else it begins anew.
+        resume: whether to keep the results in it; else it is emptied.
     """
 
     def __init__(self, path: Path, *, resume: bool) -> None:
@@ -74,7 +74,7 @@ class Notes:
             path.unlink(missing_ok=True)
 
     def cells(self) -> dict[tuple[str, str], Cell]:
-        """The cells noted so far, the last of each."""
+        """Return the cells in the file, the last one of each."""
         if not self._path.exists():
             return {}
         cells = {}
@@ -85,7 +85,7 @@ class Notes:
         return cells
 
     def add(self, scenario: str, client: str, cell: Cell) -> None:
-        """Note a cell."""
+        """Add a cell."""
         note = {**asdict(cell), "scenario": scenario, "client": client, "verdict": cell.verdict.name}
         with self._path.open("a") as notes:
             notes.write(json.dumps(note) + "\n")

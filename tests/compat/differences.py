@@ -53,7 +53,7 @@ QUIRKS: Final[dict[tuple[str, str], str]] = {
     ("reader_time", "go-0.14.0"): _EMPTIED,
     ("zero_queue", "go-0.14.0"): "Without a queue, Go's older client requests a message before the application does.",
 }
-"""Faults of a client, at the owner too, by scenario and client (`go` or `go-0.14.0`). The scenario must fail in the same check
+"""Defects of a client, at the owner too, by scenario and client (`go` or `go-0.14.0`). The scenario must fail in the same check
 through the pool."""
 
 

@@ -1,4 +1,4 @@
-"""What a scenario holds: clients, producers, consumers, readers of a driver, with Python's own values."""
+"""Handles for scenarios: clients, producers, consumers and readers of a driver, with Python's own values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from tests.compat.process import Driver
 
 COMES_MS: Final = 30_000
-"""What is to come has so long on a loaded machine."""
+"""Limit for an expected message on a loaded machine, in milliseconds."""
 
 NOTHING_MS: Final = 1_200
-"""After so long nothing more is believed to come."""
+"""Time without a message that counts as the end, in milliseconds."""
 
 _ALL: Final = 100_000
 _NAMES = itertools.count(1)
@@ -30,7 +30,7 @@ class Message:
     Attributes:
         id: `LEDGER:ENTRY:PARTITION:BATCH_INDEX`.
         value: text for topics of bytes, else the schema's value.
-        raw: all that the driver told.
+        raw: the driver's answer.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Message:
 
     @classmethod
     def of(cls, raw: dict[str, Any], schema: Any) -> Message:
-        """From a driver's answer."""
+        """Return the message of a driver's answer."""
         value = raw["value"]
         if value is not None and (raw.get("encrypted") or schema in (None, "bytes")):
             value = base64.b64decode(value).decode("utf-8", "replace")
@@ -47,23 +47,23 @@ class Message:
 
     @property
     def redelivered(self) -> int:
-        """How often it was delivered before."""
+        """Number of earlier deliveries."""
         return int(self.raw["redelivery_count"])
 
 
 class Handle:
-    """One thing that a driver holds."""
+    """One object of a driver."""
 
     def __init__(self, driver: Driver, name: str) -> None:
         self.driver = driver
         self.name = name
 
     def call(self, op: str, **fields: Any) -> dict[str, Any]:
-        """An op on it."""
+        """Execute an operation on it."""
         return self.driver.call(op, on=self.name, **fields)
 
     def begin(self, op: str, **fields: Any) -> Future[dict[str, Any]]:
-        """An op on it whose answer comes later."""
+        """Start an operation on it; return the future of its answer."""
         return self.driver.begin(op, on=self.name, **fields)
 
     def close(self) -> None:
@@ -78,16 +78,16 @@ class Producer(Handle):
     told: dict[str, Any]
 
     def send(self, value: Any = None, **fields: Any) -> str:
-        """Send one message; gives its id."""
+        """Send one message; return its id."""
         return str(self.call("send", value=self.content(value), **fields)["id"])
 
     def send_all(self, values: Iterable[Any], fields: Callable[[Any], dict[str, Any]] | None = None) -> list[str]:
-        """Send many at once (in a batch, where the producer batches); gives their ids."""
+        """Send many messages together (in a batch, if the producer batches); return their ids."""
         messages = [{"value": self.content(value), **(fields(value) if fields else {})} for value in values]
         return list(self.call("send_many", messages=messages)["ids"])
 
     def content(self, value: Any) -> Any:
-        """A value as a request carries it."""
+        """Return a value as in a request."""
         if value is None or self.schema not in (None, "bytes"):
             return value
         return base64.b64encode(str(value).encode()).decode()
@@ -99,20 +99,20 @@ class Consumer(Handle):
     schema: Any = None
 
     def receive(self, timeout_ms: int = COMES_MS) -> Message:
-        """The next message."""
+        """Return the next message."""
         return Message.of(self.call("receive", timeout_ms=timeout_ms), self.schema)
 
     def take(self, count: int, *, ack: bool = False, timeout_ms: int = COMES_MS) -> list[Message]:
-        """So many messages; fewer when the next one does not come in time."""
+        """Return `count` messages; fewer if the next one does not arrive in time."""
         answer = self.call("receive_many", count=count, timeout_ms=timeout_ms, ack=ack)
         return [Message.of(raw, self.schema) for raw in answer["messages"]]
 
     def values(self, count: int, *, ack: bool = False, timeout_ms: int = COMES_MS) -> list[Any]:
-        """Their values."""
+        """Return the values of `count` messages, as `take` does."""
         return [message.value for message in self.take(count, ack=ack, timeout_ms=timeout_ms)]
 
     def rest(self, at_least: int = 0, *, ack: bool = False, timeout_ms: int = NOTHING_MS) -> list[Any]:
-        """The values of all that still comes; so many are waited for longer than nothing is."""
+        """Return the values of all further messages; wait longer for the first `at_least` of them."""
         values = self.values(at_least, ack=ack) if at_least else []
         return values + self.values(_ALL, ack=ack, timeout_ms=timeout_ms)
 
@@ -125,15 +125,15 @@ class Consumer(Handle):
         self.call("ack_cumulative", id=_id(message), **fields)
 
     def nack(self, message: Message | str) -> None:
-        """Have a message delivered again."""
+        """Send a negative ack of a message."""
         self.call("nack", id=_id(message))
 
     def seek(self, to: Message | str | dict[str, int]) -> None:
-        """Go to a message, an edge or a time."""
+        """Seek to a message, the earliest or latest position, or a time."""
         self.call("seek", to=to if isinstance(to, dict) else _id(to))
 
     def last_id(self) -> str:
-        """The last message's id, of one topic."""
+        """Return the id of the last message of one topic."""
         return str(self.call("last_message_id")["ids"][0]["id"])
 
 
@@ -141,14 +141,14 @@ class Client(Handle):
     """A client."""
 
     def producer(self, topic: str, **options: Any) -> Producer:
-        """Make a producer."""
+        """Create a producer."""
         producer = Producer(self.driver, f"p{next(_NAMES)}")
         producer.schema = options.get("schema")
         producer.told = self.driver.call("producer", **{"as": producer.name}, client=self.name, topic=topic, **options)
         return producer
 
     def consumer(self, topic: str | list[str] | None, subscription: str = "sub", **options: Any) -> Consumer:
-        """Make a consumer, from the earliest message on unless something else is said; of a `pattern` without topic."""
+        """Create a consumer, by default from the earliest message; without a topic, of a `pattern`."""
         consumer = Consumer(self.driver, f"c{next(_NAMES)}")
         consumer.schema = options.get("schema")
         where = {"topics": topic} if isinstance(topic, list) else {"topic": topic}
@@ -159,7 +159,7 @@ class Client(Handle):
         return consumer
 
     def reader(self, topic: str | list[str], start: Any = "earliest", **options: Any) -> Consumer:
-        """Make a reader."""
+        """Create a reader."""
         reader = Consumer(self.driver, f"r{next(_NAMES)}")
         reader.schema = options.get("schema")
         where = {"topics": topic} if isinstance(topic, list) else {"topic": topic}
@@ -167,31 +167,31 @@ class Client(Handle):
         return reader
 
     def table_view(self, topic: str) -> Handle:
-        """Make a table view of a topic of strings."""
+        """Create a table view of a topic of strings."""
         view = Handle(self.driver, f"v{next(_NAMES)}")
         self.driver.call("table_view", **{"as": view.name}, client=self.name, topic=topic, schema="string")
         return view
 
     def transaction(self, timeout_ms: int = 60_000) -> Handle:
-        """Begin a transaction."""
+        """Start a transaction."""
         txn = Handle(self.driver, f"t{next(_NAMES)}")
         self.driver.call("txn", **{"as": txn.name}, client=self.name, timeout_ms=timeout_ms)
         return txn
 
     def partitions(self, topic: str) -> list[str]:
-        """The names of a topic's partitions."""
+        """Return the names of a topic's partitions."""
         return list(self.call("partitions", topic=topic)["topics"])
 
 
 def new_client(driver: Driver, url: str, **options: Any) -> Client:
-    """A client of a service URL."""
+    """Create a client of a service URL."""
     client = Client(driver, f"k{next(_NAMES)}")
     driver.call("client", **{"as": client.name}, url=url, **options)
     return client
 
 
 def is_bytes(schema: Any) -> bool:
-    """Whether values of a topic are bytes, which scenarios see as text."""
+    """Return whether values of a topic are bytes, which scenarios get as text."""
     return schema is None or schema == "bytes"
 
 

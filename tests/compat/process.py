@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DEADLINE_S: Final = 60.0
-"""Longer than any operation of a client takes that ends in a timeout of its own (30 s)."""
+"""Longer than any operation of a client with its own timeout (30 s)."""
 
 
 class OperationError(Exception):
-    """The client said no.
+    """The client refused an operation, or failed.
 
     Attributes:
-        kind: what it means, in the protocol's words.
+        kind: kind of the error in the protocol.
         raw: the client's own name for it.
     """
 
@@ -35,19 +35,19 @@ class OperationError(Exception):
 
 
 class UnsupportedError(OperationError):
-    """This client's API offers no such thing."""
+    """This client's API does not offer the operation or option."""
 
 
 class DriverError(Exception):
-    """The driver itself failed: it ended, said nonsense, or did not answer in time."""
+    """The driver itself failed: it ended, sent an invalid answer, or did not answer in time."""
 
 
 class Driver:
     """One driver process.
 
     Args:
-        command: the words that start it.
-        log: where its standard error and its client's log go.
+        command: its command line.
+        log: file of its standard error, with its client's log.
     """
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
@@ -69,18 +69,18 @@ class Driver:
         self.client, self.version = str(hello["client"]), str(hello["version"])
 
     def call(self, op: str, deadline_s: float = DEADLINE_S, **fields: Any) -> dict[str, Any]:
-        """Ask, and wait for the answer.
+        """Send a request, and wait for its answer.
 
         Raises:
-            UnsupportedError: the client offers no such thing.
+            UnsupportedError: the client does not offer it.
             OperationError: the client refused or failed.
             DriverError: the driver itself failed.
         """
-        # A client that waits for a message has its own deadline for that.
+        # A client that waits for a message has its own deadline.
         return self.result(op, self.begin(op, **fields), deadline_s + int(fields.get("timeout_ms") or 0) / 1000)
 
     def begin(self, op: str, **fields: Any) -> Future[dict[str, Any]]:
-        """Ask; the answer comes later."""
+        """Send a request; return the future of its answer."""
         number = next(self._numbers)
         future: Future[dict[str, Any]] = Future()
         line = json.dumps(
@@ -95,12 +95,12 @@ class Driver:
                 self._process.stdin.write(line.encode() + b"\n")
                 self._process.stdin.flush()
             except OSError as error:
-                raise DriverError(f"the driver takes no requests any more: {error}") from error
+                raise DriverError(f"the driver accepts no more requests: {error}") from error
         return future
 
     @staticmethod
     def result(op: str, future: Future[dict[str, Any]], deadline_s: float = DEADLINE_S) -> dict[str, Any]:
-        """The answer of something begun; raises as `call` does."""
+        """Return the answer of a request that `begin` sent; raises the errors of `call`."""
         try:
             answer = future.result(deadline_s)
         except FutureTimeoutError:
@@ -113,13 +113,13 @@ class Driver:
 
     @property
     def ended(self) -> bool:
-        """Whether it is of no use any more: a client can end its whole process."""
+        """Return whether the process ended: a client can end its whole process."""
         return self._ended is not None
 
     def close(self) -> None:
         """End it."""
         if self._process.stdin is not None:
-            with suppress(OSError):  # it ended by itself
+            with suppress(OSError):  # the process ended by itself
                 self._process.stdin.close()
         try:
             self._process.wait(5)
@@ -138,7 +138,7 @@ class Driver:
                 answer = json.loads(line)
                 future = self._waiting.pop(answer["request"])
             except (ValueError, KeyError, TypeError):
-                why = f"the driver said: {line[:200]!r}"
+                why = f"the driver answered {line[:200]!r}"
                 break
             future.set_result(answer)
         with self._lock:

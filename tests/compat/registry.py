@@ -1,4 +1,4 @@
-"""Scenarios: functions of a session that give an observation; a docstring's first line is the row's title."""
+"""Scenarios: functions of a session that return an observation; a docstring's first line is the row's title."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Scenario:
     """One row.
 
     Attributes:
-        name: the function's.
-        theme: the table's section.
-        title: the row's first cell.
-        run: does it; gives a JSON value without ids, times and names of brokers.
-        own_pool: whether it gets a pool for itself, because it ends brokers.
+        name: name of the function.
+        theme: section of the table.
+        title: first cell of the row.
+        run: the function; it returns a JSON value without ids, times and names of brokers.
+        own_pool: whether it gets its own pool, because it kills brokers.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Theme:
     """The scenarios of one section; an instance decorates functions.
 
     Args:
-        title: the section's.
+        title: title of the section.
     """
 
     def __init__(self, title: str) -> None:
@@ -46,7 +46,7 @@ class Theme:
         return self._add(function, own_pool=False)
 
     def own_pool(self, function: Callable[[Session], Any]) -> Callable[[Session], Any]:
-        """Add a scenario that gets a pool for itself."""
+        """Add a scenario that gets its own pool."""
         return self._add(function, own_pool=True)
 
     def _add(self, function: Callable[[Session], Any], *, own_pool: bool) -> Callable[[Session], Any]:

@@ -1,4 +1,4 @@
-"""The run: every scenario with every client, at the owner and through the pool, and what came of it."""
+"""A run: every scenario with every client, at the owner and through the pool, with the results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Named:
 
     Attributes:
         name: `python-3.13.0`.
-        command: what starts its driver.
+        command: command line of its driver.
     """
 
     name: str
@@ -52,10 +52,10 @@ def observe(scenario: Scenario, driver: Driver, target: Target, place: Environme
     """Run a scenario once.
 
     Returns:
-        The observation and True, or what failed and False.
+        The observation and True, or the failure and False.
 
     Raises:
-        UnsupportedError: the client does not offer what it needs.
+        UnsupportedError: the client lacks an operation or option.
         DriverError: the driver failed.
     """
     session = Session(driver, target, place)
@@ -70,7 +70,7 @@ def observe(scenario: Scenario, driver: Driver, target: Target, place: Environme
         IndexError,
         TypeError,
         ValueError,
-    ) as error:  # an answer of another shape than the scenario thought
+    ) as error:  # an answer of an unexpected shape
         return f"{type(error).__name__}: {error}", False
     finally:
         session.close()
@@ -83,8 +83,8 @@ def compare(scenario: Scenario, driver: Driver, targets: Sequence[Target], place
         scenario: the row.
         driver: the column.
         targets: owner and pool, in this order.
-        place: what all share.
-        known: why it fails with this client wherever it connects.
+        place: the environment of all scenarios.
+        known: why it fails with this client at any server; empty if it should not.
     """
     begin = time.monotonic()
     seen: list[Any] = []
@@ -112,11 +112,11 @@ class Run:
     """A run on one stack.
 
     Args:
-        stack: the source cluster, up and healthy.
+        stack: the healthy source cluster.
         place: its namespaces and keys.
-        folder: where logs go.
-        workers: so many scenarios at a time.
-        resume: whether to take over what an earlier run has left in the folder.
+        folder: folder of the logs.
+        workers: number of concurrent scenarios.
+        resume: whether to keep the results of an earlier run in the folder.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Run:
         self._said = 0.0
 
     def run(self, scenarios: Sequence[Scenario], clients: Sequence[Named]) -> Matrix:
-        """Fill the matrix; what is not as expected is tried once more, with nothing else going on beside it."""
+        """Fill the matrix; retry cells that are not as expected once, without concurrent scenarios."""
         begin = time.monotonic()
         matrix = Matrix(scenarios, [client.name for client in clients], self._notes.cells())
         resumed = bool(matrix.cells)
@@ -169,7 +169,7 @@ class Run:
                 missing = [job for job in jobs if (job[0].name, job[1]) not in matrix.cells]
                 filling = [(breakers if job[0].own_pool else workers).submit(fill, job) for job in missing]
             for each in filling:
-                each.result()  # raises what went wrong
+                each.result()  # raises the error of a worker
             for job in [job for job in jobs if self._once_more(job, matrix)]:
                 fill(job)
         matrix.seconds = 0.0 if resumed else time.monotonic() - begin
@@ -210,7 +210,7 @@ class Run:
 
 
 def _check(failure: Any) -> str:
-    """Which check failed, whatever was seen instead."""
+    """Return the failed check without the observed value."""
     return re.sub(r"\[.*\]|\d+", "...", str(failure))
 
 

@@ -26,34 +26,34 @@ _WAIT_S: Final = 30.0
 
 
 class CheckError(Exception):
-    """Something is not as the scenario says that it must be."""
+    """An observation is not as the scenario requires."""
 
 
 class Target(Protocol):
-    """Where a scenario's client connects, and what can be done to the server there."""
+    """The server to which a scenario's client connects, and operations on it."""
 
     name: str
 
     @property
     def url(self) -> str:
-        """The service URL."""
+        """Service URL."""
 
     def restart(self, topic: str) -> None:
-        """End the server's service of a topic, and have it begin anew."""
+        """Restart the server's service of a topic."""
 
     def close(self) -> None:
-        """Give back what it has."""
+        """Release its resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What all scenarios of a run share.
+    """Environment of all scenarios of a run.
 
     Attributes:
         admin: the source cluster's admin API.
-        namespace: where topics are made.
-        strict_namespace: one where topics do not come into being by being used.
-        dedup_namespace: one where brokers drop messages that were sent twice.
+        namespace: namespace of the topics.
+        strict_namespace: namespace without automatic creation of topics.
+        dedup_namespace: namespace with deduplication.
         keys: a folder with keys for encryption: public.pem, private.pem.
     """
 
@@ -65,12 +65,12 @@ class Environment:
 
 
 class Session:
-    """What a scenario is given.
+    """Operations for a scenario.
 
     Args:
         driver: the client.
-        target: where it connects.
-        place: what all share.
+        target: its server.
+        place: the environment of all scenarios.
     """
 
     def __init__(self, driver: Driver, target: Target, place: Environment) -> None:
@@ -84,39 +84,39 @@ class Session:
 
     @property
     def tag(self) -> str:
-        """A word that no other run has, for names and patterns."""
+        """Unique word of this run, for names and patterns."""
         return self._tag
 
     def topic(
         self, name: str = "t", *, partitions: int = 0, domain: str = "persistent", namespace: str | None = None
     ) -> str:
-        """The full name of a fresh topic; a partitioned one is made, others come into being when they are used."""
+        """Return the full name of a new topic; a partitioned one is created, others are created by their first use."""
         topic = f"{domain}://{namespace or self.place.namespace}/{self._tag}-{name}-{next(self._numbers)}"
         if partitions:
             self.admin.create_partitioned_topic(topic, partitions)
         return topic
 
     def client(self, **options: Any) -> Client:
-        """A client of the target, closed at the scenario's end."""
+        """Return a client of the target, which is closed at the scenario's end."""
         client = new_client(self.driver, self.target.url, **options)
         self._clients.append(client)
         return client
 
     def check(self, holds: bool, what: str) -> None:
-        """State what must hold.
+        """Check a condition.
 
         Raises:
-            CheckError: it does not.
+            CheckError: it is false.
         """
         if not holds:
             raise CheckError(what)
 
     def equal(self, seen: Any, wanted: Any, what: str) -> None:
-        """State what must be equal; a CheckError says what was seen."""
+        """Check that two values are equal; a CheckError has both."""
         self.check(seen == wanted, f"{what}: {_short(seen)} instead of {_short(wanted)}")
 
     def refused(self, action: Callable[[], Any], *kinds: str) -> str:
-        """Do what must be refused, with an error of one of these kinds; gives the kind."""
+        """Run an action that must be refused with an error of one of these kinds; return the kind."""
         try:
             action()
         except UnsupportedError:
@@ -124,13 +124,13 @@ class Session:
         except OperationError as error:
             self.check(error.kind in kinds, f"refused with {error}, not with {' or '.join(kinds)}")
             return error.kind
-        raise CheckError(f"not refused, {' or '.join(kinds)} was to come")
+        raise CheckError(f"not refused, expected {' or '.join(kinds)}")
 
     def until(self, condition: Callable[[], Any], what: str, deadline_s: float = _WAIT_S) -> Any:
-        """Wait until something holds; gives what the condition gave.
+        """Wait until a condition is true; return its value.
 
         Raises:
-            CheckError: not in time.
+            CheckError: it is not true in time.
         """
         deadline = time.monotonic() + deadline_s
         while not (value := condition()):
@@ -140,11 +140,11 @@ class Session:
         return value
 
     def backlog(self, topic: str, subscription: str = "sub") -> int:
-        """How many messages a subscription has not acknowledged, as the owner counts."""
+        """Return a subscription's backlog at the owner."""
         return int(self.admin.stats(topic)["subscriptions"][subscription]["msgBacklog"])
 
     def wait_backlog(self, topic: str, count: int, subscription: str = "sub") -> None:
-        """Wait until the owner counts so many unacknowledged messages."""
+        """Wait until a subscription's backlog at the owner has this value."""
         self.until(lambda: self.backlog(topic, subscription) == count, f"backlog {count} at the owner")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The Pulsar and the pools that scenarios run on, and the two targets."""
+"""The Pulsar and the pools of the scenarios, and the two targets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPEC: Final = PulsarSpec(
     settings=(
         Setting("broker", "acknowledgmentAtBatchIndexLevelEnabled", "true"),
         Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-        # Else the ledgers that all subscriptions have passed go, and no seek can go back.
+        # By default, ledgers that all subscriptions have consumed are deleted, and no seek can go back to them.
         Setting("broker", "defaultRetentionTimeInMinutes", "60"),
         Setting("broker", "defaultRetentionSizeInMB", "1024"),
     ),
@@ -42,7 +42,7 @@ SPEC: Final = PulsarSpec(
 
 
 def make_place(stack: PulsarCluster, folder: Path) -> Environment:
-    """Namespaces and keys for one run."""
+    """Create namespaces and keys for one run."""
     admin, tag = stack.admin(), uuid.uuid4().hex[:8]
     names = [f"public/compat-{kind}-{tag}" for kind in ("any", "strict", "dedup")]
     for name in names:
@@ -69,15 +69,15 @@ class OwnerTarget:
         self._admin = admin
 
     def restart(self, topic: str) -> None:
-        """Unload the topic: to a client it is the same as a restart of its server, and other scenarios go on."""
+        """Unload the topic: for a client this is the same as a restart of its server, and other scenarios continue."""
         self._admin.unload(topic)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: this target holds no resources."""
 
 
 class PoolTarget:
-    """A pool of read-only brokers in front of it; clients know all of them, as they would know a service's name."""
+    """A pool of read-only brokers in front of it. Clients get all of their URLs, instead of a service's name."""
 
     name = POOL
 
@@ -91,7 +91,7 @@ class PoolTarget:
 
     @property
     def url(self) -> str:
-        """The service URL of the brokers that live."""
+        """Service URL of the running brokers."""
         return self._pool.url
 
     def renew(self) -> None:
@@ -104,7 +104,7 @@ class PoolTarget:
         """Kill the broker that serves a topic: the other one takes over.
 
         Raises:
-            DevstackError: none of them serves it.
+            DevstackError: no broker serves it.
         """
         for broker in self._pool.brokers:
             if broker.process.poll() is None and topic in broker.stats()["topics"]:
@@ -113,5 +113,5 @@ class PoolTarget:
         raise DevstackError(f"no broker of the pool serves {topic}")
 
     def close(self) -> None:
-        """End its brokers."""
+        """Stop its brokers."""
         self._pool.close()

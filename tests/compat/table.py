@@ -34,9 +34,9 @@ def unexplained(matrix: Matrix) -> list[str]:
             if cell.verdict is Verdict.BROKEN or (cell.verdict is Verdict.DIFFERENT and not why):
                 wrong.append(f"{scenario.name}, {client}: {cell.verdict.value}: {cell.detail}")
             if cell.verdict is Verdict.EQUAL and why and why not in SOMETIMES:
-                wrong.append(f"{scenario.name}, {client}: it has a reason, but no difference (any more)")
+                wrong.append(f"{scenario.name}, {client}: it has a reason, but no longer a difference")
             if cell.verdict is Verdict.EQUAL and fault and fault not in SOMETIMES:
-                wrong.append(f"{scenario.name}, {client}: it is right, but a fault of the client is declared")
+                wrong.append(f"{scenario.name}, {client}: it is right, although a defect of the client is declared")
     return wrong
 
 
@@ -95,7 +95,7 @@ def _column(client: str) -> str:
 
 
 def write(document: Path, lines: list[str]) -> None:
-    """Write the lines into a page, between BEGIN and END."""
+    """Write the lines to a page, between BEGIN and END."""
     text = document.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

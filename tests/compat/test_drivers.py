@@ -1,4 +1,4 @@
-"""The drivers themselves, each op once on a stock cluster: a driver that is wrong in the same way everywhere would look equal."""
+"""Tests of the drivers, each operation once on a stock cluster: a comparison does not find errors of a driver at both targets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from devstack.pulsar.admin import PulsarAdmin
 
-# Below the ports that Linux takes for outgoing connections (from 32768 on).
+# Below the ports of outgoing connections on Linux (from 32768 on).
 SPEC = PulsarSpec(name="drivers", base_port=25750, bookies=1, brokers=1, transactions=True, quick=True)
 RECORD = {
     "type": "record",
@@ -218,13 +218,13 @@ def test_seeks(client: Client, topic: str) -> None:
     ids = [producer.send(value) for value in "abc"]
     got = consumer.take(3)
     consumer.seek(got[0])
-    assert consumer.values(3, timeout_ms=2000)[-2:] == ["b", "c"]  # clients differ in whether the first one comes too
+    assert consumer.values(3, timeout_ms=2000)[-2:] == ["b", "c"]  # some clients deliver the first one too
     consumer.seek("earliest")
     assert consumer.values(3) == ["a", "b", "c"]
     consumer.seek("latest")
     assert consumer.rest(timeout_ms=500) == []
     consumer.seek({"time": got[2].raw["publish_time"]})
-    assert consumer.values(1) in (["c"], ["b"])  # more than one in a millisecond
+    assert consumer.values(1) in (["c"], ["b"])  # both may have the same millisecond
     consumer.close()
     inclusive = client.consumer(topic, start_inclusive=True)
     inclusive.seek(ids[1])
@@ -240,7 +240,7 @@ def test_readers(driver: Driver, client: Client, topic: str) -> None:
     assert reader.call("has_next") == {"has": False}
     assert client.reader(topic, ids[0]).values(2) == ["b", "c"]
     assert client.reader(topic, ids[0], inclusive=True).values(3) == ["a", "b", "c"]
-    if driver.version != "0.14.0":  # it empties its queue after a seek, also of what came since
+    if driver.version != "0.14.0":  # it empties its queue after a seek, with messages that arrived since
         reader.seek(ids[0])
         assert reader.values(1)[0] in {"a", "b"}
     if driver.client != "go":
@@ -249,7 +249,7 @@ def test_readers(driver: Driver, client: Client, topic: str) -> None:
         (last,) = reader.call("last_message_id")["ids"]
         assert (last["topic"], last["id"].split(":")[:2]) == (topic, ids[-1].split(":")[:2])
     ledger, entry, *_ = ids[1].split(":")
-    # Go's client takes what has no batch for the first of one, and an id without a batch for what is before it.
+    # Go's client treats a single message as the first one of a batch, and an id without a batch as the position before it.
     assert client.reader(topic, f"{ledger}:{entry}:-1:-1").values(1) == (["b"] if driver.client == "go" else ["c"])
 
 
@@ -446,7 +446,7 @@ def test_transactions(driver: Driver, client: Client, topic: str) -> None:
     ack = client.transaction()
     consumer.ack(got, txn=ack.name)
     ack.call("commit")
-    # Go's client does not write a transaction into a message's metadata: nobody can tell that it was aborted.
+    # Go's client does not write a transaction to a message's metadata, so brokers cannot detect its abort.
     assert consumer.rest() == (["dropped"] if driver.client == "go" else [])
     with pytest.raises(OperationError):
         ack.call("commit")

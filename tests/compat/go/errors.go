@@ -10,12 +10,12 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 )
 
-// unsupported: the client's API has no such thing.
+// unsupported: the client's API does not offer the operation or option.
 type unsupported string
 
 func (e unsupported) Error() string { return string(e) }
 
-// badRequest: the request makes no sense.
+// badRequest: the request is invalid.
 type badRequest string
 
 func (e badRequest) Error() string { return string(e) }
@@ -56,7 +56,7 @@ var resultKinds = map[pulsar.Result]string{
 	pulsar.ProducerFenced:                        "ProducerFenced",
 }
 
-// The kind of each error of a broker. The client hands most of them on as text only.
+// The kind of each error of a broker. The client returns most of them as text only.
 var serverKinds = map[string]string{
 	"MetadataError":                         "Metadata",
 	"PersistenceError":                      "Persistence",
@@ -82,7 +82,7 @@ var serverKinds = map[string]string{
 	"ProducerFenced":                        "ProducerFenced",
 }
 
-// Errors that have neither a result nor a broker's word.
+// Errors that have neither a result nor a name of a broker's error.
 var textKinds = []struct{ part, kind string }{
 	{"request timed out", "Timeout"},
 	{"connection error", "Connect"},
@@ -96,7 +96,7 @@ var textKinds = []struct{ part, kind string }{
 
 var words = regexp.MustCompile(`[A-Za-z]+`)
 
-// describe is the error of an answer.
+// describe returns the error of an answer.
 func describe(err error) map[string]any {
 	kind, raw := classify(err)
 	return map[string]any{"kind": kind, "raw": raw, "message": err.Error()}

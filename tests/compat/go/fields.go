@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// fields are those of one request. Each is taken once; what is left at the end is something that this client does not offer.
-// What is wrong with a field is a panic, which run turns into an answer.
+// fields are the fields of one request. Each is taken once. This client does not offer those that are left at the end.
+// An invalid field causes a panic, which run converts to an answer.
 type fields map[string]any
 
 func newFields(request map[string]any) fields {
@@ -27,7 +27,7 @@ func (f fields) has(name string) bool {
 	return there
 }
 
-// take gives a field's value, or nil.
+// take returns a field's value, or nil.
 func (f fields) take(name string) any {
 	value := f[name]
 	delete(f, name)
@@ -63,12 +63,12 @@ func (f fields) needNumber(name string) int64 {
 	return number(name, f.need(name))
 }
 
-// duration is a field of milliseconds.
+// duration takes a field of milliseconds.
 func (f fields) duration(name string, otherwiseMs int64) time.Duration {
 	return time.Duration(f.number(name, otherwiseMs)) * time.Millisecond
 }
 
-// timestamp is a field of milliseconds since 1970.
+// timestamp takes a field of milliseconds since 1970.
 func (f fields) timestamp(name string) time.Time {
 	return time.UnixMilli(f.needNumber(name))
 }
@@ -88,7 +88,7 @@ func (f fields) bytes(name string) []byte {
 	return decoded
 }
 
-// object gives a field that is an object, or nil.
+// object returns a field with an object, or nil.
 func (f fields) object(name string) fields {
 	if !f.has(name) {
 		return nil
@@ -96,7 +96,7 @@ func (f fields) object(name string) fields {
 	return newFields(as[map[string]any](name, f.take(name)))
 }
 
-// texts gives a field that is an object of texts, or nil.
+// texts returns a field with an object of texts, or nil.
 func (f fields) texts(name string) map[string]string {
 	if !f.has(name) {
 		return nil
@@ -120,14 +120,14 @@ func (f fields) listOfTexts(name string) []string {
 	return texts
 }
 
-// onlyDefault takes a field that has only one value here.
+// onlyDefault takes a field for which this client supports the default only.
 func (f fields) onlyDefault(name string, only any) {
 	if value := f.take(name); value != nil && value != only {
 		panic(unsupported("no option for " + name))
 	}
 }
 
-// end panics when something is left.
+// end panics if any field is left.
 func (f fields) end() {
 	if len(f) == 0 {
 		return

@@ -9,11 +9,11 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 )
 
-// held is what a handle stands for.
+// held is the object of a handle.
 type held struct {
 	thing  any
 	values values
-	// What is not nil is where the client pushes messages.
+	// Channels into which the client pushes messages, if not nil.
 	consumed chan pulsar.ConsumerMessage
 	read     chan pulsar.ReaderMessage
 
@@ -26,7 +26,7 @@ func newHeld(thing any, values values) *held {
 	return &held{thing: thing, values: values, received: map[string]pulsar.Message{}, events: [][2]string{}}
 }
 
-// receive gives the next message.
+// receive returns the next message.
 func (h *held) receive(timeout time.Duration) (pulsar.Message, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -66,17 +66,17 @@ func (h *held) next(ctx context.Context) (pulsar.Message, error) {
 	return nil, badRequest("no consumer or reader")
 }
 
-// message is the one of this id that was received last, or nil.
+// message returns the last received message with this id, or nil.
 func (h *held) message(id string) pulsar.Message {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	return h.received[id]
 }
 
-// BecameActive notes what the broker says of a failover subscription.
+// BecameActive records that the broker made this failover consumer active.
 func (h *held) BecameActive(_ pulsar.Consumer, topic string, _ int32) { h.event("active", topic) }
 
-// BecameInactive notes what the broker says of a failover subscription.
+// BecameInactive records that the broker made this failover consumer inactive.
 func (h *held) BecameInactive(_ pulsar.Consumer, topic string, _ int32) { h.event("inactive", topic) }
 
 func (h *held) event(what string, topic string) {
@@ -91,7 +91,7 @@ func (h *held) allEvents() [][2]string {
 	return append([][2]string{}, h.events...)
 }
 
-// json is a received message. The client tells no sequence id.
+// json returns a received message. The client does not expose the sequence id.
 func (h *held) json(message pulsar.Message) map[string]any {
 	encrypted := message.GetEncryptionContext() != nil
 	read := h.values
@@ -111,7 +111,7 @@ func (h *held) json(message pulsar.Message) map[string]any {
 		"redelivery_count": message.RedeliveryCount(),
 		"encrypted":        encrypted,
 	}
-	if read.schema == nil || len(message.SchemaVersion()) > 0 { // else it is not told
+	if read.schema == nil || len(message.SchemaVersion()) > 0 { // else the client does not expose it
 		told["schema_version"] = orNull(base64.StdEncoding.EncodeToString(message.SchemaVersion()))
 	}
 	return told

@@ -8,7 +8,7 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 )
 
-// ids are message ids that were told of, by their text.
+// ids are the message ids of answers, by their text.
 type ids struct {
 	lock sync.Mutex
 	told map[string]pulsar.MessageID
@@ -18,7 +18,7 @@ func idText(id pulsar.MessageID) string {
 	return fmt.Sprintf("%d:%d:%d:%d", id.LedgerID(), id.EntryID(), id.PartitionIdx(), id.BatchIdx())
 }
 
-// tell gives the text of an id, which is kept under it.
+// tell returns the text of an id, and keeps the id by its text.
 func (i *ids) tell(id pulsar.MessageID) string {
 	i.lock.Lock()
 	defer i.lock.Unlock()
@@ -27,8 +27,8 @@ func (i *ids) tell(id pulsar.MessageID) string {
 	return text
 }
 
-// of gives the id that a text stands for: one that was told of, or a new one. This client numbers the partition of a topic
-// without partitions 0, and has consumers seek to no id with another one, neither to its own two edges.
+// of returns the id of a text: a kept one, or a new one. In this client, a topic without partitions has partition 0. Its
+// consumers cannot seek to an id with another partition, nor to its own earliest and latest ids.
 func (i *ids) of(text string) pulsar.MessageID {
 	switch text {
 	case "earliest":
@@ -44,7 +44,7 @@ func (i *ids) of(text string) pulsar.MessageID {
 	var ledger, entry int64
 	var partition, index int32
 	if _, err := fmt.Sscanf(text, "%d:%d:%d:%d", &ledger, &entry, &partition, &index); err != nil {
-		panic(badRequest(text + ": no message id"))
+		panic(badRequest(text + ": invalid message id"))
 	}
 	return pulsar.NewMessageID(ledger, entry, index, max(partition, 0))
 }

@@ -1,4 +1,4 @@
-// The driver of the Go client: one line of JSON asks for something, one line answers (PROTOCOL.md).
+// The driver of the Go client: a request and its answer are one line of JSON each (PROTOCOL.md).
 package main
 
 import (
@@ -48,7 +48,7 @@ func answer(operations *operations, line []byte) []byte {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(reply); err != nil { // a value that JSON has no words for
+	if err := encoder.Encode(reply); err != nil { // a value without a JSON form
 		text.Reset()
 		_ = encoder.Encode(map[string]any{"request": reply["request"], "error": describe(err)})
 	}

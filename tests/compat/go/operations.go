@@ -19,7 +19,7 @@ const longestSend = 45 * time.Second
 
 type object = map[string]any
 
-// operations are what each request does; see PROTOCOL.md.
+// operations are the operations of requests; see PROTOCOL.md.
 type operations struct {
 	ids     ids
 	lock    sync.Mutex
@@ -37,7 +37,7 @@ func must(err error) {
 	}
 }
 
-// run does one request; gives the `ok` of its answer.
+// run executes one request; it returns the `ok` of its answer.
 func (o *operations) run(op string, f fields) (ok object, err error) {
 	defer func() {
 		if thrown := recover(); thrown != nil {
@@ -105,7 +105,7 @@ func version() string {
 	return "unknown"
 }
 
-// What is made
+// Clients and handles
 
 func (o *operations) client(f fields) object {
 	name := f.needText("as")
@@ -434,7 +434,7 @@ func thing[T any](h *held) T {
 	return typed
 }
 
-// received is a message that this consumer was given.
+// received returns a message that this consumer received.
 func received(h *held, id string) pulsar.Message {
 	message := h.message(id)
 	if message == nil {

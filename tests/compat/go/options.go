@@ -96,7 +96,7 @@ func compression(name string) pulsar.CompressionType {
 	return pulsar.NoCompression
 }
 
-// orOff is the client's way of saying no timeout.
+// orOff returns the client's value for no timeout.
 func orOff(timeout time.Duration) time.Duration {
 	if timeout == 0 {
 		return -1

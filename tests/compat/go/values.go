@@ -8,14 +8,14 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 )
 
-// values are how those of one topic are written and read.
+// values is the conversion of the values of one topic.
 type values struct {
 	schema pulsar.Schema // nil for plain bytes
 	kind   string        // bytes, string, json or avro
 	types  map[string]string
 }
 
-// valuesOf understands the protocol's schema.
+// valuesOf returns the conversion for a schema of the protocol.
 func valuesOf(spec any, otherwise string) values {
 	if spec == nil {
 		spec = otherwise
@@ -60,7 +60,7 @@ func recordValues(spec map[string]any) values {
 	return values{schema: schema, kind: "json", types: types}
 }
 
-// typeName is the type of a field; of a union, the one that is not null.
+// typeName returns the type of a field; of a union, the one that is not null.
 func typeName(declared any) string {
 	if union, is := declared.([]any); is {
 		for _, member := range union {
@@ -72,7 +72,7 @@ func typeName(declared any) string {
 	return as[string]("type", declared)
 }
 
-// content puts a value into a message.
+// content sets a message's value.
 func (v values) content(message *pulsar.ProducerMessage, value any) {
 	switch v.kind {
 	case "bytes":
@@ -105,7 +105,7 @@ func fieldValue(value any, kind string) any {
 	return value
 }
 
-// value is what the protocol tells of a message's value.
+// value returns a message's value as in the protocol.
 func (v values) value(message pulsar.Message) any {
 	switch v.kind {
 	case "bytes":
@@ -119,13 +119,13 @@ func (v values) value(message pulsar.Message) any {
 	must(message.GetSchemaValue(&record))
 	for name, kind := range v.types {
 		if union, is := record[name].(map[string]any); is {
-			record[name] = union[kind] // as the older release tells a union's value
+			record[name] = union[kind] // the form of a union's value in the older release
 		}
 	}
 	return record
 }
 
-// tableType is what a table view decodes a value into.
+// tableType returns the type into which a table view decodes a value.
 func (v values) tableType() reflect.Type {
 	switch v.kind {
 	case "bytes":
@@ -136,7 +136,7 @@ func (v values) tableType() reflect.Type {
 	return reflect.TypeOf(map[string]any{})
 }
 
-// tableValue is what the protocol tells of a value of a table view.
+// tableValue returns a value of a table view as in the protocol.
 func tableValue(value any) any {
 	if text, is := value.(*string); is {
 		if text == nil {

@@ -37,7 +37,7 @@ final class Ids {
     private static MessageId parse(String text) {
         String[] words = text.split(":");
         if (words.length != 4) {
-            throw new Errors.BadRequest(text + ": no message id");
+            throw new Errors.BadRequest(text + ": invalid message id");
         }
         long ledger = Long.parseLong(words[0]);
         long entry = Long.parseLong(words[1]);

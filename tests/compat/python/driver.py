@@ -1,4 +1,4 @@
-"""The driver of the Python client: one line of JSON asks for something, one line answers (PROTOCOL.md)."""
+"""The driver of the Python client: a request and its answer are one line of JSON each (PROTOCOL.md)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NEVER_S = 3600.0
 
 
 class Held:
-    """What a handle stands for.
+    """The object of a handle, with its received messages.
 
     Attributes:
-        thing: the client's own object.
-        values: how its values are written and read.
-        received: messages by their id's text, the latest of each.
-        heard: messages that a listener was given.
+        thing: the object of the client's API.
+        values: conversion of its values.
+        received: last message with each id, by the id's text.
+        heard: messages of a listener.
         unbuffered: a consumer with a receiver queue of 0, whose `receive` takes no timeout.
     """
 
@@ -40,7 +40,7 @@ class Held:
         self.unbuffered = False
 
     def receive(self, timeout_ms: int) -> Any:
-        """The next message; a Timeout when none comes."""
+        """Return the next message; raise Timeout if none arrives."""
         if self.heard is not None:
             try:
                 message = self.heard.get(timeout=timeout_ms / 1000)
@@ -57,14 +57,14 @@ class Held:
 
 
 class Driver:
-    """All that the requests have made."""
+    """The objects that requests have created."""
 
     def __init__(self) -> None:
         self._held: dict[str, Held] = {}
         self._ids: dict[str, Any] = {}
 
     def do(self, request: dict[str, Any]) -> Answer:
-        """One request."""
+        """Execute a request; return the `ok` of its answer."""
         operation = getattr(self, "op_" + request["op"], None)
         if operation is None:
             raise Unsupported(f"no {request['op']}")
@@ -73,7 +73,7 @@ class Driver:
     def op_hello(self, fields: Fields) -> Answer:
         return {"client": "python", "version": pulsar.__version__}
 
-    # -- what is made ------------------------------------------------------------------------------------------------------
+    # -- clients and handles-------------------------------------------------------------------------------------------------
 
     def op_client(self, fields: Fields) -> None:
         name = fields.need("as")
@@ -295,13 +295,13 @@ class Driver:
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Serve requests until the end of standard input."""
     driver, lock = Driver(), threading.Lock()
 
     def serve(request: dict[str, Any]) -> None:
         try:
             answer: dict[str, Any] = {"ok": driver.do(request)}
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other side is told
+        except Exception as error:  # noqa: BLE001 - the answer reports any error
             answer = {"error": describe(error)}
         line = json.dumps({"request": request["request"], **answer})
         with lock:

@@ -1,4 +1,4 @@
-"""What went wrong, in the protocol's words."""
+"""Errors by the kinds of the protocol (PROTOCOL.md)."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ _KINDS = {
 
 
 class Unsupported(Exception):  # noqa: N818 - the protocol's word
-    """The client's API has no such thing."""
+    """The client's API does not offer the operation or option."""
 
 
 class BadRequest(Exception):  # noqa: N818 - the protocol's word
-    """The request makes no sense."""
+    """The request is invalid."""
 
 
 def describe(error: Exception) -> dict[str, Any]:
-    """The `error` of an answer."""
+    """Return the `error` of an answer."""
     raw = type(error).__name__
     if isinstance(error, Unsupported | BadRequest):
         kind = raw

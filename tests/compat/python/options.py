@@ -1,4 +1,4 @@
-"""The protocol's options as arguments of the client."""
+"""Conversion of the protocol's options to arguments of the client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_BATCH_BYTES = 1 << 20
 
 
 class Fields:
-    """The fields of a request; what nobody takes is what this client does not offer."""
+    """The fields of a request. This client does not offer those that are left at the end."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self._rest = {
@@ -40,28 +40,28 @@ class Fields:
         }
 
     def take(self, name: str, default: Any = None) -> Any:
-        """A field's value, or its default."""
+        """Take a field; return its value, or the default."""
         return self._rest.pop(name, default)
 
     def need(self, name: str) -> Any:
-        """A field that must be there."""
+        """Take a required field."""
         if name not in self._rest:
             raise BadRequest(f"{name} is missing")
         return self._rest.pop(name)
 
     def only_default(self, name: str, default: Any) -> None:
-        """A field that has only one value here."""
+        """Take a field for which this client supports the default only."""
         if self._rest.pop(name, default) != default:
             raise Unsupported(f"no option for {name}")
 
     def end(self) -> None:
-        """Nothing may be left."""
+        """Raise Unsupported if any field is left."""
         if self._rest:
             raise Unsupported(f"no option for {', '.join(sorted(self._rest))}")
 
 
 def client_arguments(fields: Fields) -> dict[str, Any]:
-    """Of `Client`."""
+    """Return the arguments of `Client`."""
     arguments: dict[str, Any] = {
         "service_url": fields.need("url"),
         "operation_timeout_seconds": max(1, fields.take("operation_timeout_ms", 30_000) // 1000),
@@ -79,7 +79,7 @@ def client_arguments(fields: Fields) -> dict[str, Any]:
 
 
 def producer_arguments(fields: Fields, schema: Any) -> dict[str, Any]:
-    """Of `create_producer`, topic aside."""
+    """Return the arguments of `create_producer` without the topic."""
     arguments: dict[str, Any] = {
         "schema": schema,
         "producer_name": fields.take("name"),
@@ -116,7 +116,7 @@ def producer_arguments(fields: Fields, schema: Any) -> dict[str, Any]:
 
 
 def message_arguments(fields: Fields) -> dict[str, Any]:
-    """Of `send`, content aside."""
+    """Return the arguments of `send` without the content."""
     ordering_key = fields.take("ordering_key")
     after = fields.take("deliver_after_ms")
     arguments = {
@@ -137,7 +137,7 @@ def message_arguments(fields: Fields) -> dict[str, Any]:
 
 
 def consumer_arguments(fields: Fields, schema: Any) -> dict[str, Any]:
-    """Of `subscribe`, subscription and listener aside."""
+    """Return the arguments of `subscribe` without subscription and listener."""
     arguments: dict[str, Any] = {
         "topic": _topic(fields),
         "schema": schema,
@@ -167,7 +167,7 @@ def consumer_arguments(fields: Fields, schema: Any) -> dict[str, Any]:
         mode = {"persistent": "PersistentOnly", "non_persistent": "NonPersistentOnly", "all": "AllTopics"}[domain]
         arguments["regex_subscription_mode"] = getattr(pulsar.RegexSubscriptionMode, mode)
     arguments |= _key_shared(fields) | _dead_letter(fields) | _decrypt(fields)
-    fields.take("ack_group_ms")  # no such option: its own 100 ms
+    fields.take("ack_group_ms")  # no such option: fixed to 100 ms
     for name, default in (
         ("priority", 0),
         ("retry", False),
@@ -181,7 +181,7 @@ def consumer_arguments(fields: Fields, schema: Any) -> dict[str, Any]:
 
 
 def reader_arguments(fields: Fields, schema: Any) -> dict[str, Any]:
-    """Of `create_reader`, start and listener aside."""
+    """Return the arguments of `create_reader` without start and listener."""
     arguments: dict[str, Any] = {
         "topic": fields.need("topic"),
         "schema": schema,
@@ -240,6 +240,6 @@ def _decrypt(fields: Fields) -> dict[str, Any]:
         arguments["crypto_key_reader"] = pulsar.CryptoKeyReader(keys["public"], keys["private"])
     if keys.get("failure", "fail") != "fail":
         if not hasattr(pulsar, "ConsumerCryptoFailureAction"):
-            raise Unsupported("no choice of what becomes of messages that cannot be decrypted")
+            raise Unsupported("no option for messages that cannot be decrypted")
         arguments["crypto_failure_action"] = getattr(pulsar.ConsumerCryptoFailureAction, _FAILURE[keys["failure"]])
     return arguments

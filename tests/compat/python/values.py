@@ -1,4 +1,4 @@
-"""Messages, their ids and their schemas, between the protocol's JSON and the client's objects."""
+"""Conversion of messages, ids and schemas between the protocol's JSON and the client's objects."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ EDGES = {"earliest": pulsar.MessageId.earliest, "latest": pulsar.MessageId.lates
 
 @dataclasses.dataclass(frozen=True)
 class Values:
-    """How the values of one topic are written and read.
+    """Conversion of the values of one topic.
 
     Attributes:
-        schema: what the client is given.
+        schema: schema for the client.
         kind: bytes, string, json or avro.
         record: the class of a json schema's values.
     """
@@ -31,7 +31,7 @@ class Values:
 
     @classmethod
     def of(cls, spec: Any) -> Values:
-        """The protocol's schema."""
+        """Return the conversion for a schema of the protocol."""
         if spec in (None, "bytes"):
             return cls(schemas.BytesSchema(), "bytes")
         if spec == "string":
@@ -44,13 +44,13 @@ class Values:
         return cls(schemas.JsonSchema(record), "json", record)
 
     def content(self, value: Any) -> Any:
-        """What `send` is given."""
+        """Return the argument of `send` for a value."""
         if self.kind == "bytes":
             return base64.b64decode(value)
         return self.record(**value) if self.kind == "json" else value
 
     def value(self, content: Any) -> Any:
-        """What the protocol tells of a value that was received."""
+        """Return a received value as in the protocol."""
         if self.kind == "bytes":
             return base64.b64encode(content).decode()
         if self.kind == "json":
@@ -68,24 +68,24 @@ def _record(definition: dict[str, Any]) -> Any:
 
 
 def id_text(message_id: Any) -> str:
-    """A message id as the protocol writes it."""
+    """Return the text of a message id in the protocol."""
     numbers = (message_id.ledger_id(), message_id.entry_id(), message_id.partition(), message_id.batch_index())
     return ":".join(str(number) for number in numbers)
 
 
 def parse_id(text: str) -> Any:
-    """The id that a text stands for."""
+    """Return the id of a text."""
     if text in EDGES:
         return EDGES[text]
     try:
         ledger, entry, partition, batch_index = (int(word) for word in text.split(":"))
     except ValueError:
-        raise BadRequest(f"{text}: no message id") from None
+        raise BadRequest(f"{text}: invalid message id") from None
     return pulsar.MessageId(partition, ledger, entry, batch_index)
 
 
 def message_json(message: Any, values: Values) -> dict[str, Any]:
-    """A received message."""
+    """Return a received message as in an answer."""
     encryption = message.encryption_context() if hasattr(message, "encryption_context") else None
     encrypted = encryption is not None and encryption.is_decryption_failed()
     data = message.data()

@@ -1,4 +1,4 @@
-"""Acknowledging, redelivery, dead letters, delays, and the flow of messages."""
+"""Acks, redelivery, dead letters, delays, and flow control."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _BEHIND = "99"
 
 
 def _come_back(client: Client, topic: str, at_least: int, **options: Any) -> list[str]:
-    """What a consumer that comes now gets; sorted, for Shared promises no order."""
+    """Return the values of a new consumer; sorted, because Shared guarantees no order."""
     return sorted(client.consumer(topic, type="shared", **options).rest(at_least), key=int)
 
 
 def _batch_and_one(client: Client, topic: str) -> None:
-    """A batch of ten, and behind it a message by itself: when its ack has reached the owner, those before it have."""
+    """Publish a batch of ten and a single message: if the owner has the ack of the last one, it has the earlier ones."""
     client.producer(topic, batching=_BATCH).send_all(numbers(10))
     client.producer(topic).send(_BEHIND)
 
 
 def _wait_hole(s: Session, topic: str) -> None:
-    """Wait until the owner has an ack behind what is not acked."""
+    """Wait until the owner has an ack after unacked messages."""
     s.until(
         lambda: s.admin.internal_stats(topic)["cursors"]["sub"]["individuallyDeletedMessages"] != "[]",
-        "an ack behind the batch at the owner",
+        "an ack after the batch at the owner",
     )
 
 
@@ -52,7 +52,7 @@ def individual_holes(s: Session) -> Any:
     consumer.close()
     s.wait_backlog(topic, 6)
     left = _come_back(client, topic, 6)
-    s.equal(left, ["1", "2", "4", "5", "7", "8"], "what is left")
+    s.equal(left, ["1", "2", "4", "5", "7", "8"], "remaining values")
     return left
 
 
@@ -68,7 +68,7 @@ def individual_exclusive(s: Session) -> Any:
     consumer.close()
     s.wait_backlog(topic, 7)
     left = client.consumer(topic).rest(7)
-    s.equal(left, ["2", "3", "4", "6", "7", "8", "9"], "what is left")
+    s.equal(left, ["2", "3", "4", "6", "7", "8", "9"], "remaining values")
     return left
 
 
@@ -82,7 +82,7 @@ def cumulative(s: Session) -> Any:
     s.wait_backlog(topic, 4)
     consumer.close()
     left = client.consumer(topic, type="failover").rest(4)
-    s.equal(left, numbers(4, 6), "what is left")
+    s.equal(left, numbers(4, 6), "remaining values")
     return left
 
 
@@ -125,7 +125,7 @@ def batch_index(s: Session) -> Any:
     _wait_hole(s, topic)
     consumer.close()
     left = _come_back(client, topic, 7, batch_index_ack=True)
-    s.equal(left, ["0", "2", "3", "6", "7", "8", "9"], "what is left")
+    s.equal(left, ["0", "2", "3", "6", "7", "8", "9"], "remaining values")
     return left
 
 
@@ -139,7 +139,7 @@ def batch_index_cumulative(s: Session) -> Any:
     s.wait_backlog(topic, 1)
     consumer.close()
     left = client.consumer(topic, batch_index_ack=True).rest(6)
-    s.equal(left, numbers(6, 14), "what is left")
+    s.equal(left, numbers(6, 14), "remaining values")
     return left
 
 
@@ -155,7 +155,7 @@ def batch_without_index(s: Session) -> Any:
     _wait_hole(s, topic)
     consumer.close()
     left = _come_back(client, topic, 10)
-    s.equal(left, numbers(10), "what is left")
+    s.equal(left, numbers(10), "remaining values")
     return left
 
 
@@ -182,7 +182,7 @@ def ack_list(s: Session) -> Any:
     s.wait_backlog(topic, 2)
     consumer.close()
     left = _come_back(client, topic, 2)
-    s.equal(left, ["0", "5"], "what is left")
+    s.equal(left, ["0", "5"], "remaining values")
     return left
 
 
@@ -194,7 +194,7 @@ def ack_grouped(s: Session) -> Any:
     consumer = client.consumer(topic, type="shared", ack_group_ms=100)
     values = sorted(consumer.values(100, ack=True), key=int)
     s.wait_backlog(topic, 0)
-    s.equal(values, numbers(100), "what is received")
+    s.equal(values, numbers(100), "received values")
     return values
 
 
@@ -233,7 +233,7 @@ def nack_exclusive(s: Session) -> Any:
         consumer.ack(message)
     consumer.nack(messages[2])
     seen = consumer.values(2)
-    s.check("2" in seen, f"the message comes again: {seen}")
+    s.check("2" in seen, f"the message is redelivered: {seen}")
     return seen
 
 
@@ -250,7 +250,7 @@ def nack_batch(s: Session) -> Any:
             consumer.ack(message)
     message = consumer.receive()
     rest = consumer.rest(ack=True)
-    s.check("3" in [message.value, *rest], "the message comes again")
+    s.check("3" in [message.value, *rest], "the message is redelivered")
     return sorted([message.value, *rest], key=int)
 
 
@@ -267,7 +267,7 @@ def redeliver_all(s: Session) -> Any:
     consumer.call("redeliver")
     messages = consumer.take(4)
     seen = sorted([message.value, message.redelivered] for message in messages)
-    s.equal([value for value, _ in seen], numbers(4, 2), "what comes again")
+    s.equal([value for value, _ in seen], numbers(4, 2), "redelivered values")
     return seen
 
 
@@ -283,7 +283,7 @@ def redeliver_exclusive(s: Session) -> Any:
     s.wait_backlog(topic, 5)
     consumer.call("redeliver")
     values = consumer.values(5)
-    s.equal(values, numbers(5, 3), "what comes again")
+    s.equal(values, numbers(5, 3), "redelivered values")
     return [values, consumer.rest()]
 
 
@@ -297,7 +297,7 @@ def redelivery_on_close(s: Session) -> Any:
     second = client.consumer(topic, type="shared")
     first.close()
     seen = sorted([message.value, message.redelivered] for message in second.take(5))
-    s.equal([value for value, _ in seen], numbers(5), "what the second gets")
+    s.equal([value for value, _ in seen], numbers(5), "received by the second")
     return seen
 
 
@@ -312,7 +312,7 @@ def ack_timeout(s: Session) -> Any:
             consumer.ack(message)
     message = consumer.receive()
     consumer.ack(message)
-    s.equal([message.value, message.redelivered > 0], ["1", True], "what comes again")
+    s.equal([message.value, message.redelivered > 0], ["1", True], "redelivered values")
     return [message.value, message.redelivered]
 
 
@@ -375,7 +375,7 @@ def delayed(s: Session) -> Any:
     late = time.monotonic() - begin
     consumer.ack(second)
     s.equal([first.value, second.value], ["now", "later"], "the order")
-    s.check(late > 2.9, f"after {late:.1f} s already")  # the broker's clock ticks once a second
+    s.check(late > 2.9, f"delivered after {late:.1f} s")  # the broker's clock ticks once a second
     s.wait_backlog(topic, 0)
     return [first.value, second.value]
 
@@ -420,8 +420,8 @@ def small_queue(s: Session) -> Any:
     others = other.rest(15)
     got = sorted(first + others + slow.rest(), key=int)
     s.equal(got, numbers(30), "all together")
-    # Go's client has up to a dozen on the way to its reader.
-    s.check(len(others) >= 15, f"the other gets what the slow one did not ask for: {len(others)}")
+    # Go's client has up to a dozen messages in flight to its reader.
+    s.check(len(others) >= 15, f"the other one gets messages beyond the slow one's permits: {len(others)}")
     return got
 
 
@@ -434,7 +434,7 @@ def zero_queue(s: Session) -> Any:
     mine = [first.receive().value]
     other = client.consumer(topic, type="shared", queue=100)
     others = sorted(other.rest(9), key=int)
-    s.equal(others, [n for n in numbers(10) if n not in mine], "the other gets all the rest")
+    s.equal(others, [n for n in numbers(10) if n not in mine], "the other one gets all the rest")
     return [len(mine), len(others)]
 
 
@@ -444,7 +444,7 @@ def small_queue_batches(s: Session) -> Any:
     client, topic = s.client(), s.topic()
     client.producer(topic, batching=_BATCH).send_all(numbers(40))
     values = client.consumer(topic, queue=3).values(40, ack=True)
-    s.equal(values, numbers(40), "what is received")
+    s.equal(values, numbers(40), "received values")
     s.wait_backlog(topic, 0)
     return values
 
@@ -456,7 +456,7 @@ def long_backlog(s: Session) -> Any:
     client.producer(topic).send_all(numbers(700))
     s.check(len(s.admin.internal_stats(topic)["ledgers"]) > 3, "the topic has many ledgers")
     values = client.consumer(topic, queue=50).values(700, ack=True)
-    s.equal(values, numbers(700), "what is received")
+    s.equal(values, numbers(700), "received values")
     s.wait_backlog(topic, 0)
     return len(values)
 
@@ -481,7 +481,7 @@ def listener(s: Session) -> Any:
     consumer = client.consumer(topic, listener=True)
     producer.send_all(numbers(50))
     values = consumer.values(50, ack=True)
-    s.equal(values, numbers(50), "what the listener hears")
+    s.equal(values, numbers(50), "values of the listener")
     s.wait_backlog(topic, 0)
     return values
 

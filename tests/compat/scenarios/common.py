@@ -1,4 +1,4 @@
-"""What scenarios of all themes use."""
+"""Helpers of scenarios of all themes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def numbers(count: int, start: int = 0) -> list[str]:
-    """Values that can be told apart, in order: the texts of so many numbers."""
+    """Return `count` distinct values in order: numbers as text."""
     return [str(number) for number in range(start, start + count)]
 
 
 def together(parts: Iterable[list[str]]) -> list[str]:
-    """What several consumers got, as one list."""
+    """Return the values of several consumers as one list."""
     return list(chain.from_iterable(parts))

@@ -1,4 +1,4 @@
-"""What messages carry: payloads, keys, properties, compression, encryption, schemas."""
+"""Contents of messages: payloads, keys, properties, compression, encryption, schemas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _compressed(kind: str, title: str) -> Callable[[Session], Any]:
         client.producer(topic, compression=kind).send_all(values[:5])
         client.producer(topic, compression=kind, batching=_BATCH).send_all(values[5:])
         got = client.consumer(topic).values(20, ack=True)
-        s.equal(got, values, "what is received")
+        s.equal(got, values, "received values")
         s.wait_backlog(topic, 0)
         return [value.split()[0] for value in got]
 
@@ -80,7 +80,7 @@ def sequence_ids(s: Session) -> Any:
         producer.send(str(sequence_id), sequence_id=sequence_id)
     last = producer.call("last_sequence_id")["last_sequence_id"]
     seen = [[message.value, message.raw.get("sequence_id")] for message in client.consumer(topic).take(3)]
-    s.equal([last, [value for value, _ in seen]], [9, ["5", "6", "9"]], "the last one, and what is received")
+    s.equal([last, [value for value, _ in seen]], [9, ["5", "6", "9"]], "last sequence id and received values")
     return [last, seen]
 
 
@@ -92,7 +92,7 @@ def batch_attributes(s: Session) -> Any:
     ids = producer.send_all(numbers(10), lambda value: {"key": f"k{value}", "properties": {"n": value}})
     messages = client.consumer(topic).take(10)
     seen = [[m.value, m.raw["key"], m.raw["properties"], m.id.split(":")[3]] for m in messages]
-    s.equal(seen, [[n, f"k{n}", {"n": n}, n] for n in numbers(10)], "what is received")
+    s.equal(seen, [[n, f"k{n}", {"n": n}, n] for n in numbers(10)], "received values")
     s.equal([m.id for m in messages], ids, "ids")
     return seen
 
@@ -119,7 +119,7 @@ def empty_payload(s: Session) -> Any:
     client.producer(topic).send("")
     client.producer(topic, batching=_BATCH).send_all(["", "x", ""])
     values = client.consumer(topic).values(4, ack=True)
-    s.equal([value or "" for value in values], ["", "", "x", ""], "what is received")
+    s.equal([value or "" for value in values], ["", "", "x", ""], "received values")
     return values
 
 
@@ -151,7 +151,7 @@ def big(s: Session) -> Any:
         [hashlib.sha256(value[:-4096].encode()).hexdigest()],
         "it",
     )
-    s.equal(got[1:], ["after"], "what follows")
+    s.equal(got[1:], ["after"], "later values")
     return [len(v) for v in got]
 
 
@@ -210,7 +210,7 @@ def encrypted(s: Session) -> Any:
     client.producer(topic, encrypt=encrypt).send_all(numbers(3))
     client.producer(topic, encrypt=encrypt, compression="lz4", batching=_BATCH).send_all(numbers(5, 3))
     values = client.consumer(topic, decrypt=_keys(s, key="compat")).values(8, ack=True)
-    s.equal(values, numbers(8), "what is received")
+    s.equal(values, numbers(8), "received values")
     s.wait_backlog(topic, 0)
     return values
 
@@ -221,7 +221,7 @@ def encrypted_without_key(s: Session) -> Any:
     client, topic = s.client(), s.topic()
     client.producer(topic, encrypt=_keys(s, key="compat")).send("secret")
     message = client.consumer(topic, decrypt={"failure": "consume"}).receive()
-    s.check(message.value != "secret", "it can be read")
+    s.check(message.value != "secret", "the consumer can read it")
     return message.raw.get("encrypted")
 
 

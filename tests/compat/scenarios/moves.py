@@ -1,4 +1,4 @@
-"""What happens when servers move, restart, or end."""
+"""Moves of topics, restarts and deaths of servers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ theme = Theme("Moves and restarts")
 
 
 _GATHER_MS = 100
-"""Acks that are gathered wait for a connection; Java's single ones fail while there is none."""
+"""Delay of grouped acks, which wait for a connection; Java's single acks fail without one."""
 
 
 def _at_least_once(
     s: Session, consumers: list[Consumer], wanted: set[str], topic: str, subscription: str = "sub"
 ) -> list[str]:
-    """Receive and ack until all that is wanted was there, and nothing is left; repetitions are allowed, and come late too."""
+    """Receive and ack until all wanted values have arrived and nothing is left; late redeliveries are allowed."""
     got: set[str] = set()
 
     def more() -> bool:
@@ -65,7 +65,7 @@ def unload_unacked(s: Session) -> Any:
     s.wait_backlog(topic, 10)
     consumer.close()
     left = _at_least_once(s, [client.consumer(topic, type="shared")], set(numbers(10, 10)), topic)
-    s.check(set(left) >= set(numbers(10, 10)), "what is left")
+    s.check(set(left) >= set(numbers(10, 10)), "remaining values")
     return [v for v in left if int(v) >= 10]
 
 

@@ -1,4 +1,4 @@
-"""Seeking, readers, table views, last message ids, compacted reads."""
+"""Seeks, readers, table views, last message ids, compacted reads."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def seek_shared_two(s: Session) -> Any:
     s.wait_backlog(topic, 0)
     consumers[0].seek(ids[9])
     until(numbers(10, 10))
-    # Only the client that seeks leaves out the message itself; another consumer may be given it.
+    # Only the client of the seek skips the message itself; another consumer may get it.
     s.equal(sorted(got - {"9"}, key=int), numbers(10, 10), "after the seek")
     return sorted(got - {"9"}, key=int)
 
@@ -168,7 +168,7 @@ def reader_earliest(s: Session) -> Any:
     values = reader.values(150)
     producer.send_all(numbers(5, 150))
     values += reader.values(5)
-    s.equal(values, numbers(155), "what is read")
+    s.equal(values, numbers(155), "values of the reader")
     return values
 
 
@@ -181,7 +181,7 @@ def reader_latest(s: Session) -> Any:
     reader = client.reader(topic, "latest")
     producer.send("new")
     values = reader.values(1)
-    s.equal(values, ["new"], "what is read")
+    s.equal(values, ["new"], "values of the reader")
     return [values, reader.rest()]
 
 
@@ -194,7 +194,7 @@ def reader_latest_inclusive(s: Session) -> Any:
     reader = client.reader(topic, "latest", inclusive=True)
     s.check(reader.call("has_next")["has"], "there is a message")
     values = reader.values(1)
-    s.equal(values, ["4"], "what is read")
+    s.equal(values, ["4"], "values of the reader")
     return [values, reader.rest()]
 
 
@@ -204,7 +204,7 @@ def reader_id(s: Session) -> Any:
     client, topic = s.client(), s.topic()
     ids = client.producer(topic).send_all(numbers(10))
     seen = [client.reader(topic, ids[6]).rest(3), client.reader(topic, ids[6], inclusive=True).rest(4)]
-    s.equal(seen, [numbers(3, 7), numbers(4, 6)], "what is read")
+    s.equal(seen, [numbers(3, 7), numbers(4, 6)], "values of the reader")
     return seen
 
 
@@ -214,7 +214,7 @@ def reader_in_batch(s: Session) -> Any:
     client, topic = s.client(), s.topic()
     ids = client.producer(topic, batching=_BATCH).send_all(numbers(10))
     seen = [client.reader(topic, ids[6]).rest(3), client.reader(topic, ids[6], inclusive=True).rest(4)]
-    s.equal(seen, [numbers(3, 7), numbers(4, 6)], "what is read")
+    s.equal(seen, [numbers(3, 7), numbers(4, 6)], "values of the reader")
     return seen
 
 
@@ -229,7 +229,7 @@ def reader_seek(s: Session) -> Any:
     seen = [reader.rest(3)]
     reader.seek("earliest")
     seen.append(reader.values(10))
-    s.equal(seen, [numbers(3, 7), numbers(10)], "what is read")
+    s.equal(seen, [numbers(3, 7), numbers(10)], "values of the reader")
     return seen
 
 
@@ -243,7 +243,7 @@ def reader_time(s: Session) -> Any:
     times = [message.raw["publish_time"] for message in reader.take(4)]
     reader.seek({"time": times[0]})
     values = reader.values(4)
-    s.equal(values, [*numbers(3), "last"], "what is read")
+    s.equal(values, [*numbers(3), "last"], "values of the reader")
     return values
 
 
@@ -256,7 +256,7 @@ def reader_has_next(s: Session) -> Any:
     values = []
     while reader.call("has_next")["has"]:
         values += reader.values(1, timeout_ms=30_000)
-    s.equal(values, numbers(5), "what is read while there is more")
+    s.equal(values, numbers(5), "values until there are no more")
     return values
 
 
@@ -280,7 +280,7 @@ def reader_named(s: Session) -> Any:
     value = reader.receive().value
     s.equal(s.admin.subscriptions(topic), ["my-reader"], "subscriptions")
     reader.close()
-    s.until(lambda: s.admin.subscriptions(topic) == [], "the subscription goes")
+    s.until(lambda: s.admin.subscriptions(topic) == [], "the subscription is deleted")
     return value
 
 
@@ -300,7 +300,7 @@ def reader_partitions(s: Session) -> Any:
     client, topic = s.client(), s.topic(partitions=3)
     client.producer(topic).send_all(numbers(30), lambda value: {"key": value})
     values = sorted(client.reader(topic).values(30), key=int)
-    s.equal(values, numbers(30), "what is read")
+    s.equal(values, numbers(30), "values of the reader")
     return values
 
 
@@ -314,8 +314,8 @@ def reader_many(s: Session) -> Any:
     seen = [reader.values(20) for reader in readers_]
     producer.send("tail")
     seen_tail = [reader.values(1) for reader in readers_]
-    s.equal(seen, [numbers(20)] * 20, "what each reads")
-    s.equal(seen_tail, [["tail"]] * 20, "what each reads then")
+    s.equal(seen, [numbers(20)] * 20, "values of each reader")
+    s.equal(seen_tail, [["tail"]] * 20, "later values of each reader")
     return len(seen)
 
 
@@ -329,7 +329,9 @@ def table_view(s: Session) -> Any:
     view = client.table_view(topic)
     before = s.until(lambda: (e := view.call("table")["entries"]) == {"a": "2", "b": "1"} and e, "the first table")
     producer.send("3", key="b")
-    after = s.until(lambda: (e := view.call("table")["entries"]) == {"a": "2", "b": "3"} and e, "the table after that")
+    after = s.until(
+        lambda: (e := view.call("table")["entries"]) == {"a": "2", "b": "3"} and e, "the table after the update"
+    )
     return [before, after]
 
 

@@ -23,7 +23,7 @@ def many_messages(s: Session) -> Any:
     ids = producer.send_all(numbers(1000))
     s.equal(len(set(ids)), 1000, "ids")
     values = client.consumer(topic).values(1000)
-    s.equal(values, numbers(1000), "what is received")
+    s.equal(values, numbers(1000), "received values")
     return len(values)
 
 
@@ -65,7 +65,7 @@ def access_waits(s: Session) -> Any:
     s.driver.result("producer", waiting)
     s.driver.call("send", on=name, value="Yg==")
     values = client.consumer(topic).values(2)
-    s.equal(values, ["a", "b"], "what is received")
+    s.equal(values, ["a", "b"], "received values")
     return values
 
 
@@ -79,7 +79,7 @@ def access_fencing(s: Session) -> Any:
     second.send("b")
     kind = s.refused(lambda: first.send("c"), "ProducerFenced", "AlreadyClosed", "Other", "NotConnected", "Timeout")
     values = client.consumer(topic).rest(2)
-    s.equal(values, ["a", "b"], "what is received")
+    s.equal(values, ["a", "b"], "received values")
     return [kind, values]
 
 
@@ -93,7 +93,7 @@ def deduplication(s: Session) -> Any:
     producer.close()
     last = client.producer(topic, name="me").told["last_sequence_id"]
     values = client.consumer(topic).rest(3)
-    s.equal([last, values], [3, ["1", "2", "3"]], "the last sequence id, and what is received")
+    s.equal([last, values], [3, ["1", "2", "3"]], "last sequence id and received values")
     return [last, values]
 
 
@@ -101,7 +101,7 @@ _WAYS: Final[tuple[dict[str, Any] | None, ...]] = (None, {"max_messages": 10, "m
 
 
 def _publish_in_all_ways(s: Session, namespace: str) -> Any:
-    """Publish with fresh producers at once, waiting for receipts and not, singly and in batches; give what is stored."""
+    """Publish with new producers concurrently, synchronously and not, single and in batches; return the stored values."""
     client, seen = s.client(), []
     for batching in _WAYS:
         for waiting in (True, False):
@@ -115,7 +115,7 @@ def _publish_in_all_ways(s: Session, namespace: str) -> Any:
                     producer.send_all(numbers(10))
                 producer.send_all(numbers(30, 10))
                 seen.append(client.reader(topic).rest(40))
-    s.equal(seen, [numbers(40)] * len(seen), "what is stored, of each producer")
+    s.equal(seen, [numbers(40)] * len(seen), "stored values of each producer")
     return len(seen)
 
 
@@ -142,7 +142,7 @@ def deduplication_unload(s: Session) -> Any:
         s.admin.unload(topic)
         s.driver.result("send_many", sending)
     values = client.reader(topic).rest(121)
-    s.equal(values, numbers(121), "what is stored")
+    s.equal(values, numbers(121), "stored values")
     return len(values)
 
 
@@ -178,7 +178,7 @@ def routing_single(s: Session) -> Any:
     used = {message_id.split(":")[2] for message_id in ids}
     s.equal(len(used), 1, "partitions used")
     values = sorted(client.consumer(topic).values(20), key=int)
-    s.equal(values, numbers(20), "what is received")
+    s.equal(values, numbers(20), "received values")
     return values
 
 
@@ -222,7 +222,7 @@ def abort(s: Session) -> Any:
     producer.send("plain")
     txn.call("abort")
     values = consumer.values(1, ack=True)
-    s.equal(values, ["plain"], "what is received")
+    s.equal(values, ["plain"], "received values")
     s.wait_backlog(topic, 0)
     return [values, consumer.rest()]
 
@@ -240,7 +240,7 @@ def abort_shared(s: Session) -> Any:
         txn.call("commit" if number % 2 else "abort")
     wanted = [f"p{n}" for n in range(6)] + ["t1", "t3", "t5"]
     values = sorted(consumer.values(9, ack=True))
-    s.equal(values, wanted, "what is received")
+    s.equal(values, wanted, "received values")
     s.wait_backlog(topic, 0)
     return [values, consumer.rest()]
 
@@ -256,7 +256,7 @@ def transaction_backlog(s: Session) -> Any:
         txn.call(end)
     producer.send("last")
     seen = [client.reader(topic).values(3), client.consumer(topic).values(3), client.consumer(topic, "two").rest(3)]
-    s.equal(seen, [["commit", "commit", "last"]] * 3, "what each gets")
+    s.equal(seen, [["commit", "commit", "last"]] * 3, "received by each")
     return seen
 
 
@@ -275,7 +275,7 @@ def ack_committed(s: Session) -> Any:
     s.wait_backlog(topic, 1)
     consumer.close()
     left = client.consumer(topic, type="shared").rest(1)
-    s.equal(left, ["3"], "what is left")
+    s.equal(left, ["3"], "remaining values")
     return left
 
 
@@ -294,7 +294,7 @@ def ack_aborted(s: Session) -> Any:
     s.wait_backlog(topic, 3)
     consumer.close()
     left = sorted(client.consumer(topic, type="shared").rest(3))
-    s.equal(left, ["0", "1", "2"], "what is left")
+    s.equal(left, ["0", "1", "2"], "remaining values")
     return left
 
 
@@ -327,7 +327,7 @@ def consume_and_produce(s: Session) -> Any:
         consumer.ack(message, txn=txn.name)
         txn.call("commit")
     values = result.values(5, ack=True)
-    s.equal(values, [f"{n}!" for n in numbers(5)], "what is received")
+    s.equal(values, [f"{n}!" for n in numbers(5)], "received values")
     s.wait_backlog(source, 0)
     return values
 

@@ -1,4 +1,4 @@
-"""The subscription types: who gets what."""
+"""The subscription types and their dispatch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HALVES = [[[0, 32767]], [[32768, 65535]]]
 
 
 def _everything(consumers: list[Consumer], count: int) -> list[list[str]]:
-    """What each gets of so many messages that all are to get together."""
+    """Return the values of each consumer, `count` in all."""
     got: list[list[str]] = [[] for _ in consumers]
     idle = 0
     while sum(map(len, got)) < count and idle * 500 < COMES_MS:
@@ -40,7 +40,7 @@ def exclusive(s: Session) -> Any:
     values = consumer.values(150, ack=True)
     producer.send_all(numbers(20, 150))
     values += consumer.values(20, ack=True)
-    s.equal(values, numbers(170), "what is received")
+    s.equal(values, numbers(170), "received values")
     s.wait_backlog(topic, 0)
     return values
 
@@ -54,7 +54,7 @@ def exclusive_busy(s: Session) -> Any:
     first.close()
     client.producer(topic).send("a")
     value = client.consumer(topic).receive().value
-    s.equal(value, "a", "what the next consumer gets")
+    s.equal(value, "a", "received by the next consumer")
     return [kind, value]
 
 
@@ -93,27 +93,27 @@ def goes_on(s: Session) -> Any:
     consumer.close()
     s.wait_backlog(topic, 6)
     values = client.consumer(topic).values(6)
-    s.equal(values, numbers(6, 4), "after coming back")
+    s.equal(values, numbers(6, 4), "after the reconnect")
     return values
 
 
 @theme
 def failover_switches(s: Session) -> Any:
     """Failover: the second consumer takes over when the active one closes."""
-    client, topic = s.client(), s.topic(partitions=1)  # of a partition, the first by name is the active one
+    client, topic = s.client(), s.topic(partitions=1)  # the first consumer by name is the active one of a partition
     producer = client.producer(topic)
     first = client.consumer(topic, type="failover", name="a")
     second = client.consumer(topic, type="failover", name="b")
     producer.send_all(numbers(10))
     mine = first.values(10, ack=True)
-    s.equal(mine, numbers(10), "what the active one gets")
+    s.equal(mine, numbers(10), "received by the active one")
     idle = second.rest()
-    s.equal(idle, [], "what the other gets")
+    s.equal(idle, [], "received by the other")
     s.wait_backlog(f"{topic}-partition-0", 0)
     first.close()
     producer.send_all(numbers(10, 10))
     theirs = second.values(10, ack=True)
-    s.equal(theirs, numbers(10, 10), "what the second gets then")
+    s.equal(theirs, numbers(10, 10), "then received by the second")
     return [mine, idle, theirs]
 
 
@@ -129,7 +129,7 @@ def failover_events(s: Session) -> Any:
     second = client.consumer(topic, type="failover", name="b", events=True)
     s.until(lambda: last(second) == "active", "b is active while it is alone")
     first = client.consumer(topic, type="failover", name="a", events=True)
-    s.until(lambda: [last(first), last(second)] == ["active", "inactive"], "a is active, b is not any more")
+    s.until(lambda: [last(first), last(second)] == ["active", "inactive"], "a is active, b is inactive")
     first.close()
     s.until(lambda: last(second) == "active", "b is active again")
     return "as it must be"
@@ -163,7 +163,7 @@ def shared_across_clients(s: Session) -> Any:
     s.until(
         lambda: got.update(v for c in consumers[:2] for v in c.rest(ack=True, timeout_ms=300)) or len(got) >= 30, "all"
     )
-    s.equal(sorted(got, key=int), numbers(30), "what the others get, with what the third had")
+    s.equal(sorted(got, key=int), numbers(30), "received by the others and the third")
     return sorted(got, key=int)
 
 
@@ -289,7 +289,7 @@ def many_subscriptions(s: Session) -> Any:
     ]
     producer.send_all(numbers(10))
     got = [consumer.values(10, ack=True) for consumer in consumers]
-    s.equal(got, [numbers(10)] * 4, "what each gets")
+    s.equal(got, [numbers(10)] * 4, "received by each")
     return got
 
 

@@ -1,4 +1,4 @@
-"""Kinds of topics: partitioned, several, patterns, terminated, deleted, non-persistent; and errors about them."""
+"""Kinds of topics: partitioned, several, patterns, terminated, deleted, non-persistent; and their errors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def partitions_grow(s: Session) -> Any:
     s.admin.update_partitions(topic, 3)
     producer = client.producer(f"{topic}-partition-2")
     producer.send("new")
-    value = consumer.receive(timeout_ms=75_000).value  # some clients look once a minute
+    value = consumer.receive(timeout_ms=75_000).value  # some clients poll once per minute
     s.equal(value, "new", "from the new partition")
     return value
 
@@ -90,7 +90,7 @@ def several(s: Session) -> Any:
     for topic in topics:
         s.wait_backlog(topic, 0)
     values = sorted(message.value for message in messages)
-    s.equal(values, [f"{name}{n}" for name in "abc" for n in range(5)], "what is received")
+    s.equal(values, [f"{name}{n}" for name in "abc" for n in range(5)], "received values")
     return [values, sorted({_short(message.raw["topic"]) for message in messages})]
 
 
@@ -103,10 +103,10 @@ def pattern(s: Session) -> Any:
     regex = f"persistent://{s.place.namespace}/{s.tag}-(red|green|blue)-.*"
     consumer = client.consumer(None, pattern=regex, discovery_ms=1000)
     seen = sorted(consumer.values(2, ack=True))
-    s.equal(seen, ["green", "red"], "those that are there")
+    s.equal(seen, ["green", "red"], "existing topics")
     client.producer(s.topic("blue")).send("blue")
     late = consumer.values(1, ack=True, timeout_ms=75_000)
-    s.equal(late, ["blue"], "the one that comes later")
+    s.equal(late, ["blue"], "the later topic")
     return [seen, late, consumer.rest()]
 
 
@@ -118,7 +118,7 @@ def pattern_shared(s: Session) -> Any:
         client.producer(s.topic(name, partitions=2)).send_all(numbers(10), lambda value: {"key": value})
     regex = f"persistent://{s.place.namespace}/{s.tag}-.*"
     values = sorted(client.consumer(None, pattern=regex, type="shared").values(20, ack=True), key=int)
-    s.equal(values, sorted(numbers(10) * 2, key=int), "what is received")
+    s.equal(values, sorted(numbers(10) * 2, key=int), "received values")
     return values
 
 
@@ -129,7 +129,7 @@ def consumer_first(s: Session) -> Any:
     consumer = client.consumer(topic)
     client.producer(topic).send("first")
     value = consumer.receive().value
-    s.equal(value, "first", "what is received")
+    s.equal(value, "first", "received values")
     return value
 
 
@@ -163,7 +163,7 @@ def made_later(s: Session) -> Any:
     consumer = client.consumer(topic)
     client.producer(topic).send("a")
     value = consumer.receive().value
-    s.equal(value, "a", "what is received")
+    s.equal(value, "a", "received values")
     return value
 
 
@@ -176,8 +176,8 @@ def terminated(s: Session) -> Any:
     producer.close()
     s.admin.terminate(topic)
     values = client.consumer(topic).values(5, ack=True)
-    s.equal(values, numbers(5), "what is received")
-    kind = s.refused(lambda: client.producer(topic), "TopicTerminated", "Other", "Timeout")  # an older client tries on
+    s.equal(values, numbers(5), "received values")
+    kind = s.refused(lambda: client.producer(topic), "TopicTerminated", "Other", "Timeout")  # an older client retries
     return [values, kind]
 
 
@@ -194,7 +194,7 @@ def end_of_topic(s: Session) -> Any:
     s.until(lambda: consumer.call("send_end_of_topic")["reached"], "the end is reached")
     late = client.consumer(topic, "late")
     late.values(3, ack=True)
-    s.until(lambda: late.call("send_end_of_topic")["reached"], "the end is reached by one that comes later")
+    s.until(lambda: late.call("send_end_of_topic")["reached"], "the end is reached by a later consumer")
     s.equal(before, False, "before")
     return [before, True]
 
@@ -209,7 +209,7 @@ def terminated_reader(s: Session) -> Any:
     values = []
     while reader.call("has_next")["has"]:
         values += reader.values(1)
-    s.equal(values, numbers(5), "what is read")
+    s.equal(values, numbers(5), "values of the reader")
     return values
 
 
@@ -223,7 +223,7 @@ def deleted(s: Session) -> Any:
     before = consumer.values(5, ack=True)
     producer.close()
     s.admin.delete_topic(topic)
-    s.until(lambda: topic in s.admin.topics(s.place.namespace), "the consumer has made it again")
+    s.until(lambda: topic in s.admin.topics(s.place.namespace), "the consumer has created it again")
     s.until(lambda: "sub" in s.admin.subscriptions(topic), "the consumer is back")
     client.producer(topic).send("new")
     after = consumer.values(1)
@@ -244,7 +244,7 @@ def deleted_subscription(s: Session) -> Any:
     s.until(lambda: "sub" in s.admin.subscriptions(topic), "the consumer is back")
     producer.send("new")
     after = consumer.values(6)
-    s.check("new" in after, f"new messages come: {after}")
+    s.check("new" in after, f"new messages arrive: {after}")
     return [before, sorted(after)]
 
 
@@ -255,7 +255,7 @@ def non_persistent(s: Session) -> Any:
     consumer = client.consumer(topic, type="shared")
     client.producer(topic).send_all(numbers(10))
     values = sorted(consumer.values(10, ack=True), key=int)
-    s.equal(values, numbers(10), "what is received")
+    s.equal(values, numbers(10), "received values")
     return values
 
 
@@ -271,7 +271,7 @@ def tail_latency(s: Session) -> Any:
         begin = time.monotonic()
         values += consumer.values(1)
         s.check(time.monotonic() - begin < 10, "within ten seconds, on a loaded machine")
-    s.equal(values, numbers(10), "what is received")
+    s.equal(values, numbers(10), "received values")
     return values
 
 
