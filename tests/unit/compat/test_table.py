@@ -76,14 +76,14 @@ def test_no_two_empty_lines_follow_each_other() -> None:
         ({"commit": (DIFFERENT, DIFFERENT)}, ["commit, java-4.0.0: different: owner 1; pool 2"]),
         (
             {"commit": (EQUAL, EQUAL)},
-            ["commit, go-0.14.0: it has a reason, but no difference (any more)"],
+            ["commit, go-0.14.0: it has a reason, but no longer a difference"],
         ),
         ({"commit": (EQUAL, OFFERED_NOT)}, []),
         ({"commit": (EQUAL, BROKEN)}, ["commit, go-0.14.0: fails at the owner: at the owner: no"]),
         ({"batch_index": (EQUAL, DIFFERENT)}, []),
         (
             {"seek_id": (EQUAL, EQUAL)},
-            ["seek_id, go-0.14.0: it is right, but a fault of the client is declared"],
+            ["seek_id, go-0.14.0: it is right, although a defect of the client is declared"],
         ),
         ({"seek_id": (EQUAL, Cell(Verdict.QUIRK))}, []),
     ],
