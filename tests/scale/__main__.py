@@ -1,4 +1,4 @@
-"""`make scale`: hundreds of pools and thousands of bindings on a real API server, and what they cost the operator and it."""
+"""`make scale`: measures the cost of hundreds of pools and thousands of bindings for the operator and a real API server."""
 
 from __future__ import annotations
 
@@ -32,14 +32,18 @@ WRITERS = 4
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run it; returns the exit status: 0 all settled, 1 something did not."""
+    """Run the command; return its exit status: 0 all settled, 1 an object did not settle."""
     parser = argparse.ArgumentParser(prog="make scale", description=__doc__)
-    parser.add_argument("--pools", type=int, default=200, help="with replicas: 0 (default %(default)s)")
-    parser.add_argument("--bindings", type=int, default=2000, help="of all pools together (default %(default)s)")
-    parser.add_argument("--namespaces", type=int, default=10, help="that the pools are in (default %(default)s)")
-    parser.add_argument("--idle-seconds", type=float, default=180.0, help="without a change (default %(default)s)")
+    parser.add_argument("--pools", type=int, default=200, help="number of pools with replicas: 0 (default %(default)s)")
     parser.add_argument(
-        "--together", action="store_true", help="all topics are in one namespace of Pulsar: the worst case"
+        "--bindings", type=int, default=2000, help="number of bindings of all pools (default %(default)s)"
+    )
+    parser.add_argument(
+        "--namespaces", type=int, default=10, help="number of namespaces of the pools (default %(default)s)"
+    )
+    parser.add_argument("--idle-seconds", type=float, default=180.0, help="time without a change (default %(default)s)")
+    parser.add_argument(
+        "--together", action="store_true", help="put all topics into one namespace of Pulsar: the worst case"
     )
     parser.add_argument("--write", action="store_true", help="write docs/explanation/scale.md")
     args = parser.parse_args(argv)
@@ -48,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="pulsar-readonly-scale-") as folder, writers(WRITERS) as sources:
             load = Load(args.pools, args.bindings, args.namespaces, sources, args.together)
-            with step("etcd and a kube-apiserver start"), control_plane(Path(folder)) as plane:
+            with step("starting etcd and a kube-apiserver"), control_plane(Path(folder)) as plane:
                 _install(plane.client(), load)
                 phases, peak = _run(plane, load, args.idle_seconds)
     except (ScaleError, DevstackError) as error:
@@ -73,9 +77,9 @@ def _run(plane: ControlPlane, load: Load, idle_seconds: float) -> tuple[list[Pha
             phases.append(phase)
             client.create(load.all_pools())
             client.create(load.all_bindings())
-            say(f"{load.pools} pools and {load.bindings} bindings are created")
+            say(f"{load.pools} pools and {load.bindings} bindings created")
             wait_until_settled(client, load, SETTLE_SECONDS)
-        with _phase(plane, running, "nothing changes", waits=True) as phase:
+        with _phase(plane, running, "no change", waits=True) as phase:
             phases.append(phase)
             time.sleep(idle_seconds)
         with _phase(plane, running, "change one binding") as phase:
@@ -122,11 +126,11 @@ def _phase(
 def _check(running: Operator) -> None:
     found = running.metrics() or {}
     if found.get(FAILED):
-        raise ScaleError(f"{found[FAILED]:.0f} looks at pools failed:\n{running.log.read_text()[-2000:]}")
+        raise ScaleError(f"{found[FAILED]:.0f} reconciliations of pools failed:\n{running.log.read_text()[-2000:]}")
 
 
 def _install(client: Client, load: Load) -> None:
-    """Definitions, namespaces and the operator's rights, as manifests/ has them."""
+    """Create definitions, namespaces and the operator's rights of manifests/."""
     for name in ("readonlybrokerpools", "readonlytopicbindings"):
         body = yaml.safe_load((ROOT / "crds" / f"{name}.yaml").read_text())
         client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)

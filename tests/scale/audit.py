@@ -1,4 +1,4 @@
-"""The operator's requests, as the API server's audit log has them."""
+"""The operator's requests in the API server's audit log."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Request:
     """One request.
 
     Attributes:
-        at: when the API server got it.
-        verb: of Kubernetes: get, list, watch, create, patch, delete.
+        at: time at which the API server received it.
+        verb: verb of Kubernetes: get, list, watch, create, patch, delete.
         resource: plural, with the subresource after a slash.
-        code: HTTP status; 0 while it is not known.
+        code: HTTP status; 0 if unknown.
     """
 
     at: dt.datetime
@@ -31,7 +31,7 @@ class Request:
 
 
 def parse(lines: Iterable[str]) -> Iterator[Request]:
-    """The requests, each once: a watch when it begins, others when they are answered."""
+    """Yield each request once: a watch at its start, others at their answer."""
     for line in lines:
         event = json.loads(line)
         if (event["stage"] == "ResponseStarted") != (event["verb"] == "watch"):
@@ -47,12 +47,12 @@ def parse(lines: Iterable[str]) -> Iterator[Request]:
 
 
 def between(path: Path, begin: dt.datetime, end: dt.datetime) -> Counter[str]:
-    """How many requests there were in this time, by verb and resource."""
+    """Return the numbers of requests in an interval, by verb and resource."""
     with path.open() as lines:
-        whole = (line for line in lines if line.endswith("\n"))  # the last may be in the making
+        whole = (line for line in lines if line.endswith("\n"))  # the last one may be incomplete
         return Counter(f"{one.verb} {one.resource}" for one in parse(whole) if begin <= one.at < end)
 
 
 def now() -> dt.datetime:
-    """The time as the log has it."""
+    """Return the present time as in the log."""
     return dt.datetime.now(dt.UTC)

@@ -1,4 +1,4 @@
-"""etcd and a kube-apiserver of their own, without nodes: pools without brokers need no more, and nobody else asks them."""
+"""An etcd and a kube-apiserver without nodes, for pools without brokers; the operator is their only client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FIRST_PORT = 23750
-"""Of three: the API server's, and etcd's two."""
+"""First of three ports: the API server's, and etcd's two."""
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0
 THREADS = 16
@@ -38,7 +38,7 @@ AUDIT_POLICY = {
 
 
 class ScaleError(Exception):
-    """Something did not start, or did not settle in time."""
+    """A process did not start, or an object did not settle in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class ControlPlane:
 
     Attributes:
         folder: its files.
-        token: of an administrator.
-        port: of the API server, on 127.0.0.1.
+        token: token of an administrator.
+        port: port of the API server, on 127.0.0.1.
     """
 
     folder: Path
@@ -57,26 +57,26 @@ class ControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """For an administrator."""
+        """Kubeconfig of an administrator."""
         return self.folder / "admin.kubeconfig"
 
     @property
     def operators_kubeconfig(self) -> Path:
-        """For the operator's process."""
+        """Kubeconfig of the operator's process."""
         return self.folder / "operator.kubeconfig"
 
     @property
     def audit_log(self) -> Path:
-        """Every request of the operator, one JSON object a line."""
+        """Log of every request of the operator, one JSON object per line."""
         return self.folder / "audit.log"
 
     def client(self) -> Client:
-        """For an administrator."""
+        """Return a client with an administrator's rights."""
         return Client(f"https://127.0.0.1:{self.port}", self.token, self.folder / "apiserver.crt")
 
 
 class Client:
-    """Requests to the API server, many at the same time."""
+    """Client of the API server for concurrent requests."""
 
     def __init__(self, url: str, token: str, authority: Path) -> None:
         self._url = url
@@ -85,7 +85,7 @@ class Client:
         self._http = urllib3.PoolManager(maxsize=THREADS, ssl_context=context, headers=headers, timeout=60.0)
 
     def request(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
-        """One request.
+        """Send one request.
 
         Raises:
             ScaleError: the API server refused it.
@@ -99,13 +99,13 @@ class Client:
         return json.loads(answer.data)
 
     def create(self, objects: Iterable[tuple[str, dict[str, Any]]]) -> None:
-        """Create objects, each given with the path of its kind."""
+        """Create objects, each with the path of its kind."""
         with ThreadPoolExecutor(THREADS) as threads:
             for _ in threads.map(lambda one: self.request("POST", one[0], one[1]), objects):
                 pass
 
     def merge(self, patches: Iterable[tuple[str, dict[str, Any]]]) -> None:
-        """Merge patches into objects, each given with its path."""
+        """Apply merge patches, each with the path of its object."""
         with ThreadPoolExecutor(THREADS) as threads:
             for _ in threads.map(
                 lambda one: self.request("PATCH", one[0], one[1], "application/merge-patch+json"), patches
@@ -113,14 +113,14 @@ class Client:
                 pass
 
     def list(self, path: str) -> list[dict[str, Any]]:
-        """All objects of a kind, as the API server's cache has them."""
+        """Return all objects of a kind from the API server's cache."""
         items: list[dict[str, Any]] = self.request("GET", f"{path}?resourceVersion=0")["items"]
         return items
 
 
 @contextmanager
 def control_plane(folder: Path, first_port: int = FIRST_PORT) -> Iterator[ControlPlane]:
-    """A control plane for as long as it is held, on this and the next two ports.
+    """Run a control plane in a context, on this and the next two ports.
 
     Raises:
         ScaleError: it did not start.
@@ -182,7 +182,7 @@ def _running(folder: Path, program: Path, options: list[str]) -> Iterator[subpro
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process in good order, or else at once."""
+    """Terminate a process, or kill it after a timeout."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""Pools without brokers, their bindings, and when all of them are settled."""
+"""Pools without brokers, their bindings, and a check that all of them are settled."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ POOLS, BINDINGS = f"{API}/readonlybrokerpools", f"{API}/readonlytopicbindings"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much there is.
+    """Numbers of objects.
 
     Attributes:
-        pools: how many, all with `replicas: 0`.
-        bindings: how many, as many for each pool.
-        namespaces: over which the pools are spread evenly.
+        pools: number of pools, all with `replicas: 0`.
+        bindings: number of bindings, the same for each pool.
+        namespaces: number of namespaces, with equal numbers of pools.
         sources: `spec.source` of the source clusters, which the pools share.
-        together: whether all topics are in one namespace of Pulsar, so that each expression may mean any of them.
+        together: whether all topics are in one namespace of Pulsar, so that each expression may match any of them.
     """
 
     pools: int
@@ -36,26 +36,26 @@ class Load:
     together: bool = False
 
     def names(self) -> list[str]:
-        """The namespaces."""
+        """Return the names of the namespaces."""
         return [f"scale-{number}" for number in range(self.namespaces)]
 
     def pool(self, number: int) -> tuple[str, str]:
-        """Namespace and name."""
+        """Return the namespace and name of a pool."""
         return f"scale-{number % self.namespaces}", f"pool-{number}"
 
     def topic(self, pool: str, name: str) -> str:
-        """The full name of a topic of a pool."""
+        """Return the full name of a topic of a pool."""
         return f"persistent://scale/{'all' if self.together else pool}/{name}"
 
     def all_pools(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Every pool, with the path of its kind."""
+        """Yield every pool with the path of its kind."""
         for number in range(self.pools):
             namespace, name = self.pool(number)
             spec = {"replicas": 0, "source": self.sources[number % len(self.sources)]}
             yield f"{API}/namespaces/{namespace}/readonlybrokerpools", _body("ReadOnlyBrokerPool", name, spec)
 
     def all_bindings(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Every binding, with the path of its kind. Nine of ten name a topic, the tenth says by an expression which ones."""
+        """Yield every binding with the path of its kind. Nine of ten have a topic, the tenth has an expression."""
         for number in range(self.bindings):
             namespace, pool = self.pool(number % self.pools)
             topic = f"orders-{number}-.*" if number // self.pools % 10 == 9 else f"topic-{number}"
@@ -64,7 +64,7 @@ class Load:
             yield f"{API}/namespaces/{namespace}/readonlytopicbindings", body
 
     def changes(self, count: int, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Another topic for the first bindings, one of each pool; with the paths of the objects."""
+        """Yield patches with a new topic for the first bindings, one of each pool; with the paths of the objects."""
         for number in range(count):
             namespace, pool = self.pool(number % self.pools)
             path = f"{API}/namespaces/{namespace}/readonlytopicbindings/binding-{number}"
@@ -72,9 +72,9 @@ class Load:
 
 
 def wait_until_settled(client: Client, load: Load, seconds: float) -> None:
-    """Wait until the status of each object is of its current spec, and pools know all their bindings.
+    """Wait until the status of each object is that of its current spec, and pools have all their bindings.
 
-    A binding's status is written after the config of its pool was.
+    The operator writes a binding's status after the config of its pool.
 
     Raises:
         ScaleError: it took longer than `seconds`.
@@ -89,7 +89,7 @@ def wait_until_settled(client: Client, load: Load, seconds: float) -> None:
 def _unsettled(client: Client, load: Load) -> str | None:
     pools, bindings = client.list(POOLS), client.list(BINDINGS)
     if (len(pools), len(bindings)) != (load.pools, load.bindings):
-        return f"{len(pools)} pools and {len(bindings)} bindings are there"
+        return f"{len(pools)} pools and {len(bindings)} bindings exist"
     for one in (*pools, *bindings):
         if (one.get("status") or {}).get("observedGeneration") != one["metadata"]["generation"]:
             return _name(one)

@@ -1,4 +1,4 @@
-"""The operator as a process beside the API server, and what it costs."""
+"""The operator as a process beside the API server, and its cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Operator:
     Attributes:
         process: its process.
         log: its log file.
-        began: when it was started, in monotonic seconds.
+        began: time of its start, in monotonic seconds.
     """
 
     process: subprocess.Popen[bytes]
@@ -42,7 +42,7 @@ class Operator:
     began: float
 
     def metrics(self) -> dict[str, float] | None:
-        """Its unlabelled metrics; None while it does not answer yet."""
+        """Return its unlabelled metrics; None before it answers."""
         if self.process.poll() is not None:
             raise ScaleError(f"the operator ended:\n{self.log.read_text()[-2000:]}")
         try:
@@ -53,27 +53,27 @@ class Operator:
         return {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", text, re.MULTILINE)}
 
     def resident_mib(self) -> float:
-        """Resident memory."""
+        """Return its resident memory, in MiB."""
         return self._status("VmRSS")
 
     def peak_mib(self) -> float:
-        """The most resident memory that it ever had."""
+        """Return its peak resident memory, in MiB."""
         return self._status("VmHWM")
 
     def cpu_seconds(self) -> float:
-        """Processor time since its start."""
+        """Return its processor time since its start, in seconds."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
 
     def wait_until_looked_at(self, pools: int, seconds: float) -> float:
-        """Wait until each pool was looked at and none waits; returns the seconds since the process was started."""
+        """Wait until each pool was reconciled and none is queued; return the seconds since the start of the process."""
         deadline = time.monotonic() + seconds
         while True:
             found = self.metrics()
             if found and found.get(LOOKS, 0) >= pools and not found.get(WAITING):
                 return time.monotonic() - self.began
             if time.monotonic() > deadline:
-                raise ScaleError(f"after {seconds:.0f} s the operator has not looked at all pools: {found}")
+                raise ScaleError(f"the operator has not reconciled all pools after {seconds:.0f} s: {found}")
             time.sleep(0.2)
 
     def _status(self, name: str) -> float:
@@ -85,7 +85,7 @@ class Operator:
 
 @contextmanager
 def operator(plane: ControlPlane) -> Iterator[Operator]:
-    """The checkout's operator for all namespaces, for as long as it is held."""
+    """Run the checkout's operator for all namespaces in a context."""
     log = plane.folder / "operator.log"
     environment = {**os.environ, "KUBECONFIG": str(plane.operators_kubeconfig)}
     environment.pop("KUBERNETES_SERVICE_HOST", None)

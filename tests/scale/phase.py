@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Phase:
-    """What a part of the run cost.
+    """Costs of one part of the run.
 
     Attributes:
-        name: for the table.
-        seconds: from its begin until all was settled.
-        requests: of the operator, by verb and resource.
-        cpu_seconds: of the operator.
-        resident_mib: of the operator, at its end.
-        waits: whether it is a time of waiting, which says nothing about how long something takes.
+        name: name in the table.
+        seconds: time from its start until all objects settled.
+        requests: numbers of the operator's requests, by verb and resource.
+        cpu_seconds: processor time of the operator.
+        resident_mib: resident memory of the operator at its end.
+        waits: whether it is a fixed waiting time, which measures no duration.
     """
 
     name: str

@@ -14,35 +14,34 @@ if TYPE_CHECKING:
 
 TEXT = """# Scale of the operator
 
-`make scale` starts an etcd and a kube-apiserver of their own, without nodes, and the operator of the checkout beside them. It
-makes {pools} pools with `replicas: 0` in {namespaces} namespaces and {bindings} bindings, {each} for each pool. The operator has
-the rights of `manifests/`. Pools share {writers} source clusters: stand-ins that answer at once. The API server's
-audit log counts the operator's requests; memory and processor time are those of its process. `make scale
-SCALE_OPTIONS=--write` writes this page.
+`make scale` starts an etcd and a kube-apiserver without nodes, and the operator of the checkout. It creates {pools} pools with
+`replicas: 0` in {namespaces} namespaces, and {bindings} bindings, {each} per pool. The operator has the rights of `manifests/`.
+Pools share {writers} source clusters: stand-ins that answer at once. The API server's audit log counts the operator's requests.
+Memory and processor time are those of its process. `make scale SCALE_OPTIONS=--write` writes this page.
 
-Measured on {processors} processors, with a load of {load_average:.1f} by everything on the machine. Other work makes the seconds
-longer; requests and memory do not depend on it.
+Measured on {processors} processors, with a load average of {load_average:.1f} by all processes of the machine. Other load
+increases the durations; requests and memory do not depend on it.
 
 | change | settled after | requests | watches, lists | status writes | processor | memory |
 |---|---|---|---|---|---|---|
 {rows}
 
-The operator's highest memory: {peak:.0f} MiB. While nothing changed it made {idle:.1f} requests per minute{besides}.
+The operator's peak memory was {peak:.0f} MiB. Without changes it sent {idle:.1f} requests per minute{besides}.
 
-`make scale SCALE_OPTIONS=--together` has all topics in one namespace of Pulsar, where every tenth binding is an expression:
-the highest interaction of bindings. `--pools 1 --namespaces 1 --bindings 1000` has all of them in one pool.
+`make scale SCALE_OPTIONS=--together` puts all topics into one namespace of Pulsar, with an expression in every tenth binding:
+the most interaction of bindings. `--pools 1 --namespaces 1 --bindings 1000` puts all bindings into one pool.
 
-* Settled: the status of every object is of its current spec. After a restart: every pool was reconciled, and none waits.
-* A watch is renewed every two minutes; a list of each kind every ten minutes repairs the effect of missed events.
-* A new pool costs a read and an apply request for each of its objects, and a status. A new or changed binding
-  costs its pool's ConfigMap, that pool's status and its own. Nothing is written to other bindings and pools.
-* A restart lists everything, applies nothing, and writes no unchanged status.
+* Settled: the status of every object is that of its current spec. After a restart: every pool was reconciled, and none is queued.
+* A watch is renewed every two minutes. A list of each kind every ten minutes corrects the effect of missed events.
+* A new pool costs a read and an apply request for each of its objects, and a write of its status. A new or changed binding costs
+  its pool's ConfigMap, and the status of the pool and of the binding. The operator writes nothing to other bindings and pools.
+* After a restart, the operator lists everything, applies nothing, and writes no unchanged status.
 """
 
 
 def text(load: Load, phases: Sequence[Phase], peak: float) -> str:
-    """The page."""
-    idle = next(phase for phase in phases if phase.name == "nothing changes")
+    """Return the page."""
+    idle = next(phase for phase in phases if phase.name == "no change")
     per_minute = idle.requests.total() / idle.seconds * 60
     others = _count(idle.requests, lambda verb, _: verb not in {"watch", "list"})
     return TEXT.format(

@@ -1,4 +1,4 @@
-"""Stand-ins for source clusters: what the operator asks of one is answered at once, so that pools have a source."""
+"""Stand-ins for source clusters, which answer the operator's requests at once, so that pools have a source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXPLICIT_LAC = {"bookkeeperExplicitLacIntervalInMills": "200"}
 
 @contextmanager
 def writers(count: int) -> Iterator[tuple[dict[str, Any], ...]]:
-    """As many stand-ins, as `spec.source` of pools, for as long as they are held."""
+    """Run `count` stand-ins in a context; yield their `spec.source` for pools."""
     with ExitStack() as stack:
         yield tuple(stack.enter_context(_writer(FIRST_PORT + number)) for number in range(count))
 
@@ -36,7 +36,7 @@ def _writer(port: int) -> Iterator[dict[str, Any]]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Nothing: it would drown the progress."""
+            """Log nothing: requests would hide the progress."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""What `make scale` counts and says."""
+"""Counts of `make scale`, and its page."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def test_bindings_are_spread_over_pools_and_none_claims_a_topic_of_another():
 
 
 def test_the_page_says_what_was_seen():
-    idle = Phase("nothing changes", True, 120.0, Counter({"watch pods": 9, "list pods": 1}), 0.5, 110.0)
+    idle = Phase("no change", True, 120.0, Counter({"watch pods": 9, "list pods": 1}), 0.5, 110.0)
     made = Phase("create everything", False, 12.0, Counter({"patch pools/status": 7, "get configmaps": 3}), 8.0, 109.6)
     page = report.text(Load(20, 200, 4, (SOURCE,)), [made, idle], 120.4)
     assert "| create everything | 12.0 s | 10 | 0 | 7 | 8.0 s | 110 MiB |" in page
-    assert "| nothing changes | (120 s) | 10 | 10 | 0 | 0.5 s | 110 MiB |" in page
-    assert "it made 5.0 requests per minute, all of them watches and lists." in page
+    assert "| no change | (120 s) | 10 | 10 | 0 | 0.5 s | 110 MiB |" in page
+    assert "it sent 5.0 requests per minute, all of them watches and lists." in page
     idle.requests["patch pools/status"] = 2
-    assert "it made 6.0 requests per minute.\n" in report.text(Load(20, 200, 4, (SOURCE,)), [made, idle], 120.4)
+    assert "it sent 6.0 requests per minute.\n" in report.text(Load(20, 200, 4, (SOURCE,)), [made, idle], 120.4)
