@@ -33,7 +33,7 @@ LATER_LEDGER: Final = 2
 NOW: Final = 0
 
 
-class Way:
+class AckChannel:
     """A consumer, as AckGroupingTracker uses it."""
 
     __slots__ = ("client",)
@@ -63,10 +63,10 @@ class Serving:
             if single
             else SharedDispatcher(self.chain, self.cursor)
         )
-        self.acks: AckGroupingTracker[Way] = AckGroupingTracker()
+        self.acks: AckGroupingTracker[AckChannel] = AckGroupingTracker()
         self.recent = RecentAcks()
         self.alone: list[tuple[int, int]] = []
-        self.ways: dict[int, Way] = {}
+        self.channels: dict[int, AckChannel] = {}
         self.consumers: dict[int, ConsumerState] = {}
 
 
@@ -128,9 +128,9 @@ _ENTRIES: Final = [_entry(number) for number in range(8)]
 def add(serving: Serving, client: int) -> None:
     """Add a consumer that is subscribed at the owner."""
     serving.consumers[client] = ConsumerState(name=str(client))
-    serving.ways[client] = Way(client)
+    serving.channels[client] = AckChannel(client)
     serving.dispatcher.add(serving.consumers[client])
-    serving.acks.channel_opened(serving.ways[client], 0, NOW)
+    serving.acks.channel_opened(serving.channels[client], 0, NOW)
 
 
 def remove(serving: Serving, client: int) -> tuple[tuple[int, int, int], ...]:
@@ -138,7 +138,7 @@ def remove(serving: Serving, client: int) -> tuple[tuple[int, int, int], ...]:
     sent = take(serving)
     serving.dispatcher.remove(serving.consumers.pop(client))
     serving.alone = [(by, entry) for by, entry in serving.alone if by != client]
-    serving.acks.channel_closed(serving.ways.pop(client), NOW)
+    serving.acks.channel_closed(serving.channels.pop(client), NOW)
     return sent
 
 
@@ -164,7 +164,7 @@ def ack(serving: Serving, client: int, entry: int) -> bool:
     messages = serving.dispatcher.take_pending(receiver, entries)
     if messages is None:
         return False
-    serving.acks.add(serving.ways[client], bytes([entry]), 1, NOW)
+    serving.acks.add(serving.channels[client], bytes([entry]), 1, NOW)
     serving.cursor.ack_entries(entries)
     serving.dispatcher.acked_entries(receiver, entries, messages)
     return True
@@ -251,26 +251,26 @@ def renumbered(serving: Serving) -> tuple[int, ...]:
 
 def detached(serving: Serving, client: int) -> None:
     """Handle a consumer that the owner has closed."""
-    serving.acks.channel_closed(serving.ways[client], NOW)
+    serving.acks.channel_closed(serving.channels[client], NOW)
 
 
 def went_on(serving: Serving, client: int) -> tuple[tuple[int, int, int], ...]:
     """Resume the acks of a consumer that is subscribed again (OwnerConsumer.resume_acks); return the commands to the owner."""
     alone = tuple((0, 1 << entry, client) for by, entry in serving.alone if by == client)
-    serving.acks.channel_opened(serving.ways[client], 0, NOW)
+    serving.acks.channel_opened(serving.channels[client], 0, NOW)
     return alone + take(serving)
 
 
 def exchanged(serving: Serving) -> None:
     """Exchange the two clients."""
-    for way in {
-        *serving.ways.values(),
+    for channel in {
+        *serving.channels.values(),
         *serving.acks._connection_of,
         *(sent.channel for sent in serving.acks._sent.values()),
     }:
-        way.client = 1 - way.client
+        channel.client = 1 - channel.client
     serving.alone = [(1 - by, entry) for by, entry in serving.alone]
-    serving.ways = {way.client: way for way in serving.ways.values()}
+    serving.channels = {channel.client: channel for channel in serving.channels.values()}
     for receiver in serving.consumers.values():
         receiver.name = str(1 - int(receiver.name))
     serving.consumers = {int(receiver.name): receiver for receiver in serving.consumers.values()}

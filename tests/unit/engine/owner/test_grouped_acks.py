@@ -12,7 +12,7 @@ from tests.support.waiting import until
 DEADLINE_S = 10.0
 
 
-class Way:
+class Channel:
     def __init__(self):
         self.sent = []
 
@@ -41,32 +41,32 @@ def answer():
 
 def test_acks_of_two_consumers_go_as_one_command_after_the_delay():
     async def scene():
-        relay, first, second = GroupedAckSender(), Way(), Way()
-        relay.channel_opened(first, "line")
-        relay.channel_opened(second, "line")
-        relay.add(second, ids(5), 1)
-        relay.add(first, ids(6, 7), 2)
+        sender, first, second = GroupedAckSender(), Channel(), Channel()
+        sender.channel_opened(first, "line")
+        sender.channel_opened(second, "line")
+        sender.add(second, ids(5), 1)
+        sender.add(first, ids(6, 7), 2)
         assert (first.sent, second.sent) == ([], [])
         await until(lambda: second.sent)
         assert [entries for entries, _ in second.sent] == [[5, 6, 7]]
         assert first.sent == []
-        assert [one.entry_id for one in relay.unanswered.message_id] == [5, 6, 7]
+        assert [one.entry_id for one in sender.unanswered.message_id] == [5, 6, 7]
         second.sent[0][1](answer())
-        assert not relay.unanswered.message_id
+        assert not sender.unanswered.message_id
 
     play(scene)
 
 
 def test_acks_without_an_answer_are_sent_again():
     async def scene():
-        relay, first, second = GroupedAckSender(), Way(), Way()
-        relay.channel_opened(first, "line")
-        relay.channel_opened(second, "line")
-        relay.add(first, ids(5), 1)
-        relay.flush("line")
+        sender, first, second = GroupedAckSender(), Channel(), Channel()
+        sender.channel_opened(first, "line")
+        sender.channel_opened(second, "line")
+        sender.add(first, ids(5), 1)
+        sender.flush("line")
         first.sent[0][1](None)
         await until(lambda: len(first.sent) > 1)
-        relay.channel_closed(first)
+        sender.channel_closed(first)
         await until(lambda: second.sent)
         assert [entries for entries, _ in second.sent] == [[5]]
 
@@ -75,18 +75,18 @@ def test_acks_without_an_answer_are_sent_again():
 
 def test_wait_for_acks_waits_for_earlier_acks_only():
     async def scene():
-        relay, way = GroupedAckSender(), Way()
-        await relay.wait_for_acks()
-        relay.channel_opened(way, "line")
-        relay.add(way, ids(1), 1)
-        settled = asyncio.create_task(relay.wait_for_acks())
-        await until(lambda: way.sent)
-        relay.add(way, ids(2), 1)
-        await until(lambda: len(way.sent) > 1)
-        way.sent[1][1](answer())
+        sender, channel = GroupedAckSender(), Channel()
+        await sender.wait_for_acks()
+        sender.channel_opened(channel, "line")
+        sender.add(channel, ids(1), 1)
+        settled = asyncio.create_task(sender.wait_for_acks())
+        await until(lambda: channel.sent)
+        sender.add(channel, ids(2), 1)
+        await until(lambda: len(channel.sent) > 1)
+        channel.sent[1][1](answer())
         await asyncio.sleep(0)
         assert not settled.done()
-        way.sent[0][1](answer())
+        channel.sent[0][1](answer())
         await settled
 
     play(scene)
@@ -94,25 +94,25 @@ def test_wait_for_acks_waits_for_earlier_acks_only():
 
 def test_forget_ends_wait_for_acks():
     async def scene():
-        relay, way = GroupedAckSender(), Way()
-        relay.channel_opened(way, "line")
-        relay.add(way, ids(1), 1)
-        settled = asyncio.create_task(relay.wait_for_acks())
-        await until(lambda: way.sent)
-        relay.forget()
+        sender, channel = GroupedAckSender(), Channel()
+        sender.channel_opened(channel, "line")
+        sender.add(channel, ids(1), 1)
+        settled = asyncio.create_task(sender.wait_for_acks())
+        await until(lambda: channel.sent)
+        sender.forget()
         await settled
-        way.sent[0][1](None)
-        assert not relay.unanswered.message_id
+        channel.sent[0][1](None)
+        assert not sender.unanswered.message_id
 
     play(scene)
 
 
 def test_a_closing_consumer_sends_its_acks_first():
     async def scene():
-        relay, way = GroupedAckSender(), Way()
-        relay.channel_opened(way, "line")
-        relay.add(way, ids(1), 1)
-        relay.channel_closing(way, "line")
-        assert [entries for entries, _ in way.sent] == [[1]]
+        sender, channel = GroupedAckSender(), Channel()
+        sender.channel_opened(channel, "line")
+        sender.add(channel, ids(1), 1)
+        sender.channel_closing(channel, "line")
+        assert [entries for entries, _ in channel.sent] == [[1]]
 
     play(scene)

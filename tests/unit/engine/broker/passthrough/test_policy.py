@@ -84,24 +84,24 @@ class Admin:
         return {"entryFilterNames": self.filters}
 
 
-class Dismissed:
-    """A consumer that keeps why it was sent away."""
+class ServedConsumer:
+    """A consumer that records the reasons of its closes."""
 
     def __init__(self, kind=SHARED, name="s"):
         self.topic = TOPIC
         self.subscribe_command = CommandSubscribe(sub_type=kind, subscription=name)
-        self.told = []
-        self.close_for_resubscribe = self.told.append
+        self.reasons = []
+        self.close_for_resubscribe = self.reasons.append
 
 
-class Served:
+class ServedSubscriptions:
     """Subscriptions that are served, with one consumer each."""
 
     def __init__(self):
         self.subscriptions = []
 
     def add(self, kind=SHARED, name="s"):
-        consumer = Dismissed(kind, name)
+        consumer = ServedConsumer(kind, name)
         subscription = SimpleNamespace(topic=TOPIC, name=name, kind=kind, consumers=[consumer], pause=lambda _: None)
         self.subscriptions.append(subscription)
         return consumer
@@ -116,7 +116,7 @@ def with_pass_through(test):
         monkeypatch.setattr(pass_through, "FILTERS_TTL_S", 0.01)
         monkeypatch.setattr(pass_through, "CACHE_TTL_S", 0.0)
         monkeypatch.setattr("readonly_engine.broker.passthrough.reasons.ABSENT_S", (0.05, 0.1))
-        admin, served, storage = Admin(), Served(), SimpleNamespace(readable=False, tried=0)
+        admin, served, storage = Admin(), ServedSubscriptions(), SimpleNamespace(readable=False, tried=0)
 
         async def readable(_topic, _position):
             storage.tried += 1
@@ -137,7 +137,7 @@ def subscribe(kind=SHARED, **options):
 
 def enter(passing):
     """A consumer that passes through."""
-    consumer = Dismissed()
+    consumer = ServedConsumer()
     passing.add(consumer)
     return consumer
 
@@ -151,7 +151,7 @@ def test_a_shared_subscription_with_a_direct_consumer_passes_until_that_is_gone(
         assert (found.reason, found.consumers) == (Reason.DIRECT_CONSUMERS, 1)
         assert "10.0.0.0" in found.text
         admin.consumers = stats("ours")
-        await until(lambda: consumer.told)
+        await until(lambda: consumer.reasons)
         passing.remove(consumer)
         assert passing.passed_through == []
         assert not await passing.admit(TOPIC, subscribe())
@@ -164,9 +164,9 @@ def test_a_direct_consumer_that_comes_later_is_found(monkeypatch):
         assert not await passing.admit(TOPIC, subscribe())
         consumer = served.add()
         await until(lambda: admin.asked > 3)
-        assert not consumer.told
+        assert not consumer.reasons
         admin.consumers = stats("ours", None)
-        await until(lambda: consumer.told)
+        await until(lambda: consumer.reasons)
         assert await passing.admit(TOPIC, subscribe())
 
     asyncio.run(with_pass_through(test)(monkeypatch))
@@ -178,7 +178,7 @@ def test_nobody_asks_for_the_consumers_of_subscriptions_whose_active_consumer_th
         assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Failover))
         consumer = served.add(CommandSubscribe.Failover)
         await until(lambda: admin.filter_asked > 3)
-        assert (admin.asked, consumer.told) == (0, [])
+        assert (admin.asked, consumer.reasons) == (0, [])
 
     asyncio.run(with_pass_through(test)(monkeypatch))
 
@@ -188,12 +188,12 @@ def test_a_topic_with_an_entry_filter_passes_whole_as_long_as_it_has_one(monkeyp
         assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
         consumer = served.add(CommandSubscribe.Exclusive)
         admin.filters = "only-even"
-        await until(lambda: consumer.told)
+        await until(lambda: consumer.reasons)
         served.subscriptions.clear()
         passed = enter(passing)
         assert passing.passed_through[0].reason == Reason.ENTRY_FILTER
         admin.filters = ""
-        await until(lambda: passed.told)
+        await until(lambda: passed.reasons)
 
     asyncio.run(with_pass_through(test)(monkeypatch))
 
@@ -203,15 +203,15 @@ def test_what_cannot_be_read_passes_until_it_can(monkeypatch):
         consumer = served.add()
         assert not await passing.admit(TOPIC, subscribe())
         passing.on_unreadable(served.subscriptions[0], Position(3, 4), "no bookie")
-        assert consumer.told == ["no bookie"]
+        assert consumer.reasons == ["no bookie"]
         served.subscriptions.clear()
         assert await passing.admit(TOPIC, subscribe())
         passed = enter(passing)
         tried = storage.tried
         await until(lambda: storage.tried > tried + 10)
-        assert not passed.told
+        assert not passed.reasons
         storage.readable = True
-        await until(lambda: passed.told)
+        await until(lambda: passed.reasons)
         assert not await passing.admit(TOPIC, subscribe())
 
     asyncio.run(with_pass_through(test)(monkeypatch))
@@ -226,7 +226,7 @@ def test_an_owner_that_does_not_say_who_is_there_refuses_a_new_consumer_and_leav
             await passing.admit(TOPIC, subscribe())
         asked = admin.asked
         await until(lambda: admin.asked > asked + 2)
-        assert not consumer.told
+        assert not consumer.reasons
 
     asyncio.run(with_pass_through(test)(monkeypatch))
 
@@ -252,6 +252,6 @@ def test_a_replicated_subscription_passes_as_long_as_its_topic_is_replicated(mon
         consumer = enter(passing)
         assert passing.passed_through[0].reason == Reason.REPLICATED
         admin.clusters = ["here"]
-        await until(lambda: consumer.told)
+        await until(lambda: consumer.reasons)
 
     asyncio.run(with_pass_through(test)(monkeypatch))

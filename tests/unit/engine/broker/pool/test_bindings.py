@@ -181,17 +181,17 @@ def test_where_the_topics_of_a_pattern_are(pattern, namespace):
     assert parse_pattern(pattern).namespace == namespace
 
 
-class Sitting:
-    """A consumer, as far as a change of bindings concerns it."""
+class BoundConsumer:
+    """A consumer with the attributes that a change of bindings uses."""
 
     def __init__(self, topic, subscription, *, bound, via=""):
         self.topic, self.bound, self.consumer_id = parse_topic_name(topic), bound, 1
         self.peer, self.pass_through = via, bool(via) or not bound
         self.subscribe_command = CommandSubscribe(subscription=subscription)
-        self.dismissed = ""
+        self.closed_for = ""
 
     def close_for_resubscribe(self, reason):
-        self.dismissed = reason
+        self.closed_for = reason
 
 
 @pytest.mark.parametrize(
@@ -207,42 +207,42 @@ def test_consumers_of_what_is_bound_no_more_leave_unless_they_may_stay(file, pol
     file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], lifecyclePolicy: {policy}}}]")
     broker = Broker(None, None, None, None, None, None, Bindings(), file)
     broker._load_bindings()
-    consumer = Sitting(P + "orders", "s", bound=True)
+    consumer = BoundConsumer(P + "orders", "s", bound=True)
     broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
     for _ in range(2):  # a later change does not send it away either
         before = broker.bindings
         file.write_text(f"revision: '2'\nbindings: {after}")
         broker._load_bindings()
         broker._evict(before)
-    assert consumer.dismissed.startswith(reason)
-    assert bool(consumer.dismissed) == bool(reason)
+    assert consumer.closed_for.startswith(reason)
+    assert bool(consumer.closed_for) == bool(reason)
 
 
 def test_a_subscription_that_is_named_from_now_on_comes_over(broker):
-    unnamed = Sitting(P + "orders", "s", bound=False)
-    named = Sitting(P + "orders", "s", bound=True)
+    unnamed = BoundConsumer(P + "orders", "s", bound=False)
+    named = BoundConsumer(P + "orders", "s", bound=True)
     broker.connections = {type("Connection", (), {"consumers": [unnamed, named]})()}
     broker._evict(broker.bindings)
-    assert unnamed.dismissed == "the pool serves the subscription now"
-    assert not named.dismissed
+    assert unnamed.closed_for == "the pool serves the subscription now"
+    assert not named.closed_for
 
 
 @pytest.mark.parametrize("via", ["", "pulsar://another:6650"])
 def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_bound_again(file, via):
     broker = Broker(None, None, None, None, None, None, Bindings(), file)
-    consumer = Sitting(P + "orders", "s", bound=True, via=via)
+    consumer = BoundConsumer(P + "orders", "s", bound=True, via=via)
     broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
     bound = []
     for revision, policy in enumerate(["Detach", None, None, "Drain", None]):
         binding = policy and f"{{name: a, topics: [orders], lifecyclePolicy: {policy}}}"
         file.write_text(f"revision: '{revision}'\nbindings: [{binding or ''}]")
-        assert not consumer.dismissed
+        assert not consumer.closed_for
         before = broker.bindings
         broker._load_bindings()
         broker._evict(before)
         bound.append(consumer.bound)
     assert bound[:4] == [True, False, False, True]
-    assert consumer.dismissed == "the subscription is not bound to the pool any more"
+    assert consumer.closed_for == "the subscription is not bound to the pool any more"
 
 
 def test_a_file_without_bindings_binds_nothing(file):

@@ -1,4 +1,4 @@
-"""A client that creates very many consumers at once: some are on their way in, the others wait."""
+"""A client that creates very many consumers at once: some are being admitted, the others wait."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from readonly_engine.wire.framing import FrameSplitter
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseConsumer, CommandSubscribe, CommandSuccess
 
 
-class Crowd:
-    """A client's connection whose consumers come in when the test lets them, or are refused."""
+class SubscribingClient:
+    """A client connection whose consumers are admitted or refused by the test."""
 
     def __init__(self, monkeypatch):
-        self.coming, self.answers, self.splitter = {}, [], FrameSplitter()
+        self.admissions, self.answers, self.splitter = {}, [], FrameSplitter()
         self.tasks = []
         monkeypatch.setattr(client_consumers_module, "MAX_BROKER_SUBSCRIBES", 0)
         self.broker = SimpleNamespace(draining=False, spawn=self.spawn, subscribing=0)
@@ -35,7 +35,7 @@ class Crowd:
         return task
 
     async def admit(self, _connection, _topic, subscribe):
-        allowed = self.coming[subscribe.consumer_id] = asyncio.get_running_loop().create_future()
+        allowed = self.admissions[subscribe.consumer_id] = asyncio.get_running_loop().create_future()
         await allowed
         consumer = SimpleNamespace(consumer_id=subscribe.consumer_id, close=self.closed, unregister=lambda: None)
         return consumer, BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess())
@@ -72,11 +72,11 @@ def play(monkeypatch):
 
     def run(scene):
         async def main():
-            crowd = Crowd(monkeypatch)
+            client = SubscribingClient(monkeypatch)
             try:
-                await scene(crowd)
+                await scene(client)
             finally:
-                for task in crowd.tasks:
+                for task in client.tasks:
                     task.cancel()
                 await settle()
 
@@ -88,15 +88,15 @@ def play(monkeypatch):
 def test_all_come_in_and_only_some_at_once(play):
     count = 3 * MAX_CONCURRENT_SUBSCRIBES + 7
 
-    async def scene(crowd):
-        crowd.subscribes(range(count))
+    async def scene(client):
+        client.subscribes(range(count))
         await settle()
-        assert list(crowd.coming) == list(range(MAX_CONCURRENT_SUBSCRIBES))
+        assert list(client.admissions) == list(range(MAX_CONCURRENT_SUBSCRIBES))
         for number in range(count):
-            crowd.coming[number].set_result(None)
+            client.admissions[number].set_result(None)
             await settle()
-            assert len(crowd.coming) == min(count, MAX_CONCURRENT_SUBSCRIBES + number + 1)
-        assert crowd.answers == [("SUCCESS", number) for number in range(count)]
+            assert len(client.admissions) == min(count, MAX_CONCURRENT_SUBSCRIBES + number + 1)
+        assert client.answers == [("SUCCESS", number) for number in range(count)]
 
     play(scene)
 
@@ -104,38 +104,38 @@ def test_all_come_in_and_only_some_at_once(play):
 def test_a_client_may_have_more_while_few_arrive_in_all(play, monkeypatch):
     most = MAX_CONCURRENT_SUBSCRIBES + 50
 
-    async def scene(crowd):
+    async def scene(client):
         monkeypatch.setattr(client_consumers_module, "MAX_BROKER_SUBSCRIBES", most)
-        crowd.broker.subscribing = 20  # of other clients
-        crowd.subscribes(range(most))
+        client.broker.subscribing = 20  # of other clients
+        client.subscribes(range(most))
         await settle()
-        assert len(crowd.coming) == most - 20
+        assert len(client.admissions) == most - 20
         for number in range(2):
-            crowd.coming[number].set_result(None)
+            client.admissions[number].set_result(None)
         await settle()
-        assert (len(crowd.coming), crowd.broker.subscribing) == (most - 18, most)
-        crowd.broker.subscribing += 200
+        assert (len(client.admissions), client.broker.subscribing) == (most - 18, most)
+        client.broker.subscribing += 200
         for number in range(2, 40):
-            crowd.coming[number].set_result(None)
+            client.admissions[number].set_result(None)
         await settle()
-        assert len(crowd.coming) == MAX_CONCURRENT_SUBSCRIBES + 40  # its own in any case, and no more
+        assert len(client.admissions) == MAX_CONCURRENT_SUBSCRIBES + 40  # its own in any case, and no more
         for number in range(40, most - 18):
-            crowd.coming[number].set_result(None)
+            client.admissions[number].set_result(None)
         await settle()
-        assert len(crowd.coming) == most
-        assert crowd.broker.subscribing == 220 + 18
+        assert len(client.admissions) == most
+        assert client.broker.subscribing == 220 + 18
 
     play(scene)
 
 
 def test_one_that_is_refused_makes_room(play):
-    async def scene(crowd):
-        crowd.subscribes(range(MAX_CONCURRENT_SUBSCRIBES + 1))
+    async def scene(client):
+        client.subscribes(range(MAX_CONCURRENT_SUBSCRIBES + 1))
         await settle()
-        crowd.coming[5].set_exception(OwnerUnavailableError("no"))
+        client.admissions[5].set_exception(OwnerUnavailableError("no"))
         await settle()
-        assert crowd.answers == [("ERROR", 5)]
-        assert MAX_CONCURRENT_SUBSCRIBES in crowd.coming
+        assert client.answers == [("ERROR", 5)]
+        assert MAX_CONCURRENT_SUBSCRIBES in client.admissions
 
     play(scene)
 
@@ -143,28 +143,28 @@ def test_one_that_is_refused_makes_room(play):
 def test_one_that_waits_can_be_closed_and_is_not_created_twice(play):
     waiting = MAX_CONCURRENT_SUBSCRIBES
 
-    async def scene(crowd):
-        crowd.subscribes(range(waiting + 2))
-        crowd.subscribes([waiting])
-        assert crowd.answers == [("ERROR", waiting)]
-        crowd.closes(waiting, 1000)
+    async def scene(client):
+        client.subscribes(range(waiting + 2))
+        client.subscribes([waiting])
+        assert client.answers == [("ERROR", waiting)]
+        client.closes(waiting, 1000)
         await settle()
-        assert crowd.answers[1:] == [("SUCCESS", 1000)]
-        crowd.coming[0].set_result(None)
+        assert client.answers[1:] == [("SUCCESS", 1000)]
+        client.admissions[0].set_result(None)
         await settle()
-        assert waiting not in crowd.coming
-        assert waiting + 1 in crowd.coming
+        assert waiting not in client.admissions
+        assert waiting + 1 in client.admissions
 
     play(scene)
 
 
 def test_nobody_comes_in_when_the_client_has_gone(play):
-    async def scene(crowd):
-        crowd.subscribes(range(MAX_CONCURRENT_SUBSCRIBES + 1))
+    async def scene(client):
+        client.subscribes(range(MAX_CONCURRENT_SUBSCRIBES + 1))
         await settle()
-        crowd.connection._closed = True
-        crowd.coming[0].set_exception(OwnerUnavailableError("no"))
+        client.connection._closed = True
+        client.admissions[0].set_exception(OwnerUnavailableError("no"))
         await settle()
-        assert MAX_CONCURRENT_SUBSCRIBES not in crowd.coming
+        assert MAX_CONCURRENT_SUBSCRIBES not in client.admissions
 
     play(scene)

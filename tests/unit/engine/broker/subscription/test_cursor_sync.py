@@ -70,7 +70,7 @@ def ack_of(*positions, cumulative=False):
     return made
 
 
-class Back:
+class ResubscribedConsumer:
     """A consumer that is subscribed at the owner again."""
 
     def __init__(self, *, unanswered=(), lost=(), sent_away=False, resumed_at=None, answered_up_to=None):
@@ -89,7 +89,7 @@ class Back:
         self.confirmed_up_to = None
 
 
-class Asked:
+class CountingQueries:
     """The owner's cursor, with the number of queries for it."""
 
     def __init__(self, acked, *, unwritten=True):
@@ -101,7 +101,7 @@ class Asked:
         return self.answer
 
 
-def compare(topic, cursor, back, mark_delete, questions=None, *, anew=True):
+def compare(topic, cursor, back, mark_delete, queries=None, *, anew=True):
     """Return whether the copy stays in use."""
 
     async def reload():
@@ -109,7 +109,7 @@ def compare(topic, cursor, back, mark_delete, questions=None, *, anew=True):
 
     async def run():
         view = SimpleNamespace(chain=topic.chain, reload=reload)
-        owner = CursorSync("s", view, cursor, questions, lambda _: None, lambda _: None)
+        owner = CursorSync("s", view, cursor, queries, lambda _: None, lambda _: None)
         newest = topic.chain.newest_ledger - anew
         state = OwnerCursorState(mark_delete, topic.positions[-1])
         return await owner.can_resume(back, time.monotonic(), state, newest, [back], None)
@@ -122,7 +122,7 @@ def test_a_reader_goes_on_wherever_a_new_owner_has_put_its_cursor(topic):
     topic.roll()
     for stands, told in ((9, 19), (9, 9), (9, 3)):
         cursor = CursorReplica(topic.chain, positions[stands])
-        assert compare(topic, cursor, Back(resumed_at=positions[stands]), positions[told])
+        assert compare(topic, cursor, ResubscribedConsumer(resumed_at=positions[stands]), positions[told])
         assert cursor.mark_delete == positions[stands], "the copy is the truth"
 
 
@@ -130,9 +130,9 @@ def test_a_reader_that_an_administrator_has_moved_follows(topic):
     """The owner kept the cursor all the time: the topic has no new ledger."""
     positions = [topic.write() for _ in range(20)]
     cursor = CursorReplica(topic.chain, positions[9])
-    assert compare(topic, cursor, Back(resumed_at=positions[9]), positions[15], anew=False)
+    assert compare(topic, cursor, ResubscribedConsumer(resumed_at=positions[9]), positions[15], anew=False)
     assert cursor.mark_delete == positions[15]
-    assert not compare(topic, cursor, Back(resumed_at=positions[9]), positions[3], anew=False)
+    assert not compare(topic, cursor, ResubscribedConsumer(resumed_at=positions[9]), positions[3], anew=False)
 
 
 class Million:
@@ -152,7 +152,7 @@ def test_a_move_of_the_owner_costs_a_long_lived_reader_nothing():
     topic = Million(5_000_000)
     cursor = CursorReplica(topic.chain, EARLIEST)
     cursor.ack_cumulative(Position(1, 4_000_000))
-    back = Back(resumed_at=cursor.mark_delete)
+    back = ResubscribedConsumer(resumed_at=cursor.mark_delete)
     began = time.process_time()
     for _ in range(100):
         assert compare(topic, cursor, back, Position(1, -1))
@@ -168,19 +168,21 @@ def test_a_move_of_the_owner_costs_a_durable_subscription_its_holes_and_not_its_
     holes = [(Position(1, entry), Position(1, entry + 1)) for entry in range(4_000_002, 4_200_002, 2)]
     cursor.load_acked_ranges(holes)
     assert cursor.has_acked_ranges
-    asked = Asked([(EARLIEST, Position(1, 4_000_000)), *holes])
+    queries = CountingQueries([(EARLIEST, Position(1, 4_000_000)), *holes])
     began = time.process_time()
-    assert compare(topic, cursor, Back(), Position(1, 4_000_000), asked)
-    assert not compare(topic, cursor, Back(), Position(1, 10), Asked([(EARLIEST, Position(1, 10))]))
+    assert compare(topic, cursor, ResubscribedConsumer(), Position(1, 4_000_000), queries)
+    assert not compare(
+        topic, cursor, ResubscribedConsumer(), Position(1, 10), CountingQueries([(EARLIEST, Position(1, 10))])
+    )
     assert time.process_time() - began < 5, "100,000 holes"
-    assert asked.times == 1
+    assert queries.times == 1
 
 
 def test_an_owner_that_lacks_only_what_is_under_way_is_asked_nothing(topic):
     positions = [topic.write() for _ in range(20)]
     cursor = CursorReplica(topic.chain, EARLIEST)
     cursor.ack_cumulative(positions[9])
-    back = Back(unanswered=[ack_of(positions[9], cumulative=True)], answered_up_to=positions[4])
+    back = ResubscribedConsumer(unanswered=[ack_of(positions[9], cumulative=True)], answered_up_to=positions[4])
     assert compare(topic, cursor, back, positions[4], None)
     assert compare(topic, cursor, back, positions[12], None)
     assert cursor.mark_delete == positions[12]
@@ -190,8 +192,10 @@ def test_a_cumulative_ack_under_way_hides_no_reset(topic):
     positions = [topic.write() for _ in range(20)]
     cursor = CursorReplica(topic.chain, EARLIEST)
     cursor.ack_cumulative(positions[9])
-    back = Back(unanswered=[ack_of(positions[9], cumulative=True)], answered_up_to=positions[4], sent_away=True)
-    assert not compare(topic, cursor, back, positions[2], Asked([(EARLIEST, positions[2])]))
+    back = ResubscribedConsumer(
+        unanswered=[ack_of(positions[9], cumulative=True)], answered_up_to=positions[4], sent_away=True
+    )
+    assert not compare(topic, cursor, back, positions[2], CountingQueries([(EARLIEST, positions[2])]))
     assert back.sent == []
 
 
@@ -213,12 +217,12 @@ def test_an_answered_ack_is_sent_again_only_where_the_owner_has_lost_it(make_top
     for position in recent | old | under_way:
         cursor.ack(position)
     lost = [ack_of(*sorted(recent))] if recent else []
-    back = Back(unanswered=[ack_of(position) for position in under_way], lost=lost, sent_away=sent_away)
+    back = ResubscribedConsumer(unanswered=[ack_of(position) for position in under_way], lost=lost, sent_away=sent_away)
     at_owner = {one for one in positions if one <= stored} | holes
     told = [(EARLIEST, stored)] + [(Position(one.ledger_id, one.entry_id - 1), one) for one in sorted(holes)]
     missing = (recent | old) - at_owner - under_way
     may_be_lost = anew and not sent_away and unwritten and missing <= recent
-    goes_on = compare(topic, cursor, back, stored, Asked(told, unwritten=unwritten), anew=anew)
+    goes_on = compare(topic, cursor, back, stored, CountingQueries(told, unwritten=unwritten), anew=anew)
     assert goes_on == (not missing or may_be_lost)
     assert back.sent == (lost if missing and may_be_lost else [])
 
@@ -246,11 +250,11 @@ def test_a_compacted_read_skips_nothing_because_its_first_ledgers_are_gone(make_
         return []
 
     async def run():
-        questions = SimpleNamespace(state=answer, acked=nothing, batches=nothing)
+        queries = SimpleNamespace(state=answer, acked=nothing, batches=nothing)
         view = SimpleNamespace(chain=chain)
-        owner = CursorSync("s", view, cursor, questions, lambda _: None, lambda _: None)
+        owner = CursorSync("s", view, cursor, queries, lambda _: None, lambda _: None)
         await owner.catch_up(OwnerConsumer())
-        back = Back(sent_away=True)
+        back = ResubscribedConsumer(sent_away=True)
         assert await owner.can_resume(back, time.monotonic(), state, first_ledger - 1, [back], None)
 
     asyncio.run(run())

@@ -70,8 +70,8 @@ class Log:
         return [one for one in self.entries if one.position >= first][:count]
 
 
-class AtOwner:
-    """A consumer's side at the owner, which answers acks when the test lets it."""
+class OwnerConsumer:
+    """A consumer at the owner whose acks the test answers."""
 
     def __init__(self, *, attached: bool) -> None:
         self.attached = attached
@@ -106,7 +106,7 @@ class AtOwner:
             self.sender.channel_closed(self)
 
 
-def consumer(subscribe: CommandSubscribe, owner: AtOwner, delivered: list[bytes]) -> Consumer:
+def consumer(subscribe: CommandSubscribe, owner: OwnerConsumer, delivered: list[bytes]) -> Consumer:
     made = SimpleNamespace(
         dispatch_state=make_consumer_state(subscribe, writable=True),
         owner_consumer=owner,
@@ -150,7 +150,7 @@ def test_acks_of_markers_survive_a_consumer_that_has_lost_its_place(kind: Comman
     async def scene() -> None:
         subscribe = CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=kind, durable=True)
         made = subscription(subscribe)
-        lost, there = AtOwner(attached=False), AtOwner(attached=True)
+        lost, there = OwnerConsumer(attached=False), OwnerConsumer(attached=True)
         delivered: list[bytes] = []
         first = consumer(subscribe, lost, delivered)
         made.add(first)
@@ -171,7 +171,7 @@ def test_acks_of_markers_are_sent_again_when_their_consumer_leaves_without_an_an
             topic=str(TOPIC), subscription="s", sub_type=CommandSubscribe.Exclusive, durable=True
         )
         made = subscription(subscribe)
-        frozen, there = AtOwner(attached=True), AtOwner(attached=True)
+        frozen, there = OwnerConsumer(attached=True), OwnerConsumer(attached=True)
         first = consumer(subscribe, frozen, [])
         made.add(first)
         await until(lambda: sorted(frozen.acks) == [0, 2])

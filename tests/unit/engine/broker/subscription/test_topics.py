@@ -156,8 +156,8 @@ class Consumer:
         self.owner_consumer = OwnerConsumer(subscribe)
 
 
-class Departing:
-    """A subscription whose consumers come and go."""
+class FakeSubscription:
+    """A subscription whose consumers join and leave."""
 
     durable, topic, name, batches = True, TOPIC, "s", []
 
@@ -183,7 +183,7 @@ class Departing:
 def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_who_have_left(monkeypatch, taken_before):
     """A consumer comes, and asks the owner; before it has joined the only other one leaves, whose last acks are on their way."""
     monkeypatch.setattr(topics, "TopicLog", Log)
-    monkeypatch.setattr(topics, "Subscription", Departing)
+    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
     subscribe = CommandSubscribe(subscription="s", durable=False)
     first, second = Consumer(subscribe), Consumer(subscribe)
     key = (TOPIC, "s")
@@ -222,8 +222,8 @@ def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_w
 def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch, ours):
     """Another that has it by now knows more of them, and may have handed them over already."""
     monkeypatch.setattr(topics, "TopicLog", Log)
-    monkeypatch.setattr(topics, "Subscription", Departing)
-    monkeypatch.setattr(Departing, "batches", [(Position(1, 2), 3)])
+    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
+    monkeypatch.setattr(FakeSubscription, "batches", [(Position(1, 2), 3)])
     consumer = Consumer(CommandSubscribe(subscription="s", durable=True))
     kept = []
 
@@ -240,7 +240,7 @@ def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch
 
 def test_a_subscription_is_started_and_reports_unreadable_entries(monkeypatch):
     monkeypatch.setattr(topics, "TopicLog", Log)
-    monkeypatch.setattr(topics, "Subscription", Departing)
+    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
 
     async def run():
         served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
