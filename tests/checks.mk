@@ -4,7 +4,7 @@ ENTRIES ?= 200000
 MINUTES ?= 10
 
 .PHONY: oracle faults fuzz
-oracle: $(STAMP) ## random workloads: storage against what the owner sends, byte for byte (SEED= ENTRIES=200000)
+oracle: $(STAMP) ## random workloads: storage against the owner's messages, byte for byte (SEED= ENTRIES=200000)
 	@$(PY) -m tests.oracle $(if $(SEED),--seed $(SEED)) --entries $(ENTRIES)
 faults: $(STAMP) ## kill, stall and corrupt servers under readers at the tail, each 3 times; a table of pauses (FAULTS_OPTIONS=--write)
 	@$(PY) -m tests.faults $(FAULTS_OPTIONS)
@@ -19,11 +19,11 @@ hostile: $(STAMP) ## raw-socket clients that break the protocol, at an owner and
 compat: $(STAMP) ## stock clients of three languages at the owner and through a pool: docs/reference/compatibility.md (COMPAT_OPTIONS=--write)
 	@$(PY) -m tests.compat $(COMPAT_OPTIONS)
 .PHONY: compat-drivers
-compat-drivers: $(STAMP) ## the programs that make compat drives these clients by, each operation on a stock cluster
+compat-drivers: $(STAMP) ## tests of the drivers of make compat, each operation on a stock cluster
 	@$(PY) -m pytest tests/compat/test_drivers.py
 
 .PHONY: churn owner-kill
-churn: $(STAMP) ## consumers come and go at a pool whose brokers are killed (SEED= MINUTES=10 CHURN_OPTIONS=--direct)
+churn: $(STAMP) ## consumers connect and disconnect at a pool whose brokers are killed (SEED= MINUTES=10 CHURN_OPTIONS=--direct)
 	@$(PY) -m tests.churn $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(CHURN_OPTIONS)
 owner-kill: $(STAMP) ## kill -9 of an owner under 100 consumers, through a pool and directly; a table of gaps (OWNER_KILL_OPTIONS=--write)
 	@$(PY) -m tests.churn.owner_kill $(OWNER_KILL_OPTIONS)
@@ -33,15 +33,15 @@ model: $(STAMP) ## every interleaving of claims, leases, acks and take-over in s
 	@$(PY) -m tests.model $(MODEL_OPTIONS)
 
 .PHONY: scale
-scale: $(STAMP) ## 200 pools and 2,000 bindings on an API server of their own: docs/explanation/scale.md (SCALE_OPTIONS=--write)
+scale: $(STAMP) ## 200 pools and 2,000 bindings on a separate API server: docs/explanation/scale.md (SCALE_OPTIONS=--write)
 	@$(PY) -m tests.scale $(SCALE_OPTIONS)
 
 .PHONY: test-spark
-test-spark: $(STAMP) ## data source and exports, long: random workloads against a stock reader, drivers and workers killed in mid-batch
+test-spark: $(STAMP) ## data source and exports, long: random workloads against a stock reader, kills of drivers and workers in mid-batch
 	@$(PY) -m pytest -o faulthandler_timeout=1500 $(PYTEST_OPTIONS) tests/integration/test_spark*.py
 
 .PHONY: chaos soak
 chaos: $(STAMP) ## random faults on a pool, owners, bookies and ZooKeeper in network namespaces, as root (SEED= MINUTES=15 CHAOS_OPTIONS=--write)
 	@$(PY) -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(if $(filter file,$(origin MINUTES)),15,$(MINUTES)) $(CHAOS_OPTIONS)
-soak: $(STAMP) ## the same at a steady load with a fault a minute: memory, files, tasks and latency stay flat (SEED= MINUTES=120)
+soak: $(STAMP) ## the same at a steady load with a fault per minute: memory, files, tasks and latency stay flat (SEED= MINUTES=120)
 	@$(PY) -m tests.chaos --soak $(if $(SEED),--seed $(SEED)) --minutes $(if $(filter file,$(origin MINUTES)),120,$(MINUTES)) $(CHAOS_OPTIONS)

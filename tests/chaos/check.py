@@ -267,7 +267,7 @@ class Topic:
     def is_surplus(self, id_: Id) -> bool:
         """Return whether an entry is beyond its ledger's size in the topic's list. It needs no delivery.
 
-        An owner that cannot replace a bookie abandons the ledger after the last confirmed entry, writes this size to the list,
+        An owner that cannot replace a bookie abandons the ledger after the last confirmed entry. It writes this size to the list,
         and repeats the others in a new ledger (ManagedLedgerImpl.ledgerClosed). If BookKeeper's own metadata could not be closed
         too, a later recovery finds some of the others, and the owner may deliver them twice. No producer has a receipt for them.
         """
@@ -514,8 +514,8 @@ class _Judge:
     def _is_batch_again(self, event: Event, before: int, index: int) -> bool:
         """Return whether a stock Reader gets the batch again that it had just read to its end, as it may from the owner.
 
-        After a reconnect, a C++ client sends the entry before the first message of its queue (ConsumerImpl::clearReceiveQueue),
-        without a batch index if that message is not in a batch. The owner starts with this entry, so that the client can skip
+        After a reconnect, a C++ client sends the entry before the first message of its queue (ConsumerImpl::clearReceiveQueue).
+        It has no batch index if that message is not in a batch. The owner starts with this entry, so that the client can skip
         messages of a batch (PersistentTopic.getNonDurableSubscription). But the client then has no index for the skip. Observed
         with a stock Reader at a stock owner.
         """

@@ -2,8 +2,8 @@
 
     python -m tests.chaos.clients NODE URLS FOLDER RUN RATE
 
-It reads one command per line: `leave SECONDS SEED` and `drop SECONDS SEED` disconnect half of its consumers for a while,
-`quiet` ends its producers, `settle` makes consumers ack at once, `finish` closes all. It answers each with a line.
+It reads one command per line, and answers with a line. `leave SECONDS SEED` and `drop SECONDS SEED` disconnect half of its
+consumers for a while. `quiet` ends its producers, `settle` makes consumers ack at once, `finish` closes all.
 """
 
 from __future__ import annotations

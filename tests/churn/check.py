@@ -4,8 +4,8 @@ Guarantees for each subscription:
 
 - At least once: every message is delivered, and acked in the end.
 - A message is not delivered again after its ack was confirmed, even if servers die. An ack that is under way when its session
-  ends may be lost; the check counts such messages. It also counts messages that a Failover consumer gets in its take-over, less
-  than a second after the ack of the consumer before it was confirmed: the delivery was under way.
+  ends may be lost; the check counts such messages. It also counts messages that a Failover consumer gets in its take-over, within
+  a second of the confirmed ack of the consumer before it: the delivery was under way.
 - Exclusive and Failover: first deliveries are in the topic's order, over all consumers. Within a session and consumer epoch,
   each message is after the one before.
 - Key_Shared: first deliveries of a key's messages are in the topic's order. One consumer at a time has a key. While it has an

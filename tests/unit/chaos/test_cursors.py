@@ -1,4 +1,4 @@
-"""A cursor that goes back by itself is noted."""
+"""Detection of a cursor that goes back by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a killed client could not write."""
+"""Events that a killed client could not write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind, and what grows: each kind is found."""
+"""Detection of each kind of left-over resource, and of growth."""
 
 from __future__ import annotations
 

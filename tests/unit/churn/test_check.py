@@ -14,7 +14,7 @@ STORED = {"t": [Stored(id_, key, f"m{id_.entry}") for id_, key in zip(IDS, KEYS,
 
 
 def history(*steps: tuple) -> list[Event]:
-    """(kind, session, entries, number) each, one second apart."""
+    """Return events of (kind, session, entries, number), one second apart."""
     events = []
     for at, (kind, session, entries, *number) in enumerate(steps):
         ids = tuple(IDS[entry] if entry < len(IDS) else Id(1, entry) for entry in entries)

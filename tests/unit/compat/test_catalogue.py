@@ -1,4 +1,4 @@
-"""The catalogue of scenarios, and the differences that are known of them."""
+"""The catalogue of scenarios, and their known differences."""
 
 from __future__ import annotations
 

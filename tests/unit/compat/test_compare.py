@@ -1,4 +1,4 @@
-"""How two runs of a scenario become a cell, and that a scenario that is wrong at the owner is no equal cell."""
+"""Comparison of two runs of a scenario as a cell; a scenario that fails at the owner is not an equal cell."""
 
 from __future__ import annotations
 

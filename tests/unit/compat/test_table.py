@@ -1,4 +1,4 @@
-"""The matrix as a table, and what in it is wrong."""
+"""The matrix as a table, and its problems."""
 
 from __future__ import annotations
 

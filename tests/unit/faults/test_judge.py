@@ -1,4 +1,4 @@
-"""What a reader lost, got twice or out of order is found; pauses and lags are what they say; the table lands where it belongs."""
+"""Lost, duplicated and disordered entries of a reader; pauses and lags; the table in its document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle finds every kind of difference, and takes nothing for one that the owner leaves out by rule."""
+"""The oracle finds every kind of difference, but accepts entries that the owner omits by rule."""
 
 from __future__ import annotations
 

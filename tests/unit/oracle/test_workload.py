@@ -1,4 +1,4 @@
-"""A seed makes the same workload each time, and every workload has what the oracle promises."""
+"""A seed determines the workload, and every workload has the features of the oracle's documentation."""
 
 from __future__ import annotations
 
