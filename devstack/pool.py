@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 40.0
+_LOG_END = 2000
 
 
 def free_port() -> int:
@@ -80,15 +82,21 @@ class BrokerProcess:
         """
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                break
+            if (status := self.process.poll()) is not None:
+                raise DevstackError(f"read-only broker exited with status {status}", self.log_end())
             try:
                 self.get("/readyz")
             except OSError:
                 time.sleep(0.05)
             else:
                 return
-        raise DevstackError(f"read-only broker not ready after {START_TIMEOUT_S:g} s", self.log.read_text()[-2000:])
+        raise DevstackError(f"read-only broker not ready after {START_TIMEOUT_S:g} s", self.log_end())
+
+    def log_end(self) -> str:
+        """Return the last 2,000 bytes of its log."""
+        with self.log.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_END))
+            return log.read().decode(errors="replace")
 
     def get(self, path: str) -> str:
         """Return the body of an HTTP response; raise OSError unless its status is 200."""

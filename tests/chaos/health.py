@@ -64,7 +64,7 @@ class Health:
         for name, how in unwell.items():
             since = self._unwell.setdefault(name, now)
             dead = not self._stack.alive(name)
-            if dead and role(name) == "ro":
+            if dead and role(name) == "ro" and not self._stack.lacked_zookeeper(name):
                 self._injector.wrong.append(f"{name} exited by itself; its log is beside the history")
             if (dead or now - since > PATIENCE_S.get(role(name), 0.0)) and self._may_start(name, unwell):
                 del self._unwell[name]

@@ -70,6 +70,12 @@ SPEC: Final = PulsarSpec(
 )
 
 
+def lacked_zookeeper(log: str) -> bool:
+    """Return whether the last line of a broker's log is its error at a start without ZooKeeper."""
+    last = log.rstrip().rpartition("\n")[2]
+    return last.startswith("pulsar-readonly serve: --metadata-store: no ZooKeeper answers at ")
+
+
 class ChaosStack(PulsarCluster):
     """The source cluster and the pool, by the names of their nodes.
 
@@ -148,6 +154,11 @@ class ChaosStack(PulsarCluster):
         )
         self.read_only[name] = broker
         broker.wait_ready()
+
+    def lacked_zookeeper(self, name: str) -> bool:
+        """Return whether a read-only broker exited at its start because ZooKeeper did not answer; it is then restarted."""
+        broker = self.read_only[name]
+        return broker.process.poll() == 1 and lacked_zookeeper(broker.log_end())
 
     def pid(self, name: str) -> int | None:
         """Return the process id of a node; None for none."""

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos.stack import lacked_zookeeper
+
+REFUSED = "pulsar-readonly serve: --metadata-store: no ZooKeeper answers at 198.18.17.9:31870 within 10 s"
+
+
+@pytest.mark.parametrize("log", [REFUSED, f"2026-11-23 13:29:13 WARNING kazoo.client: Connection dropped\n{REFUSED}\n"])
+def test_a_start_without_zookeeper_is_told_by_the_last_line(log):
+    assert lacked_zookeeper(log)
+
+
+@pytest.mark.parametrize("log", ["", f"{REFUSED}\n2026-11-23 13:29:16 INFO readonly_engine: serving\n"])
+def test_any_other_exit_is_a_violation(log):
+    assert not lacked_zookeeper(log)
