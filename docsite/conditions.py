@@ -67,4 +67,4 @@ def event(row: Meaning) -> str:
         return ""
     if row.reason in events._TROUBLE:  # noqa: SLF001
         return events.WARNING
-    return events._TOLD.get((row.condition, row.status), "")  # noqa: SLF001
+    return events._NOTICES.get((row.condition, row.status), "")  # noqa: SLF001

@@ -30,18 +30,18 @@ def check_java() -> None:
     where = f"JAVA_HOME={home}" if home else "PATH"
     if shutil.which(java) is None:
         raise DevstackError(f"java is missing ({where})", f"install a Java runtime, {_JAVA_MAJOR} or newer")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    major = java_major(told.stderr)
+    version = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    major = java_major(version.stderr)
     if major is None or major < _JAVA_MAJOR:
-        first = (told.stderr.splitlines() or ["no version"])[0]
+        first = (version.stderr.splitlines() or ["no version"])[0]
         raise DevstackError(
             f"java is too old ({where}): {first}", f"Pulsar needs Java {_JAVA_MAJOR} or newer; set JAVA_HOME to one"
         )
 
 
-def java_major(told: str) -> int | None:
+def java_major(version: str) -> int | None:
     """Return the major version in the output of `java -version`; None without one."""
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', version)
     if match is None:
         return None
     first, second = match.groups()

@@ -46,7 +46,7 @@ class BookieConnection(Pipeline[ReadReply], asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Process received bytes (asyncio.Protocol)."""
-        self._heard_at = self._loop.time()
+        self._last_answer_at = self._loop.time()
         try:
             replies = self._session.receive_data(data)
         except WireError as error:

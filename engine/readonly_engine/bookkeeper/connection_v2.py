@@ -68,7 +68,7 @@ class BatchConnection(Pipeline[Batch], asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Process received bytes (asyncio.BufferedProtocol)."""
-        self._heard_at = self._loop.time()
+        self._last_answer_at = self._loop.time()
         try:
             for header, frame in self._session.received(nbytes):
                 # The next reply overwrites the buffer, so decode the entries now.

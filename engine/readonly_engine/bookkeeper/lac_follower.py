@@ -211,16 +211,16 @@ class LacFollower:
             self._poll_target.answered(bookie_id)
         return True
 
-    async def _listen(self, bookie_id: str, leader: PollTarget, polls: LongPollSchedule) -> None:
+    async def _listen(self, bookie_id: str, target: PollTarget, polls: LongPollSchedule) -> None:
         """Poll another bookie for the LAC only; it becomes the poll target if the present one reports a rise too late."""
         await self._idle.wait()
-        lac, leading = self.lac, leader.bookie
+        lac, leading = self.lac, target.bookie
         more = await self._ledger.long_poll_lac(bookie_id, lac, polls.wait(lac))
-        leader.answered(bookie_id)
+        target.answered(bookie_id)
         if not more:
             return
         await asyncio.sleep(GRACE_S)
-        if leader.overdue(bookie_id, lac, self.lac, self._loop.time()):
+        if target.overdue(bookie_id, lac, self.lac, self._loop.time()):
             log.info("poll target is late: ledger=%d bookie=%s next=%s", self._ledger.ledger_id, leading, bookie_id)
             self._ledger.was_late(leading)
 

@@ -44,7 +44,7 @@ class Pipeline(ABC, Generic[Reply]):
         self._transport: asyncio.Transport | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._why_closed = ""
-        self._heard_at = self._loop.time()
+        self._last_answer_at = self._loop.time()
 
     @property
     @abstractmethod
@@ -108,7 +108,7 @@ class Pipeline(ABC, Generic[Reply]):
             self._given_up(request_id)
             if not future.done():
                 future.set_exception(BookieUnavailableError(f"bookie {self.name} did not answer in time"))
-        if late and now - self._heard_at > READ_TIMEOUT_S:
+        if late and now - self._last_answer_at > READ_TIMEOUT_S:
             # The host may have failed without a FIN. The next connection may find a bookie that has only stalled.
             self._why_closed = "it sent nothing for too long"
             self.close()

@@ -237,7 +237,7 @@ class LedgerChain:
             return position.ledger_id > newest
         return position.entry_id > ledger.last_readable and (position.ledger_id == newest or not ledger.closed)
 
-    def says_acked(self, mark_delete: Position) -> bool:
+    def covers_acks(self, mark_delete: Position) -> bool:
         """Whether an owner's mark-delete position covers the acks of all entries that are read here."""
         del mark_delete
         return True

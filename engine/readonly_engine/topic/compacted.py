@@ -125,7 +125,7 @@ class CompactedChain(LedgerChain):
     def _beyond(self, position: Position) -> Position:
         return position if self.horizon is None else max(position, self.horizon)
 
-    def says_acked(self, mark_delete: Position) -> bool:
+    def covers_acks(self, mark_delete: Position) -> bool:
         """Whether an owner's mark-delete position covers the acks of all entries that are read here.
 
         A position before a ledger's first entry may only result from the removal of earlier ledgers, with kept entries.

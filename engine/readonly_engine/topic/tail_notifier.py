@@ -164,13 +164,13 @@ class TailNotifier:
 
     def _keep_pending(self) -> None:
         """Drop dispatched entries from the fresh ones, and keep unconfirmed ones."""
-        told, fresh = self._notified, self._fresh
-        if told is None or not fresh:
+        notified, fresh = self._notified, self._fresh
+        if notified is None or not fresh:
             return
-        if fresh[-1].position <= told:
+        if fresh[-1].position <= notified:
             self._fresh = []
-        elif fresh[0].ledger_id == told.ledger_id:
-            self._fresh = fresh[max(told.entry_id + 1 - fresh[0].entry_id, 0) :]
+        elif fresh[0].ledger_id == notified.ledger_id:
+            self._fresh = fresh[max(notified.entry_id + 1 - fresh[0].entry_id, 0) :]
 
     async def _gather(self, first: Position, limit: Position) -> None:
         """Read one batch of new entries and call the listeners; without a batch if they cannot be read now."""

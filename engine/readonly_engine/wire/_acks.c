@@ -98,7 +98,7 @@ static PyObject *entries_of(const uint8_t *at, const uint8_t *end) {
 
 static PyObject *decode_plain_ack(PyObject *self, PyObject *frame) {
     if (!PyBytes_Check(frame)) {
-        PyErr_SetString(PyExc_TypeError, "a frame is bytes");
+        PyErr_SetString(PyExc_TypeError, "frame: must be bytes");
         return NULL;
     }
     const uint8_t *at = (const uint8_t *)PyBytes_AS_STRING(frame), *end = at + PyBytes_GET_SIZE(frame);
@@ -144,7 +144,7 @@ static int clear(PyObject *self) {
 }
 
 static PyMethodDef functions[] = {
-    {"decode_plain_ack", decode_plain_ack, METH_O, "The ack in a frame; None where it is not plain."},
+    {"decode_plain_ack", decode_plain_ack, METH_O, "The ack in a frame; None if it is not plain."},
     {0},
 };
 

@@ -1,5 +1,5 @@
 /* Verify, parse and frame entries on their way from bookies to consumers, as wire/bookie_v2.py, wire/entry_view.py and
-   wire/entry.py do in Python. Damaged or rare entries are left to Python: the result is None, or look_into of Python is called.
+   wire/entry.py do in Python. Damaged or rare entries are left to Python: the result is None, or parse_stored of Python is called.
    So errors are raised in one place. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -20,7 +20,7 @@ typedef struct {
     PyTypeObject *entry_type;
     PyTypeObject *position_type;
     PyTypeObject *view_type;
-    PyObject *look_into;
+    PyObject *parse_stored;
 } State;
 
 static struct PyModuleDef module;
@@ -150,7 +150,7 @@ static bool fields_are_sound(const uint8_t *at, const uint8_t *end) {
     return true;
 }
 
-static bool look_into_metadata(const uint8_t *at, const uint8_t *end, Found *found) {
+static bool parse_metadata(const uint8_t *at, const uint8_t *end, Found *found) {
     Field field;
     while (at < end) {
         if (!load_field(&at, end, &field)) {
@@ -204,7 +204,7 @@ static bool look_into_metadata(const uint8_t *at, const uint8_t *end, Found *fou
 }
 
 /* Return false if Python must parse the entry. */
-static bool look_into(const uint8_t *stored, size_t size, Found *found) {
+static bool parse_stored(const uint8_t *stored, size_t size, Found *found) {
     *found = (Found){.messages = 1};
     size_t at = 0;
     if (size >= MAGIC + SIZE && stored[0] == 0x0E && stored[1] == 0x02) { /* the owner's own metadata */
@@ -223,7 +223,7 @@ static bool look_into(const uint8_t *stored, size_t size, Found *found) {
     }
     size_t metadata = load_u32(stored + at);
     at += SIZE;
-    return metadata <= size - at && look_into_metadata(stored + at, stored + at + metadata, found);
+    return metadata <= size - at && parse_metadata(stored + at, stored + at + metadata, found);
 }
 
 /* ---- EntryView ---- */
@@ -254,13 +254,13 @@ static State *state_of(PyObject *view) {
 static int ask_python(State *state, View *view) {
     int done = -1;
     PyObject *payload = NULL;
-    PyObject *told = PyObject_CallOneArg(state->look_into, view->stored);
-    if (told == NULL) {
+    PyObject *parsed = PyObject_CallOneArg(state->parse_stored, view->stored);
+    if (parsed == NULL) {
         return -1;
     }
     int marker, aborts;
     PyObject *txn, *chunk;
-    if (PyTuple_Check(told) && PyArg_ParseTuple(told, "O!ipLOpO", &PyBytes_Type, &payload, &view->messages, &marker,
+    if (PyTuple_Check(parsed) && PyArg_ParseTuple(parsed, "O!ipLOpO", &PyBytes_Type, &payload, &view->messages, &marker,
                                                 &view->deliver_at, &txn, &aborts, &chunk) &&
         PyBytes_GET_SIZE(payload) <= PyBytes_GET_SIZE(view->stored)) {
         view->start = PyBytes_GET_SIZE(view->stored) - PyBytes_GET_SIZE(payload);
@@ -270,16 +270,16 @@ static int ask_python(State *state, View *view) {
         view->chunk = Py_NewRef(chunk);
         done = 0;
     } else if (!PyErr_Occurred()) {
-        PyErr_SetString(PyExc_TypeError, "look_into tells no StoredMessage of these bytes");
+        PyErr_SetString(PyExc_TypeError, "parse_stored returned no StoredMessage");
     }
-    Py_DECREF(told);
+    Py_DECREF(parsed);
     return done;
 }
 
 static int fill(State *state, View *view) {
     Found found;
     const uint8_t *stored = (const uint8_t *)PyBytes_AS_STRING(view->stored);
-    if (!look_into(stored, (size_t)PyBytes_GET_SIZE(view->stored), &found)) {
+    if (!parse_stored(stored, (size_t)PyBytes_GET_SIZE(view->stored), &found)) {
         return ask_python(state, view);
     }
     const uint32_t txn = 1u << TXNID_LEAST_BITS | 1u << TXNID_MOST_BITS;
@@ -299,7 +299,7 @@ static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     PyObject *entry;
     if ((keywords != NULL && PyDict_GET_SIZE(keywords)) || !PyArg_ParseTuple(args, "O!:EntryView", &PyTuple_Type, &entry)) {
         if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_TypeError, "an EntryView is made of an Entry");
+            PyErr_SetString(PyExc_TypeError, "an EntryView requires an Entry");
         }
         return NULL;
     }
@@ -308,7 +308,7 @@ static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *keywords
         return NULL;
     }
     if (PyTuple_GET_SIZE(entry) != 5 || !PyBytes_Check(PyTuple_GET_ITEM(entry, 4))) {
-        PyErr_SetString(PyExc_TypeError, "an EntryView is made of an Entry");
+        PyErr_SetString(PyExc_TypeError, "an EntryView requires an Entry");
         return NULL;
     }
     View *view = (View *)type->tp_alloc(type, 0);
@@ -483,7 +483,7 @@ static PyObject *sequence_of_views(State *state, PyObject *views) {
     PyObject *sequence = PySequence_Tuple(views);
     for (Py_ssize_t i = 0; sequence != NULL && i < PyTuple_GET_SIZE(sequence); i++) {
         if (!PyObject_TypeCheck(PyTuple_GET_ITEM(sequence, i), state->view_type)) {
-            PyErr_SetString(PyExc_TypeError, "views holds something that is no EntryView");
+            PyErr_SetString(PyExc_TypeError, "views: an item is not an EntryView");
             Py_CLEAR(sequence);
         }
     }
@@ -567,9 +567,9 @@ static int set_up(PyObject *self) {
         return -1;
     }
     PyObject *source = PyImport_ImportModule("readonly_engine.wire.message");
-    state->look_into = source == NULL ? NULL : PyObject_GetAttrString(source, "look_into");
+    state->parse_stored = source == NULL ? NULL : PyObject_GetAttrString(source, "parse_stored");
     Py_XDECREF(source);
-    if (state->look_into == NULL) {
+    if (state->parse_stored == NULL) {
         return -1;
     }
     state->view_type = (PyTypeObject *)PyType_FromModuleAndSpec(self, &view_spec, NULL);
@@ -581,7 +581,7 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(state->entry_type);
     Py_VISIT(state->position_type);
     Py_VISIT(state->view_type);
-    Py_VISIT(state->look_into);
+    Py_VISIT(state->parse_stored);
     return 0;
 }
 
@@ -590,13 +590,13 @@ static int clear(PyObject *self) {
     Py_CLEAR(state->entry_type);
     Py_CLEAR(state->position_type);
     Py_CLEAR(state->view_type);
-    Py_CLEAR(state->look_into);
+    Py_CLEAR(state->parse_stored);
     return 0;
 }
 
 static PyMethodDef functions[] = {
-    {"decode_entries", decode_entries, METH_VARARGS, "The entries of a batch; None where not all are sound."},
-    {"decode_entry", decode_entry, METH_VARARGS, "An entry; None where it is not sound."},
+    {"decode_entries", decode_entries, METH_VARARGS, "The entries of a batch; None if one is damaged or rare."},
+    {"decode_entry", decode_entry, METH_VARARGS, "An entry; None if it is damaged or rare."},
     {"encode_views", encode_views, METH_VARARGS, "MESSAGE frames, one after another."},
     {"summarize", summarize, METH_O, "Messages and bytes of views, and whether all are plain, and loose."},
     {0},

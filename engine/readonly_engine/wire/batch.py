@@ -115,8 +115,8 @@ def decode_stored_entry(payload: bytes) -> StoredEntry:
     start = 0
     if payload.startswith(_CHECKSUM_MAGIC):
         start = _CHECKSUM_END
-        told = int.from_bytes(payload[len(_CHECKSUM_MAGIC) : start], "big")
-        if google_crc32c.value(payload[start:]) != told:
+        stored = int.from_bytes(payload[len(_CHECKSUM_MAGIC) : start], "big")
+        if google_crc32c.value(payload[start:]) != stored:
             raise DigestMismatchError("the producer's checksum does not match the message")
     size = int.from_bytes(payload[start : start + _SIZE_BYTES], "big")
     return StoredEntry(

@@ -75,16 +75,16 @@ def _zlib(data: bytes, size: int) -> bytes:
 
 
 def _zstd(data: bytes, size: int) -> bytes:
-    told = zstandard.frame_content_size(data)
-    if told not in (-1, size):
-        raise ValueError(f"the frame is of {told} bytes")
+    size_in_frame = zstandard.frame_content_size(data)
+    if size_in_frame not in (-1, size):
+        raise ValueError(f"the frame is of {size_in_frame} bytes")
     return zstandard.ZstdDecompressor().decompress(data, max_output_size=max(size, 1))
 
 
 def _snappy(data: bytes, size: int) -> bytes:
-    told = cramjam.snappy.decompress_raw_len(data)
-    if told != size:
-        raise ValueError(f"the block is of {told} bytes")
+    size_in_frame = cramjam.snappy.decompress_raw_len(data)
+    if size_in_frame != size:
+        raise ValueError(f"the block is of {size_in_frame} bytes")
     return bytes(cramjam.snappy.decompress_raw(data))
 
 

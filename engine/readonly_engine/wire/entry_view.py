@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine import native
 from readonly_engine.wire.commands import encode_message_frame
-from readonly_engine.wire.message import look_into
+from readonly_engine.wire.message import parse_stored
 from readonly_engine.wire.position import Position
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class PureEntryView:
     def __init__(self, entry: Entry) -> None:
         self.ledger_id, self.entry_id, _, _, self.stored = entry
         self.position = Position(self.ledger_id, self.entry_id)
-        told = look_into(self.stored)
-        self.payload, self.messages, self.marker, self.deliver_at, self.txn, self.aborts, self.chunk = told
+        parsed = parse_stored(self.stored)
+        self.payload, self.messages, self.marker, self.deliver_at, self.txn, self.aborts, self.chunk = parsed
         self.size = len(self.stored)
         self._sticky_hash = _NO_HASH
         self._frames: dict[tuple[int, int], bytes] | None = None

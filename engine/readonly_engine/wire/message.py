@@ -94,7 +94,7 @@ def decode_stored(payload: bytes) -> StoredMessage:
     )
 
 
-def look_into(payload: bytes) -> StoredMessage:
+def parse_stored(payload: bytes) -> StoredMessage:
     """Parse the payload of any entry; one that no Pulsar producer wrote is hidden from consumers.
 
     The owner's dispatcher skips it, too (AbstractBaseDispatcher).

@@ -246,8 +246,8 @@ def verify_payload(payload: bytes, ledger_id: int, entry_id: int) -> None:
         start = 6 + int.from_bytes(payload[2:6], "big")
     if payload[start : start + 2] != _CHECKSUM_MAGIC:
         return
-    told = int.from_bytes(payload[start + 2 : start + 6], "big")
-    if google_crc32c.value(payload[start + 6 :]) != told:
+    stored = int.from_bytes(payload[start + 2 : start + 6], "big")
+    if google_crc32c.value(payload[start + 6 :]) != stored:
         raise DigestMismatchError(
             f"the checksum in the offloaded entry {ledger_id}:{entry_id} does not match its bytes"
         )

@@ -61,7 +61,7 @@ class Notice:
     message: str
 
 
-_TOLD = {
+_NOTICES = {
     ("Ready", "True"): NORMAL,
     ("LookupConfigured", "True"): NORMAL,
     ("SourceReachable", "True"): NORMAL,
@@ -104,15 +104,15 @@ def of_conditions(before: Mapping[str, Any], after: Iterable[Condition]) -> list
         was = known.get(condition.type)
         if condition.type not in _ONCE or was == now:
             continue
-        told = _TOLD.get((condition.type, condition.status.value))
+        kind = _NOTICES.get((condition.type, condition.status.value))
         if condition.reason in _TROUBLE:
-            told = WARNING
+            kind = WARNING
         elif was is not None and was[0] == condition.status.value:
-            told = None  # only the reason changed
+            kind = None  # only the reason changed
         elif condition.type == "Paused" and was is not None and was[0] == "True":
             found.append(Notice(NORMAL, "Resumed", "the operator reconciles it again"))
-        if told and not any(one.message == condition.message for one in found):
-            found.append(Notice(told, condition.reason, condition.message))
+        if kind and not any(one.message == condition.message for one in found):
+            found.append(Notice(kind, condition.reason, condition.message))
     return found
 
 

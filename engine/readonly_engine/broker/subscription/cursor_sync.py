@@ -178,7 +178,7 @@ class CursorSync:
             else:
                 break
         self._on_last_entry(state.last)
-        if state.mark_delete is not None and self._view.chain.says_acked(state.mark_delete):
+        if state.mark_delete is not None and self._view.chain.covers_acks(state.mark_delete):
             self._cursor.ack_cumulative(state.mark_delete)
             self._cursor.owner_mark_delete = max(self._cursor.owner_mark_delete, state.mark_delete)
         self._cursor.load_acked_ranges(acked)
@@ -232,7 +232,7 @@ class CursorSync:
     async def _compare_non_durable(self, context: ResumeContext, resumed_at: Position) -> bool:
         """Compare a non-durable cursor: the copy is authoritative, unless the owner has kept the cursor and has reset it."""
         chain, mark_delete = self._view.chain, context.state.mark_delete
-        if mark_delete is None or not chain.says_acked(mark_delete):
+        if mark_delete is None or not chain.covers_acks(mark_delete):
             return True
         behind = chain.after(mark_delete) < chain.after(resumed_at)
         if not behind and chain.after(mark_delete) <= chain.after(self._cursor.mark_delete):
@@ -328,7 +328,7 @@ def start_position(subscribe: CommandSubscribe, state: OwnerCursorState) -> Posi
 
 def follow_owner(cursor: CursorReplica, chain: LedgerChain, state: OwnerCursorState) -> bool:
     """Move the copy to the owner's mark-delete position, unless the copy is ahead. Return whether the copy is not ahead."""
-    if state.mark_delete is None or not chain.says_acked(state.mark_delete):
+    if state.mark_delete is None or not chain.covers_acks(state.mark_delete):
         return False
     # The owner may use the start of a ledger for the end of the previous one, so compare the next positions.
     if chain.after(state.mark_delete) < chain.after(cursor.mark_delete):

@@ -21,61 +21,61 @@ def test_the_best_bookie_leads():
 
 
 def test_a_leader_that_fails_is_followed_by_the_best_that_has_not_failed():
-    leader = PollTarget(ORDER, 0)
-    leader.failed("far", ORDER, 1)
-    assert leader.bookie == "near", "it was not the leader who failed"
-    leader.failed("near", ORDER, 2)
-    assert leader.bookie == "farther"
-    leader.answered("near")
-    leader.failed("farther", ORDER, 3)
-    assert leader.bookie == "near"
+    target = PollTarget(ORDER, 0)
+    target.failed("far", ORDER, 1)
+    assert target.bookie == "near", "it was not the target who failed"
+    target.failed("near", ORDER, 2)
+    assert target.bookie == "farther"
+    target.answered("near")
+    target.failed("farther", ORDER, 3)
+    assert target.bookie == "near"
 
 
 def test_where_all_have_failed_the_next_one_tries():
-    leader = PollTarget(ORDER, 0)
+    target = PollTarget(ORDER, 0)
     for bookie in ("far", "farther"):
-        leader.failed(bookie, ORDER, 1)
-    leader.failed("near", ORDER, 2)
-    assert leader.bookie == "far"
-    leader.failed("far", ORDER, 3)
-    assert leader.bookie == "near"
+        target.failed(bookie, ORDER, 1)
+    target.failed("near", ORDER, 2)
+    assert target.bookie == "far"
+    target.failed("far", ORDER, 3)
+    assert target.bookie == "near"
 
 
 def test_a_bookie_alone_goes_on_leading():
-    leader = PollTarget(["only"], 0)
-    leader.failed("only", ["only"], 1)
-    assert leader.bookie == "only"
+    target = PollTarget(["only"], 0)
+    target.failed("only", ["only"], 1)
+    assert target.bookie == "only"
 
 
 def test_who_knew_more_leads_where_nobody_told_of_it_in_time():
-    leader = PollTarget(ORDER, 0)
-    assert not leader.overdue("far", 5, 6, 1), "the leader told of it"
-    assert not leader.overdue("near", 5, 5, 1), "it is the leader itself"
-    assert leader.bookie == "near"
-    assert leader.overdue("far", 5, 5, 1)
-    assert leader.bookie == "far"
+    target = PollTarget(ORDER, 0)
+    assert not target.overdue("far", 5, 6, 1), "the target told of it"
+    assert not target.overdue("near", 5, 5, 1), "it is the target itself"
+    assert target.bookie == "near"
+    assert target.overdue("far", 5, 5, 1)
+    assert target.bookie == "far"
 
 
 def test_the_best_one_leads_again_some_time_after_a_change():
-    leader = PollTarget(ORDER, 0)
-    leader.overdue("far", 5, 5, 10)
-    leader.switch_to_best(lambda: ORDER, 10 + RETURN_S - 1)
-    assert leader.bookie == "far"
-    leader.switch_to_best(lambda: ORDER, 10 + RETURN_S)
-    assert leader.bookie == "near"
+    target = PollTarget(ORDER, 0)
+    target.overdue("far", 5, 5, 10)
+    target.switch_to_best(lambda: ORDER, 10 + RETURN_S - 1)
+    assert target.bookie == "far"
+    target.switch_to_best(lambda: ORDER, 10 + RETURN_S)
+    assert target.bookie == "near"
     asked = []
-    leader.switch_to_best(lambda: asked.append(0) or ORDER, 10 + RETURN_S + 1)
+    target.switch_to_best(lambda: asked.append(0) or ORDER, 10 + RETURN_S + 1)
     assert asked == [], "the order is not worked out at every poll"
 
 
 def test_one_that_failed_does_not_lead_again_before_it_has_answered():
-    leader = PollTarget(ORDER, 0)
-    leader.failed("near", ORDER, 0)
-    leader.switch_to_best(lambda: ORDER, RETURN_S)
-    assert leader.bookie == "far"
-    leader.answered("near")
-    leader.switch_to_best(lambda: ORDER, 2 * RETURN_S)
-    assert leader.bookie == "near"
+    target = PollTarget(ORDER, 0)
+    target.failed("near", ORDER, 0)
+    target.switch_to_best(lambda: ORDER, RETURN_S)
+    assert target.bookie == "far"
+    target.answered("near")
+    target.switch_to_best(lambda: ORDER, 2 * RETURN_S)
+    assert target.bookie == "near"
 
 
 @pytest.mark.parametrize(("explicit", "wait"), [(False, IDLE_S), (True, EXPLICIT_LAC_WAIT_S)])

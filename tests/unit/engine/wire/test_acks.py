@@ -132,7 +132,7 @@ def test_a_field_without_a_number_is_no_ledger(decode_plain_ack):
 
 @NEEDS_C
 def test_what_is_no_frame_is_an_error():
-    with pytest.raises(TypeError, match="a frame is bytes"):
+    with pytest.raises(TypeError, match="frame: must be bytes"):
         IN_C.decode_plain_ack(bytearray(framed(plain(1, [(3, 4)]))))
 
 

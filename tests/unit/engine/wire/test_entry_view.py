@@ -15,7 +15,7 @@ from readonly_engine.wire.bookie import decode_reply
 from readonly_engine.wire.commands import NO_EPOCH, encode_message_frame
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.entry_view import PureEntryView, pure_encode_views, pure_summarize
-from readonly_engine.wire.message import look_into
+from readonly_engine.wire.message import parse_stored
 from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MarkerType, MessageMetadata
 from readonly_engine.wire.position import Position
 
@@ -97,7 +97,7 @@ def test_a_real_entry(way, golden):
 def test_what_a_dispatcher_needs_to_know(way, fields, broker):
     payload = stored(MessageMetadata(**PRODUCED, **fields), broker=broker)
     view = way.EntryView(entry(payload))
-    expected = look_into(payload)
+    expected = parse_stored(payload)
     assert tuple(getattr(view, name) for name in expected._fields) == tuple(expected)
     assert view.prefix + view.payload == view.stored == payload
 
