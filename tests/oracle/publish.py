@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
-from threading import Lock
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pulsar
 
@@ -18,11 +19,18 @@ if TYPE_CHECKING:
 
     from tests.oracle.workload import Round
 
+T = TypeVar("T")
+
 THREADS: Final = 3
 SEND_TIMEOUT_MS: Final = 180_000
 """Longer than any disturbance: the topic must get every message that the client accepted."""
 
 _CREATE_ATTEMPTS: Final = 20
+_CREATE_TIMEOUT_S: Final = 120.0
+"""Twice the client's operation timeout.
+
+Client 3.13.0 never returned when an owner could not load the topic for 60 s (measured).
+"""
 
 
 class PublishError(Exception):
@@ -38,6 +46,24 @@ def make_keys(folder: Path) -> pulsar.CryptoKeyReader:
     ):
         subprocess.run(command, check=True, capture_output=True, timeout=60)
     return pulsar.CryptoKeyReader(str(public), str(private))
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """Return the result of a blocking call, which cannot be cancelled, so it has a daemon thread.
+
+    Raises:
+        TimeoutError: there is no result in time.
+    """
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - the caller gets it
+            result.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return result.result(seconds)
 
 
 class Publisher:
@@ -108,22 +134,26 @@ class Publisher:
         options = {}
         if plan.encrypted:
             options = {"encryption_key": "oracle", "crypto_key_reader": self._keys}
+        create = partial(
+            self._client.create_producer,
+            plan.topic.name,
+            compression_type=pulsar.CompressionType.__members__[plan.compression],
+            send_timeout_millis=SEND_TIMEOUT_MS,
+            block_if_queue_full=True,
+            max_pending_messages=500,
+            batching_enabled=plan.batch > 1,
+            batching_max_messages=max(2, plan.batch),
+            batching_max_publish_delay_ms=1000,
+            batching_type=pulsar.BatchingType.KeyBased if plan.by_key else pulsar.BatchingType.Default,
+            chunking_enabled=plan.chunked,
+            message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution,
+            **options,
+        )
         for attempt in range(1, _CREATE_ATTEMPTS + 1):
             try:
-                return self._client.create_producer(
-                    plan.topic.name,
-                    compression_type=pulsar.CompressionType.__members__[plan.compression],
-                    send_timeout_millis=SEND_TIMEOUT_MS,
-                    block_if_queue_full=True,
-                    max_pending_messages=500,
-                    batching_enabled=plan.batch > 1,
-                    batching_max_messages=max(2, plan.batch),
-                    batching_max_publish_delay_ms=1000,
-                    batching_type=pulsar.BatchingType.KeyBased if plan.by_key else pulsar.BatchingType.Default,
-                    chunking_enabled=plan.chunked,
-                    message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution,
-                    **options,
-                )
+                return within(_CREATE_TIMEOUT_S, create)
+            except TimeoutError as error:
+                raise PublishError(f"{plan.topic.name}: no producer within {_CREATE_TIMEOUT_S:g} s") from error
             except pulsar.PulsarException:
                 # The broker is being restarted. The client's own retries end with its operation timeout.
                 if attempt == _CREATE_ATTEMPTS:
