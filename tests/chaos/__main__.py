@@ -18,10 +18,10 @@ from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
 from tests.chaos import curves, report, runs
-from tests.chaos.check import Limits
 from tests.chaos.net import enter
 from tests.chaos.plan import CHAOS_GAP_S, SOAK_GAP_S, make_plan
 from tests.chaos.run import RATE, ChaosError, Run
+from tests.chaos.verdict import Limits
 from tests.faults.table import write
 
 if TYPE_CHECKING:

@@ -27,25 +27,19 @@ from __future__ import annotations
 
 import bisect
 from array import array
-from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Final
 
 from tests.chaos.cursors import WentBack
+from tests.chaos.observed import STORED_S, Done, Faults, Topic, Watched
+from tests.chaos.verdict import Found, Limits, Verdict, Violation
 from tests.chaos.workload import READER
 from tests.churn.history import Event, Id, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 ORDERED: Final = frozenset({"Exclusive", "Failover"})
-NEAR_S: Final = 20.0
-"""Time after its end for which a fault is near: sessions, keep-alives and restarts take time."""
-
-STORED_S: Final = 5.0
-"""Time after which a confirmed ack is stored, and survives a fault at the source cluster."""
-
 WENT_BACK_S: Final = 5.0
 """Maximum delay of the observation of a cursor that went back, or of its redeliveries, in seconds."""
 
@@ -57,225 +51,6 @@ SOON_S: Final = 1.0
 
 HANDOVER_S: Final = 1.0
 """Time for which a stock broker waits for acks of the former Failover consumer (activeConsumerFailoverDelayTimeMillis)."""
-
-DELETED_S: Final = 10.0
-"""Time after a deletion in which clients may still get the former topic's messages, and producers receipts."""
-
-
-class Violation(StrEnum):
-    """A violated guarantee."""
-
-    LOST = "never delivered"
-    NOT_STORED = "its producer has a receipt, but the topic has no such message"
-    STORED_TWICE = "stored twice although the namespace deduplicates"
-    UNKNOWN = "delivered, but the topic has no such message"
-    TOPIC_ORDER = "delivered for the first time after a later message"
-    KEY_ORDER = "delivered for the first time after a later message of its key"
-    READER_ORDER = "delivered to a Reader again or after a later message"
-    READER_GAP = "skipped for a Reader"
-    UNEXPLAINED = "delivered again with no fault near"
-    AFTER_ACK = "delivered again after a confirmed ack, with no fault at the source cluster near"
-    TOO_MANY = "more redeliveries after one fault than messages in flight"
-    TWO_CONCURRENT = "sent to one consumer although another one had been accepted long before"
-    RESET_UNDONE = "not delivered again after a reset to before it"
-
-
-OUT_OF_ORDER: Final = frozenset({Violation.TOPIC_ORDER, Violation.KEY_ORDER, Violation.READER_ORDER})
-LOSSES: Final = frozenset({Violation.LOST, Violation.NOT_STORED, Violation.READER_GAP, Violation.RESET_UNDONE})
-
-
-class Stored(NamedTuple):
-    """A message of the topic at the end.
-
-    Attributes:
-        id: its position.
-        key: empty for none.
-        name: unique name.
-        sent: time at which its producer sent it.
-    """
-
-    id: Id
-    key: str
-    name: str
-    sent: float
-
-
-class Done(NamedTuple):
-    """An injected fault.
-
-    Attributes:
-        begin: time of its start.
-        end: time of its repair.
-        title: its kind, for the table.
-        text: full description.
-        writable: whether it affected the source cluster, so that confirmed acks may be lost.
-    """
-
-    begin: float
-    end: float
-    title: str
-    text: str
-    writable: bool
-
-
-class Found(NamedTuple):
-    """One violation of a guarantee.
-
-    Attributes:
-        violation: the violated guarantee.
-        subscription: the subscription, or a topic.
-        id: the message.
-        name: its name.
-        at: time; of a missing message, the time of its send.
-        text: details.
-    """
-
-    violation: Violation
-    subscription: str
-    id: Id
-    name: str
-    at: float
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """Properties of a subscription for the check.
-
-    Attributes:
-        topic: its topic.
-        type: Exclusive, Failover, Shared, Key_Shared or Reader.
-        stock: whether its clients are stock clients, which do not expose sessions and receipts.
-        resets: whether its cursor is reset now and then.
-        latest: whether it starts at the end of the topic.
-    """
-
-    topic: str
-    type: str
-    stock: bool = False
-    resets: bool = False
-    latest: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of allowed effects.
-
-    Attributes:
-        two_at_once_s: time in which two consumers of an Exclusive subscription may be served concurrently, in seconds.
-        repeated: redeliveries after one fault in one subscription.
-    """
-
-    two_at_once_s: float = 30.0
-    repeated: int = 400
-
-
-@dataclass(slots=True)
-class Verdict:
-    """Result of the check.
-
-    Attributes:
-        found: all violations.
-        repeated: numbers of redeliveries by (index of the fault, subscription); index -1 before the first fault.
-        by_owner: those of them after a position to which the owner's cursor went back.
-        in_flight: deliveries to such a subscription in the STORED_S before its first redelivery, without the pause between.
-        pauses: the longest time without a first delivery, by index of the fault.
-        longest: the same by subscription: duration, and end.
-        counts: by subscription: first, again, sessions.
-        latencies: by minute: times from the send of messages to their first deliveries, in seconds.
-        overlap: the longest time with two concurrent consumers of an Exclusive or Failover subscription.
-    """
-
-    found: list[Found] = field(default_factory=list)
-    repeated: Counter[tuple[int, str]] = field(default_factory=Counter)
-    by_owner: Counter[tuple[int, str]] = field(default_factory=Counter)
-    in_flight: Counter[tuple[int, str]] = field(default_factory=Counter)
-    pauses: dict[int, float] = field(default_factory=dict)
-    longest: dict[str, tuple[float, float]] = field(default_factory=dict)
-    counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    latencies: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
-    overlap: float = 0.0
-
-
-class Faults:
-    """The faults ordered by time, to find the one near an event.
-
-    Args:
-        done: in any order.
-    """
-
-    def __init__(self, done: Iterable[Done]) -> None:
-        self.all = sorted(done)
-        self._begins = [fault.begin for fault in self.all]
-        self._near = _merged((fault.begin, fault.end + NEAR_S) for fault in self.all)
-        self._near_writable = _merged(
-            (fault.begin - STORED_S, fault.end + NEAR_S) for fault in self.all if fault.writable
-        )
-
-    def last(self, at: float) -> int:
-        """Return the index of the last fault that had started by then; -1 for none."""
-        return bisect.bisect_right(self._begins, at) - 1
-
-    def near(self, begin: float, end: float, *, writable: bool = False) -> bool:
-        """Return whether a fault was near at any moment of an interval."""
-        spans = self._near_writable if writable else self._near
-        index = bisect.bisect_left(spans, (begin, float("-inf"))) - 1
-        return any(span[0] <= end and span[1] >= begin for span in spans[max(index, 0) : index + 3])
-
-
-def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    merged: list[tuple[float, float]] = []
-    for begin, end in sorted(spans):
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((begin, end))
-    return merged
-
-
-class Topic:
-    """The messages of a topic at the end.
-
-    Args:
-        stored: all messages, in order.
-        deduplicated: whether no message may be stored twice.
-        deletions: begin and end of its deletions, ordered by time.
-        sizes: entries of closed ledgers, as the topic's list counts them.
-    """
-
-    def __init__(
-        self,
-        stored: Sequence[Stored],
-        *,
-        deduplicated: bool = False,
-        deletions: Sequence[tuple[float, float]] = (),
-        sizes: Mapping[int, int] | None = None,
-    ) -> None:
-        self._sizes = sizes or {}
-        self.stored = stored
-        self.deduplicated = deduplicated
-        self.deletions = deletions
-        self.ids = [message.id for message in stored]
-        self.index = {message.id: index for index, message in enumerate(stored)}
-        keys = {key: number for number, key in enumerate(sorted({message.key for message in stored}))}
-        self.keys = [keys[message.key] for message in stored]
-        self.live_since = deletions[-1][1] + DELETED_S if deletions else float("-inf")
-        self.uncommitted: set[str] = set()
-        """Names of messages whose transactions were aborted, or have an unknown end. An owner that has lost its snapshots
-        delivers aborted ones too."""
-
-    def is_surplus(self, id_: Id) -> bool:
-        """Return whether an entry is beyond its ledger's size in the topic's list. It needs no delivery.
-
-        An owner that cannot replace a bookie abandons the ledger after the last confirmed entry. It writes this size to the list,
-        and repeats the others in a new ledger (ManagedLedgerImpl.ledgerClosed). If BookKeeper's own metadata could not be closed
-        too, a later recovery finds some of the others, and the owner may deliver them twice. No producer has a receipt for them.
-        """
-        return id_.entry >= self._sizes.get(id_.ledger, id_.entry + 1)
-
-    def is_former(self, id_: Id) -> bool:
-        """Return whether a message is from before the topic's last deletion; nothing is known of it any more."""
-        return bool(self.deletions) and (not self.ids or id_.ledger < self.ids[0].ledger)
 
 
 def check(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError, MessageId
-from tests.chaos.check import Done
+from tests.chaos.observed import Done
 from tests.chaos.plan import LINK_FAULTS, Fault, Kind, role
 from tests.chaos.workload import SUBSCRIPTIONS, TOPICS
 from tests.churn.history import Id

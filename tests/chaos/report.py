@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from tests.chaos.check import Faults, Found, Violation
+from tests.chaos.observed import Faults
 from tests.chaos.runs import RunResult, summarize, table
 from tests.chaos.traces import document
 
 if TYPE_CHECKING:
     from tests.chaos.run import Outcome
+    from tests.chaos.verdict import Found, Violation
 
 BEGIN: Final = "<!-- chaos: written by make chaos CHAOS_OPTIONS=--write -->"
 END: Final = "<!-- end of chaos -->"

@@ -18,16 +18,18 @@ from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError, PulsarAdmin
 from tests.chaos import cursors, samples, traces
-from tests.chaos.check import Limits, Stored, Topic, Verdict, Watched, check
+from tests.chaos.check import check
 from tests.chaos.health import Health
 from tests.chaos.histories import read_events
 from tests.chaos.inject import Injector
 from tests.chaos.net import Network
+from tests.chaos.observed import Stored, Topic, Watched
 from tests.chaos.plan import CLIENT, NODES, OWNING, READ_ONLY
 from tests.chaos.processes import ClientProcess
 from tests.chaos.producers import parse
 from tests.chaos.readers import read_place
 from tests.chaos.stack import ChaosStack
+from tests.chaos.verdict import Limits, Verdict
 from tests.chaos.workload import BUNDLES, READER, SUBSCRIPTIONS, TOPICS
 from tests.churn.history import History
 from tests.churn.stock import place_of

@@ -7,13 +7,14 @@ from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tests.chaos.check import LOSSES, OUT_OF_ORDER, Faults
+from tests.chaos.verdict import LOSSES, OUT_OF_ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from tests.chaos.check import Found, Verdict
+    from tests.chaos.observed import Faults
+    from tests.chaos.verdict import Found, Verdict
 
 COLUMNS: Final = ("lost", "repeated", "disorder", "other")
 BEFORE: Final = "before the first fault"

@@ -8,18 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.chaos.check import (
-    NEAR_S,
-    Done,
-    Faults,
-    Limits,
-    Stored,
-    Topic,
-    Verdict,
-    Violation,
-    Watched,
-    check,
-)
+from tests.chaos.check import check
+from tests.chaos.observed import NEAR_S, Done, Faults, Stored, Topic, Watched
+from tests.chaos.verdict import Limits, Verdict, Violation
 from tests.churn.history import Event, Id, Kind
 
 if TYPE_CHECKING:

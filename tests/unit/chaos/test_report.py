@@ -6,12 +6,13 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
-from tests.chaos.check import Done, Found, Verdict, Violation
 from tests.chaos.net import NETWORK, Network, _plain
+from tests.chaos.observed import Done
 from tests.chaos.plan import NODES, make_plan
 from tests.chaos.report import lines, result
 from tests.chaos.run import Outcome
 from tests.chaos.runs import FaultResult, RunResult, add, load, table
+from tests.chaos.verdict import Found, Verdict, Violation
 from tests.churn.history import Id
 
 
