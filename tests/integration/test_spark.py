@@ -35,11 +35,17 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def read_stock(client: pulsar_lib.Client, log: str, keys: pulsar_lib.CryptoKeyReader) -> dict[str, tuple]:
-    """Every message that a stock reader gets, by its id: the last one of each id, for chunks have no two."""
+    """Every message that a stock reader gets, by its id: the last one of each id, for chunks have no two.
+
+    The client discards an empty message that was compressed by ZLIB. As the last one it is available, and never read.
+    """
     found = {}
     reader = client.create_reader(log, pulsar_lib.MessageId.earliest, crypto_key_reader=keys)
     while reader.has_message_available():
-        message = reader.read_next(20_000)
+        try:
+            message = reader.read_next(20_000)
+        except pulsar_lib.Timeout:
+            break  # compare() fails if anything else is missing
         ids = message.message_id()
         index = f":{ids.batch_index()}" if ids.batch_index() >= 0 else ""
         found[f"{ids.ledger_id()}:{ids.entry_id()}:{ids.partition()}{index}"] = (
@@ -141,6 +147,22 @@ def test_rows_equal_what_a_stock_reader_gets(spark_stack: PulsarCluster, spark_c
         all_there(reading, expected)
         rows, sealed = compare(expected, read_rows(reading.tasks()))
         assert rows + sealed > 20, f"seed {seed}"
+
+
+def test_a_topic_may_end_with_a_message_that_the_stock_reader_discards(
+    spark_client, driver, topic, tmp_path: Path
+) -> None:
+    producer = spark_client.create_producer(
+        topic, compression_type=pulsar_lib.CompressionType.ZLib, batching_enabled=False
+    )
+    for value in (b"m-0", b""):
+        producer.send(value)
+    producer.close()
+    expected = {(topic, key): value for key, value in read_stock(spark_client, topic, make_keys(tmp_path)).items()}
+    assert [value[0] for value in expected.values()] == [b"m-0"]
+    reading = driver(topic)
+    wait_until(lambda: len(read_rows(reading.tasks())) == 2, DEADLINE_S)
+    assert compare(expected, read_rows(reading.tasks())) == (2, 0)
 
 
 @pytest.mark.slow
