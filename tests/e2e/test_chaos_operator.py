@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import json
 import os
 import pathlib
 import random
@@ -75,6 +75,14 @@ def running(kubernetes: Kubernetes) -> tuple[str, int]:
     return pod["metadata"]["name"], main_process(status["containerID"].rpartition("/")[2])
 
 
+def without_uid(found: Any, metadata: dict[str, Any]) -> Any:
+    """A part of a pool's child without the uid of the pool, which is another one in each cycle."""
+    text = json.dumps(found)
+    for owner in metadata["ownerReferences"]:
+        text = text.replace(owner["uid"], "UID")
+    return json.loads(text)
+
+
 def state(kubernetes: Kubernetes, namespace: str) -> dict[str, Any]:
     """What there is of the pools and bindings of a namespace; AssertionError while it is not settled."""
     found: dict[str, Any] = {}
@@ -91,17 +99,18 @@ def state(kubernetes: Kubernetes, namespace: str) -> dict[str, Any]:
             figures.pop("lookupRevision", None)  # it stays where only other bindings have changed since
         found[name] = (conditions, figures, body["metadata"].get("finalizers"))
     for body in kubernetes.list(CHILDREN, namespace, POOLS):
-        metadata, spec = body["metadata"], copy.deepcopy(body.get("spec") or {})
+        metadata = body["metadata"]
+        spec, data = without_uid(body.get("spec") or {}, metadata), without_uid(body.get("data"), metadata)
         # the hash is also of the owner's uid, which is another one in each cycle
         annotations = {one: value for one, value in metadata["annotations"].items() if one != APPLIED_HASH}
         for field in ("clusterIP", "clusterIPs"):
             spec.pop(field, None)
-        rolls = {
-            one: value for one, value in (body.get("status") or {}).items() if one.endswith(("evision", "eplicas"))
-        }
+        status = body.get("status") or {}
+        rolls = {one: value for one, value in status.items() if one.endswith("eplicas")}
+        rolls["rolled"] = status.get("currentRevision") == status.get("updateRevision")
         owners = [(one["kind"], one["name"]) for one in metadata["ownerReferences"]]
         found[f"{body['kind']}/{metadata['name']}"] = (
-            *(metadata["labels"], annotations, owners, spec, body.get("data")),
+            *(metadata["labels"], annotations, owners, spec, data),
             rolls if body["kind"] == "StatefulSet" else None,
         )
     for pod in kubernetes.list("pods", namespace, POOLS):
