@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
+from devstack.common.run import tail
 from devstack.errors import DevstackError
 from devstack.pulsar.spec import LOOPBACK
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 40.0
-_LOG_END = 2000
 
 
 def free_port() -> int:
@@ -93,10 +92,8 @@ class BrokerProcess:
         raise DevstackError(f"read-only broker not ready after {START_TIMEOUT_S:g} s", self.log_end())
 
     def log_end(self) -> str:
-        """Return the last 2,000 bytes of its log."""
-        with self.log.open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_END))
-            return log.read().decode(errors="replace")
+        """Return the last lines of its log."""
+        return tail(self.log.read_text(encoding="utf-8", errors="replace"))
 
     def get(self, path: str) -> str:
         """Return the body of an HTTP response; raise OSError unless its status is 200."""

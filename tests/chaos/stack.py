@@ -72,7 +72,7 @@ SPEC: Final = PulsarSpec(
 
 def lacked_zookeeper(log: str) -> bool:
     """Return whether the last line of a broker's log is its error at a start without ZooKeeper."""
-    last = log.rstrip().rpartition("\n")[2]
+    last = log.rstrip().rpartition("\n")[2].lstrip()
     return last.startswith("pulsar-readonly serve: --metadata-store: no ZooKeeper answers at ")
 
 

@@ -165,7 +165,7 @@ class BoundTopics:
         return {name: worst(found) for name, found in backlogs.items()}
 
     async def _refresh(self) -> None:
-        """Replace an old list of topics, and wait for the new one."""
+        """Replace an old list of topics, and wait for the new one, up to LIST_TIMEOUT_S."""
         bindings = self._broker.bindings
         if self._of is bindings and time.monotonic() - self._listed_at <= CACHE_TTL_S:
             return
