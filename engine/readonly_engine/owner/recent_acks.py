@@ -51,11 +51,13 @@ class RecentAcks:
     def __init__(self, window_s: float = WINDOW_S, max_bytes: int = MAX_BYTES) -> None:
         self._window = window_s
         self._max_bytes = max_bytes
-        self._acks: deque[AnsweredAck] = deque()
+        self._acks: deque[AnsweredAck] | None = None  # an empty deque takes 760 bytes, and most consumers are idle
         self._bytes = 0
 
     def add(self, ack: CommandAck | bytes, now: float, cumulative_before: CommandAck | None = None) -> None:
         """Add an ack that the owner has just answered; encoded, if it may have many ids."""
+        if self._acks is None:
+            self._acks = deque()
         acks = self._acks
         acks.append(AnsweredAck(now, ack, cumulative_before))
         self._bytes += _size(ack)
@@ -64,11 +66,11 @@ class RecentAcks:
 
     def before(self, end: float) -> Iterator[AnsweredAck]:
         """Return the acks answered at most `window_s` before a time, in the order of their answers."""
-        return (answered for answered in self._acks if end - self._window <= answered.at)
+        return (answered for answered in self._acks or () if end - self._window <= answered.at)
 
     def forget(self) -> None:
         """Drop all acks: the owner's cursor was reset."""
-        self._acks.clear()
+        self._acks = None
         self._bytes = 0
 
 

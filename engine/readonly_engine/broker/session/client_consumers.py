@@ -110,6 +110,8 @@ class ClientConsumers:
         self._client.services.subscribing -= 1
         self._bytes -= size
         self._subscribing.pop(consumer_id, None)
+        if not self._subscribing:
+            self._subscribing.clear()  # frees the table, which a pop does not
         while self._queued and not self._client.closed and self._may_subscribe:
             frame = self._remove_queued(next(iter(self._queued)))
             self.subscribe(decode_command(frame)[0], frame)

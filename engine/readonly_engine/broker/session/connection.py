@@ -102,6 +102,29 @@ class ClientConnection(ClientTransport):
         client_version: the client's version from CONNECT.
     """
 
+    # More than 30 attributes in a __dict__ would take 1.3 KB more per connection.
+    __slots__ = (
+        "_authentication",
+        "_client_consumers",
+        "_consumers",
+        "_pinged",
+        "_pong_pending",
+        "_probe_timer",
+        "_producer_connections",
+        "_producers",
+        "_requests",
+        "_responsive",
+        "_slices",
+        "_splitter",
+        "_tasks",
+        "_watchers",
+        "client_version",
+        "connected",
+        "identity",
+        "listener",
+        "services",
+    )
+
     def __init__(self, services: ClientRegistry, listener: str = DEFAULT) -> None:
         super().__init__(services)
         self.services = services

@@ -351,10 +351,10 @@ def test_the_commands_of_one_read_are_taken_in_order_and_others_get_their_turn_i
                 turns += 1
                 await asyncio.sleep(0)
 
-        def handle(command, _frame):
+        def handle(_connection, command, _frame):
             taken.append((command.flow.consumer_id, turns))
 
-        monkeypatch.setattr(connection, "_handle", handle)
+        monkeypatch.setattr(ClientConnection, "_handle", handle)
         task = asyncio.create_task(others())
         writer.write(b"".join(map(flow, range(1000))))
         await until(lambda: len(taken) == 1000)
@@ -381,7 +381,7 @@ def test_commands_that_came_before_a_damaged_one_are_taken_before_the_connection
     play(scene)
 
 
-def test_a_client_that_reads_nothing_is_owed_one_pong_for_all_its_pings(play):
+def test_a_client_that_reads_nothing_is_owed_one_pong_for_all_its_pings(play, monkeypatch):
     async def scene(connection, reader, writer):
         connection.connected = True
         while connection.writable:
@@ -389,10 +389,15 @@ def test_a_client_that_reads_nothing_is_owed_one_pong_for_all_its_pings(play):
             await asyncio.sleep(0)
         before = connection.buffered
         marker = []
-        handle = connection._handle
-        connection._handle = lambda command, taken: (
-            marker.append(1) if command.type == BaseCommand.FLOW else handle(command, taken)
-        )
+        original = ClientConnection._handle
+
+        def handle(connection, command, taken):
+            if command.type == BaseCommand.FLOW:
+                marker.append(1)
+            else:
+                original(connection, command, taken)
+
+        monkeypatch.setattr(ClientConnection, "_handle", handle)
         writer.write(PING * 100_000 + flow(0))
         await until(lambda: marker)
         assert connection.buffered <= before
@@ -413,7 +418,7 @@ def test_nothing_more_is_taken_of_a_client_that_was_closed_while_its_commands_wa
     async def scene(connection, _reader, writer):
         connection.connected = True
         taken = []
-        monkeypatch.setattr(connection, "_handle", lambda command, _: taken.append(command.flow.consumer_id))
+        monkeypatch.setattr(ClientConnection, "_handle", lambda _, command, __: taken.append(command.flow.consumer_id))
         writer.write(b"".join(map(flow, range(1000))))
         await until(lambda: taken)
         connection.disconnect(b"")

@@ -25,7 +25,7 @@ class SubscribingClient:
         self.broker = SimpleNamespace(draining=False, spawn=self.spawn, subscribing=0)
         self.connection = ClientConnection(self.broker)
         self.connection.connected = True
-        monkeypatch.setattr(self.connection, "send", self.sent)
+        monkeypatch.setattr(ClientConnection, "send", lambda _, frame: self.sent(frame))
         monkeypatch.setattr(client_consumers_module, "admit", self.admit)
         monkeypatch.setattr(client_consumers_module, "redirect_if_supported", lambda _: None)
 
