@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from readonly_engine.broker.server.drain import ACK_TIMEOUT_S, DISCONNECT_GRACE_S
+from readonly_engine.broker.subscription.subscription import FAILOVER_DELAY_S
 
 from devstack.images.targets import TARGETS
 
@@ -61,12 +62,14 @@ class Received(NamedTuple):
     Attributes:
         number: of the message in its topic.
         at: when, in milliseconds since the program began.
-        redeliveries: how often it had been delivered before, by the client's word.
+        redeliveries: how often it had been delivered before, as the client reports it.
+        consumer: its name.
     """
 
     number: int
     at: int
     redeliveries: int
+    consumer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,9 @@ class History:
         self.parted = {topic for topic, partitions in plan["topics"].items() if partitions}
         self.received: dict[str, list[Received]] = {name: [] for name in self.types}
         for one in plan["consumers"]:
-            self.received[one["subscription"]] += [Received(*got) for got in report["received"][one["name"]]]
+            self.received[one["subscription"]] += [
+                Received(*got, one["name"]) for got in report["received"][one["name"]]
+            ]
         for got in self.received.values():
             got.sort(key=lambda message: message.at)
 
@@ -181,13 +186,15 @@ class History:
 
         Returns:
             Those that no stock broker would have sent again; and those whose ack was not sure to have arrived when a consumer of
-            the subscription moved, because less time was between them than a broker that leaves waits for acks.
+            the subscription moved, because less time was between them than a broker that leaves waits for acks. A Failover
+            consumer that comes back takes over a second later.
         """
         wrong: dict[str, list[int]] = defaultdict(list)
         redelivered: dict[str, list[int]] = defaultdict(list)
         for name, got in self.received.items():
+            takes_over = FAILOVER_DELAY_S if self.types[name] == "Failover" else 0.0
             spans = [
-                (move.told - ACK_TIMEOUT_S - 1, move.back)
+                (move.told - ACK_TIMEOUT_S - 1, move.back + takes_over)
                 for move in (*self.moves.done, *self.moves.late)
                 if move.consumer.split(", ")[1] == name
             ]
@@ -233,9 +240,25 @@ class History:
         """Every message was published, came to each subscription, in order, once but for acks under way, and was acked."""
         assert not self.failed, f"not published: {self.failed}"
         assert not self.lost(), f"lost: {self.lost()}"
-        assert not self.again()[0], f"more than once: {self.again()[0]}"
+        again = self.again()[0]
+        assert not again, f"more than once: {again}; {'; '.join(map(self._circumstances, again))}"
         assert not self.disorder(), f"behind later ones: {self.disorder()}"
         assert not any(self.backlogs.values()), f"not acked: {self.backlogs}"
+
+    def _circumstances(self, name: str) -> str:
+        """Deliveries of the messages that came again to a subscription, and its moves, in seconds since the program began."""
+        numbers = self.again()[0][name]
+        deliveries = [
+            f"{got.number} to {got.consumer} at {got.at / 1000:.2f}"
+            for got in self.received[name]
+            if got.number in numbers
+        ]
+        spans = [
+            f"{move.consumer} from {move.told - self._began:.2f} to {move.back - self._began:.2f}"
+            for move in (*self.moves.done, *self.moves.late)
+            if move.consumer.split(", ")[1] == name
+        ]
+        return f"{name}: delivered {', '.join(deliveries)}; moved {', '.join(spans) or 'never'}"
 
     def summary(self) -> str:
         """The figures, in a line."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import pulsar as pulsar_lib
 import pytest
 from readonly_engine.broker.session.consumer import CLAIM_RELEASE_TIMEOUT_S
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe, MessageIdData
 
 from devstack.pool import BrokerProcess
 from tests.integration.apart import Apart
-from tests.integration.fleet import TESTS, claims_of, consumers_at
+from tests.integration.fleet import TESTS, Feed, Sink, backlog, claims_of, consumers_at, quiet_client
 from tests.integration.raw_client import RawClient
 from tests.integration.watcher import Watcher, closing
 from tests.support.waiting import wait_until
@@ -20,8 +22,6 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import pulsar as pulsar_lib
 
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.status import Endpoints
@@ -156,6 +156,43 @@ def test_what_another_consumer_acked_while_the_connection_was_broken_does_not_co
         while came[-1] != last:
             came.append(entry_of(client))
         assert came == [first, entries[1], entries[3], entries[4], last]
+
+
+@pytest.mark.parametrize("places", ["the owner", "one broker", "two brokers"])
+def test_a_failover_consumer_that_takes_over_gets_nothing_that_is_about_to_be_acked(
+    pair: Pair, pulsar: Endpoints, pulsar_client: pulsar_lib.Client, admin: PulsarAdmin, topic: str, places: str
+) -> None:
+    """A stock client acks up to 0.1 s after a message has come."""
+    admin.create_partitioned_topic(topic, 1)
+    partition = f"{topic}-partition-0"  # of which the consumer with the first name is the active one
+    with RawClient(pulsar.writer_url) as entrance:
+        owner_url = entrance.lookup(partition)
+    urls = {
+        "the owner": (owner_url, owner_url),
+        "one broker": (pair.second.url, pair.second.url),
+        "two brokers": (pair.first.url, pair.second.url),
+    }[places]
+    with ExitStack() as stack:
+        sinks = []
+
+        def join(name: str, url: str) -> None:
+            client = quiet_client(url)
+            stack.callback(client.close)
+            consumer = client.subscribe(
+                partition, "s", consumer_type=pulsar_lib.ConsumerType.Failover, consumer_name=name
+            )
+            sinks.append(Sink(consumer))
+            stack.callback(sinks[-1].stop)
+
+        join("b", urls[0])
+        feed = Feed(pulsar_client, partition, 0.005)
+        stack.callback(feed.stop)
+        wait_until(lambda: len(sinks[0].got) > MESSAGES)
+        join("a", urls[1])
+        wait_until(lambda: len(sinks[1].got) > MESSAGES)
+        sent = feed.stop()
+        wait_until(lambda: backlog(admin, partition, "s") == 0)
+    assert sinks[0].got + sinks[1].got == list(range(sent))
 
 
 def test_a_consumer_that_is_on_its_way_in_is_refused_by_a_broker_that_leaves(apart: Apart, topic: str) -> None:

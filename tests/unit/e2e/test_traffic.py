@@ -107,3 +107,14 @@ def test_what_comes_again_because_its_ack_was_under_way_is_no_fault() -> None:
     assert seen.again() == ({"s": [0, 2]}, {"s": [1]})
     with pytest.raises(AssertionError, match=r"more than once: \{'s': \[0, 2\]\}"):
         seen.check()
+
+
+def test_a_failover_consumer_takes_over_a_second_after_it_is_back() -> None:
+    moved = log(CREATED, (9.0, TOLD[1]), (9.4, f"[{TOPIC}, s, 0] Created consumer on broker [{SECOND}] "))
+    got = [(0, 10_300), (1, 10_500), (0, 10_600), (1, 10_700)]
+    seen = history("Failover", got, sent=2, client_log=moved)
+    assert seen.again() == ({"s": [1]}, {"s": [0]})
+    with pytest.raises(
+        AssertionError, match=r"s: delivered 1 to c0 at 10.50, 1 to c0 at 10.70; moved .* from 9.00 to 9.40"
+    ):
+        seen.check()

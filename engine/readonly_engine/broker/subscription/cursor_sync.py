@@ -112,6 +112,13 @@ class CursorQueries(Protocol):
     async def batches(self) -> list[tuple[Position, int]]:
         """Return the partly acked batches of earlier consumers of the pool, with the bits of their unacked messages."""
 
+    async def others_ack(self) -> bool:
+        """Return whether the owner has several consumers of the subscription, and one of them has acked.
+
+        Raises:
+            RelayError: the owner does not answer.
+        """
+
     def pending_ack_source(self) -> PendingAckSource:
         """Return the source of the owner's log of acks in transactions."""
 

@@ -153,6 +153,16 @@ class OwnerQueries:
             return []
         return await self._batches.load(topic, subscribe.subscription)
 
+    async def others_ack(self, topic: TopicName, subscription: str) -> bool:
+        """Return whether the owner has several consumers of a subscription, and one of them has acked (ConsumerStatsImpl).
+
+        Raises:
+            RelayError: the admin API does not answer.
+        """
+        stats = await self._admin.stats(topic)
+        consumers = ((stats or {}).get("subscriptions") or {}).get(subscription, {}).get("consumers") or []
+        return len(consumers) > 1 and any(consumer.get("lastAckedTimestamp") for consumer in consumers)
+
     def pending_ack_source(self, topic: TopicName, subscription: str) -> PendingAckSource:
         """Return the source of the owner's log of a subscription's acks in transactions."""
         last = partial(self._last_pending_ack, topic, subscription)
@@ -246,6 +256,10 @@ class SubscriptionQueries:
     async def batches(self) -> list[tuple[Position, int]]:
         """Return the batches that are acked in part."""
         return await self._queries.partially_acked_batches(self._topic, self._subscribe, self._settings)
+
+    async def others_ack(self) -> bool:
+        """Return whether the owner has several consumers of the subscription, and one of them has acked."""
+        return await self._queries.others_ack(self._topic, self._subscribe.subscription)
 
     def pending_ack_source(self) -> PendingAckSource:
         """Return the source of the owner's log of acks in transactions."""

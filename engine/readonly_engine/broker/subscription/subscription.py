@@ -13,6 +13,7 @@ from readonly_engine.broker.subscription.cursor_sync import CursorSync, follow_o
 from readonly_engine.broker.subscription.delivery import DeliveryLoop
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.broker.subscription.transactions import TransactionAcks
+from readonly_engine.owner.errors import RelayError
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import CommandAck, MessageIdData
 
 log = logging.getLogger(__name__)
+
+FAILOVER_DELAY_S = 1.0
+"""Time for acks of the former active consumer of a Failover subscription to arrive at the owner after its last message.
+
+A stock owner waits as long (activeConsumerFailoverDelayTimeMillis) and then sends ACTIVE_CONSUMER_CHANGE. It does not deliver
+meanwhile. A read-only broker delivers until that command."""
 
 ACK_WAIT_S = 5.0
 """Time to wait for acks under way, before the next active consumer of a Failover subscription gets its first message."""
@@ -195,7 +202,9 @@ class Subscription(DeliveryLoop):
             task.add_done_callback(self._task_ended)
 
     async def _activate(self, consumer: Subscriber, dispatcher: SingleActiveDispatcher) -> None:
-        """Make a consumer active, at the owner's cursor: the previous active consumer may have been on another broker."""
+        """Make a consumer active, at the owner's cursor: the former active consumer may be on another broker."""
+        if await self._former_may_ack():
+            await asyncio.sleep(FAILOVER_DELAY_S)
         waits = [asyncio.ensure_future(other.owner_consumer.wait_for_acks()) for other in self.consumers]
         try:
             await asyncio.wait(waits, timeout=ACK_WAIT_S)
@@ -209,6 +218,14 @@ class Subscription(DeliveryLoop):
         dispatcher.activate(consumer.dispatch_state)
         self.on_lease_changed()
         self.read_more()
+
+    async def _former_may_ack(self) -> bool:
+        """Return whether the former active consumer may be connected still, and may have messages to ack."""
+        try:
+            return await self._queries.others_ack()
+        except RelayError as error:
+            log.info("consumers on the owner unknown: topic=%s subscription=%s error=%s", self.topic, self.name, error)
+            return True
 
     def _stop_activating(self) -> None:
         if self._activating is not None:

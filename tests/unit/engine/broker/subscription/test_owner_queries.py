@@ -156,3 +156,18 @@ def test_batches_are_loaded_for_durable_subscriptions_of_owners_that_count_batch
     settings = DispatchSettings(batch_acks=batch_acks)
     asked = SubscriptionQueries(queries(batches=SimpleNamespace(load=load)), TOPIC, encoded, settings)
     assert asyncio.run(asked.batches()) == (loaded if durable and batch_acks else [])
+
+
+@pytest.mark.parametrize(
+    ("stats", "expected"),
+    [
+        (None, False),
+        ({"subscriptions": None}, False),
+        ({"subscriptions": {"other": {"consumers": [{"lastAckedTimestamp": 7}, {}]}}}, False),
+        ({"subscriptions": {"s": {"consumers": [{"lastAckedTimestamp": 7}]}}}, False),
+        ({"subscriptions": {"s": {"consumers": [{"lastAckedTimestamp": 0}, {}]}}}, False),
+        ({"subscriptions": {"s": {"consumers": [{"lastAckedTimestamp": 0}, {"lastAckedTimestamp": 7}]}}}, True),
+    ],
+)
+def test_the_statistics_tell_whether_other_consumers_ack(stats, expected):
+    assert asyncio.run(queries(Admin(stats=stats)).others_ack(TOPIC, "s")) is expected
