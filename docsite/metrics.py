@@ -35,6 +35,7 @@ UNITS: Final = {
     "read": "reads",
     "consumers": "consumers",
     "moved": "consumers",
+    "lookups": "lookups",
     "connections": "connections",
     "refused": "connections and consumers",
     "clients": "clients",

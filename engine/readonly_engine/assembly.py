@@ -123,23 +123,30 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     bookies = BookiePool(cluster.bookie_address, tls=bookie_tls, locality=config.locality, limit=stored_limit)
     if config.locality or config.locality_file is not None:
         cluster.watch_racks(bookies.replica_order.place)
-    following = None
-    if config.locality_file is not None:
-        following = run_forever(
-            LocalityFile(config.locality_file, bookies.replica_order.move).follow, "following --locality-file"
-        )
-    cache = EntryCache(config.cache_size)
-    tiered = TieredStorage(config.tiered_storage)
-    guard = LeaseGuard()
     namesakes: list[NotAdmittedError] = []
+    joined = False
 
     def refused(error: NotAdmittedError) -> None:
         if joined:  # another pool took the name while this broker had no session
             namesakes.append(error)
             stop.set()
 
-    joined = False
-    fleet = PoolMembership(store, config.pool, url, tls_url, config.advertised_listeners, config.pool_uid, refused)
+    fleet = PoolMembership(
+        store, config.pool, url, tls_url, config.advertised_listeners, config.pool_uid, refused, config.locality
+    )
+
+    def on_locality_changed(locality: str) -> None:
+        bookies.replica_order.move(locality)
+        fleet.move(locality)
+
+    following = None
+    if config.locality_file is not None:
+        following = run_forever(
+            LocalityFile(config.locality_file, on_locality_changed).follow, "following --locality-file"
+        )
+    cache = EntryCache(config.cache_size)
+    tiered = TieredStorage(config.tiered_storage)
+    guard = LeaseGuard()
 
     def on_unreadable(subscription: Subscription, position: Position, reason: str) -> None:
         passthrough.on_unreadable(subscription, position, reason)

@@ -22,7 +22,7 @@ class LocalityFile:
 
     Args:
         path: the file. A missing or empty file changes nothing.
-        moved: called with each new rack.
+        on_changed: called with each new locality.
     """
 
     def __init__(self, path: Path, on_changed: Callable[[str], None]) -> None:
@@ -40,7 +40,7 @@ class LocalityFile:
             return
         self._last = text
         if is_locality(text):
-            log.info("locality of this broker: %s; bookies near it are read first", text)
+            log.info("locality of this broker: %s; near bookies are read first, near clients are sent here", text)
             self._on_changed(text)
         else:
             log.warning("locality-file %s: must be /RACK or /ZONE/RACK, not %r", self._path, text)

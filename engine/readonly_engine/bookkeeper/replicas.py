@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.metadata.racks import distance
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -41,21 +43,6 @@ class _Health:
     failures: int = 0
     avoid_until: float = 0.0
     rest_until: float = 0.0
-
-
-def distance(here: str, there: str) -> int:
-    """Return the number of levels of `here` that differ between two network locations such as `/zone/rack`.
-
-    An unknown location is farthest.
-    """
-    mine = here.strip("/").split("/")
-    theirs = there.strip("/").split("/")
-    shared = 0
-    for one, other in zip(mine, theirs, strict=False):
-        if one != other:
-            break
-        shared += 1
-    return len(mine) - shared
 
 
 class ReplicaOrder:

@@ -217,8 +217,9 @@ class EngineConfig:
         default="",
         metadata=option(
             LOCALITY,
-            "rack of this broker, as in `pulsar-admin bookies set-bookie-rack`; bookies near it are read first",
-            unset="none, all bookies are equal",
+            "rack of this broker, as in `pulsar-admin bookies set-bookie-rack`; bookies near it are read first, and clients near "
+            "it are sent here",
+            unset="none, all bookies and clients are equal",
         ),
     )
     locality_file: Path | None = field(

@@ -119,6 +119,15 @@ class BrokerCollector(Collector):
             "Consumers redirected to the broker that serves their subscription",
             value=broker.redirects.redirected,
         )
+        lookups = CounterMetricFamily(
+            "pulsar_readonly_lookups",
+            "Lookups answered with a broker of the pool, by its locality: that of the client or of the asked broker (same), "
+            "another one (other), or unknown",
+            labels=["locality"],
+        )
+        for nearness, count in broker.member_selector.selected.items():
+            lookups.add_metric([nearness], count)
+        yield lookups
         yield CounterMetricFamily(
             "pulsar_readonly_refused", "Connections and consumers refused by a limit", value=broker.limits.refused
         )

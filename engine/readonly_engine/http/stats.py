@@ -57,6 +57,7 @@ class Statistics:
             "topics": topics,
             "brokers": sorted(broker.pool.members),
             "url": broker.pool.url,
+            "locality": broker.pool.locality,
             "connections": len(broker.connections),
             "consumers": broker.limits.consumers,
             "bufferedBytes": sum(connection.buffered for connection in broker.connections),

@@ -222,23 +222,44 @@ class OwnerDirectory:
         """Drop the cached lookup of a topic: its owner may have changed."""
         self._lookup_cache.pop((topic, identity), None)
 
+    async def look_up(self, lookup: CommandLookupTopic, identity: Identity) -> BaseCommand:
+        """Look a topic up, and follow redirects.
+
+        Args:
+            lookup: the lookup; `authoritative` is changed at each redirect.
+            identity: the client's credentials.
+
+        Returns:
+            The LOOKUP_RESPONSE that names the owner.
+
+        Raises:
+            OwnerUnavailableError: no broker answers, or the lookup was redirected MAX_REDIRECTS times.
+            OwnerRefusedError: the lookup was refused.
+        """
+        answer, _ = await self._follow(lookup, identity)
+        return answer
+
     async def _look_up(self, topic: str, identity: Identity) -> OwnerConnection:
+        answer, asked = await self._follow(CommandLookupTopic(topic=topic, authoritative=False), identity)
+        return await self.session(identity).connection(self._target(topic, answer.lookup_topic_response, asked))
+
+    async def _follow(self, lookup: CommandLookupTopic, identity: Identity) -> tuple[BaseCommand, str]:
+        """Return the answer that names the owner, and the URL of the broker that gave it."""
         connection = await self.any_broker(identity)
-        authoritative = False
         for _ in range(MAX_REDIRECTS):
-            lookup = CommandLookupTopic(topic=topic, authoritative=authoritative)
             answer = await connection.request(BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=lookup))
             if answer.type == BaseCommand.ERROR:
                 raise OwnerRefusedError(answer.error.error, answer.error.message)
             response = answer.lookup_topic_response
             if response.response == CommandLookupTopicResponse.Failed:
                 raise OwnerRefusedError(response.error, response.message)
-            authoritative = response.authoritative
-            connection = await self.session(identity).connection(self._target(topic, response, connection.url))
             if response.response == CommandLookupTopicResponse.Connect:
-                return connection
+                return answer, connection.url
+            lookup.authoritative = response.authoritative
+            connection = await self.session(identity).connection(self._target(lookup.topic, response, connection.url))
         raise OwnerUnavailableError(
-            f"the lookup of {topic} was redirected {MAX_REDIRECTS} times, at last to {connection.url}; it is moving, try again"
+            f"the lookup of {lookup.topic} was redirected {MAX_REDIRECTS} times, at last to {connection.url}; "
+            "it is moving, try again"
         )
 
     def peer_url(self, url: str, tls_url: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from readonly_engine.config.listeners import DEFAULT
+from readonly_engine.metadata.racks import distance
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -35,33 +37,63 @@ def excess(own: int, members: Collection[Member]) -> int:
     return own - round(sum(member.consumers for member in members) / len(members))
 
 
+class Nearness(StrEnum):
+    """Locality of a selected member, as its client sees it."""
+
+    SAME = "same"
+    OTHER = "other"
+    UNKNOWN = "unknown"
+    """The client's locality is unknown."""
+
+
 class MemberSelector:
-    """Selects members in turn, and skips those above their share.
+    """Selects members in turn: those nearest to the client, and of these none above its share.
 
     Each broker that answers lookups has its own selector. Each starts at another member, so the sum is even, too.
 
     Args:
         start: index of the first member, modulo their number.
+
+    Attributes:
+        selected: number of selections by nearness.
     """
 
     def __init__(self, start: int) -> None:
-        self._turn = start
+        self.selected = dict.fromkeys(Nearness, 0)
+        self._start = start
+        self._turn = 0
+        self._turns: dict[
+            str, int
+        ] = {}  # the last turn of each member; members of one locality take turns among themselves
 
-    def choose(self, members: Collection[Member], *, tls: bool = False, listener: str = DEFAULT) -> Member | None:
+    def choose(
+        self, members: Collection[Member], *, tls: bool = False, listener: str = DEFAULT, locality: str = ""
+    ) -> Member | None:
         """Return the member for the next consumer; None without one.
 
         Args:
             members: the live members.
             tls: whether the client needs a TLS address.
             listener: name of the client's listener.
+            locality: locality of the client; empty if unknown: then all members are equally near.
         """
         candidates = sorted((m for m in members if m.urls_for(listener).serve(tls=tls)), key=lambda member: member.url)
         if not candidates:
             return None
+        nearness = Nearness.UNKNOWN
+        if locality:
+            distances = [distance(locality, member.locality) for member in candidates]
+            least = min(distances)
+            candidates = [member for member, far in zip(candidates, distances, strict=True) if far == least]
+            nearness = Nearness.OTHER if least else Nearness.SAME
+        self.selected[nearness] += 1
         limit = max_consumers(candidates)
-        for step in range(len(candidates)):
-            member = candidates[(self._turn + step) % len(candidates)]
-            if member.consumers <= limit:
-                break
-        self._turn += step + 1
+        count = len(candidates)
+        order = [candidates[(self._start + step) % count] for step in range(count)]
+        member = min((one for one in order if one.consumers <= limit), key=lambda one: self._turns.get(one.url, -1))
+        if len(self._turns) > len(members):
+            live = {one.url for one in members}
+            self._turns = {url: turn for url, turn in self._turns.items() if url in live}
+        self._turns[member.url] = self._turn
+        self._turn += 1
         return member

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from readonly_engine.config.kinds import is_locality
 from readonly_engine.config.listeners import DEFAULT, Urls
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.store import Fence
@@ -34,6 +35,7 @@ class Member:
         consumers: published number of its consumers.
         listeners: URLs for clients of each named listener.
         pool_uid: uid of its pool; None if its version does not publish it.
+        locality: `/RACK` or `/ZONE/RACK`; empty if unknown.
     """
 
     url: str
@@ -41,6 +43,7 @@ class Member:
     consumers: int = 0
     listeners: Mapping[str, Urls] = field(default_factory=dict, hash=False)
     pool_uid: str | None = None
+    locality: str = ""
 
     def urls_for(self, listener: str) -> Urls:
         """Return the URLs for clients of a listener; empty ones without such a listener."""
@@ -52,6 +55,8 @@ def encode_member(member: Member) -> bytes:
     fields: dict[str, object] = {"url": member.url, "tls_url": member.tls_url, "consumers": member.consumers}
     if member.pool_uid is not None:
         fields["pool_uid"] = member.pool_uid
+    if member.locality:
+        fields["locality"] = member.locality
     if member.listeners:
         fields["listeners"] = {name: [urls.url, urls.tls_url] for name, urls in member.listeners.items()}
     return json.dumps(fields).encode()
@@ -66,12 +71,14 @@ def decode_member(url: str, value: bytes) -> Member:
     if not isinstance(fields, dict):
         return Member(url)
     tls_url, consumers, uid = fields.get("tls_url"), fields.get("consumers"), fields.get("pool_uid")
+    locality = fields.get("locality")
     return Member(
         url,
         tls_url if isinstance(tls_url, str) else "",
         consumers if isinstance(consumers, int) and consumers > 0 else 0,
         _listeners_in(fields.get("listeners")),
         uid if isinstance(uid, str) else None,
+        locality if isinstance(locality, str) and is_locality(locality) else "",
     )
 
 
@@ -98,6 +105,7 @@ class PoolMembership:
         uid: uid of the pool. Only one pool of a name may have live brokers; the uid distinguishes pools of the same name. Empty
             if names are unique.
         on_rejected: called when another pool has taken the name while this broker had no session.
+        locality: locality of this broker; empty if unknown.
 
     Attributes:
         url: as above.
@@ -116,6 +124,7 @@ class PoolMembership:
         listeners: Mapping[str, Urls] | None = None,
         uid: str = "",
         on_rejected: Callable[[NotAdmittedError], None] = lambda _: None,
+        locality: str = "",
     ) -> None:
         self.url = url
         self.name = name
@@ -124,7 +133,8 @@ class PoolMembership:
         self._on_rejected = on_rejected
         self.members: dict[str, Member] = {}
         self._store = store
-        self._own = Member(url, tls_url, pool_uid=uid, listeners=listeners or {})
+        self._own = Member(url, tls_url, pool_uid=uid, listeners=listeners or {}, locality=locality)
+        self._published = self._own
         self.folder = f"{POOLS_PATH}/{quote(name, safe='')}"
         self._folder = f"{self.folder}/brokers"
         self._watch: Watch | None = None
@@ -139,7 +149,8 @@ class PoolMembership:
             NotAdmittedError: another pool of this name has live brokers.
             MetadataUnavailableError: the store does not answer.
         """
-        await self._store.register(self._node(self.url), encode_member(self._own), self._admit)
+        self._published = self._own
+        await self._store.register(self._node(self.url), encode_member(self._published), self._admit)
         self._watch = self._store.watch_children(self._folder, self._members_changed)
         try:
             await asyncio.wait_for(asyncio.shield(self._members_known), 10)
@@ -188,14 +199,30 @@ class PoolMembership:
             watch.stop()
 
     async def publish(self, consumers: int) -> None:
-        """Publish this broker's number of consumers to the other members."""
-        if self._left or consumers == self._own.consumers:
+        """Publish this broker's number of consumers, and its locality if it has changed, to the other members."""
+        own = self._own = replace(self._own, consumers=consumers)
+        if self._left or own == self._published:
             return
-        self._own = replace(self._own, consumers=consumers)
         try:
-            await self._store.update(self._node(self.url), encode_member(self._own))
+            await self._store.update(self._node(self.url), encode_member(own))
         except MetadataUnavailableError as error:
             log.debug("publishing the load failed: error=%s", error)
+        else:
+            self._published = own
+
+    def move(self, locality: str) -> None:
+        """Set the locality of this broker; `publish` tells the other members."""
+        self._own = replace(self._own, locality=locality)
+
+    @property
+    def locality(self) -> str:
+        """Locality of this broker; empty if unknown."""
+        return self._own.locality
+
+    @property
+    def neighbours(self) -> list[Member]:
+        """The members with this broker's locality, this broker included if it is a member."""
+        return [one for one in self.members.values() if one.url == self.url or one.locality == self.locality]
 
     @property
     def joined(self) -> bool:

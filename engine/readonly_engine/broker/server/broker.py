@@ -95,7 +95,7 @@ class Broker:
         self.slow_clients = 0
         self.subscribing = 0
         self.draining = False
-        self._member_selector = MemberSelector(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
+        self.member_selector = MemberSelector(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
         self._rebalancer = Rebalancer(self)
         self.bindings = patterns
         self.bindings_error: str | None = None
@@ -202,14 +202,17 @@ class Broker:
         """Whether the buffers of slow clients may exceed the limit of buffered bytes."""
         return self.slow_clients * WRITE_BUFFER_BYTES > self.limits.settings.buffered_bytes
 
-    def choose_broker(self, *, tls: bool, listener: str) -> Member | None:
+    def choose_broker(self, *, tls: bool, listener: str, locality: str) -> Member | None:
         """Return the broker of the pool for the next consumer; None without one.
 
         Args:
             tls: whether the client needs a TLS address.
             listener: name of the client's listener.
+            locality: locality that the client gives; empty for none: then it is that of this broker, which the client asked.
         """
-        return self._member_selector.choose(self.pool.members.values(), tls=tls, listener=listener)
+        return self.member_selector.choose(
+            self.pool.members.values(), tls=tls, listener=listener, locality=locality or self.pool.locality
+        )
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a task of the broker; an unexpected error is logged."""

@@ -1,12 +1,18 @@
-"""Rebalancing: publishes the number of consumers of this broker, and closes some if it has far too many: they look up again."""
+"""Rebalancing: closes some consumers, which look up again, and publishes the number of consumers of this broker.
+
+A broker closes consumers if it has far more than the other brokers of its locality, or if a locality has brokers again, to which
+its clients should return.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.broker.pool.member_selector import excess
+from readonly_engine.broker.pool.returned_localities import Period, ReturnedLocalities
 from readonly_engine.broker.server.drain import await_acks
 from readonly_engine.broker.session.services import Services
 from readonly_engine.broker.subscription.pause import Pause
@@ -18,6 +24,9 @@ log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 5.0
 """Interval between comparisons with the other brokers."""
+
+LOCALITY_INTERVAL_S = 1.0
+"""Interval between looks at the localities of the members. A broker that restarts in order is away for longer."""
 
 MIN_UNEVEN_POLLS = 3
 """Consecutive comparisons with too many consumers before a move. Short imbalances even out, and moves disturb clients."""
@@ -44,7 +53,9 @@ class Rebalancer:
     def __init__(self, broker: BalancedBroker) -> None:
         self._broker = broker
         self._task: asyncio.Task[None] | None = None
-        self._published = False
+        self._returned = ReturnedLocalities()
+        self._returning: Period | None = None
+        self._moving: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Start comparing."""
@@ -58,15 +69,18 @@ class Rebalancer:
     async def _run(self) -> None:
         uneven = 0
         while True:
-            await asyncio.sleep(POLL_INTERVAL_S)
+            for _ in range(round(POLL_INTERVAL_S / LOCALITY_INTERVAL_S)):
+                await asyncio.sleep(LOCALITY_INTERVAL_S)
+                self._follow_localities()
             own = self._broker.limits.consumers
+            returning = self._send_back(max(1, int(own * MAX_MOVED_FRACTION)))
             known = self._broker.pool.members.get(self._broker.pool.url)
             # The others must know the number first. Otherwise they send the moved consumers back.
             published = known is not None and abs(known.consumers - own) <= max(1, own // 10)
             await self._broker.pool.publish(own)
-            surplus = excess(own, self._broker.pool.members.values())
+            surplus = excess(own, self._broker.pool.neighbours)
             uneven = uneven + 1 if surplus else 0
-            if uneven >= MIN_UNEVEN_POLLS and published:
+            if uneven >= MIN_UNEVEN_POLLS and published and not returning and not self._move_in_progress():
                 self._move_some(min(surplus, max(1, int(own * MAX_MOVED_FRACTION))))
 
     def _move_some(self, count: int) -> None:
@@ -77,15 +91,50 @@ class Rebalancer:
         if not chosen:
             return
         log.info("rebalancing, other brokers have fewer consumers: moved=%d", len(chosen))
-        self._broker.spawn(self._move(chosen))
+        self._start_move(chosen, "other brokers have fewer consumers")
 
-    async def _move(self, consumers: list[Consumer]) -> None:
+    def _follow_localities(self) -> None:
+        localities = {member.locality for member in self._broker.pool.members.values()}
+        found = self._returned.update(localities, time.monotonic())
+        if found is not None:
+            self._returning = found.merge(self._returning)
+
+    def _send_back(self, count: int) -> bool:
+        """Move some of the consumers that subscribed while a returned locality had no brokers; return whether there are any.
+
+        Claimed subscriptions stay: one broker serves the consumers of all localities.
+        """
+        if self._returning is None:
+            return False
+        if self._move_in_progress():
+            return True
+        since, until = self._returning
+        chosen = [
+            one
+            for one in self._broker.consumers
+            if since <= one.created_at < until and one.claim is None and not one.unregistered
+        ][:count]
+        if not chosen:
+            self._returning = None
+            return False
+        log.info("a locality has brokers again, consumers look up again: moved=%d", len(chosen))
+        self._start_move(chosen, "a locality has brokers again")
+        return True
+
+    def _move_in_progress(self) -> bool:
+        """Return whether consumers of an earlier move are not closed yet."""
+        return self._moving is not None and not self._moving.done()
+
+    def _start_move(self, consumers: list[Consumer], reason: str) -> None:
+        self._moving = self._broker.spawn(self._move(consumers, reason))
+
+    async def _move(self, consumers: list[Consumer], reason: str) -> None:
         """Wait for the acks of delivered messages first, so that few are delivered twice."""
         subscriptions = {consumer.subscription for consumer in consumers}
         await await_acks(consumers)
         for consumer in consumers:
             if not consumer.unregistered:
-                consumer.close_for_resubscribe("other brokers have fewer consumers")
+                consumer.close_for_resubscribe(reason)
         for subscription in subscriptions:
             if subscription is not None and subscription.consumers and not self._broker.draining:
                 subscription.resume(Pause.LEAVING)

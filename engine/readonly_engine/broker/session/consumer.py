@@ -67,6 +67,7 @@ class Consumer:
         bound: whether a binding includes the subscription.
 
     Attributes:
+        created_at: time (monotonic) of its creation.
         relayed_at: time (monotonic) when another broker of the pool relayed it here; None if the client has connected directly.
         exclusive: whether the subscription is Exclusive.
         in_sync: whether the consumer has stayed on the owner since the last comparison of the cursor with the owner's.
@@ -94,6 +95,7 @@ class Consumer:
         "claim",
         "connection",
         "consumer_id",
+        "created_at",
         "dispatch_state",
         "exclusive",
         "flow_window",
@@ -126,6 +128,7 @@ class Consumer:
         self.bound = bound
         self.topic = topic
         self.consumer_id = subscribe.consumer_id
+        self.created_at = time.monotonic()
         self.exclusive = subscribe.sub_type == CommandSubscribe.Exclusive
         self.pass_through = pass_through
         self.peer = peer

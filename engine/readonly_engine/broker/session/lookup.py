@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.pool.client_locality import client_locality, names_locality
 from readonly_engine.broker.session.requests import refuse_lookup, relay_to_any_broker
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.config.settings import Unbound
@@ -66,7 +67,7 @@ async def answer_lookup(client: ClientLink, command: BaseCommand) -> None:
     if _redirect_to_pool(client, command):
         return
     if services.bindings.falls_back(topic):
-        await relay_to_any_broker(client, command)
+        await _relay_lookup(client, command)
         return
     # The answer is not the owner, unless the binding has that fallback: clients stay there, with the load of the pool.
     refuse_lookup(
@@ -75,8 +76,9 @@ async def answer_lookup(client: ClientLink, command: BaseCommand) -> None:
 
 
 def _listener(client: ClientLink, command: BaseCommand) -> str:
-    """Return the listener that the lookup names, or else the one of the client's port."""
-    return command.lookup_topic.advertised_listener_name or client.listener
+    """Return the listener that the lookup names, or else the one of the client's port. A locality is no listener."""
+    name = command.lookup_topic.advertised_listener_name
+    return client.listener if not name or names_locality(name) else name
 
 
 def _no_broker_error(client: ClientLink, listener: str) -> str:
@@ -91,7 +93,9 @@ def _no_broker_error(client: ClientLink, listener: str) -> str:
 def _redirect_to_pool(client: ClientLink, command: BaseCommand) -> bool:
     """Answer with a broker of the pool; return False without one."""
     listener = _listener(client, command)
-    member = client.services.choose_broker(tls=client.tls, listener=listener)
+    member = client.services.choose_broker(
+        tls=client.tls, listener=listener, locality=client_locality(command.lookup_topic)
+    )
     if member is None:
         return False
     urls = member.urls_for(listener)
@@ -113,7 +117,7 @@ async def _answer_unbound(client: ClientLink, command: BaseCommand, topic: Topic
         refuse_lookup(client, command, request_id, OwnerRefusedError(ServerError.NotAllowedError, why))
         return
     if services.unbound is not Unbound.PROXY or _is_coordinator_topic(topic):
-        await relay_to_any_broker(client, command)
+        await _relay_lookup(client, command)
         return
     asked = _without_listener(command)
     try:
@@ -126,6 +130,23 @@ async def _answer_unbound(client: ClientLink, command: BaseCommand, topic: Topic
         client, command
     ):
         client.respond(answer, request_id)
+
+
+async def _relay_lookup(client: ClientLink, command: BaseCommand) -> None:
+    """Relay a lookup to the source cluster, whose brokers refuse the name of a listener that they do not have.
+
+    A redirected client would send them its listener's name itself. So this broker follows redirects for a client that gives its
+    locality there.
+    """
+    if not names_locality(command.lookup_topic.advertised_listener_name):
+        await relay_to_any_broker(client, command)
+        return
+    request_id = command.lookup_topic.request_id
+    try:
+        answer = await client.services.owners.look_up(_without_listener(command).lookup_topic, client.identity)
+        client.respond(answer, request_id)
+    except RelayError as error:
+        refuse_lookup(client, command, request_id, error)
 
 
 def _without_listener(command: BaseCommand) -> BaseCommand:

@@ -60,12 +60,13 @@ class Services(Protocol):
     exclusives: ExclusiveConsumers
     draining: bool
 
-    def choose_broker(self, *, tls: bool, listener: str) -> Member | None:
+    def choose_broker(self, *, tls: bool, listener: str, locality: str) -> Member | None:
         """Return the broker of the pool for the next consumer; None without one.
 
         Args:
             tls: whether the client needs a TLS address.
             listener: name of the client's listener.
+            locality: locality that the client gives; empty for none: then it is that of this broker, which the client asked.
         """
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.bookkeeper import replicas
-from readonly_engine.bookkeeper.replicas import ReplicaOrder, distance
+from readonly_engine.bookkeeper.replicas import ReplicaOrder
 
 BOOKIES = ("a", "b", "c")
 
@@ -87,21 +87,6 @@ def test_equals_take_turns():
         ["c", "a", "b"],
         ["a", "b", "c"],
     ]
-
-
-@pytest.mark.parametrize(
-    ("here", "there", "expected"),
-    [
-        ("/z1/r1", "/z1/r1", 0),
-        ("/z1/r1", "/z1/r2", 1),
-        ("/z1/r1", "/z2/r1", 2),
-        ("/z1/r1", "", 2),
-        ("/z1", "/z1/r7", 0),
-        ("z1/r1", "/z1/r1/", 0),
-    ],
-)
-def test_distance_counts_the_levels_that_differ(here, there, expected):
-    assert distance(here, there) == expected
 
 
 def test_the_nearest_healthy_replica_is_first():

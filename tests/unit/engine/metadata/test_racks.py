@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.metadata.racks import decode_racks
+from readonly_engine.metadata.racks import decode_racks, distance
 
 
 def test_what_pulsar_admin_writes():
@@ -27,3 +27,18 @@ def test_nothing_is_known(value):
 def test_damage_is_the_named_error(value):
     with pytest.raises(MetadataError, match="/bookies is damaged: it has no racks of bookies"):
         decode_racks(value)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "expected"),
+    [
+        ("/z1/r1", "/z1/r1", 0),
+        ("/z1/r1", "/z1/r2", 1),
+        ("/z1/r1", "/z2/r1", 2),
+        ("/z1/r1", "", 2),
+        ("/z1", "/z1/r7", 0),
+        ("z1/r1", "/z1/r1/", 0),
+    ],
+)
+def test_distance_counts_the_levels_that_differ(here, there, expected):
+    assert distance(here, there) == expected

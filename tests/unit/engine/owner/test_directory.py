@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from readonly_engine.owner.directory import OwnerDirectory
+from readonly_engine.owner.directory import MAX_REDIRECTS, OwnerDirectory
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.identity import Identity
-from readonly_engine.wire.pulsar_pb2 import (
-    CommandLookupTopicResponse,
-)
+from readonly_engine.wire.pulsar_pb2 import CommandLookupTopic, CommandLookupTopicResponse
 
 from tests.support.waiting import until
 from tests.unit.engine.owner.played_brokers import TOKEN, Client, Server, play
@@ -116,3 +114,30 @@ def test_connections_inside_the_pool_use_tls_if_peer_tls_is_set():
     assert owners.peer_url(plain, encrypted) == encrypted
     with pytest.raises(OwnerUnavailableError, match="tls-listen"):
         owners.peer_url(plain, "")
+
+
+def test_a_relayed_lookup_follows_redirects():
+    async def scene(owners, first, second):
+        first.lookup = CommandLookupTopicResponse(
+            response=CommandLookupTopicResponse.Redirect, broker_service_url=second.url, authoritative=True
+        )
+        lookup = CommandLookupTopic(topic="persistent://a/b/c", request_id=7, authoritative=False)
+        answer = await owners.look_up(lookup, TOKEN)
+        assert answer.lookup_topic_response.response == CommandLookupTopicResponse.Connect
+        assert answer.lookup_topic_response.broker_service_url == second.url
+        assert [server.asked.count("LOOKUP") for server in (first, second)] == [1, 1]
+        assert lookup.authoritative
+
+    play(scene, Server(b"old"), Server(b"old"))
+
+
+def test_a_lookup_that_is_redirected_without_end_is_an_error():
+    async def scene(owners, server):
+        server.lookup = CommandLookupTopicResponse(
+            response=CommandLookupTopicResponse.Redirect, broker_service_url=server.url
+        )
+        with pytest.raises(OwnerUnavailableError, match=f"redirected {MAX_REDIRECTS} times, at last to {server.url}"):
+            await owners.look_up(CommandLookupTopic(topic="persistent://a/b/c", request_id=7), TOKEN)
+        assert server.asked.count("LOOKUP") == MAX_REDIRECTS
+
+    play(scene, Server(b"old"))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from readonly_engine.broker.pool.member_selector import MemberSelector, excess, max_consumers
+from readonly_engine.broker.pool.member_selector import MemberSelector, Nearness, excess, max_consumers
 from readonly_engine.broker.pool.membership import Member
 from readonly_engine.config.listeners import Urls
 
@@ -60,6 +60,61 @@ def test_clients_of_a_listener_are_sent_to_members_that_have_it():
     assert {rotation.choose(members, listener="external") for _ in range(8)} == {outside}
     assert rotation.choose(members, tls=True, listener="external") is None
     assert rotation.choose(MEMBERS, listener="external") is None
+
+
+ZONES = [replace(member, locality=f"/eu/{zone}") for member, zone in zip(MEMBERS, "aabbb", strict=True)]
+
+
+def test_clients_are_sent_to_the_nearest_members():
+    selector = MemberSelector(0)
+    for locality, expected in (("/eu/a", ZONES[:2]), ("/eu/b", ZONES[2:]), ("/eu/c", ZONES), ("/us/a", ZONES)):
+        assert {selector.choose(ZONES, locality=locality) for _ in range(8)} == set(expected)
+    assert selector.selected == {Nearness.SAME: 16, Nearness.OTHER: 16, Nearness.UNKNOWN: 0}
+
+
+def test_a_member_in_the_same_region_is_nearer_than_one_in_another():
+    far = replace(MEMBERS[4], locality="/us/a")
+    assert {MemberSelector(4).choose([ZONES[2], far, MEMBERS[3]], locality="/eu/a") for _ in range(4)} == {ZONES[2]}
+
+
+def test_a_member_without_the_needed_address_is_no_neighbour():
+    secure = replace(ZONES[3], tls_url="pulsar+ssl://pool-3:6651")
+    assert MemberSelector(0).choose([*ZONES[:3], secure], tls=True, locality="/eu/a") == secure
+
+
+def test_without_a_locality_all_members_are_equal():
+    selector = MemberSelector(2)
+    assert Counter(selector.choose(ZONES).url for _ in range(10)) == {member.url: 2 for member in ZONES}
+    assert selector.selected[Nearness.UNKNOWN] == 10
+
+
+@given(st.integers(0, 1 << 16), st.permutations(["/eu/a"] * 20 + ["/eu/b"] * 30 + ["/us"] * 10))
+def test_each_locality_spreads_evenly_whatever_comes_between(start, asked):
+    """Turns of one locality must not skip members because another locality took the turn between."""
+    selector = MemberSelector(start)
+    chosen = [(locality, selector.choose(ZONES, locality=locality).url) for locality in asked]
+    at_a = Counter(url for locality, url in chosen if locality == "/eu/a")
+    at_b = Counter(url for locality, url in chosen if locality == "/eu/b")
+    assert sorted(at_a) == [member.url for member in ZONES[:2]]
+    assert sorted(at_b) == [member.url for member in ZONES[2:]]
+    totals = Counter(url for _, url in chosen)
+    for zone in (ZONES[:2], ZONES[2:]):
+        counts = [totals[member.url] for member in zone]
+        assert max(counts) - min(counts) <= 2
+
+
+def test_loads_are_compared_among_the_nearest():
+    """A locality with many clients keeps them: other localities are no relief."""
+    members = [replace(ZONES[0], consumers=900), replace(ZONES[1], consumers=500), ZONES[2]]
+    chosen = {MemberSelector(start).choose(members, locality="/eu/a").url for start in range(6)}
+    assert chosen == {ZONES[1].url}
+
+
+def test_members_that_left_are_forgotten():
+    selector = MemberSelector(0)
+    for number in range(100):
+        selector.choose([Member(f"pulsar://broker-{number}:6650"), Member(f"pulsar://broker-{number + 1}:6650")])
+    assert len(selector._turns) <= 3
 
 
 def test_a_new_broker_is_filled_first():

@@ -1,0 +1,76 @@
+"""Localities that have members again."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.broker.pool.returned_localities import MAX_ABSENT, STABLE_S, Period, ReturnedLocalities
+
+
+def test_consumers_of_the_absence_look_up_again_once_the_locality_is_stable():
+    returned = ReturnedLocalities()
+    assert returned.update({"/a", "/b"}, 100.0) is None
+    assert returned.update({"/a", "/b"}, 101.0) is None
+    assert returned.update({"/a"}, 102.0) is None
+    assert returned.update({"/a"}, 160.0) is None
+    assert returned.update({"/a", "/b"}, 161.0) is None
+    assert returned.update({"/a", "/b"}, 161.0 + STABLE_S - 0.1) is None
+    # Its member may have left right after the update at 101.
+    assert returned.update({"/a", "/b"}, 161.0 + STABLE_S) == Period(101.0, 161.0)
+    assert returned.update({"/a", "/b"}, 300.0) is None, "once"
+
+
+def test_a_member_that_restarts_again_and_again_moves_nothing_until_it_stays():
+    returned = ReturnedLocalities()
+    returned.update({"/a", "/b"}, 0.0)
+    now = 0.0
+    for _ in range(10):
+        now += 10
+        assert returned.update({"/a"}, now) is None
+        now += 10
+        assert returned.update({"/a", "/b"}, now) is None
+    assert returned.update({"/a", "/b"}, now + STABLE_S) == Period(0.0, now), "since the first absence"
+
+
+def test_a_locality_not_seen_before_may_have_been_absent_since_the_start():
+    returned = ReturnedLocalities()
+    returned.update({"/a"}, 50.0)
+    returned.update({"/a", "/b"}, 80.0)
+    assert returned.update({"/a", "/b"}, 80.0 + STABLE_S) == Period(50.0, 80.0)
+
+
+def test_members_without_a_locality_count_for_nothing():
+    returned = ReturnedLocalities()
+    for now in range(0, 200, 10):
+        assert returned.update({""} if now % 20 else set(), now) is None
+
+
+def test_several_localities_are_one_period():
+    returned = ReturnedLocalities()
+    returned.update({"/a", "/b", "/c"}, 0.0)
+    returned.update({"/a", "/b"}, 10.0)
+    returned.update({"/a"}, 20.0)
+    returned.update({"/a", "/b"}, 30.0)
+    returned.update({"/a", "/b", "/c"}, 40.0)
+    assert returned.update({"/a", "/b", "/c"}, 40.0 + STABLE_S) == Period(0.0, 40.0)
+    assert Period(1, 2).merge(Period(5, 6)) == Period(5, 6).merge(Period(1, 2)) == Period(1, 6)
+
+
+def test_absent_localities_are_bounded():
+    returned = ReturnedLocalities()
+    returned.update(set(), 0.0)
+    for number in range(MAX_ABSENT + 5):
+        returned.update({f"/z{number}"}, 1.0 + number)
+    returned.update(set(), 500.0)
+    assert len(returned._absent) == MAX_ABSENT
+
+
+@given(st.lists(st.sets(st.sampled_from(["", "/a", "/b", "/c"])), max_size=60))
+def test_a_period_is_in_the_past_and_ends_when_it_is_stable(steps):
+    returned, now = ReturnedLocalities(), 0.0
+    for step in steps:
+        now += 4.0
+        period = returned.update(step, now)
+        if period is not None:
+            assert 0 <= period.since <= period.until <= now - STABLE_S
+            assert returned.update(step, now) is None
