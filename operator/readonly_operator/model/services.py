@@ -54,6 +54,7 @@ def client_service(pool: Pool) -> Manifest:
             _EXTERNAL if pool.listeners.external is not None and not inside else {},
         ),
         **_load_balancer(wanted.load_balancer_class, wanted.load_balancer_source_ranges),
+        **({"trafficDistribution": wanted.traffic_distribution} if wanted.traffic_distribution else {}),
     }
     return manifest
 

@@ -64,6 +64,7 @@ class ClientService:
         load_balancer_source_ranges: networks of clients; empty for all.
         pulsar_node_port: 0 for any free one.
         pulsar_tls_node_port: 0 for any free one.
+        traffic_distribution: preference for near brokers; empty for none.
     """
 
     RULES = (
@@ -109,6 +110,15 @@ class ClientService:
     )
     pulsar_tls_node_port: int = field(
         default=0, metadata=declare(Number(1, 65535), "The node port of pulsar+ssl://. Without it, any that is free.")
+    )
+    traffic_distribution: str = field(
+        default="",
+        metadata=declare(
+            Choice(("PreferSameZone", "PreferClose")),
+            "Preference for brokers of a client's zone, as in the Service's own field trafficDistribution. Lookups then keep "
+            "the client in its zone. PreferSameZone needs Kubernetes 1.34; PreferClose, its older name, 1.31. Without it, a "
+            "client reaches any broker first.",
+        ),
     )
 
 

@@ -172,7 +172,10 @@ class PoolSpec:
     )
     locality: Locality = field(
         default=Locality(),
-        metadata=declare(Nested(Locality), "Source of a broker's locality; it reads from near bookies first."),
+        metadata=declare(
+            Nested(Locality),
+            "Source of a broker's locality; it reads from near bookies first, and serves near clients.",
+        ),
     )
     topology_spread: tuple[Mapping[str, int | str], ...] = field(
         default=DEFAULT_SPREAD,

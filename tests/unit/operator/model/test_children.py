@@ -13,6 +13,7 @@ import pytest
 import yaml
 from readonly_engine.broker.server.drain import DRAIN_TIMEOUT_S
 from readonly_engine.config.reader import make_config, read_config_file
+from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.model.quantities import canonical
@@ -217,6 +218,19 @@ def test_who_comes_by_a_load_balancer_is_taken_for_a_client_outside(make_pool, s
     args = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]["args"]
     listening = [args[args.index("--bind-addresses") + 1]] if outside else []
     assert listening == ["external:pulsar+ssl://0.0.0.0:6661"] * outside
+
+
+def test_the_clients_service_may_prefer_brokers_of_a_clients_zone(make_pool):
+    def preference(**service):
+        made = children(make_pool(listeners={"service": service}), LookupConfig.of([]), SETTINGS)
+        found = {one["metadata"]["name"]: one["spec"] for one in made if one["kind"] == "Service"}
+        assert "trafficDistribution" not in found["demo-headless"]
+        return found["demo"].get("trafficDistribution")
+
+    assert preference() is None
+    assert preference(trafficDistribution="PreferSameZone") == "PreferSameZone"
+    with pytest.raises(ApiSpecError, match="trafficDistribution must be one of PreferSameZone, PreferClose"):
+        preference(trafficDistribution="PreferNear")
 
 
 def test_an_autoscaler_scales_the_pool_and_its_bounds_hold_at_once(make_pool):
