@@ -29,12 +29,22 @@ class JavaClient:
     Args:
         stack: whose distribution has the client.
         url: where it connects.
+        rack: its lookup property of this name; it has no transactions then.
     """
 
-    def __init__(self, stack: PulsarCluster, url: str) -> None:
+    def __init__(self, stack: PulsarCluster, url: str, rack: str = "") -> None:
         home = ensure_distribution(stack.spec.version)
         self._process = subprocess.Popen(
-            ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{home}/lib/*", str(SOURCE), url],
+            [
+                "java",
+                "-Xmx256m",
+                "-XX:TieredStopAtLevel=1",
+                "-cp",
+                f"{home}/lib/*",
+                str(SOURCE),
+                url,
+                *([rack] if rack else []),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

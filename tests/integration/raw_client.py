@@ -186,8 +186,10 @@ class RawClient:
         command = BaseCommand(type=BaseCommand.PARTITIONED_METADATA, partition_metadata=request)
         return self.request(command).partition_metadata_response.partitions
 
-    def lookup(self, topic: str, listener: str | None = None) -> str:
+    def lookup(self, topic: str, listener: str | None = None, rack: str | None = None) -> str:
         lookup = CommandLookupTopic(topic=topic, advertised_listener_name=listener)
+        if rack is not None:
+            lookup.properties.add(key="rack", value=rack)
         answer = self.request(BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=lookup)).lookup_topic_response
         if answer.response == answer.Failed:
             raise RefusedError("LOOKUP", answer.error, answer.message)

@@ -18,7 +18,8 @@ import org.apache.pulsar.client.api.transaction.Transaction;
 /**
  * The stock Java client behind a pipe. Reads one command per line, and answers each with one line, "ok ..." or "error ...".
  *
- * <p>Argument: the service URL. The transaction "-" means no transaction.
+ * <p>Arguments: the service URL, and for a client without transactions its lookup property {@code rack}. The transaction "-" means no
+ * transaction.
  */
 public final class TransactionClient {
     private final PulsarClient client;
@@ -34,8 +35,9 @@ public final class TransactionClient {
 
     public static void main(String[] args) throws Exception {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        try (PulsarClient client = PulsarClient.builder().serviceUrl(args[0]).enableTransaction(true)
-                .operationTimeout(60, TimeUnit.SECONDS).build()) {
+        Map<String, String> properties = args.length > 1 ? Map.of("rack", args[1]) : Map.of();
+        try (PulsarClient client = PulsarClient.builder().serviceUrl(args[0]).enableTransaction(properties.isEmpty())
+                .lookupProperties(properties).operationTimeout(60, TimeUnit.SECONDS).build()) {
             TransactionClient state = new TransactionClient(client);
             System.out.println("ok ready");
             for (String line = commands.readLine(); line != null; line = commands.readLine()) {
