@@ -56,6 +56,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement (default %(default)s)")
     made.add_argument("--short", action="store_true", help="few shapes, as a check of the bench itself")
     made.add_argument("--only", default="", metavar="TEXT", help="only shapes whose names contain this")
+    made.add_argument(
+        "--transactions",
+        action="store_true",
+        help="turn transactions on in its Pulsar (transactionCoordinatorEnabled); no message is in a transaction",
+    )
     made.add_argument("--write", action="store_true", help="put tables and plots into docs/explanation/performance.md")
     made.add_argument("--out", type=Path, metavar="FOLDER", help="write JSON and plots to this folder")
     made.add_argument(
@@ -75,10 +80,16 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.rounds < 1 or arguments.seconds <= 0:
         print("bench: --rounds and --seconds must be above 0", file=sys.stderr)  # noqa: T201
         return 2
-    plan = Plan(arguments.rounds, arguments.seconds, arguments.short, arguments.only)
+    if arguments.transactions and arguments.write:
+        print(  # noqa: T201
+            "bench: --write: the document has no place for results with --transactions; use --out FOLDER",
+            file=sys.stderr,
+        )
+        return 2
+    plan = Plan(arguments.rounds, arguments.seconds, arguments.short, arguments.only, arguments.transactions)
     names = list(BENCHES) if ALL in arguments.name else list(dict.fromkeys(arguments.name))
     try:
-        with BenchCluster(arguments.base_port, keep=arguments.keep) as cluster:
+        with BenchCluster(arguments.base_port, keep=arguments.keep, transactions=arguments.transactions) as cluster:
             for name in names:
                 title, run = BENCHES[name]
                 say(f"bench {name}: {title}")

@@ -48,16 +48,19 @@ class BenchCluster:
     Args:
         base_port: first of its ports. A cluster on another base port has another name, and may run at the same time.
         keep: whether it keeps running at the end.
+        transactions: whether its broker has transactions on.
     """
 
-    def __init__(self, base_port: int = BASE_PORT, *, keep: bool = False) -> None:
+    def __init__(self, base_port: int = BASE_PORT, *, keep: bool = False, transactions: bool = False) -> None:
         self._keep = keep
+        name = f"{NAME}-transactions" if transactions else NAME
         self._cluster = PulsarCluster(
             PulsarSpec(
-                name=NAME if base_port == BASE_PORT else f"{NAME}-{base_port}",
+                name=name if base_port == BASE_PORT else f"{name}-{base_port}",
                 base_port=base_port,
                 bookies=2,
                 brokers=1,
+                transactions=transactions,
                 settings=(
                     Setting("broker-env", "PULSAR_MEM", _MEMORY),
                     Setting("broker", "defaultRetentionTimeInMinutes", "600"),

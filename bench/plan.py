@@ -23,12 +23,14 @@ class Plan:
         seconds: duration of each measurement.
         short: whether to measure few shapes only.
         only: text that a shape's name must contain; empty for all shapes.
+        transactions: whether the cluster has transactions on. The messages are not in transactions.
     """
 
     rounds: int = ROUNDS
     seconds: float = SECONDS
     short: bool = False
     only: str = ""
+    transactions: bool = False
 
     def __str__(self) -> str:
         return self.described(f"{self.rounds} rounds of {self.seconds:g} s per side")
@@ -37,6 +39,7 @@ class Plan:
         """Return a description of the measurement, with the selection of shapes."""
         parts = [how]
         parts += ["a small part of the shapes"] if self.short else []
+        parts += ["transactions on"] if self.transactions else []
         parts += [f"only shapes with “{self.only}”"] if self.only else []
         return ", ".join(parts)
 

@@ -134,16 +134,18 @@ class Scene:
 
     def subscribe(self, name: str) -> Reader:
         """A new reader, at the owner or at the pool; each has its own subscription."""
-        reader = self._open.enter_context(Reader(self._urls[name]))
+        reader = self._open.enter_context(Reader(self._urls[name.partition("-")[0]]))
         reader.begin(self._topic, f"at-the-{name}", self._kind)
         return reader
 
     def both_get(self, *values: str) -> None:
-        """Both get these now, and nothing else."""
+        """All readers get these now, and nothing else."""
         seen = {name: reader.values(len(values)) for name, reader in self.readers.items()}
         assert seen == {name: list(values) for name in self.readers}
         time.sleep(QUIET_S)
-        assert [reader.pending("MESSAGE") for reader in self.readers.values()] == [0, 0]
+        assert {name: reader.pending("MESSAGE") for name, reader in self.readers.items()} == dict.fromkeys(
+            self.readers, 0
+        )
 
     def all_is_acked(self) -> None:
         """Nothing is left of either backlog, markers and all."""
@@ -176,6 +178,23 @@ def test_messages_wait_for_the_end_of_a_transaction_that_they_do_not_tell_of(sce
     scene.both_get("5")
     scene.all_is_acked()
     assert scene.served() == 6
+
+
+def test_readers_that_are_served_together_wait_for_such_a_transaction_and_go_on_together(scene: Scene) -> None:
+    """Before and after it, each message comes alone, so that the pool's readers are at the tail."""
+    for number in range(4):
+        scene.readers[f"pool-{number}"] = scene.subscribe(f"pool-{number}")
+    for txn, action in ((1, COMMIT), (2, ABORT)):
+        for value in range(10):
+            scene.writer.write(f"{txn}-{value}")
+            assert {reader.values(1)[0] for reader in scene.readers.values()} == {f"{txn}-{value}"}
+        scene.writer.write(f"{txn}-held", txn)
+        scene.writer.write(f"{txn}-behind")
+        scene.both_get()
+        scene.writer.end(txn, action)
+        scene.both_get(f"{txn}-held", f"{txn}-behind")
+    scene.all_is_acked()
+    assert scene.served() == 5 * 24
 
 
 def test_an_owner_that_loads_the_topic_anew_has_forgotten_such_a_transaction(

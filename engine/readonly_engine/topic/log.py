@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
+    from readonly_engine.topic.dispatch_hold import DispatchLimit
     from readonly_engine.topic.tail_batch import TailBatch
     from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata
@@ -155,6 +156,10 @@ class TopicLog:
             latency_tolerant: whether a delay of some 10 ms is acceptable while entries arrive (PAUSE_S).
         """
         self._notifier.listen(listener, latency_tolerant=latency_tolerant)
+
+    def limit_dispatches(self, limit: DispatchLimit) -> None:
+        """From now on, hold new entries for the owner's answer while `limit` is active. Entries can still be read."""
+        self._notifier.set_limit(limit)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Remove a listener."""

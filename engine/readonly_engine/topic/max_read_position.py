@@ -43,14 +43,15 @@ class MaxReadPositionSchedule:
 
     Attributes:
         limit: the owner's max read position.
+        awaited: the last entry that was awaited at the time of the latest request.
         held: whether an exact reply has ever excluded an awaited entry: a transaction was open then.
     """
 
     def __init__(self) -> None:
         self.limit: Position = EARLIEST
+        self.awaited: Position = EARLIEST
         self.held = False
         self._wanted: Position | None = None
-        self._wanted_when_asked: Position | None = None
         self._tail: Position = EARLIEST
         self._tail_asked: Position = EARLIEST
         self._next = 0.0
@@ -79,14 +80,14 @@ class MaxReadPositionSchedule:
         if exact:
             self._pause = min(2 * self._pause, EXACT_S[1])
             self._exact_at = now + self._pause
-        self._wanted_when_asked = self._wanted
+        self.awaited = EARLIEST if self._wanted is None else self._wanted
         self._tail_asked, self._next = self._tail, now + self._spacing
         self._spacing = min(2 * self._spacing, SPACING_S[1])
         return exact
 
     def answered(self, position: Position, now: float, *, exact: bool = False) -> bool:
         """Apply the owner's max read position; return whether it has risen."""
-        if exact and self._wanted_when_asked is not None and position < self._wanted_when_asked:
+        if exact and position < self.awaited:
             self.held = True
         if position <= self.limit:
             return False
@@ -111,6 +112,10 @@ class MaxReadPosition:
         last: asks the owner for the last message that it delivers; None without an answer.
         exact: asks the owner for its exact max read position; None without an answer.
         on_moved: called when the limit has risen.
+
+    Attributes:
+        active: whether there is a limit.
+        on_answer: called after each request and after `on_moved`, with the last entry that was awaited at the request's time.
     """
 
     def __init__(
@@ -120,6 +125,7 @@ class MaxReadPosition:
         on_moved: Callable[[], None],
     ) -> None:
         self.active = False
+        self.on_answer: Callable[[Position], None] = _ignore
         self._last = last
         self._exact = exact
         self._on_moved = on_moved
@@ -132,6 +138,11 @@ class MaxReadPosition:
     def held(self) -> bool:
         """Whether the owner has ever held an entry."""
         return self._schedule.held
+
+    @property
+    def limit(self) -> Position:
+        """The owner's max read position, as far as it is known."""
+        return self._schedule.limit
 
     def allows(self, position: Position) -> bool:
         """Whether consumers may get an entry."""
@@ -149,6 +160,7 @@ class MaxReadPosition:
         """Apply a max read position that the owner has sent without a request."""
         if self._schedule.answered(position, self._loop.time()) and self.active:
             self._on_moved()
+            self.on_answer(EARLIEST)
 
     def close(self) -> None:
         """Stop all requests."""
@@ -171,8 +183,14 @@ class MaxReadPosition:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(ANSWER_S):
                         position = await self._last()
+            awaited = self._schedule.awaited
             if position is not None and self._schedule.answered(position, self._loop.time(), exact=exact):
                 self._on_moved()
+            self.on_answer(awaited)
+
+
+def _ignore(_: Position) -> None:
+    """Do nothing with an answer."""
 
 
 def _ended(task: asyncio.Task[None]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from readonly_engine.background import RESTART_DELAY_S
 from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.topic.dispatch_hold import DispatchHold
 from readonly_engine.topic.tail_batch import FlushInterval, TailBatch
 from readonly_engine.wire.entry_view import summarize
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.topic.chain import LedgerChain
+    from readonly_engine.topic.dispatch_hold import DispatchLimit
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
 
@@ -60,6 +62,8 @@ class TailNotifier:
         self._at_once = False
         self._handle: asyncio.Handle | None = None
         self._gathering: asyncio.Task[None] | None = None
+        self._owner_limit: DispatchLimit | None = None
+        self._hold = DispatchHold()
         self._closed = False
 
     def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
@@ -87,6 +91,11 @@ class TailNotifier:
             self._handle.cancel()
         if self._gathering is not None:
             self._gathering.cancel()
+
+    def set_limit(self, limit: DispatchLimit) -> None:
+        """As TopicLog.limit_dispatches."""
+        self._owner_limit = limit
+        limit.on_answer = self._on_owner_answer
 
     @property
     def pause(self) -> float:
@@ -119,7 +128,7 @@ class TailNotifier:
         self._schedule()
 
     def _schedule(self) -> None:
-        if not self._due or self._closed or self._gathering is not None:
+        if not self._due or self._closed or self._gathering is not None or (self._hold.holding and not self._at_once):
             return
         hold = 0.0 if self._at_once else self._flush_interval.hold(self._loop.time())
         if self._handle is not None:
@@ -139,15 +148,38 @@ class TailNotifier:
     def _dispatch(self) -> None:
         limit = self._chain.limit
         if not self._listeners or self._notified is None or limit is None or limit <= self._notified:
+            self._hold.end()
             self._notify(None, limit)
             return
         first = self._chain.after(self._notified)
-        batch = self._in_hand(first, limit)
+        last = self._permitted(self._notified, first, limit)
+        if last is None:
+            return
+        self._due |= last < limit
+        batch = self._in_hand(first, last)
         if batch is None:
-            self._gathering = self._loop.create_task(self._gather(first, limit))
+            self._gathering = self._loop.create_task(self._gather(first, last))
             self._gathering.add_done_callback(self._gathered)
         else:
-            self._notify(batch, limit)
+            self._notify(batch, last)
+            self._schedule()
+
+    def _permitted(self, notified: Position, first: Position, limit: Position) -> Position | None:
+        """Return the last entry of the dispatch; None while the owner is asked."""
+        owner = self._owner_limit
+        if owner is None or not owner.active:
+            return limit
+        last = self._hold.decide(notified, first, limit, owner.limit, self._loop.time())
+        if last is None:
+            owner.request(limit, limit)
+            self._handle = self._loop.call_at(self._hold.due(), self._run)
+        return last
+
+    def _on_owner_answer(self, awaited: Position) -> None:
+        """Continue a held dispatch after an answer of the owner."""
+        if self._hold.holding:
+            self._hold.answered(awaited)
+            self.on_limit_changed(at_once=True)
 
     def _in_hand(self, first: Position, limit: Position) -> TailBatch | None:
         """Return a batch of all new entries if all of them have just arrived; else None."""
@@ -179,6 +211,10 @@ class TailNotifier:
         try:
             while position <= limit and len(entries) < PREFETCH_ENTRIES and size < TAIL_BATCH_BYTES:
                 found = await self._read(position, PREFETCH_ENTRIES - len(entries))
+                if not found:
+                    break
+                if found[-1].position > limit:
+                    found = [entry for entry in found if entry.position <= limit]
                 if not found:
                     break
                 entries += found

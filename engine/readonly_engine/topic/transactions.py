@@ -145,10 +145,10 @@ class TopicTransactions:
         self._log = log_
         self._ask_transaction = ask_transaction
         self._questions: dict[TransactionIndex, asyncio.Task[None]] = {}
-        self._max_read_position = MaxReadPosition(last_message, exact_limit, self._notify_listeners)
+        self._max_read_position = MaxReadPosition(last_message, exact_limit, self._call_waiting)
         self._indexes: list[TransactionIndex] = []
         self._scans: dict[TransactionIndex, asyncio.Task[None]] = {}
-        self._listeners: set[Callable[[], None]] = set()
+        self._waiting: set[Callable[[], None]] = set()
 
     @property
     def used(self) -> bool:
@@ -160,22 +160,19 @@ class TopicTransactions:
         """Number of open transactions, according to the reads so far."""
         return max((index.open_transactions for index in self._indexes), default=0)
 
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the search or the owner has moved a limit."""
-        self._listeners.add(listener)
+    def call_on_move(self, waiting: Callable[[], None]) -> None:
+        """Call `waiting` once, when the search or the owner has moved a limit."""
+        self._waiting.add(waiting)
 
-    def unlisten(self, listener: Callable[[], None]) -> None:
-        """Remove a listener."""
-        self._listeners.discard(listener)
+    def forget(self, waiting: Callable[[], None]) -> None:
+        """Do not call `waiting` any more."""
+        self._waiting.discard(waiting)
 
     def guard(self) -> None:
         """From now on, deliver nothing before the owner does: the cluster has transactions."""
-        self._max_read_position.active = True
-
-    @property
-    def guarded(self) -> bool:
-        """Whether the owner must be asked before anything is delivered."""
-        return self._max_read_position.active
+        if not self._max_read_position.active:
+            self._max_read_position.active = True
+            self._log.limit_dispatches(self._max_read_position)
 
     def on_last_entry(self, position: Position) -> None:
         """Apply a max read position from the owner."""
@@ -188,7 +185,7 @@ class TopicTransactions:
     def permitted(self, entries: list[TopicEntry]) -> list[TopicEntry]:
         """Return those of the next entries, at least one, that the owner would deliver now.
 
-        The owner is asked about the others, and the listeners are called once it permits more.
+        The owner is asked about the others (see `call_on_move`).
         """
         limit = self._max_read_position
         wanted = entries[-1].position
@@ -215,7 +212,7 @@ class TopicTransactions:
         return chosen
 
     def advance(self, index: TransactionIndex, wanted: Position) -> None:
-        """Move an index's limit beyond a wanted position, now or later; later, the listeners are called."""
+        """Move an index's limit beyond a wanted position, now or later (see `call_on_move`)."""
         chain = self._log.chain
         if chain.ledger_ids:
             index.trimmed(chain.ledger_ids[0])
@@ -240,7 +237,7 @@ class TopicTransactions:
         for task in (*self._scans.values(), *self._questions.values()):
             task.cancel()
         self._max_read_position.close()
-        self._listeners.clear()
+        self._waiting.clear()
 
     def _drop(self, index: TransactionIndex) -> None:
         self._indexes.remove(index)
@@ -276,7 +273,7 @@ class TopicTransactions:
         if error is not None:
             log.error("search for markers of transactions ended: topic=%s", self._log.topic, exc_info=error)
             return
-        self._notify_listeners()
+        self._call_waiting()
 
     async def _find_end(self, index: TransactionIndex, txn: tuple[int, int]) -> None:
         """Ask the owner about the first open transaction, until it has ended.
@@ -304,7 +301,7 @@ class TopicTransactions:
                     known.aborted,
                 )
                 index.end(txn, aborted=known.aborted)
-                self._notify_listeners()
+                self._call_waiting()
                 following = index.first_open_transaction
                 if following is None:
                     return
@@ -323,8 +320,10 @@ class TopicTransactions:
         if error is not None:
             log.error("requests about transactions failed: topic=%s", self._log.topic, exc_info=error)
             return
-        self._notify_listeners()
+        self._call_waiting()
 
-    def _notify_listeners(self) -> None:
-        for listener in list(self._listeners):
-            listener()
+    def _call_waiting(self) -> None:
+        for waiting in list(self._waiting):
+            if waiting in self._waiting:  # an earlier one may have closed a later one
+                self._waiting.remove(waiting)
+                waiting()

@@ -45,6 +45,7 @@ def test_shapes_are_picked_by_their_names():
     assert Plan(only="40,000").pick((1_000, 40_000), ()) == Plan(only="40000").pick((1_000, 40_000), ()) == [40_000]
     assert str(Plan(2, 6.0, only="1 KB")) == "2 rounds of 6 s per side, only shapes with “1 KB”"
     assert Plan(only="1 KB").described("once a side") == "once a side, only shapes with “1 KB”"
+    assert str(Plan(2, 6.0, transactions=True)) == "2 rounds of 6 s per side, transactions on"
     assert str(Plan(short=True)) == "5 rounds of 8 s per side, a small part of the shapes"
     assert Plan(short=True).pick(WORKS, WORKS[:1]) == [WORKS[0]]
 
@@ -114,6 +115,8 @@ def test_json_and_plot_are_saved(tmp_path):
 def test_the_command_says_what_is_wrong(capsys):
     assert main(["fan-out", "--rounds", "0"]) == 2
     assert "--rounds" in capsys.readouterr().err
+    assert main(["fan-out", "--transactions", "--write"]) == 2
+    assert "use --out FOLDER" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["fan-in"])
     assert "fan-out" in capsys.readouterr().err

@@ -47,9 +47,8 @@ class TopicTail(Protocol):
 class OwnerReadLimit(Protocol):
     """The owner's limit on reads (see TopicTransactions)."""
 
-    @property
-    def guarded(self) -> bool:
-        """Whether each read needs the owner's permission."""
+    def allows(self, position: Position) -> bool:
+        """Whether the owner is known to deliver the entries up to this one."""
 
 
 class TailFanout:
@@ -82,10 +81,10 @@ class TailFanout:
             permits: permits of the client.
 
         Returns:
-            The member; None if each read needs the owner's permission, or if the client reads slowly.
+            The member; None without a latest batch, or if the client reads slowly.
         """
         latest = self._tail.latest_batch
-        if latest is None or self._owner.guarded:
+        if latest is None:
             return None
         if latest is not self._latest_batch:
             self.on_tail_batch()  # deliver the batch to the present members before one joins that has it
@@ -127,7 +126,7 @@ class TailFanout:
             or before is None
             or batch.first != before.following
             or not batch.uniform
-            or self._owner.guarded
+            or not self._owner.allows(batch.last)
         ):
             self._disband()
             return

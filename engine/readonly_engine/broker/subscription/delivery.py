@@ -109,16 +109,15 @@ class DeliveryLoop(Pausable):
         self._read_gate.check_open_transactions(parts.state.last)
 
     def start(self) -> None:
-        """Listen to the topic and its transactions."""
+        """Listen to the topic."""
         self._log.listen(self.read_more, latency_tolerant=self._multiple is not None)
-        self._transactions.listen(self.read_more)
 
     def close(self) -> None:
         """Stop delivery permanently."""
         self.leave_fanout()
         self._closed = True
         self._log.unlisten(self.read_more)
-        self._transactions.unlisten(self.read_more)
+        self._transactions.forget(self.read_more)
         if self._reading is not None:
             self._reading.cancel()
         for waiting in (self._timer, self._refreshing):
@@ -196,6 +195,7 @@ class DeliveryLoop(Pausable):
                     continue
                 entries = self._read_gate.readable(entries)
                 if not entries:
+                    self._transactions.call_on_move(self.read_more)
                     return
                 self._deliver(entries, now)
             elif readable:
@@ -243,6 +243,7 @@ class DeliveryLoop(Pausable):
         self._membership = join_fanout(self._fanout, self, consumer, single, self.counters, self.topic.partition)
         if self._membership is not None:
             self._log.unlisten(self.read_more)
+            self._transactions.forget(self.read_more)
 
     def _notify_end_of_topic(self) -> None:
         """Report the end of a terminated topic to later consumers. The owner reports it after the last ack."""

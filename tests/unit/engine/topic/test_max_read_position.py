@@ -153,6 +153,8 @@ class Owner:
         self.moved = asyncio.Event()
         self.limit = MaxReadPosition(self.say_last, self.say_exact, self.moved.set)
         self.limit.active = True
+        self.answers = []
+        self.limit.on_answer = self.answers.append
 
     async def say_last(self):
         self.asked.append("last")
@@ -177,6 +179,7 @@ def test_entries_wait_for_the_owner_and_those_who_wait_are_told():
         owner.last = at(2)
         await owner.lets(at(2))
         assert owner.asked == ["last"]
+        assert (owner.answers, owner.limit.limit) == ([at(2)], at(2))
         owner.limit.request(at(3), at(3))
         owner.exact = at(3)  # a marker, which is no message
         await owner.lets(at(3))
@@ -184,6 +187,7 @@ def test_entries_wait_for_the_owner_and_those_who_wait_are_told():
         owner.limit.request(at(4), at(4))
         owner.limit.notify(at(4))  # by itself
         await owner.lets(at(4))
+        assert EARLIEST in owner.answers[-2:], "it answers no request"
         owner.limit.close()
 
     asyncio.run(run())

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
+from readonly_engine.topic import dispatch_hold
 from readonly_engine.topic import tail_notifier as notifier_module
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.tail_notifier import PREFETCH_ENTRIES, TailNotifier
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
@@ -260,5 +262,124 @@ def test_nothing_is_kept_for_nobody(play):
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         assert len(stage.notifier._fresh) <= 1
+
+    play(scene)
+
+
+class Limit:
+    """The owner's limit, which the test moves."""
+
+    def __init__(self, stage, *, active=True):
+        self.active = active
+        self.limit = Position(3, 0)
+        self.requests = []
+        self.on_answer = None
+        stage.notifier.set_limit(self)
+
+    def request(self, position, _tail):
+        self.requests.append(position.entry_id)
+
+    def answer(self, last, awaited=EARLIEST):
+        self.limit = Position(3, last)
+        self.on_answer(awaited)
+
+
+def test_a_dispatch_waits_for_the_owner_and_grows_meanwhile(play):
+    async def scene(stage):
+        limit = Limit(stage)
+        stage.comes(1, 2)
+        stage.confirm(2)
+        await stage.until(lambda: limit.requests == [2])
+        stage.comes(3)
+        stage.confirm(3)
+        await asyncio.sleep(0.01)
+        assert (stage.told, limit.requests) == ([None], [2]), "one request for one dispatch"
+        limit.answer(3, Position(3, 2))
+        await stage.tells(1, 3, True)
+        assert stage.told == [None, (1, 3, True)]
+        limit.answer(9)
+        stage.comes(4)
+        stage.confirm(4)
+        await stage.tells(4, 4, True)
+        assert limit.requests == [2], "the last answer covers it"
+        assert stage.reads == []
+
+    play(scene)
+
+
+@pytest.mark.parametrize("come", [[1, 2, 3, 4], []], ids=["at hand", "to be read"])
+def test_a_dispatch_ends_at_the_limit_and_the_rest_follows(play, come):
+    async def scene(stage):
+        limit = Limit(stage)
+        if come:
+            stage.comes(*come)
+        stage.confirm(4)
+        await stage.until(lambda: limit.requests == [4])
+        limit.answer(2, Position(3, 4))
+        await stage.tells(1, 2, True)
+        await stage.until(lambda: limit.requests == [4, 4])
+        limit.answer(4)
+        await stage.tells(3, 4, True)
+
+    play(scene)
+
+
+def test_what_the_owner_holds_is_released_to_those_who_wait_by_themselves(play):
+    async def scene(stage):
+        limit = Limit(stage)
+        stage.comes(1)
+        stage.confirm(1)
+        await stage.until(lambda: limit.requests == [1])
+        limit.answer(0, Position(3, 1))
+        await stage.tells(1, 1, True)
+        stage.comes(2)
+        stage.confirm(2)
+        await stage.tells(2, 2, True)
+        assert limit.requests == [1]
+
+    play(scene)
+
+
+def test_a_silent_owner_delays_the_release_for_a_limited_time(play, monkeypatch):
+    monkeypatch.setattr(dispatch_hold, "MAX_HOLD_S", 0.02)
+
+    async def scene(stage):
+        limit = Limit(stage)
+        stage.comes(1)
+        stage.confirm(1)
+        await stage.tells(1, 1, True)
+        assert limit.requests == [1]
+
+    play(scene)
+
+
+def test_a_limit_that_is_not_active_holds_nothing(play):
+    async def scene(stage):
+        limit = Limit(stage, active=False)
+        stage.comes(1)
+        stage.confirm(1)
+        await stage.tells(1, 1, True)
+        assert limit.requests == []
+        limit.answer(0)
+        await asyncio.sleep(0.01)
+        assert len(stage.told) == 2, "an answer without a held dispatch calls nobody"
+
+    play(scene)
+
+
+def test_a_held_dispatch_ends_with_its_last_listener(play):
+    async def scene(stage):
+        limit = Limit(stage)
+        stage.comes(1)
+        stage.confirm(1)
+        await stage.until(lambda: limit.requests == [1])
+        stage.notifier.unlisten(stage.listener)
+        limit.answer(0)
+        await stage.until(lambda: not stage.notifier._hold.holding)
+        stage.notifier.listen(stage.listener)
+        limit.answer(2)
+        stage.comes(2)
+        stage.confirm(2)
+        await stage.tells(2, 2, True)
 
     play(scene)

@@ -122,6 +122,16 @@ def test_what_was_aborted_is_forgotten_with_the_ledger_of_its_marker():
     assert (index.aborted((1, 5)), index.aborted((1, 6))) == (False, True)
 
 
+def listen(transactions, listener):
+    """Call `listener` whenever a limit has moved."""
+
+    def called():
+        transactions.call_on_move(called)
+        listener()
+
+    transactions.call_on_move(called)
+
+
 class GrowingLog:
     """A topic with some written entries, of which some are cached."""
 
@@ -138,6 +148,10 @@ class GrowingLog:
             info.ledger_info.add(ledger_id=ledger_id)
         self.chain.topic_changed(info)
         self.written = 0
+        self.dispatch_limit = None
+
+    def limit_dispatches(self, limit):
+        self.dispatch_limit = limit
 
     def write_up_to(self, count):
         self.written = count
@@ -204,7 +218,7 @@ def test_what_a_subscription_delivers_is_what_is_committed_before_the_first_open
         log = GrowingLog(topic.entries)
         transactions = transactions_of(log)
         called = asyncio.Event()
-        transactions.listen(called.set)
+        listen(transactions, called.set)
         start = Position(0, 0)
         written = 0
         while written < len(topic.entries):
@@ -242,7 +256,7 @@ def test_nothing_is_read_beyond_what_is_wanted_where_no_transaction_is_open():
         log.write_up_to(1000)
         transactions = transactions_of(log)
         called = asyncio.Event()
-        transactions.listen(called.set)
+        listen(transactions, called.set)
         index = transactions.index(Position(0, 10))
         transactions.advance(index, Position(0, 20))
         await asyncio.wait_for(called.wait(), 5)
@@ -264,7 +278,7 @@ def test_a_read_that_fails_is_tried_again(monkeypatch):
         log.failures = 3
         transactions = transactions_of(log)
         called = asyncio.Event()
-        transactions.listen(called.set)
+        listen(transactions, called.set)
         index = transactions.index(Position(0, 0))
         transactions.advance(index, Position(0, 0))
         await asyncio.wait_for(called.wait(), 5)
@@ -311,10 +325,12 @@ def test_on_a_cluster_with_transactions_entries_wait_for_the_owner_and_go_on_wha
 
         transactions = TopicTransactions(log, last, says_nothing, is_open)
         assert transactions.permitted(entries) == entries, "no transactions so far"
+        assert log.dispatch_limit is None
         transactions.on_last_entry(Position(0, 4))
         transactions.guard()
+        assert (log.dispatch_limit.active, log.dispatch_limit.limit) == (True, Position(0, 4))
         told = asyncio.Event()
-        transactions.listen(told.set)
+        listen(transactions, told.set)
         assert transactions.permitted(entries[:5]) == entries[:5]
         assert not told.is_set()
         assert transactions.permitted(entries) == entries[:5]
@@ -324,6 +340,31 @@ def test_on_a_cluster_with_transactions_entries_wait_for_the_owner_and_go_on_wha
         answers[0] = Position(0, 9)
         await asyncio.wait_for(told.wait(), 5)
         assert transactions.permitted(entries) == entries
+        transactions.close()
+
+    asyncio.run(run())
+
+
+def test_those_who_wait_are_called_once_and_none_that_has_ended_meanwhile():
+    async def run():
+        transactions = transactions_of(GrowingLog([]))
+        transactions.guard()
+        calls = []
+
+        def first():
+            calls.append("first")
+            transactions.forget(second)
+
+        def second():
+            calls.append("second")
+            transactions.forget(first)
+
+        for waiting in (first, second, first):
+            transactions.call_on_move(waiting)
+        transactions.on_last_entry(Position(0, 1))
+        assert len(calls) == 1, "each of the two ends the other"
+        transactions.on_last_entry(Position(0, 2))
+        assert len(calls) == 1
         transactions.close()
 
     asyncio.run(run())
@@ -358,7 +399,7 @@ def test_a_message_behind_the_marker_of_its_transaction_is_what_the_owner_takes_
 
         transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
         told = asyncio.Event()
-        transactions.listen(told.set)
+        listen(transactions, told.set)
         index = transactions.index(Position(0, 1))
         while index.limit <= Position(0, 2):
             told.clear()
@@ -390,7 +431,7 @@ def test_a_transaction_that_the_owner_does_not_know_is_open_until_all_is_read_th
 
         transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
         index = transactions.index(Position(0, 0))
-        transactions.listen(lambda: transactions.advance(index, Position(0, 0)))
+        listen(transactions, lambda: transactions.advance(index, Position(0, 0)))
         transactions.advance(index, Position(0, 0))
         await until(lambda: asked >= 4 and index.first_open is None)
         assert index.aborted((1, 7)), "its marker was found in time"
@@ -412,7 +453,7 @@ def test_the_owner_is_not_asked_about_a_transaction_that_has_ended(monkeypatch, 
 
         transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
         told = asyncio.Event()
-        transactions.listen(told.set)
+        listen(transactions, told.set)
         index = transactions.index(Position(0, 0))
         transactions.advance(index, Position(0, 0))
         await asyncio.wait_for(told.wait(), 5)
@@ -457,7 +498,7 @@ def test_many_late_transactions_wait_once_for_all(monkeypatch):
         transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
         index = transactions.index(Position(0, 0))
         last = entries[-1].position
-        transactions.listen(lambda: transactions.advance(index, last))
+        listen(transactions, lambda: transactions.advance(index, last))
         transactions.advance(index, last)
         await until(lambda: index.limit > last, 10)
         transactions.close()

@@ -64,7 +64,12 @@ class Tail:
 
 
 class Owner:
-    guarded = False
+    """Allows the entries up to a limit, or all."""
+
+    limit = None
+
+    def allows(self, position):
+        return self.limit is None or position <= self.limit
 
 
 class FakeWriter:
@@ -132,6 +137,8 @@ class FakeSubscriber:
         self.leave_fanout()
         latest = self.scene.tail.latest_batch
         if latest is None or latest.first != self.next or latest.messages > self.permits:
+            return
+        if not self.scene.owner.allows(latest.last):
             return
         self.alone += 1
         chunk = latest.frames(*self.key)
@@ -273,8 +280,13 @@ def test_whatever_needs_a_look_is_looked_at_alone(scene, special):
         scene.tail.tell(1, marker=True)
         assert [one.alone for one in subscribers] == [2, 2]
     elif special == "owner":
-        scene.owner.guarded = True
+        scene.owner.limit = scene.tail.last
         scene.tail.tell(1)
+        assert [one.member for one in subscribers] == [None, None]
+        assert [one.alone for one in subscribers] == [1, 1], "nothing is delivered before the owner allows it"
+        scene.owner.limit = scene.tail.last
+        for one in subscribers:
+            one.read_more()
         assert [one.alone for one in subscribers] == [2, 2]
     else:
         scene.tail.interrupt()
@@ -386,9 +398,20 @@ def by_consumer(data):
 STEPS = st.one_of(
     st.tuples(st.just("tell"), st.lists(st.integers(1, 3), min_size=1, max_size=3)),
     st.tuples(st.just("interrupt"), st.none()),
+    st.tuples(st.sampled_from(["hold", "let"]), st.none()),
     st.tuples(st.just("marker"), st.none()),
     st.tuples(st.sampled_from(["part", "grant", "settle", "full", "new", "beside"]), st.integers(0, 3)),
 )
+
+
+def test_with_an_owner_that_is_asked_consumers_stay_together(scene):
+    subscribers = [scene.subscriber(), scene.subscriber()]
+    for _ in range(4):
+        scene.owner.limit = Position(1, scene.tail.last.entry_id + 2)
+        scene.tail.tell(1, 1)
+    assert [one.alone for one in subscribers] == [1, 1]
+    for one in subscribers:
+        assert one.writer.sent() == scene.expected()
 
 
 @given(st.lists(STEPS, max_size=25))
@@ -403,6 +426,10 @@ def test_whatever_happens_each_gets_a_gapless_run_and_all_sums_are_right(steps):
                 scene.tail.tell(1, marker=True)
             elif kind == "interrupt":
                 scene.tail.interrupt()
+            elif kind == "hold":
+                scene.owner.limit = scene.tail.last
+            elif kind == "let":
+                scene.owner.limit = None
             elif kind == "new":
                 starts.append(len(scene.expected(value % 2)))
                 scene.subscriber(consumer_id=value % 2, permits=5 + value)
@@ -424,6 +451,10 @@ def test_whatever_happens_each_gets_a_gapless_run_and_all_sums_are_right(steps):
                     one.permits += 4
                     if one.member is not None:
                         one.member.add_permits(4)
+            if scene.owner.limit is not None:
+                for one in scene.subscribers:
+                    following = one.next if one.member is None else one.member.following
+                    assert following <= Position(1, scene.owner.limit.entry_id + 1), "beyond what the owner allows"
         received = {}
         for one, start in zip(scene.subscribers, starts, strict=True):
             one.flush_accounting()

@@ -15,8 +15,11 @@ from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.topic.chain import LedgerChain
+from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
+from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 from tests.support.waiting import until
@@ -25,7 +28,7 @@ TOPIC = parse_topic_name("persistent://public/default/orders")
 
 
 class Listeners:
-    """Keeps the listeners of a topic, or of its transactions."""
+    """Keeps the listeners of a topic."""
 
     def __init__(self):
         self.listening = {}
@@ -35,6 +38,26 @@ class Listeners:
 
     def unlisten(self, listener):
         self.listening.pop(listener, None)
+
+
+class Transactions:
+    """Allows the entries up to a limit; keeps those who wait for more."""
+
+    def __init__(self):
+        self.limit = Position(0, 2)
+        self.waiting = []
+
+    def allows(self, position):
+        return position <= self.limit
+
+    def permitted(self, entries):
+        return [entry for entry in entries if self.allows(entry.position)]
+
+    def call_on_move(self, waiting):
+        self.waiting.append(waiting)
+
+    def forget(self, waiting):
+        self.waiting = [one for one in self.waiting if one != waiting]
 
 
 class Log(Listeners):
@@ -79,14 +102,13 @@ def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadab
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
 def test_a_subscription_listens_from_its_start_to_its_end(kind):
     async def scene():
-        log, transactions = Log(), Listeners()
-        made = subscription(log, transactions, kind)
-        assert (log.listening, transactions.listening) == ({}, {}), "the constructor registers nothing"
+        log = Log()
+        made = subscription(log, Transactions(), kind)
+        assert log.listening == {}, "the constructor registers nothing"
         made.start()
         assert log.listening == {made.read_more: kind == CommandSubscribe.Shared}
-        assert list(transactions.listening) == [made.read_more]
         made.close()
-        assert (log.listening, transactions.listening) == ({}, {})
+        assert log.listening == {}
 
     asyncio.run(scene())
 
@@ -99,12 +121,49 @@ def test_an_entry_that_storage_does_not_return_is_reported(monkeypatch):
 
     async def scene():
         monkeypatch.setattr(delivery, "read_with_retry", never)
-        made = subscription(Log(), Listeners(), on_unreadable=lambda *found: reported.append(found) or made.close())
+        made = subscription(Log(), Transactions(), on_unreadable=lambda *found: reported.append(found) or made.close())
         made.start()
         state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Exclusive), writable=True)
         state.permits = 1
         made.add(SimpleNamespace(dispatch_state=state, lease_valid=True))
         await until(lambda: bool(reported))
         assert reported == [(made, Position(0, 0), "no bookie has it")]
+
+    asyncio.run(scene())
+
+
+class CachedLog(Log):
+    """The same with all entries in the cache."""
+
+    def __init__(self):
+        super().__init__()
+        metadata = MessageMetadata(producer_name="p", sequence_id=1, publish_time=1).SerializeToString()
+        stored = len(metadata).to_bytes(4, "big") + metadata
+        self.entries = [TopicEntry(Entry(0, number, number - 1, 0, stored)) for number in range(3)]
+
+    def cached(self, first, count):
+        return self.entries[first.entry_id :][:count]
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
+def test_what_the_owner_does_not_allow_yet_is_delivered_when_it_does_and_asked_for_once(kind):
+    async def scene():
+        transactions, got = Transactions(), []
+        transactions.limit = Position(0, 0)
+        made = subscription(CachedLog(), transactions, kind)
+        made.start()
+        state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
+        state.permits = 10
+        consumer = SimpleNamespace(
+            dispatch_state=state, lease_valid=True, consumer_id=0, deliver=lambda _, count: got.append(count)
+        )
+        made.add(consumer)
+        assert sum(got) == 1
+        assert transactions.waiting == [made.read_more]
+        transactions.limit = Position(0, 2)
+        transactions.waiting.pop()()
+        assert sum(got) == 3
+        assert transactions.waiting == [], "nothing is left to wait for"
+        made.close()
 
     asyncio.run(scene())

@@ -121,7 +121,7 @@ def consumer(subscribe: CommandSubscribe, owner: OwnerConsumer, delivered: list[
 
 def subscription(subscribe: CommandSubscribe) -> Subscription:
     transactions = SimpleNamespace(
-        listen=lambda _: None, unlisten=lambda _: None, allows=lambda _: True, permitted=lambda entries: entries
+        call_on_move=lambda _: None, forget=lambda _: None, allows=lambda _: True, permitted=lambda entries: entries
     )
     state = OwnerCursorState(Position(0, -1), Position(0, 2))
     parts = SubscriptionParts(
