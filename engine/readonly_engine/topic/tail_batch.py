@@ -100,15 +100,16 @@ class FlushInterval:
         self._next = 0.0
         self._cost = 0.0
 
-    def notified(self, now: float, *, latency_tolerant: bool = False) -> None:
+    def notified(self, now: float, *, latency_tolerant: bool = False, least: float = 0.0) -> None:
         """Record a dispatch that is done or about to start.
 
         Args:
             now: the time.
             latency_tolerant: whether the longest interval is short enough for all listeners.
+            least: lower bound of the interval, besides that of PAUSE_S.
         """
-        least, most = PAUSE_S
-        pause = most if latency_tolerant else min(max(self._cost / NOTIFYING_SHARE, least), most)
+        shortest, most = PAUSE_S
+        pause = most if latency_tolerant else min(max(self._cost / NOTIFYING_SHARE, shortest, least), most)
         self._next = now + pause
         self._early = self._next - pause * EARLY_PART
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.background import RESTART_DELAY_S
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.topic.dispatch_hold import DispatchHold
+from readonly_engine.topic.max_read_position import SPACING_S
 from readonly_engine.topic.tail_batch import FlushInterval, TailBatch
 from readonly_engine.wire.entry_view import summarize
 
@@ -64,6 +65,7 @@ class TailNotifier:
         self._gathering: asyncio.Task[None] | None = None
         self._owner_limit: DispatchLimit | None = None
         self._hold = DispatchHold()
+        self._asked = False
         self._closed = False
 
     def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
@@ -100,6 +102,8 @@ class TailNotifier:
     @property
     def pause(self) -> float:
         """Seconds without need for new entries."""
+        if self._hold.holding:
+            return SPACING_S[0]  # entries that arrive before the answer can wait for the next one
         return self._flush_interval.pause(self._loop.time())
 
     def await_notification(self, position: Position) -> bool:
@@ -171,6 +175,7 @@ class TailNotifier:
             return limit
         last = self._hold.decide(notified, first, limit, owner.limit, self._loop.time())
         if last is None:
+            self._asked = True
             owner.request(limit, limit)
             self._handle = self._loop.call_at(self._hold.due(), self._run)
         return last
@@ -254,8 +259,11 @@ class TailNotifier:
         self._keep_pending()
         if batch is not None and batch.complete:
             self._flush_interval.notified(
-                self._loop.time(), latency_tolerant=len(self._latency_tolerant) == len(self._listeners)
+                self._loop.time(),
+                latency_tolerant=len(self._latency_tolerant) == len(self._listeners),
+                least=SPACING_S[0] if self._asked else 0.0,  # the next request is not sent earlier
             )
+            self._asked = False
         began = time.thread_time()
         for listener in list(self._listeners):
             listener()

@@ -383,3 +383,26 @@ def test_a_held_dispatch_ends_with_its_last_listener(play):
         await stage.tells(2, 2, True)
 
     play(scene)
+
+
+def test_dispatches_are_as_far_apart_as_requests(play, monkeypatch):
+    monkeypatch.setattr(notifier_module, "SPACING_S", (60.0, 60.0))
+    monkeypatch.setattr("readonly_engine.topic.tail_batch.PAUSE_S", (0.0, 60.0))
+
+    async def scene(stage):
+        limit = Limit(stage)
+        stage.comes(1)
+        stage.confirm(1)
+        await stage.until(lambda: limit.requests == [1])
+        assert stage.notifier.pause == 60, "no bookie is polled while the owner is asked"
+        limit.answer(1, Position(3, 1))
+        await stage.tells(1, 1, True)
+        assert 50 < stage.notifier.pause < 60
+        limit.answer(9)
+        stage.comes(2)
+        stage.confirm(2)
+        stage.notifier.on_limit_changed(at_once=True)
+        await stage.tells(2, 2, True)
+        assert stage.notifier.pause < 1, "no request was necessary"
+
+    play(scene)
