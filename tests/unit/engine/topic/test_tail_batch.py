@@ -103,3 +103,11 @@ def test_who_is_patient_is_told_as_seldom_as_anybody(cost):
         pace.cost(cost)
     pace.notified(100.0, latency_tolerant=True)
     assert pace.hold(100.0) == pytest.approx(PAUSE_S[1])
+
+
+def test_an_interval_may_have_a_higher_bound():
+    interval = FlushInterval()
+    interval.notified(100.0, least=2 * PAUSE_S[0])
+    assert interval.hold(100.0) == pytest.approx(2 * PAUSE_S[0])
+    interval.notified(200.0, latency_tolerant=True, least=2 * PAUSE_S[0])
+    assert interval.hold(200.0) == pytest.approx(PAUSE_S[1])
