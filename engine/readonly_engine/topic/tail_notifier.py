@@ -218,7 +218,8 @@ class TailNotifier:
                 found = await self._read(position, PREFETCH_ENTRIES - len(entries))
                 if not found:
                     break
-                if found[-1].position > limit:
+                owner = self._owner_limit
+                if owner is not None and owner.active and found[-1].position > limit:
                     found = [entry for entry in found if entry.position <= limit]
                 if not found:
                     break

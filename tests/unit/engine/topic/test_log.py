@@ -475,7 +475,7 @@ def test_a_ledger_that_was_copied_to_other_bookies_is_read_there():
 def test_the_longest_flush_interval_needs_latency_tolerant_listeners_only(others, latency_tolerant, monkeypatch):
     told = []
     monkeypatch.setattr(
-        FlushInterval, "notified", lambda _, now, *, latency_tolerant: told.append((now > 0, latency_tolerant))
+        FlushInterval, "notified", lambda _, now, *, latency_tolerant, least: told.append((now > 0, latency_tolerant))
     )
 
     async def scene(stage):

@@ -155,7 +155,11 @@ def test_what_the_owner_does_not_allow_yet_is_delivered_when_it_does_and_asked_f
         state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
         state.permits = 10
         consumer = SimpleNamespace(
-            dispatch_state=state, lease_valid=True, consumer_id=0, deliver=lambda _, count: got.append(count)
+            dispatch_state=state,
+            lease_valid=True,
+            consumer_id=0,
+            deliver=lambda _, count: got.append(count),
+            owner_consumer=SimpleNamespace(share_acks=lambda _: None),
         )
         made.add(consumer)
         assert sum(got) == 1

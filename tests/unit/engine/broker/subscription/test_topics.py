@@ -37,6 +37,9 @@ class Log:
     def confirm(self, last):
         pass
 
+    def limit_dispatches(self, limit):
+        pass
+
     def close(self):
         self.closed = True
 
