@@ -54,7 +54,7 @@ class DispatchHold:
         self._answered = False
 
     @property
-    def holding(self) -> bool:
+    def pending(self) -> bool:
         """Whether a dispatch is held."""
         return self._since is not None
 
@@ -87,7 +87,7 @@ class DispatchHold:
 
     def answered(self, awaited: Position) -> None:
         """Record an answer of the owner to a request, at whose time this was the last awaited entry."""
-        self._answered |= self.holding and awaited >= self._tail
+        self._answered |= self.pending and awaited >= self._tail
 
     def end(self) -> None:
         """Hold nothing."""

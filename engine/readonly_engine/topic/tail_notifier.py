@@ -102,7 +102,7 @@ class TailNotifier:
     @property
     def pause(self) -> float:
         """Seconds without need for new entries."""
-        if self._hold.holding:
+        if self._hold.pending:
             return SPACING_S[0]  # entries that arrive before the answer can wait for the next one
         return self._flush_interval.pause(self._loop.time())
 
@@ -132,7 +132,7 @@ class TailNotifier:
         self._schedule()
 
     def _schedule(self) -> None:
-        if not self._due or self._closed or self._gathering is not None or (self._hold.holding and not self._at_once):
+        if not self._due or self._closed or self._gathering is not None or (self._hold.pending and not self._at_once):
             return
         hold = 0.0 if self._at_once else self._flush_interval.hold(self._loop.time())
         if self._handle is not None:
@@ -182,7 +182,7 @@ class TailNotifier:
 
     def _on_owner_answer(self, awaited: Position) -> None:
         """Continue a held dispatch after an answer of the owner."""
-        if self._hold.holding:
+        if self._hold.pending:
             self._hold.answered(awaited)
             self.on_limit_changed(at_once=True)
 

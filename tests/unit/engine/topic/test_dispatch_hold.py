@@ -23,7 +23,7 @@ def test_what_the_owner_allows_is_not_held():
     hold = DispatchHold()
     assert decide(hold, 3, 7, at(7), 100) == at(7)
     assert decide(hold, 3, 7, at(8), 100) == at(7)
-    assert not hold.holding
+    assert not hold.pending
 
 
 def test_a_dispatch_waits_for_an_answer_and_ends_at_the_limit():
@@ -35,7 +35,7 @@ def test_a_dispatch_waits_for_an_answer_and_ends_at_the_limit():
     assert decide(hold, 3, 9, at(4), 100.1) is None, "the request was earlier than the entry"
     hold.answered(at(7))
     assert decide(hold, 3, 9, at(8), 100.1) == at(8)
-    assert not hold.holding
+    assert not hold.pending
 
 
 def test_an_answer_that_allows_nothing_releases_all_and_later_dispatches_are_not_held():

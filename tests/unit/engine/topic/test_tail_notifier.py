@@ -375,7 +375,7 @@ def test_a_held_dispatch_ends_with_its_last_listener(play):
         await stage.until(lambda: limit.requests == [1])
         stage.notifier.unlisten(stage.listener)
         limit.answer(0)
-        await stage.until(lambda: not stage.notifier._hold.holding)
+        await stage.until(lambda: not stage.notifier._hold.pending)
         stage.notifier.listen(stage.listener)
         limit.answer(2)
         stage.comes(2)
