@@ -223,6 +223,10 @@ class PulsarAdmin:
         body = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
         self._request("POST", f"/admin/v2/namespaces/{namespace}/retention", body=body)
 
+    def set_max_subscriptions(self, namespace: str, subscriptions: int) -> None:
+        """Limit the subscriptions of each topic of a namespace."""
+        self._request("POST", f"/admin/v2/namespaces/{namespace}/maxSubscriptionsPerTopic", body=subscriptions)
+
     def set_deduplication(self, namespace: str, *, enabled: bool) -> None:
         """Turn deduplication of messages on or off for a namespace."""
         self._request("POST", f"/admin/v2/namespaces/{namespace}/deduplication", body=enabled)

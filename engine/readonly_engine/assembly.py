@@ -8,6 +8,7 @@ import signal
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.pool import BookiePool
@@ -19,9 +20,10 @@ from readonly_engine.broker.server.broker import Broker
 from readonly_engine.broker.session.limits import Limits
 from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
 from readonly_engine.broker.subscription.topics import TopicRegistry
+from readonly_engine.broker.tail.budget import ANY_RATE, PushRate, TailSettings
 from readonly_engine.config.kinds import Address
 from readonly_engine.config.listeners import DEFAULT
-from readonly_engine.config.settings import ALL_INTERFACES
+from readonly_engine.config.settings import ALL_INTERFACES, Tail
 from readonly_engine.http.server import HttpServer
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.locality import LocalityFile
@@ -49,6 +51,20 @@ log = logging.getLogger("readonly_engine")
 
 class StartError(Exception):
     """The broker cannot start; the text names the option and the reason."""
+
+
+def _tail_settings(tail: Tail, pool: str, url: str) -> TailSettings | None:
+    """Return how owners push new entries to the broker; None for bookies only.
+
+    Args:
+        tail: the option.
+        pool: identity of the pool.
+        url: advertised URL of the broker, which no other broker of the pool has.
+    """
+    if tail == Tail.BOOKIES:
+        return None
+    name = f"pulsar-readonly-tail-{pool}-{urlsplit(url).netloc}"
+    return TailSettings(name, ANY_RATE if tail == Tail.OWNER else PushRate())
 
 
 def advertised_url(config: EngineConfig) -> str:
@@ -162,6 +178,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         config.dispatch_rate_per_broker,
         BatchIndexAckStore(admin, store, fleet.folder),
         guard,
+        _tail_settings(config.tail, fleet.identity, url),
     )
     passthrough = PassThroughPolicy(admin, fleet.identity, topics.subscriptions, topics.can_read)
     broker = Broker(

@@ -47,6 +47,8 @@ class LacFollower:
     At a high rate of entries (ArrivalRate) batch reads replace the polls of the poll target, at the pace of the subscribers.
     Each entry carries the LAC that its writer knew, as the reply to a poll does. Unconfirmed entries are kept.
 
+    While it is suspended, it sends no requests, and LACs come by `confirm` only.
+
     Without explicit LAC the last entry of a ledger stays unconfirmed until the next one (entry N carries LAC N-1).
     Once the LAC is idle, the follower probes for such an entry and asks the owner broker (IdleProbe).
 
@@ -81,13 +83,14 @@ class LacFollower:
         self._explicit = False
         self._probe_task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._suspended = False
         self.lac = NO_LAC
         self.update()
 
     def update(self) -> None:
         """Poll the bookies of the ledger's last ensemble, and no others."""
         ensemble = self._ledger.metadata.ensembles[-1][1]
-        if ensemble == self._ensemble:
+        if ensemble == self._ensemble or self._suspended:
             return
         self._ensemble = ensemble
         self._end_polls()
@@ -112,11 +115,25 @@ class LacFollower:
         self._on_answer()
         self._advanced(self.lac, entries)
 
+    def suspend(self) -> None:
+        """Stop all polls and probes until `resume`."""
+        self._suspended = True
+        self.stop()
+
+    def resume(self) -> None:
+        """Poll the bookies again; nothing happens unless the follower is suspended."""
+        if self._suspended:
+            self._suspended = False
+            self._ensemble = ()
+            self._idle.set()
+            self.update()
+
     def stop(self) -> None:
         """Stop all polls and probes."""
         self._end_polls()
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         if self._probe_task is not None:
             self._probe_task.cancel()
 
@@ -240,7 +257,7 @@ class LacFollower:
             self._timer = self._loop.call_later(FLOWING_S if self._explicit else IDLE_S, self._tick)
             return
         self._idle.set()
-        if self._probe_task is None and self._idle_probe.due(now, explicit=self._explicit):
+        if (self._probe_task is None or self._probe_task.done()) and self._idle_probe.due(now, explicit=self._explicit):
             self._probe_task = asyncio.create_task(self._probe_unconfirmed())
             return
         self._arm()
@@ -269,8 +286,6 @@ class LacFollower:
                     self._explicit = True  # the last entry is confirmed without a later one: by an explicit LAC
         except (BookKeeperError, DigestMismatchError) as error:
             log.info("probe for an unconfirmed entry failed: ledger=%d error=%s", self._ledger.ledger_id, error)
-        finally:
-            self._probe_task = None
         self._idle_probe.probed(began, self._loop.time(), unconfirmed=unconfirmed)
         self._arm()
 

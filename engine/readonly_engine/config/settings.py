@@ -49,6 +49,17 @@ AS_STORED: Final = TieredConfig()
 _SYSTEM_TRUST: Final = "those of the system"
 
 
+class Tail(StrEnum):
+    """Source of new entries of a topic."""
+
+    AUTO = "auto"
+    """The owner pushes them while they are few; bookies are read while they are many."""
+    BOOKIES = "bookies"
+    """Bookies, by long polls and batch reads."""
+    OWNER = "owner"
+    """The owner pushes all of them."""
+
+
 class Unbound(StrEnum):
     """Answer to a lookup of a topic that no binding names."""
 
@@ -200,6 +211,14 @@ class EngineConfig:
             member_of(Unbound),
             "answer to lookups of unbound topics: the owner broker (redirect), a broker of this pool, which relays everything "
             "(proxy), or an error (reject)",
+        ),
+    )
+    tail: Tail = field(
+        default=Tail.BOOKIES,
+        metadata=option(
+            member_of(Tail),
+            "source of new entries: the owner while they are few and bookies while they are many (auto), bookies only "
+            "(bookies), or the owner only (owner)",
         ),
     )
     pool: str = field(

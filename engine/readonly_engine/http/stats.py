@@ -105,6 +105,11 @@ class Statistics:
         stats: dict[str, Any] = {key: sum(one[key] for one in subscriptions.values()) for key in _SUMS}
         limit = None if served is None else served.log.limit
         stats["lastReadable"] = None if limit is None else str(limit)
+        if served is not None and served.tail is not None:
+            stats["tail"] = {
+                "source": "owner" if served.tail.pushed else "bookies",
+                "changes": served.tail.changes,
+            }
         stats["subscriptions"] = subscriptions
         return stats
 

@@ -144,6 +144,26 @@ class AdminClient:
         """
         return await self._fetch(f"/admin/v2/{topic.rest_path}/{name}?applied=true")
 
+    async def topic_policy(self, topic: TopicName, name: str) -> Any:
+        """Return a policy of the topic itself; None without one, also where topics cannot have policies.
+
+        Args:
+            topic: a topic, not a partition.
+            name: the last part of the policy's path, for example maxSubscriptionsPerTopic.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer.
+        """
+        return await self._fetch(f"/admin/v2/{topic.rest_path}/{name}", unsupported_ok=True)
+
+    async def namespace_policy(self, topic: TopicName, name: str) -> Any:
+        """Return a policy of the topic's namespace; None without one.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer.
+        """
+        return await self._fetch(f"/admin/v2/namespaces/{topic.tenant}/{topic.namespace}/{name}")
+
     async def stats(self, topic: TopicName) -> dict[str, Any] | None:
         """Return a topic's statistics, including the consumers on its owner; None for an unknown topic.
 
@@ -243,14 +263,15 @@ class AdminClient:
             )
         return document
 
-    async def _fetch(self, path: str, *, missing_ok: bool = False) -> Any:
+    async def _fetch(self, path: str, *, missing_ok: bool = False, unsupported_ok: bool = False) -> Any:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         failure: Exception | None = None
         for _ in self._urls:
             number = self._preferred
             try:
-                return await self._request(self._session, self._urls[number] + path, missing_ok=missing_ok)
+                url = self._urls[number] + path
+                return await self._request(self._session, url, missing_ok=missing_ok, unsupported_ok=unsupported_ok)
             except (aiohttp.ClientError, TimeoutError, ValueError) as error:
                 failure = error
                 if self._preferred == number:
@@ -259,7 +280,9 @@ class AdminClient:
             f"the admin API at {', '.join(self._urls)} did not answer: {failure or 'no answer in time'}"
         ) from failure
 
-    async def _request(self, session: aiohttp.ClientSession, url: str, *, missing_ok: bool) -> Any:
+    async def _request(
+        self, session: aiohttp.ClientSession, url: str, *, missing_ok: bool, unsupported_ok: bool
+    ) -> Any:
         # Redirects are followed here: aiohttp drops the token when the host changes, and the owner needs it.
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token.get()}"}
         tls = True if self._tls is None else self._tls.context()
@@ -270,12 +293,15 @@ class AdminClient:
                     continue
                 if response.status == HTTPStatus.NO_CONTENT or (missing_ok and response.status == HTTPStatus.NOT_FOUND):
                     return None
+                if unsupported_ok and response.status == HTTPStatus.METHOD_NOT_ALLOWED:
+                    return None
                 if response.status != HTTPStatus.OK:
                     raise OwnerUnavailableError(
                         f"the admin API answered {response.status} to {response.url.path}"
                         + _hint(response.status, token=self._token is not None)
                     )
-                return json.loads(await _body(response))
+                body = await _body(response)
+                return json.loads(body) if body else None  # a namespace without the policy has no body
         raise OwnerUnavailableError(
             f"the admin API redirected {MAX_REDIRECTS} times, at last to {url}; expected an answer after one or two"
         )

@@ -49,6 +49,11 @@ READ_AHEAD_BYTES = 1 << 20
 MAX_READ_BYTES = 4 << 20
 """Limit of one read, whatever its count: the cache may be small."""
 
+NEW_LEDGER_POLL_S = 60.0
+"""Time for which a new ledger is polled although the owner pushes entries. A former owner does not push those of its successor.
+
+It ends its connections within the timeout of its ZooKeeper session, 30 s by default (zooKeeperSessionTimeoutMillis)."""
+
 MAX_CACHED_BYTES = 1 << 20
 """Entries from one call are sent together; this limits the bytes for a client with a full write buffer."""
 
@@ -94,6 +99,9 @@ class TopicLog:
         self._pool = pool
         self._cache = cache
         self._owner_last_entry = owner_last_entry
+        self._pushed = False
+        self._pushed_ahead: Position | None = None
+        self._poll_timers: dict[int, asyncio.TimerHandle] = {}  # of new ledgers, while the owner pushes
         self._sources = LedgerSources(topic, self._read_bookies, tiered)
         self._readers: dict[int, LedgerReader] = {}
         self._tails: dict[int, LacFollower] = {}
@@ -141,6 +149,8 @@ class TopicLog:
         """Stop following the topic."""
         self._watch.stop()
         self._notifier.close()
+        for timer in self._poll_timers.values():
+            timer.cancel()
         for tail in self._tails.values():
             tail.stop()
         for watch in self._ledger_watches.values():
@@ -186,6 +196,56 @@ class TopicLog:
         if tail is not None:
             tail.confirm(position.entry_id)
 
+    # Pushed entries
+
+    def suspend_polls(self) -> None:
+        """Send no more polls to bookies: the owner pushes each entry from the next one on (`push`)."""
+        self._pushed = True
+        for tail in self._tails.values():
+            tail.suspend()
+
+    def resume_polls(self) -> None:
+        """Poll bookies again: the owner does not push any more."""
+        self._pushed, self._pushed_ahead = False, None
+        for timer in self._poll_timers.values():
+            timer.cancel()
+        self._poll_timers.clear()
+        for tail in self._tails.values():
+            tail.resume()
+
+    def push(self, entry: TopicEntry) -> None:
+        """Accept an entry that the owner has delivered. Owners deliver confirmed entries only."""
+        ledger_id, entry_id = entry.position
+        tail = self._tails.get(ledger_id)
+        if tail is None:
+            # Ahead of the topic's list of ledgers, whose watch is under way; or of a closed ledger, whose end is known.
+            self._pushed_ahead = Position(ledger_id, entry_id)
+        elif entry_id > tail.lac:
+            self._suspend_new(ledger_id)
+            self._notifier.on_entries(self._cache.put_all([entry]))
+            tail.confirm(entry_id)
+
+    def _suspend_new(self, ledger_id: int) -> None:
+        """Stop the polls of a new ledger."""
+        timer = self._poll_timers.pop(ledger_id, None)
+        if timer is not None:
+            timer.cancel()
+            tail = self._tails.get(ledger_id)
+            if tail is not None:
+                tail.suspend()
+
+    def _follow_new(self, ledger_id: int, tail: LacFollower) -> None:
+        """Apply what the owner has pushed to a new ledger, or limit the time of its polls while the owner pushes."""
+        if not self._pushed:
+            return
+        self._poll_timers[ledger_id] = asyncio.get_running_loop().call_later(
+            NEW_LEDGER_POLL_S, self._suspend_new, ledger_id
+        )
+        ahead, self._pushed_ahead = self._pushed_ahead, None
+        if ahead is not None and ahead.ledger_id == ledger_id:
+            self._suspend_new(ledger_id)
+            tail.confirm(ahead.entry_id)
+
     def _topic_changed(self, info: ManagedLedgerInfo | None) -> None:
         before = set(self.chain.ledger_ids)
         self.chain.topic_changed(info)
@@ -226,9 +286,10 @@ class TopicLog:
         elif ledger_id in self._tails:
             self._tails[ledger_id].update()
         else:
-            self._tails[ledger_id] = LacFollower(
+            tail = self._tails[ledger_id] = LacFollower(
                 reader, partial(self._lac_advanced, ledger_id), self._ask_owner, self._pause
             )
+            self._follow_new(ledger_id, tail)
         if not self._opened.done():
             self._opened.set_result(None)
         self._notifier.on_limit_changed(at_once=True)
@@ -251,6 +312,9 @@ class TopicLog:
         watch = self._ledger_watches.pop(ledger_id, None)
         if watch is not None:
             watch.stop()
+        timer = self._poll_timers.pop(ledger_id, None)
+        if timer is not None:
+            timer.cancel()
 
     def _pause(self) -> float:
         """Return the seconds without need for new entries."""

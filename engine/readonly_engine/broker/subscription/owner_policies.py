@@ -108,6 +108,10 @@ class OwnerPolicies:
         configuration = await self._fetch_configuration(max_age_s)
         return None if configuration is None else transactions_enabled(configuration)
 
+    async def configuration(self) -> dict[str, Any] | None:
+        """Return the brokers' configuration, at most CONFIGURATION_TTL_S old if they answer; None if unknown."""
+        return await self._fetch_configuration(CONFIGURATION_TTL_S)
+
     async def _counts_batch_acks(self) -> bool:
         return batch_acks_enabled(await self._fetch_configuration(CONFIGURATION_TTL_S) or {})
 

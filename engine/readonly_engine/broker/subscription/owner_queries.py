@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
 from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S, OwnerPolicies
@@ -77,6 +77,10 @@ class OwnerQueries:
                 return found
             self._transactions = True
         return True
+
+    async def configuration(self) -> dict[str, Any] | None:
+        """Return the configuration of the owner brokers, as texts by key; None if unknown."""
+        return await self._policies.configuration()
 
     async def may_have_transactions(self) -> bool:
         """Return whether the cluster has transactions, or no broker answers."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.broker.subscription.subscription import Subscription
+    from readonly_engine.broker.tail.tail_consumer import TailConsumer
     from readonly_engine.lease_guard import LeaseGuard
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.topic.compacted import Compaction
@@ -51,6 +52,7 @@ class ServedTopic:
         fanout: fan-out at the topic's tail.
         subscriptions: subscriptions by name.
         joining: number of consumers that are joining; the topic stays open for them.
+        tail: lets the owner push new entries; None where bookies are always polled.
     """
 
     def __init__(self, log: TopicLog, transactions: TopicTransactions, guard: LeaseGuard) -> None:
@@ -60,6 +62,7 @@ class ServedTopic:
         self._compacted: CompactedLog | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.joining = 0
+        self.tail: TailConsumer | None = None
         self._join_states: WeakValueDictionary[str, JoinState] = WeakValueDictionary()
 
     def join_state(self, subscription: str) -> JoinState:
@@ -101,6 +104,8 @@ class ServedTopic:
 
     def close(self) -> None:
         """Stop following the topic."""
+        if self.tail is not None:
+            self.tail.close()
         if self._compacted is not None:
             self._compacted.close()
         self.transactions.close()

@@ -21,6 +21,8 @@ from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.pending_acks import pending_ack_log_name
 from readonly_engine.broker.subscription.served_topic import ServedTopic
 from readonly_engine.broker.subscription.subscription import Subscription
+from readonly_engine.broker.tail.obstacles import PushPolicies
+from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.config.limits import UNLIMITED, DispatchRate
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.errors import MetadataError
@@ -36,9 +38,11 @@ if TYPE_CHECKING:
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
     from readonly_engine.broker.subscription.subscriber import Subscriber
+    from readonly_engine.broker.tail.budget import TailSettings
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
+    from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.owner.consumer import OwnerConsumer
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.tiered.storage import TieredStorage
@@ -72,6 +76,7 @@ class TopicRegistry:
         broker_rate: limit on the deliveries of all subscriptions together.
         batches: store of partly acked batches; None without one.
         guard: checks the leases before each delivery.
+        tail: how owners push new entries; None to read them from bookies always.
 
     Attributes:
         leaving: consumers whose last acks the owner has not stored yet.
@@ -90,6 +95,7 @@ class TopicRegistry:
         broker_rate: DispatchRate = UNLIMITED,
         batches: BatchIndexAckStore | None = None,
         guard: LeaseGuard | None = None,
+        tail: TailSettings | None = None,
     ) -> None:
         self.leaving = LeavingConsumers()
         self._lease_guard = guard or LeaseGuard()
@@ -99,11 +105,13 @@ class TopicRegistry:
         self._tiered = tiered
         self._on_unreadable = on_unreadable
         self._batches = batches
+        self._tail = tail
         self._subscription_rate = subscription_rate
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
         self._guarding = False
         self._queries = OwnerQueries(admin, batches, self._owner_consumers, self._make_log)
+        self._push_policies = PushPolicies(admin, self._queries.configuration)
         self._cursor_poller = CursorPoller(self.subscriptions, self._queries.consumer_state)
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
 
@@ -136,6 +144,15 @@ class TopicRegistry:
                 partial(self._queries.transaction, topic),
             )
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard)
+            if self._tail is not None:
+                served.tail = TailConsumer(
+                    topic,
+                    opened,
+                    partial(self._owner_connection, topic),
+                    transactions.on_last_entry,
+                    partial(self._push_policies.obstacle, topic),
+                    self._tail,
+                )
         served.joining += 1
         try:
             subscribe = consumer.subscribe_command
@@ -164,6 +181,8 @@ class TopicRegistry:
                     check_claim(subscription)
                 subscription.add(consumer)
             self._cursor_poller.start()
+            if served.tail is not None:
+                served.tail.start()
             return subscription
         finally:
             served.joining -= 1
@@ -316,6 +335,11 @@ class TopicRegistry:
         for subscription in [] if served is None else list(served.subscriptions.values()):
             for consumer in subscription.consumers:
                 yield consumer.owner_consumer
+
+    def _owner_connection(self, topic: TopicName) -> OwnerConnection | None:
+        """Return the connection of any consumer to the topic's owner; None while there is none."""
+        connections = (consumer.connection for consumer in self._owner_consumers(topic))
+        return next((connection for connection in connections if connection is not None), None)
 
     async def owner_moved(self, topic: TopicName) -> None:
         """Handle a move or a restart of a topic's owner: the cluster may have transactions now."""

@@ -9,7 +9,7 @@ from readonly_engine.config.limits import DispatchRate, LimitSettings
 from readonly_engine.config.listeners import BindAddress, Urls
 from readonly_engine.config.option import ConfigError, keys_of
 from readonly_engine.config.reader import make_config, read_config_file
-from readonly_engine.config.settings import EngineConfig, Unbound
+from readonly_engine.config.settings import EngineConfig, Tail, Unbound
 from readonly_engine.config.tiered import TieredConfig
 from readonly_engine.net.tls import TlsFiles
 
@@ -101,6 +101,7 @@ peer-tls-trust-certificates: /run/tls/peers.pem
 topics: [orders, "persistent://a/b/.*"]
 bindings: /etc/bindings.yaml
 lookup-unbound: proxy
+tail: auto
 pool: red
 pool-uid: 3f0e
 locality: /zone-a/rack-1
@@ -150,6 +151,7 @@ log-format: json
         buffered_bytes=1 << 30,
     )
     assert config.lookup_unbound is Unbound.PROXY
+    assert config.tail is Tail.AUTO
     assert (config.bindings, config.pool, config.cache_size) == (Path("/etc/bindings.yaml"), "red", 1 << 30)
     assert config.locality == "/zone-a/rack-1"
     assert config.locality_file == Path("/etc/pod/locality")
@@ -229,6 +231,7 @@ MALFORMED = {
     "topics": ("a list of topics or patterns", ["orders", ["orders", 5], [""], None]),
     "bindings": ("the path of a file", [["a"]]),
     "lookup-unbound": ("one of redirect, proxy, reject", ["Proxy", []]),
+    "tail": ("one of auto, bookies, owner", ["Auto", "both"]),
     "pool": ("a non-empty text", ["", 5]),
     "pool-uid": ("a non-empty text", [""]),
     "locality": (PLACE, ["rack-1", "/a//b"]),

@@ -496,3 +496,78 @@ def test_the_longest_flush_interval_needs_latency_tolerant_listeners_only(others
 
     play(scene)
     assert told == [(True, latency_tolerant)]
+
+
+def pushed(ledger_id, entry_id):
+    return TopicEntry(Entry(ledger_id, entry_id, entry_id, 0, b"x"))
+
+
+def test_pushed_entries_are_readable_without_a_bookie():
+    async def scene(stage):
+        stage.topic(3)
+        stage.ledger(3)
+        stage.log.suspend_polls()
+        await settle()
+        asked = len(stage.asked)
+        stage.log.push(pushed(3, 0))
+        stage.log.push(pushed(3, 1))
+        stage.log.push(pushed(3, 1))
+        await until(lambda: stage.told)
+        assert stage.log.limit == (3, 1)
+        assert found(stage.log.cached(Position(3, 0), 5)) == [(3, 0), (3, 1)]
+        await settle()
+        assert len(stage.asked) == asked
+
+    play(scene)
+
+
+def test_a_pushed_entry_of_a_ledger_that_is_not_known_yet_is_readable_once_it_is():
+    async def scene(stage):
+        stage.topic(3)
+        stage.ledger(3)
+        stage.log.suspend_polls()
+        stage.log.push(pushed(5, 0))
+        stage.log.push(pushed(5, 2))
+        assert stage.log.limit is None
+        stage.topic((3, 4), 5)
+        assert stage.log.limit == (3, 3)
+        stage.ledger(5)
+        assert stage.log.limit == (5, 2)
+
+    play(scene)
+
+
+def test_a_new_ledger_is_polled_for_a_while_unless_the_owner_pushes_an_entry_of_it(monkeypatch):
+    async def scene(stage):
+        stage.topic(3)
+        stage.ledger(3)
+        stage.log.suspend_polls()
+        await settle()
+        stage.asked.clear()
+        stage.topic((3, 1), 5)
+        stage.ledger(5)
+        await until(lambda: stage.asked, what="a poll of the new ledger")
+        stage.log.push(pushed(5, 0))
+        assert not stage.log._poll_timers
+        stage.topic((3, 1), (5, 1), 6)
+        stage.ledger(6)
+        assert list(stage.log._poll_timers) == [6]
+        await until(lambda: not stage.log._poll_timers)
+
+    monkeypatch.setattr(log_module, "NEW_LEDGER_POLL_S", 0.2)
+    play(scene)
+
+
+def test_bookies_are_polled_again_from_the_last_pushed_entry_on():
+    async def scene(stage):
+        stage.topic(3)
+        stage.ledger(3)
+        stage.log.suspend_polls()
+        stage.log.push(pushed(3, 6))
+        await settle()
+        stage.asked.clear()
+        stage.log.resume_polls()
+        await until(lambda: stage.asked, what="a poll")
+        assert stage.log.limit == (3, 6)
+
+    play(scene)

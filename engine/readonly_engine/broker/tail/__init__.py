@@ -1,0 +1,1 @@
+"""The tail of a topic, pushed by its owner while messages are few."""

@@ -1,0 +1,144 @@
+"""Decides when the owner pushes a topic's entries and how many, pure. Times are seconds of any one clock."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+RETURN_SHARE: Final = 0.5
+"""The owner pushes again below this share of the budget's rate: a rate at the limit does not change the source all the time."""
+
+RETURN_S: Final = (5.0, 80.0)
+"""Shortest and longest time of reads from bookies. It doubles with each change soon after the one before."""
+
+STEADY_S: Final = 60.0
+"""After this time of pushes the next reads from bookies are as short as the first ones."""
+
+
+class PushRate(NamedTuple):
+    """Bound of what an owner delivers to one broker for one topic.
+
+    Attributes:
+        messages: messages per second.
+        burst: messages at once, after a quiet time.
+        bytes: bytes per second.
+    """
+
+    messages: float = 1000.0
+    burst: int = 2000
+    bytes: float = 4e6
+
+
+ANY_RATE: Final = PushRate(1e9, 1 << 30, 1e15)
+"""No bound, in fact."""
+
+
+class TailSettings(NamedTuple):
+    """How owners push new entries to this broker.
+
+    Attributes:
+        subscription: name of the broker's subscription at each topic's owner.
+        rate: bound of the pushes of one topic.
+    """
+
+    subscription: str
+    rate: PushRate
+
+
+class PushBudget:
+    """Token bucket of messages and bytes, whose tokens are given to the owner as permits.
+
+    The owner delivers at most `rate.burst` messages and `rate.messages` per second more. A batch is delivered whole, so the last
+    one may exceed the permits. Then the tokens are in debt.
+
+    Args:
+        rate: the bound.
+        now: the time.
+    """
+
+    def __init__(self, rate: PushRate, now: float) -> None:
+        self._rate = rate
+        self._tokens = float(rate.burst)
+        self._byte_tokens = rate.bytes * rate.burst / rate.messages
+        self._at = now
+        self._permits = 0
+
+    def begin(self, now: float) -> int:
+        """Return the permits for a new subscription at the owner; 0 if there are none now."""
+        self._refill(now)
+        return 0 if self._byte_tokens < 0 else self._grant()
+
+    def on_delivered(self, messages: int, size: int, now: float) -> int:
+        """Record a delivery; return the permits to give to the owner now, often 0.
+
+        Args:
+            messages: messages of the entry.
+            size: its bytes.
+            now: the time.
+        """
+        self._permits -= messages
+        self._byte_tokens -= size
+        if self._permits > self._rate.burst // 2 and self._byte_tokens >= 0:
+            return 0
+        self._refill(now)
+        return self._grant()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the owner may deliver no more: it has no permits, or the bytes exceed their rate."""
+        return self._permits <= 0 or self._byte_tokens < 0
+
+    def end(self) -> None:
+        """Take back the permits that the owner has not used, because its subscription has ended."""
+        self._tokens += max(self._permits, 0)
+        self._permits = 0
+
+    def _refill(self, now: float) -> None:
+        elapsed, self._at = max(now - self._at, 0.0), max(now, self._at)
+        rate = self._rate
+        room = rate.burst - max(self._permits, 0)
+        self._tokens = min(self._tokens + elapsed * rate.messages, room)
+        self._byte_tokens = min(self._byte_tokens + elapsed * rate.bytes, rate.bytes * rate.burst / rate.messages)
+
+    def _grant(self) -> int:
+        granted = int(self._tokens)
+        if granted < max(self._rate.burst // 10, 1):  # one FLOW for many messages
+            return 0
+        self._tokens -= granted
+        self._permits += granted
+        return granted
+
+
+class SourceSchedule:
+    """Decides when the owner may push again after its budget was exhausted.
+
+    Args:
+        rate: bound of the pushes.
+    """
+
+    def __init__(self, rate: PushRate) -> None:
+        self._limit = rate.messages * RETURN_SHARE
+        self._hold = RETURN_S[0]
+        self._pushed_at: float | None = None
+        self._read_at = 0.0
+
+    def pushed(self, now: float) -> None:
+        """Record the start of pushes."""
+        self._pushed_at = now
+
+    def exhausted(self, now: float) -> float:
+        """Record the end of pushes for want of tokens; return the seconds until `may_push` decides."""
+        steady = self._pushed_at is None or now - self._pushed_at >= STEADY_S
+        self._hold = RETURN_S[0] if steady else min(2 * self._hold, RETURN_S[1])
+        self._pushed_at = None
+        self._read_at = now
+        return self._hold
+
+    def may_push(self, messages: float, now: float) -> bool:
+        """Return whether the owner may push again; else the next question is due RETURN_S[0] later.
+
+        Args:
+            messages: messages of the topic since the last call or `exhausted`.
+            now: the time.
+        """
+        elapsed, self._read_at = now - self._read_at, now
+        return messages < self._limit * max(elapsed, 1e-3)

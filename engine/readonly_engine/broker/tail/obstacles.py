@@ -1,0 +1,82 @@
+"""Policies of a topic under which one more subscription at its owner would harm others, or be slow."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from readonly_engine.owner.errors import OwnerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.owner.admin import AdminClient
+
+MAX_CONCURRENT: Final = 4
+"""Topics that are asked about at once, so that many topics that are opened together do not flood the admin API."""
+
+_COUNTS: Final = ("maxSubscriptionsPerTopic", "maxConsumersPerTopic", "maxSameAddressConsumersPerTopic")
+_RATES: Final = ("dispatchRate", "subscriptionDispatchRate")
+_RATE_KEYS: Final = ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte")
+
+
+def obstacle(policies: Mapping[str, Any]) -> str:
+    """Return the first limit that the subscription would use up, as `NAME is VALUE`; empty without one.
+
+    Args:
+        policies: the applied policies by name: numbers, and dispatch rates as objects of the admin API.
+    """
+    for name in _COUNTS:
+        value = policies.get(name)
+        try:
+            limited = int(value or 0) > 0
+        except (TypeError, ValueError):
+            limited = True
+        if limited:
+            return f"{name} is {value}"
+    for name in _RATES:
+        rate = policies.get(name)
+        for key in _RATE_KEYS:
+            value = rate.get(key) if isinstance(rate, dict) else None
+            if isinstance(value, int | float) and value > 0:
+                return f"{name} has {key} {value}"
+    return ""
+
+
+class PushPolicies:
+    """Requests the policies of topics.
+
+    Args:
+        admin: client of the admin API.
+        configuration: returns the brokers' configuration, cached; None if unknown.
+    """
+
+    def __init__(self, admin: AdminClient, configuration: Callable[[], Awaitable[dict[str, Any] | None]]) -> None:
+        self._admin = admin
+        self._configuration = configuration
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
+
+    async def obstacle(self, topic: TopicName) -> str:
+        """Return the limit that forbids one more subscription, as `obstacle` does.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer.
+        """
+        topic = topic.base
+        async with self._slots:
+            configuration = await self._configuration()
+            if configuration is None:
+                raise OwnerUnavailableError("the configuration of the owner brokers is unknown")
+            policies = {name: value for name, value in configuration.items() if name in _COUNTS}
+            own = await self._admin.topic_policy(topic, "maxSubscriptionsPerTopic")
+            if own is None:
+                own = await self._admin.namespace_policy(topic, "maxSubscriptionsPerTopic")
+            if own is not None:
+                policies["maxSubscriptionsPerTopic"] = own
+            consumers = await self._admin.policy(topic, "maxConsumers")
+            if consumers is not None:
+                policies["maxConsumersPerTopic"] = consumers
+            for name in _RATES:
+                policies[name] = await self._admin.policy(topic, name)
+        return obstacle(policies)

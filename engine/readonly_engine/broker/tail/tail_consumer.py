@@ -1,0 +1,283 @@
+"""Subscription at a topic's owner that brings its new entries, as one broker's reader of the tail."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.broker.tail.budget import RETURN_S, PushBudget, SourceSchedule
+from readonly_engine.owner.errors import OwnerRefusedError, RelayError
+from readonly_engine.owner.resume import set_resume_position
+from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.position import EARLIEST
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandAck,
+    CommandCloseConsumer,
+    CommandFlow,
+    CommandSubscribe,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from readonly_engine.broker.tail.budget import TailSettings
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.owner.connection import OwnerConnection
+    from readonly_engine.topic.log import TopicLog
+    from readonly_engine.topic.position import Position
+    from readonly_engine.wire.pulsar_pb2 import MessageIdData
+
+log = logging.getLogger(__name__)
+
+RETRY_S: Final = (1.0, 30.0)
+"""First and longest wait after the owner went away or did not answer."""
+
+REFUSED_RETRY_S: Final = 300.0
+"""Wait after the owner refused the subscription, for want of a permission or above a limit."""
+
+
+class TailConsumer:
+    """Lets the owner push a topic's entries into its log while they are few, instead of polls at bookies.
+
+    A non-durable Exclusive subscription with permits. It starts at the end of the log, so no entry is missed when the polls
+    end. When the budget is exhausted, the consumer is closed, and bookies are polled from the same position on. The owner
+    delivers neither markers nor messages of aborted transactions; the log reads these from bookies before the next message.
+
+    Args:
+        topic: the topic.
+        log_: its log.
+        connection: returns the connection of any consumer to the topic's owner; None while there is none.
+        on_position: called with the position of each pushed entry: the owner lets consumers read up to there.
+        obstacle: returns the policy that forbids one more subscription, empty for none; raises RelayError.
+        settings: name of the subscription, and bound of the pushes.
+
+    Attributes:
+        pushed: whether the owner pushes now.
+        changes: number of changes between pushes and reads from bookies.
+    """
+
+    def __init__(
+        self,
+        topic: TopicName,
+        log_: TopicLog,
+        connection: Callable[[], OwnerConnection | None],
+        on_position: Callable[[Position], None],
+        obstacle: Callable[[], Awaitable[str]],
+        settings: TailSettings,
+    ) -> None:
+        self._topic = topic
+        self._log = log_
+        self._name = settings.subscription
+        self._owner_connection = connection
+        self._on_position = on_position
+        self._obstacle = obstacle
+        self._loop = asyncio.get_running_loop()
+        self._budget = PushBudget(settings.rate, self._loop.time())
+        self._schedule = SourceSchedule(settings.rate)
+        self._connection: OwnerConnection | None = None
+        self._consumer_id = 0
+        self._starting: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._retry_s = RETRY_S[0]
+        self._refused = ""
+        self._counted = EARLIEST
+        self._closed = False
+        self.changes = 0
+
+    @property
+    def pushed(self) -> bool:
+        """Whether the owner pushes now."""
+        return self._connection is not None
+
+    def start(self) -> None:
+        """Subscribe, unless that is done, under way or due later."""
+        if not self._closed and self._connection is None and self._starting is None and self._timer is None:
+            self._begin()
+
+    def close(self) -> None:
+        """Close the subscription. The log is closed by its owner."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._starting is not None:
+            self._starting.cancel()
+        self._unsubscribe()
+
+    # Subscribing
+
+    def _begin(self) -> None:
+        self._timer = None
+        if self._closed:
+            return
+        self._starting = self._loop.create_task(self._subscribe())
+        self._starting.add_done_callback(self._started)
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        if not self._closed:
+            self._timer = self._loop.call_later(seconds, call)
+
+    def _started(self, task: asyncio.Task[None]) -> None:
+        self._starting = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            return
+        if isinstance(error, OwnerRefusedError) and not error.retriable:
+            self._not_allowed(str(error))
+            return
+        if isinstance(error, RelayError):
+            log.info("tail subscription failed: topic=%s retry_in=%.1fs error=%s", self._topic, self._retry_s, error)
+        else:
+            log.error("tail subscription failed unexpectedly: topic=%s", self._topic, exc_info=error)
+        self._later(self._retry_s, self._begin)
+        self._retry_s = min(2 * self._retry_s, RETRY_S[1])
+
+    def _not_allowed(self, reason: str) -> None:
+        """Leave the tail to bookies for a while, and log the reason once."""
+        if self._refused != reason:
+            self._refused = reason
+            log.info(
+                "the owner may not push new entries, reading them from bookies: topic=%s subscription=%s reason=%s",
+                self._topic,
+                self._name,
+                reason,
+            )
+        self._later(REFUSED_RETRY_S, self._begin)
+
+    async def _subscribe(self) -> None:
+        """Subscribe at the end of the log, and end the polls.
+
+        Raises:
+            RelayError: the owner does not answer, or refuses.
+        """
+        connection = self._owner_connection()
+        if connection is None:
+            self._later(RETRY_S[0], self._begin)
+            return
+        if obstacle := await self._obstacle():
+            self._not_allowed(obstacle)
+            return
+        start = self._log.limit or EARLIEST
+        subscribe = CommandSubscribe(
+            topic=str(self._topic),
+            subscription=self._name,
+            sub_type=CommandSubscribe.Exclusive,
+            consumer_name=self._name,
+            durable=False,
+            initial_position=CommandSubscribe.Earliest,
+            force_topic_creation=False,
+        )
+        set_resume_position(subscribe, start)
+        consumer_id = subscribe.consumer_id = connection.add_consumer(self)
+        subscribed = False
+        try:
+            answer = await connection.subscribe(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe))
+            if answer.type == BaseCommand.ERROR:
+                raise OwnerRefusedError(answer.error.error, answer.error.message)
+            subscribed = connection.has_consumer(consumer_id)
+        finally:
+            if not subscribed:
+                self._close_consumer(connection, consumer_id)
+        if not subscribed:
+            self._later(self._retry_s, self._begin)
+            return
+        now = self._loop.time()
+        permits = self._budget.begin(now)
+        if not permits:
+            self._close_consumer(connection, consumer_id)
+            self._later(RETURN_S[0], self._begin)
+            return
+        self._connection, self._consumer_id = connection, consumer_id
+        self._retry_s, self._refused = RETRY_S[0], ""
+        self._schedule.pushed(now)
+        self.changes += 1
+        self._log.suspend_polls()
+        self._flow(permits)
+
+    def _flow(self, permits: int) -> None:
+        if self._connection is not None:
+            flow = CommandFlow(consumer_id=self._consumer_id, message_permits=permits)
+            self._connection.send(BaseCommand(type=BaseCommand.FLOW, flow=flow))
+
+    # The owner's commands (ConnectionHandler)
+
+    def on_command(self, command: BaseCommand, payload: bytes) -> None:
+        """Handle a command of the owner."""
+        if command.type == BaseCommand.MESSAGE:
+            self._on_message(command.message.message_id, payload)
+        elif command.type == BaseCommand.CLOSE_CONSUMER:
+            connection = self._connection
+            if connection is not None:
+                connection.remove_consumer(self._consumer_id)
+                self.on_connection_lost()
+
+    def on_connection_lost(self) -> None:
+        """Poll bookies, and subscribe again soon: the owner has gone, or the topic has moved."""
+        if self._connection is not None:
+            self._connection = None
+            self._stopped()
+            self._later(self._retry_s, self._begin)
+
+    def _on_message(self, message_id: MessageIdData, payload: bytes) -> None:
+        if self._connection is None:
+            return  # it was under way when the consumer was closed; bookies have it
+        entry = TopicEntry(Entry(message_id.ledger_id, message_id.entry_id, message_id.entry_id, 0, payload))
+        self._on_position(entry.position)  # first, so that the entry waits for no other answer
+        self._log.push(entry)
+        permits = self._budget.on_delivered(entry.messages, entry.size, self._loop.time())
+        if permits:
+            self._ack(message_id)
+            self._flow(permits)
+        if self._budget.exhausted:
+            self._read_bookies()
+
+    def _ack(self, message_id: MessageIdData) -> None:
+        """Move the cursor, so that the owner's statistics show no backlog."""
+        ack = CommandAck(consumer_id=self._consumer_id, ack_type=CommandAck.Cumulative)
+        ack.message_id.add(ledger_id=message_id.ledger_id, entry_id=message_id.entry_id)
+        if self._connection is not None:
+            self._connection.send(BaseCommand(type=BaseCommand.ACK, ack=ack))
+
+    # Changes of the source
+
+    def _read_bookies(self) -> None:
+        """End the pushes: the budget is exhausted."""
+        self._unsubscribe()
+        self._counted = self._log.limit or EARLIEST
+        self._later(self._schedule.exhausted(self._loop.time()), self._consider)
+
+    def _consider(self) -> None:
+        """Let the owner push again if messages are few."""
+        self._timer = None
+        limit = self._log.limit or EARLIEST
+        batch = self._log.latest_batch
+        per_entry = 1.0 if batch is None else batch.messages / len(batch)
+        messages = max(self._log.chain.distance(self._counted, limit), 0) * per_entry
+        self._counted = limit
+        if self._schedule.may_push(messages, self._loop.time()):
+            self._begin()
+        else:
+            self._later(RETURN_S[0], self._consider)
+
+    def _unsubscribe(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._close_consumer(connection, self._consumer_id)
+            self._stopped()
+
+    def _stopped(self) -> None:
+        self.changes += 1
+        self._budget.end()
+        self._log.resume_polls()
+
+    @staticmethod
+    def _close_consumer(connection: OwnerConnection, consumer_id: int) -> None:
+        connection.remove_consumer(consumer_id)
+        if not connection.closed:
+            close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer())
+            close.close_consumer.consumer_id = consumer_id
+            connection.send_request(close, lambda _: None)

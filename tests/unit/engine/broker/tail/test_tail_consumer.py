@@ -1,0 +1,299 @@
+"""The subscription that brings a topic's new entries, with the owner's connection and the log played."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker.tail import tail_consumer as module
+from readonly_engine.broker.tail.budget import PushRate, TailSettings
+from readonly_engine.broker.tail.tail_consumer import TailConsumer
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.wire.commands import command_name
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandCloseConsumer,
+    CommandError,
+    CommandMessage,
+    CommandSuccess,
+    ServerError,
+)
+
+from tests.support.waiting import until
+
+TOPIC = parse_topic_name("orders")
+NAME = "pulsar-readonly-tail-demo-broker:6650"
+SUCCESS = BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess())
+
+
+def error(code):
+    return BaseCommand(type=BaseCommand.ERROR, error=CommandError(error=code, message="no"))
+
+
+class Connection:
+    """A connection to the owner, which answers SUBSCRIBE as it is told; None: never."""
+
+    def __init__(self, *answers):
+        self.answers, self.sent, self.subscribes, self.handlers = [*answers], [], [], {}
+        self.closed = False
+
+    def add_consumer(self, handler):
+        number = len(self.subscribes) + 1
+        self.handlers[number] = handler
+        return number
+
+    def has_consumer(self, number):
+        return number in self.handlers
+
+    def remove_consumer(self, number):
+        self.handlers.pop(number, None)
+
+    async def subscribe(self, command):
+        self.subscribes.append(command.subscribe)
+        answer = self.answers.pop(0) if self.answers else SUCCESS
+        if answer is None:
+            await asyncio.Event().wait()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def send(self, command):
+        self.sent.append(command)
+
+    def send_request(self, command, _on_response):
+        self.sent.append(command)
+
+    def names(self):
+        return [command_name(command) for command in self.sent]
+
+    def permits(self):
+        return sum(command.flow.message_permits for command in self.sent if command.type == BaseCommand.FLOW)
+
+    def push(self, ledger_id, entry_id, payload=b"x"):
+        message = CommandMessage(consumer_id=len(self.subscribes))
+        message.message_id.ledger_id, message.message_id.entry_id = ledger_id, entry_id
+        command = BaseCommand(type=BaseCommand.MESSAGE, message=message)
+        for handler in list(self.handlers.values()):
+            handler.on_command(command, payload)
+
+    def break_off(self):
+        self.closed = True
+        handlers, self.handlers = list(self.handlers.values()), {}
+        for handler in handlers:
+            handler.on_connection_lost()
+
+
+class Log:
+    """A topic's log."""
+
+    def __init__(self):
+        self.limit, self.latest_batch, self.polls, self.pushed = Position(3, 7), None, True, []
+        self.chain = SimpleNamespace(distance=lambda first, last: last.entry_id - first.entry_id)
+
+    def suspend_polls(self):
+        assert self.polls
+        self.polls = False
+
+    def resume_polls(self):
+        assert not self.polls
+        self.polls = True
+
+    def push(self, entry):
+        self.pushed.append(entry.position)
+        self.limit = entry.position
+
+
+class Scene:
+    def __init__(self, *answers, rate):
+        self.connection = Connection(*answers)
+        self.connected, self.obstacle = True, ""
+        self.log, self.positions = Log(), []
+        self.tail = TailConsumer(
+            TOPIC,
+            self.log,
+            lambda: self.connection if self.connected else None,
+            self.positions.append,
+            self.find_obstacle,
+            TailSettings(NAME, rate),
+        )
+
+    async def find_obstacle(self):
+        if isinstance(self.obstacle, Exception):
+            raise self.obstacle
+        return self.obstacle
+
+
+def play(scene, *answers, rate=PushRate(1000.0, 2000, 1e6)):  # noqa: B008 - immutable
+    async def run():
+        stage = Scene(*answers, rate=rate)
+        try:
+            await scene(stage)
+        finally:
+            stage.tail.close()
+
+    asyncio.run(run())
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    monkeypatch.setattr(module, "RETRY_S", (0.001, 0.002))
+    monkeypatch.setattr(module, "REFUSED_RETRY_S", 0.001)
+
+
+def test_the_owner_pushes_from_the_end_of_the_log_on():
+    async def scene(stage):
+        stage.tail.start()
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        assert not stage.log.polls
+        (subscribe,) = stage.connection.subscribes
+        assert (subscribe.topic, subscribe.subscription, subscribe.durable) == (str(TOPIC), NAME, False)
+        assert not subscribe.force_topic_creation
+        start = subscribe.start_message_id
+        assert (start.ledger_id, start.entry_id) == (3, 8)
+        assert stage.connection.permits() == 2000
+        stage.connection.push(3, 8)
+        assert stage.log.pushed == stage.positions == [(3, 8)]
+
+    play(scene)
+
+
+def test_an_empty_topic_is_pushed_from_its_beginning():
+    async def scene(stage):
+        stage.log.limit = None
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        start = stage.connection.subscribes[0].start_message_id
+        assert (start.ledger_id, start.entry_id) == EARLIEST
+
+    play(scene)
+
+
+def test_bookies_are_polled_again_when_the_owner_goes_and_the_next_owner_pushes_from_there():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        former, stage.connection, stage.connected = stage.connection, Connection(), False
+        former.break_off()
+        assert stage.log.polls
+        assert not stage.tail.pushed
+        stage.log.limit = Position(4, 1)
+        stage.connected = True
+        await until(lambda: stage.tail.pushed)
+        assert stage.connection.subscribes[0].start_message_id.ledger_id == 4
+        assert stage.tail.changes == 3
+
+    play(scene)
+
+
+def test_a_topic_that_is_unloaded_is_subscribed_again():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=1))
+        stage.connection.handlers[1].on_command(close, b"")
+        assert stage.log.polls
+        assert not stage.connection.has_consumer(1)
+        await until(lambda: stage.tail.pushed)
+
+    play(scene)
+
+
+def test_many_messages_are_read_from_bookies_and_the_owner_is_spared(monkeypatch):
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        for number in range(40):
+            stage.connection.push(3, 8 + number)
+        assert stage.log.polls
+        assert len(stage.log.pushed) == 20
+        assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
+        assert stage.connection.sent[-1].close_consumer.consumer_id == 1
+        stage.log.limit = Position(3, 500)
+        await until(lambda: stage.tail.pushed)
+        assert stage.connection.subscribes[1].start_message_id.entry_id == 501
+
+    monkeypatch.setattr("readonly_engine.broker.tail.budget.RETURN_S", (0.05, 0.1))
+    monkeypatch.setattr(module, "RETURN_S", (0.05, 0.1))
+    play(scene, rate=PushRate(200.0, 20, 1e6))
+
+
+def test_the_cursor_moves_with_each_grant_of_permits():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or "ACK" in stage.connection.names())
+        ack = next(command.ack for command in stage.connection.sent if command.type == BaseCommand.ACK)
+        assert ack.message_id[0].entry_id <= stage.log.limit.entry_id
+        assert ack.ack_type == ack.Cumulative
+
+    play(scene, rate=PushRate(100_000.0, 20, 1e6))
+
+
+@pytest.mark.parametrize(
+    "code", [ServerError.AuthorizationError, ServerError.NotAllowedError, ServerError.ConsumerBusy]
+)
+def test_a_refusal_means_bookies_and_is_logged_once(code, caplog):
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: len(stage.connection.subscribes) > 3)
+        assert stage.log.polls
+        assert not stage.tail.pushed
+        assert len([record for record in caplog.records if "may not push" in record.message]) == 1
+
+    caplog.set_level("INFO")
+    play(scene, *[error(code)] * 10)
+
+
+def test_a_limit_of_subscriptions_is_left_to_others(caplog):
+    async def scene(stage):
+        stage.obstacle = "maxSubscriptionsPerTopic is 2"
+        stage.tail.start()
+        await until(lambda: "maxSubscriptionsPerTopic is 2" in caplog.text)
+        assert not stage.connection.subscribes
+        stage.obstacle = OwnerUnavailableError("not now")
+        await asyncio.sleep(0.01)
+        assert not stage.connection.subscribes
+        stage.obstacle = ""
+        await until(lambda: stage.tail.pushed)
+
+    caplog.set_level("INFO")
+    play(scene)
+
+
+def test_an_owner_that_is_not_ready_is_tried_again():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        assert len(stage.connection.subscribes) == 3
+        assert stage.connection.names()[:2] == ["CLOSE_CONSUMER", "CLOSE_CONSUMER"]
+
+    play(scene, error(ServerError.ServiceNotReady), error(ServerError.ServiceNotReady))
+
+
+def test_a_topic_that_is_closed_while_the_owner_does_not_answer_leaves_nothing_there():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.connection.subscribes)
+        stage.tail.close()
+        await until(lambda: stage.connection.names() == ["CLOSE_CONSUMER"])
+        assert not stage.connection.handlers
+        assert stage.log.polls
+
+    play(scene, None)
+
+
+def test_what_was_under_way_at_the_end_of_the_pushes_is_left_to_bookies():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        handler = stage.connection.handlers[1]
+        stage.tail.close()
+        stage.connection.handlers[1] = handler
+        stage.connection.push(3, 8)
+        assert not stage.log.pushed
+
+    play(scene)
