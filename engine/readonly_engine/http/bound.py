@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from readonly_engine.metadata.errors import MetadataError
@@ -121,6 +122,7 @@ class BoundTopics:
         self._of: Bindings | None = None
         self._listed_at = 0.0
         self._listing: asyncio.Task[None] | None = None
+        self._listing_of: Bindings | None = None
 
     async def documents(self) -> list[dict[str, Any]]:
         """Return each binding in the form of the file, with its matched topics and its lag.
@@ -169,9 +171,13 @@ class BoundTopics:
         bindings = self._broker.bindings
         if self._of is bindings and time.monotonic() - self._listed_at <= CACHE_TTL_S:
             return
-        if self._listing is None or self._listing.done():
-            self._listing = asyncio.create_task(self._list(bindings))
-        await asyncio.wait({self._listing}, timeout=LIST_TIMEOUT_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LIST_TIMEOUT_S):
+                if self._listing is not None and self._listing_of is not bindings:
+                    await asyncio.wait({self._listing})  # a list for the bindings before the change
+                if self._listing is None or self._listing.done():
+                    self._listing, self._listing_of = asyncio.create_task(self._list(bindings)), bindings
+                await asyncio.wait({self._listing})
 
     async def _list(self, bindings: Bindings) -> None:
         listed: dict[str, list[TopicName]] = {}

@@ -106,3 +106,22 @@ def test_a_slow_list_holds_up_requests_for_a_bounded_time_and_is_made_once(clock
         assert cluster.lists == 2
 
     asyncio.run(run())
+
+
+def test_bindings_that_change_during_a_list_are_listed_for_the_same_request(clock):
+    async def run():
+        cluster = Cluster()
+        cluster.answers.clear()
+        broker = SimpleNamespace(bindings=Bindings((Binding("x", namespaces=("public/default",)),)))
+        found = BoundTopics(broker, cluster)
+        before = asyncio.create_task(found.topics("x"))
+        await asyncio.sleep(0)
+        broker.bindings = Bindings((Binding("y", namespaces=("public/default",)),))
+        after = [asyncio.create_task(found.topics("y")) for _ in range(2)]
+        await asyncio.sleep(0)
+        cluster.answers.set()
+        assert await asyncio.gather(*after) == [[P + "a"], [P + "a"]]
+        assert await before is None
+        assert cluster.lists == 2
+
+    asyncio.run(run())
