@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FEW = 20
 MANY = 20_000
+UNLOADS = 3
+UNACKED = 100
 TAIL = "pulsar-readonly-tail-"
 
 
@@ -93,13 +95,13 @@ def test_many_messages_are_read_from_bookies_and_the_next_few_are_pushed_again(
     assert tail_of(broker, topic)["changes"] <= 5
 
 
-def test_unloads_lose_nothing_and_double_nothing(
+def test_unloads_lose_nothing_and_repeat_only_what_was_not_acked(
     broker: BrokerProcess, reader: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
 ) -> None:
     sink = Sink(reader.subscribe(topic, "s"))
     feed = Feed(pulsar_client, topic, 0.01)
     try:
-        for _ in range(3):
+        for _ in range(UNLOADS):
             wait_until(lambda: pushed(broker, topic))
             before, sent = tail_of(broker, topic)["changes"], feed.sent
             admin.unload(topic)
@@ -107,9 +109,12 @@ def test_unloads_lose_nothing_and_double_nothing(
             wait_until(lambda sent=sent: feed.sent > sent + FEW)
     finally:
         sent = feed.stop()
-    wait_until(lambda: len(sink.got) >= sent)
+    wait_until(lambda: len(set(sink.got)) >= sent)
     wait_until(lambda: backlog(admin, topic, "s") == 0)
-    assert sink.stop() == list(range(sent))
+    got = sink.stop()
+    assert list(dict.fromkeys(got)) == list(range(sent))
+    # A stock client acks up to 0.1 s after a message has come, and an unload may be between both.
+    assert len(got) - sent <= UNLOADS * UNACKED
 
 
 def test_a_limit_of_subscriptions_is_left_to_the_users(
