@@ -36,6 +36,8 @@ UNITS: Final = {
     "consumers": "consumers",
     "moved": "consumers",
     "lookups": "lookups",
+    "topics": "topics",
+    "changes": "changes",
     "connections": "connections",
     "refused": "connections and consumers",
     "clients": "clients",
@@ -73,7 +75,7 @@ No metric has a label with the name of a pool or a binding. `kind` is a kind of 
 def of_broker() -> list[Metric]:
     """Return the metrics of a broker that serves nothing."""
     parts: Any = types.SimpleNamespace
-    topics = parts(counters={}, all=[], flush_accounting=lambda: None)
+    topics = parts(counters={}, all=[], tail_changes=0, flush_accounting=lambda: None)
     passthrough = parts(passed_through=[])
     claim_store = parts(held=(), suspended=False)
     owners: Any = None

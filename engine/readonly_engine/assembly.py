@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.config.settings import EngineConfig
+    from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.topic.position import Position
 
 log = logging.getLogger("readonly_engine")
@@ -53,18 +54,19 @@ class StartError(Exception):
     """The broker cannot start; the text names the option and the reason."""
 
 
-def _tail_settings(tail: Tail, pool: str, url: str) -> TailSettings | None:
+def _tail_settings(pool: str, url: str) -> dict[Tail, TailSettings | None]:
     """Return how owners push new entries to the broker; None for bookies only.
 
     Args:
-        tail: the option.
         pool: identity of the pool.
         url: advertised URL of the broker, which no other broker of the pool has.
     """
-    if tail == Tail.BOOKIES:
-        return None
     name = f"pulsar-readonly-tail-{pool}-{urlsplit(url).netloc}"
-    return TailSettings(name, ANY_RATE if tail == Tail.OWNER else PushRate())
+    return {
+        Tail.AUTO: TailSettings(name, PushRate()),
+        Tail.BOOKIES: None,
+        Tail.OWNER: TailSettings(name, ANY_RATE),
+    }
 
 
 def advertised_url(config: EngineConfig) -> str:
@@ -167,6 +169,11 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     def on_unreadable(subscription: Subscription, position: Position, reason: str) -> None:
         passthrough.on_unreadable(subscription, position, reason)
 
+    tails = _tail_settings(fleet.identity, url)
+
+    def tail_of(topic: TopicName) -> TailSettings | None:
+        return tails[broker.bindings.tail_of(topic) or config.tail]
+
     topics = TopicRegistry(
         cluster,
         bookies,
@@ -178,7 +185,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         config.dispatch_rate_per_broker,
         BatchIndexAckStore(admin, store, fleet.folder),
         guard,
-        _tail_settings(config.tail, fleet.identity, url),
+        tail_of,
     )
     passthrough = PassThroughPolicy(admin, fleet.identity, topics.subscriptions, topics.can_read)
     broker = Broker(

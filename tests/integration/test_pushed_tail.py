@@ -13,6 +13,7 @@ from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     import pulsar
 
@@ -140,4 +141,36 @@ def test_the_option_bookies_leaves_the_owner_alone(
     assert [int(consumer.receive(10_000).data()) for _ in range(FEW)] == list(range(FEW))
     assert "tail" not in broker.stats()["topics"][topic]
     assert not at_owner(admin, topic)
+    client.close()
+
+
+def test_a_binding_changes_the_source_of_an_open_topic(
+    own_pool: Callable[..., Pool], tmp_path: Path, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    bindings = tmp_path / "bindings.yaml"
+
+    def write(revision: int, tail: str) -> None:
+        bindings.write_text(
+            f'revision: "{revision}"\nbindings: [{{name: a, topics: ["{topic}"], tail: {tail}}}]\n', encoding="utf-8"
+        )
+
+    write(1, "Bookies")
+    (broker,) = own_pool(1, "--bindings", str(bindings), "--tail", "auto").brokers
+    client = quiet_client(broker.url)
+    sink = Sink(client.subscribe(topic, "s"))
+    feed = Feed(pulsar_client, topic, 0.02)
+    try:
+        wait_until(lambda: len(sink.got) > FEW)
+        assert not at_owner(admin, topic)
+        write(2, "Auto")
+        wait_until(lambda: pushed(broker, topic))
+        wait_until(lambda: len(at_owner(admin, topic)) == 1)
+        write(3, "Bookies")
+        wait_until(lambda: not at_owner(admin, topic))
+        received = len(sink.got)
+        wait_until(lambda: len(sink.got) > received + FEW)
+    finally:
+        sent = feed.stop()
+    wait_until(lambda: len(sink.got) >= sent)
+    assert sink.stop() == list(range(sent))
     client.close()

@@ -79,11 +79,29 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(
             "pulsar_readonly_connections", "Client connections open", value=len(self._broker.connections)
         )
+        yield from self._tails()
         yield from self._pool()
         yield GaugeMetricFamily("pulsar_readonly_cache_bytes", "Bytes of entries in the cache", value=self._cache.size)
         yield CounterMetricFamily("pulsar_readonly_cache_hits", "Entries found in the cache", value=self._cache.hits)
         yield CounterMetricFamily(
             "pulsar_readonly_cache_misses", "Entries not found in the cache", value=self._cache.misses
+        )
+
+    def _tails(self) -> Iterator[Metric]:
+        topics = GaugeMetricFamily(
+            "pulsar_readonly_tail_topics",
+            "Open topics by the source of their new entries: pushed by the owner, or read from bookies",
+            labels=["source"],
+        )
+        served = [served for _, served in self._broker.topics.all]
+        pushed = sum(one.tail is not None and one.tail.pushed for one in served)
+        topics.add_metric(["owner"], pushed)
+        topics.add_metric(["bookies"], len(served) - pushed)
+        yield topics
+        yield CounterMetricFamily(
+            "pulsar_readonly_tail_changes",
+            "Changes of the source of a topic's new entries",
+            value=self._broker.topics.tail_changes,
         )
 
     def _pool(self) -> Iterator[Metric]:

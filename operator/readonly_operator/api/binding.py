@@ -41,6 +41,7 @@ SUBSCRIPTION = Text(256, rules=(IS_EXPRESSION,))
 CURSORS = ("Forwarded",)
 FALLBACKS = ("Reject", "Writer")
 LIFECYCLES = ("Drain", "Detach")
+TAILS = ("Auto", "Bookies", "Owner")
 SPEC_CACHE_SIZE = 32768
 """Parsed specs that are cached: more than one operator's bindings."""
 
@@ -74,6 +75,7 @@ class BindingSpec:
         cursors: where cursors are stored.
         fallback: answer to lookups while no broker can serve.
         lifecycle_policy: handling of connected consumers when the binding is deleted.
+        tail: source of new entries; empty for the brokers' own setting.
     """
 
     RULES = (
@@ -145,6 +147,14 @@ class BindingSpec:
             stored=True,
         ),
     )
+    tail: str = field(
+        default="",
+        metadata=declare(
+            Choice(TAILS),
+            "Source of new entries. Auto: the owner broker pushes them while they are few, and bookies are read while they are "
+            "many. Bookies: bookies only. Owner: the owner broker only. Without it, the brokers' own setting applies: Bookies.",
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +171,7 @@ class Binding:
         subscriptions: names or regular expressions, sorted, each once; empty for all.
         fallback: one of FALLBACKS.
         lifecycle: one of LIFECYCLES.
+        tail: one of TAILS; empty for the brokers' own setting.
         created: creation time of the object, as the API server writes it.
         paused: whether the annotation pauses it.
     """
@@ -174,6 +185,7 @@ class Binding:
     subscriptions: tuple[str, ...] = ()
     fallback: str = FALLBACKS[0]
     lifecycle: str = LIFECYCLES[0]
+    tail: str = ""
     created: str = ""
     paused: bool = False
 
@@ -205,6 +217,7 @@ class Binding:
             subscriptions=tuple(sorted(set(spec.subscriptions))),
             fallback=spec.fallback,
             lifecycle=spec.lifecycle_policy,
+            tail=spec.tail,
             created=metadata.get("creationTimestamp") or "",
             paused=is_paused(body),
         )

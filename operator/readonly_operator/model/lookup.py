@@ -27,6 +27,7 @@ class Entry:
         subscriptions: names and expressions; empty for all.
         fallback: one of FALLBACKS.
         lifecycle: one of LIFECYCLES.
+        tail: one of TAILS; empty for the brokers' own setting.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Entry:
     subscriptions: tuple[str, ...] = ()
     fallback: str = FALLBACKS[0]
     lifecycle: str = LIFECYCLES[0]
+    tail: str = ""
 
     @classmethod
     def of(cls, binding: Binding) -> Entry:
@@ -46,6 +48,7 @@ class Entry:
             binding.subscriptions,
             binding.fallback,
             binding.lifecycle,
+            binding.tail,
         )
 
     @classmethod
@@ -63,6 +66,7 @@ class Entry:
             tuple(sorted(document.get("subscriptions", ()))),
             document.get("fallback", FALLBACKS[0]),
             document.get("lifecyclePolicy", LIFECYCLES[0]),
+            document.get("tail", ""),
         )
 
     def document(self) -> dict[str, Any]:
@@ -76,6 +80,8 @@ class Entry:
             found["fallback"] = self.fallback
         if self.lifecycle != LIFECYCLES[0]:
             found["lifecyclePolicy"] = self.lifecycle
+        if self.tail:
+            found["tail"] = self.tail
         return found
 
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from readonly_engine.config.expression import Expression, ExpressionError
+from readonly_engine.config.settings import Tail
 from readonly_engine.config.topic_patterns import is_name, is_namespace, is_system_topic, literal_namespace
 from readonly_engine.config.yaml_file import YamlFileError, read_yaml
 from readonly_engine.metadata.errors import TopicNameError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.metadata.topic_name import TopicName
 
-_KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy"}
+_KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy", "tail"}
 
 MAX_REMEMBERED = 100_000
 """Bound of topics with cached bindings."""
@@ -105,6 +106,7 @@ class Binding:
         subscriptions: expressions, one of which must match the whole name of a subscription; empty for all subscriptions.
         fallback: answer to lookups while no broker of the pool can serve.
         lifecycle: handling of consumers when the binding is removed.
+        tail: source of new entries; None for the broker's own setting.
     """
 
     name: str
@@ -113,6 +115,7 @@ class Binding:
     subscriptions: tuple[Expression, ...] = ()
     fallback: Fallback = Fallback.REJECT
     lifecycle: Lifecycle = Lifecycle.DRAIN
+    tail: Tail | None = None
 
     def covers(self, topic: TopicName) -> bool:
         """Return whether the binding includes a topic."""
@@ -135,6 +138,8 @@ class Binding:
             found["fallback"] = self.fallback.value
         if self.lifecycle is not Lifecycle.DRAIN:
             found["lifecyclePolicy"] = self.lifecycle.value
+        if self.tail is not None:
+            found["tail"] = self.tail.capitalize()
         return found
 
 
@@ -176,6 +181,10 @@ class Bindings:
         return any(
             binding.lifecycle is Lifecycle.DETACH and binding.names(subscription) for binding in self.covering(topic)
         )
+
+    def tail_of(self, topic: TopicName) -> Tail | None:
+        """Return the source of a topic's new entries, by the first binding that names one; None without any."""
+        return next((binding.tail for binding in self.covering(topic) if binding.tail is not None), None)
 
     def falls_back(self, topic: TopicName) -> bool:
         """Return whether lookups return the topic's owner while no broker of the pool can serve it."""
@@ -233,7 +242,17 @@ def _binding(entry: Mapping[str, Any]) -> Binding:
         tuple(_subscription(text) for text in subscriptions),
         _choice(entry, "fallback", Fallback.REJECT),
         _choice(entry, "lifecyclePolicy", Lifecycle.DRAIN),
+        _tail(entry.get("tail")),
     )
+
+
+def _tail(value: object) -> Tail | None:
+    choices = {tail.capitalize(): tail for tail in Tail}
+    if value is None:
+        return None
+    if not isinstance(value, str) or value not in choices:
+        raise BindingsError(f"tail must be {' or '.join(choices)}, not {value!r}")
+    return choices[value]
 
 
 def _are_texts(value: object) -> bool:

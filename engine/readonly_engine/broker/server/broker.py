@@ -303,3 +303,4 @@ class Broker:
             self._load_bindings()
             if self.bindings is not before:
                 self._evict(before)
+                self.topics.bindings_changed()

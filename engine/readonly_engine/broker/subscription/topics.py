@@ -76,11 +76,12 @@ class TopicRegistry:
         broker_rate: limit on the deliveries of all subscriptions together.
         batches: store of partly acked batches; None without one.
         guard: checks the leases before each delivery.
-        tail: how owners push new entries; None to read them from bookies always.
+        tail: returns how the owner of a topic pushes its new entries; None to read them from bookies always.
 
     Attributes:
         leaving: consumers whose last acks the owner has not stored yet.
         counters: counters of current and former subscriptions, the longest unused first.
+        tail_changes: number of changes of the source of new entries, of all topics.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class TopicRegistry:
         broker_rate: DispatchRate = UNLIMITED,
         batches: BatchIndexAckStore | None = None,
         guard: LeaseGuard | None = None,
-        tail: TailSettings | None = None,
+        tail: Callable[[TopicName], TailSettings | None] = lambda _: None,
     ) -> None:
         self.leaving = LeavingConsumers()
         self._lease_guard = guard or LeaseGuard()
@@ -106,6 +107,7 @@ class TopicRegistry:
         self._on_unreadable = on_unreadable
         self._batches = batches
         self._tail = tail
+        self.tail_changes = 0
         self._subscription_rate = subscription_rate
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
@@ -144,15 +146,7 @@ class TopicRegistry:
                 partial(self._queries.transaction, topic),
             )
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard)
-            if self._tail is not None:
-                served.tail = TailConsumer(
-                    topic,
-                    opened,
-                    partial(self._owner_connection, topic),
-                    transactions.on_last_entry,
-                    partial(self._push_policies.obstacle, topic),
-                    self._tail,
-                )
+            self._set_tail(topic, served)
         served.joining += 1
         try:
             subscribe = consumer.subscribe_command
@@ -335,6 +329,32 @@ class TopicRegistry:
         for subscription in [] if served is None else list(served.subscriptions.values()):
             for consumer in subscription.consumers:
                 yield consumer.owner_consumer
+
+    def bindings_changed(self) -> None:
+        """Apply the bindings' sources of new entries to the open topics."""
+        for topic, served in self.all:
+            self._set_tail(topic, served)
+            if served.tail is not None and served.subscriptions:
+                served.tail.start()
+
+    def _set_tail(self, topic: TopicName, served: ServedTopic) -> None:
+        settings = self._tail(topic)
+        if served.tail is not None and served.tail.settings != settings:
+            served.tail.close()
+            served.tail = None
+        if served.tail is None and settings is not None:
+            served.tail = TailConsumer(
+                topic,
+                served.log,
+                partial(self._owner_connection, topic),
+                served.transactions.on_last_entry,
+                partial(self._push_policies.obstacle, topic),
+                self._count_tail_change,
+                settings,
+            )
+
+    def _count_tail_change(self) -> None:
+        self.tail_changes += 1
 
     def _owner_connection(self, topic: TopicName) -> OwnerConnection | None:
         """Return the connection of any consumer to the topic's owner; None while there is none."""

@@ -52,9 +52,11 @@ class TailConsumer:
         connection: returns the connection of any consumer to the topic's owner; None while there is none.
         on_position: called with the position of each pushed entry: the owner lets consumers read up to there.
         obstacle: returns the policy that forbids one more subscription, empty for none; raises RelayError.
+        on_change: called at each change between pushes and reads from bookies.
         settings: name of the subscription, and bound of the pushes.
 
     Attributes:
+        settings: as above.
         pushed: whether the owner pushes now.
         changes: number of changes between pushes and reads from bookies.
     """
@@ -66,14 +68,17 @@ class TailConsumer:
         connection: Callable[[], OwnerConnection | None],
         on_position: Callable[[Position], None],
         obstacle: Callable[[], Awaitable[str]],
+        on_change: Callable[[], None],
         settings: TailSettings,
     ) -> None:
         self._topic = topic
         self._log = log_
+        self.settings = settings
         self._name = settings.subscription
         self._owner_connection = connection
         self._on_position = on_position
         self._obstacle = obstacle
+        self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         self._budget = PushBudget(settings.rate, self._loop.time())
         self._schedule = SourceSchedule(settings.rate)
@@ -194,7 +199,7 @@ class TailConsumer:
         self._connection, self._consumer_id = connection, consumer_id
         self._retry_s, self._refused = RETRY_S[0], ""
         self._schedule.pushed(now)
-        self.changes += 1
+        self._changed()
         self._log.suspend_polls()
         self._flow(permits)
 
@@ -269,8 +274,12 @@ class TailConsumer:
             self._close_consumer(connection, self._consumer_id)
             self._stopped()
 
-    def _stopped(self) -> None:
+    def _changed(self) -> None:
         self.changes += 1
+        self._on_change()
+
+    def _stopped(self) -> None:
+        self._changed()
         self._budget.end()
         self._log.resume_polls()
 

@@ -119,6 +119,7 @@ def test_a_binding_with_everything(binding_body):
         "cursors": "Forwarded",
         "fallback": "Writer",
         "lifecyclePolicy": "Detach",
+        "tail": "Auto",
     }
     body["metadata"] |= {
         "annotations": {"pulsar-readonly.io/paused": "true"},
@@ -126,7 +127,7 @@ def test_a_binding_with_everything(binding_body):
     }
     binding = Binding.load(body)
     assert (binding.namespaces, binding.subscriptions) == (("a/b", "shop/eu"), ("audit", "ml-.*"))
-    assert (binding.fallback, binding.lifecycle, binding.paused) == ("Writer", "Detach", True)
+    assert (binding.fallback, binding.lifecycle, binding.tail, binding.paused) == ("Writer", "Detach", "Auto", True)
     assert Entry.parse(Entry.of(binding).document()) == Entry.of(binding)
     plain = Binding.load(binding_body())
     assert (plain.fallback, plain.lifecycle, plain.paused) == ("Reject", "Drain", False)
@@ -153,6 +154,7 @@ def test_a_binding_with_everything(binding_body):
         ("cursors", "Local", "spec.cursors must be one of Forwarded, not 'Local'"),
         ("fallback", "Redirect", "spec.fallback must be one of Reject, Writer, not 'Redirect'"),
         ("lifecyclePolicy", "Keep", "spec.lifecyclePolicy must be one of Drain, Detach, not 'Keep'"),
+        ("tail", "auto", "spec.tail must be one of Auto, Bookies, Owner, not 'auto'"),
     ],
 )
 def test_fields_of_a_binding_that_cannot_be_used(binding_body, field, value, message):

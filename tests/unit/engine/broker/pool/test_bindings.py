@@ -4,6 +4,7 @@ import pytest
 import yaml
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns, load_bindings, parse_pattern
 from readonly_engine.broker.server.broker import Broker
+from readonly_engine.config.settings import Tail
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -119,6 +120,7 @@ bindings:
     subscriptions: [audit, "ml-.*"]
     fallback: Writer
     lifecyclePolicy: Detach
+    tail: Owner
 """
 
 
@@ -135,6 +137,16 @@ def serves(bindings, topic, subscription):
 def test_a_binding_with_everything_is_told_as_it_was_written(full):
     assert full.bindings[0].document() == yaml.safe_load(FULL)["bindings"][0]
     assert from_patterns("a", ["orders"]).document() == {"name": "a", "topics": ["orders"]}
+
+
+def test_the_first_binding_that_names_a_source_of_new_entries_counts(file):
+    entries = (
+        "{name: a, topics: [x]}, {name: b, topics: [x, y], tail: Auto}, {name: c, topics: [x, y, z], tail: Bookies}"
+    )
+    file.write_text(f"{{revision: '1', bindings: [{entries}]}}")
+    found = load_bindings(file)
+    tails = [found.tail_of(parse_topic_name(topic)) for topic in ("x", "y", "z", "unbound")]
+    assert tails == [Tail.AUTO, Tail.AUTO, Tail.BOOKIES, None]
 
 
 def test_only_subscriptions_that_are_named_are_served(full):
@@ -270,7 +282,10 @@ def test_a_file_without_bindings_binds_nothing(file):
         ("revision: '7'\nbindings: [{topics: []}]", "bindings[0] must have a name and a list of topics"),
         (
             "revision: '7'\nbindings: [{name: a, topics: []}, {name: b, topics: [], cursors: Local}]",
-            "bindings[1]: unknown key 'cursors'; known are fallback, lifecyclePolicy, name, namespaces, subscriptions, topics",
+            (
+                "bindings[1]: unknown key 'cursors'; known are fallback, lifecyclePolicy, name, namespaces, subscriptions, tail, "
+                "topics"
+            ),
         ),
         (
             "revision: '7'\nbindings: [{name: a, topics: [], namespaces: [public]}]",
@@ -295,6 +310,14 @@ def test_a_file_without_bindings_binds_nothing(file):
         (
             "revision: '7'\nbindings: [{name: a, topics: [], lifecyclePolicy: [Keep]}]",
             "bindings[0]: lifecyclePolicy must be Drain or Detach, not ['Keep']",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], tail: auto}]",
+            "bindings[0]: tail must be Auto or Bookies or Owner, not 'auto'",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], tail: [Auto]}]",
+            "bindings[0]: tail must be Auto or Bookies or Owner, not ['Auto']",
         ),
         ("revision: '7'\nbindings: [{name: a, topics: ['x*']}]", "bindings[0]: 'x*' is not a topic pattern"),
     ],
