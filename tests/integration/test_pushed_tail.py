@@ -114,7 +114,7 @@ def test_unloads_lose_nothing_and_repeat_only_what_was_not_acked(
     wait_until(lambda: backlog(admin, topic, "s") == 0)
     got = sink.stop()
     assert list(dict.fromkeys(got)) == list(range(sent))
-    # A stock client acks up to 0.1 s after a message has come, and an unload may be between both.
+    # A stock producer sends again what an unload left without a receipt. A stock consumer acks up to 0.1 s after a message.
     assert len(got) - sent <= UNLOADS * UNACKED
 
 
