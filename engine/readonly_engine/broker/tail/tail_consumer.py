@@ -83,6 +83,7 @@ class TailConsumer:
         self._budget = PushBudget(settings.rate, self._loop.time())
         self._schedule = SourceSchedule(settings.rate)
         self._connection: OwnerConnection | None = None
+        self._subscribing: OwnerConnection | None = None
         self._consumer_id = 0
         self._starting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -179,12 +180,14 @@ class TailConsumer:
         set_resume_position(subscribe, start)
         consumer_id = subscribe.consumer_id = connection.add_consumer(self)
         subscribed = False
+        self._subscribing = connection
         try:
             answer = await connection.subscribe(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe))
             if answer.type == BaseCommand.ERROR:
                 raise OwnerRefusedError(answer.error.error, answer.error.message)
             subscribed = connection.has_consumer(consumer_id)
         finally:
+            self._subscribing = None
             if not subscribed:
                 self._close_consumer(connection, consumer_id)
         if not subscribed:
@@ -215,10 +218,10 @@ class TailConsumer:
         if command.type == BaseCommand.MESSAGE:
             self._on_message(command.message.message_id, payload)
         elif command.type == BaseCommand.CLOSE_CONSUMER:
-            connection = self._connection
+            connection = self._connection or self._subscribing
             if connection is not None:
-                connection.remove_consumer(self._consumer_id)
-                self.on_connection_lost()
+                connection.remove_consumer(command.close_consumer.consumer_id)
+            self.on_connection_lost()
 
     def on_connection_lost(self) -> None:
         """Poll bookies, and subscribe again soon: the owner has gone, or the topic has moved."""

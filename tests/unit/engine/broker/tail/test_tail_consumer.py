@@ -298,3 +298,25 @@ def test_what_was_under_way_at_the_end_of_the_pushes_is_left_to_bookies():
         assert not stage.log.pushed
 
     play(scene)
+
+
+def test_a_consumer_that_the_owner_closes_right_after_success_does_not_end_the_polls():
+    async def scene(stage):
+        subscribe = stage.connection.subscribe
+
+        async def close_at_once(command):
+            answer = await subscribe(command)
+            if len(stage.connection.subscribes) == 1:
+                close = CommandCloseConsumer(consumer_id=1)
+                stage.connection.handlers[1].on_command(
+                    BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close), b""
+                )
+            return answer
+
+        stage.connection.subscribe = close_at_once
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        assert len(stage.connection.subscribes) == 2
+        assert stage.tail.changes == 1
+
+    play(scene)
