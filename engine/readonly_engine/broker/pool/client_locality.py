@@ -15,13 +15,16 @@ RACK_PROPERTY: Final = "rack"
 MAX_LOCALITY_CHARS: Final = 256
 """A client may send megabytes; a longer locality counts as none."""
 
+MAX_PROPERTIES: Final = 100
+"""Lookup properties that are examined. A client may send a million in one frame."""
+
 
 def client_locality(lookup: CommandLookupTopic) -> str:
     """Return the locality that a client gives; empty if it gives none, or an invalid one.
 
     The lookup property wins. Clients without lookup properties give the locality as the name of their listener.
     """
-    for item in lookup.properties:
+    for item in lookup.properties[:MAX_PROPERTIES]:
         if item.key == RACK_PROPERTY and (found := _locality_in(item.value)):
             return found
     name = lookup.advertised_listener_name

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.pool.client_locality import MAX_LOCALITY_CHARS, client_locality, names_locality
+from readonly_engine.broker.pool.client_locality import (
+    MAX_LOCALITY_CHARS,
+    MAX_PROPERTIES,
+    client_locality,
+    names_locality,
+)
 from readonly_engine.config.kinds import is_locality
 from readonly_engine.wire.pulsar_pb2 import CommandLookupTopic
 
@@ -44,6 +49,12 @@ def test_a_long_locality_counts_as_none():
     assert client_locality(lookup(rack=longest)) == client_locality(lookup(listener=longest)) == longest
     assert client_locality(lookup(rack=longest + "a")) == client_locality(lookup(listener=longest + "a")) == ""
     assert not names_locality("/a" * (1 << 20))
+
+
+@pytest.mark.parametrize(("others", "expected"), [(MAX_PROPERTIES - 1, "/eu-1a"), (MAX_PROPERTIES, "")])
+def test_a_property_behind_many_others_is_not_looked_for(others, expected):
+    properties = {f"p{number}": "x" for number in range(others)} | {"rack": "eu-1a"}
+    assert client_locality(lookup(**properties)) == expected
 
 
 @given(st.text(), st.text())
