@@ -2,11 +2,12 @@
 
     python -m tests.suites [PYTEST OPTION ...]
 
-The output of the first group is shown as it comes, that of the others when the first has ended; one line of totals comes last.
+The output of the first group is shown as it comes, that of the others when all have ended; one line of totals comes last.
 
-Four groups on two cores make servers slow, and now and then a stock client's own timeout is over before a broker answers. So
-a few tests that fail on real servers get a second try, alone, when everything else has ended; the last lines name them. What
-fails then has failed. Tests without servers get none.
+Four groups at once on two cores make servers so slow that timeouts of stock clients and of Spark end before a server answers.
+So a small machine runs three at once (`AT_ONCE`), and the last group when another has ended. A few tests that fail on real
+servers get a second try, alone, when everything else has ended; the last lines name them. What fails then has failed. Tests
+without servers get none.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Final
 
@@ -65,6 +68,7 @@ SECOND_STACK: Final = tuple(
         "hostile_clients",
         "hostile_short",
         "leases",
+        "lost_acks",
         "moved_consumers",
         "oracle_short",
         "owner_dies",
@@ -100,6 +104,9 @@ GROUPS: Final = (
     SuiteGroup(("tests/unit", LOCAL_KUBERNETES, "tests/e2e")),
 )
 """No two of them use the same servers, because a group stops its servers at its end."""
+
+AT_ONCE: Final = max(3, os.cpu_count() or 1)
+"""Number of groups that run at once."""
 
 COUNTED: Final = ("failures", "errors", "skipped")
 
@@ -150,25 +157,23 @@ def may_try_again(failed: list[str]) -> bool:
     return 0 < len(failed) <= SECOND_TRIES and all(name.startswith(ON_SERVERS) for name in failed)
 
 
+def run(group: SuiteGroup, output: Path, report: Path, options: list[str]) -> int:
+    """Run a group; return pytest's exit status. The first group writes to the terminal, the others to their files."""
+    command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *options, *group.paths]
+    with output.open("wb") as file:
+        told = None if group is GROUPS[0] else file
+        environment = os.environ | {"TEST_STACK": group.stack}
+        return subprocess.run(command, stdout=told, stderr=told, env=environment, check=False).returncode
+
+
 def main(options: list[str]) -> int:
     """Run every group; returns 0 where each of them ran and nothing failed, or failed only while others ran beside it."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="pulsar-readonly-tests-") as folder:
         outputs = [Path(folder, f"{index}.txt") for index in range(len(GROUPS))]
         reports = [Path(folder, f"{index}.xml") for index in range(len(GROUPS))]
-        processes: list[subprocess.Popen[bytes]] = []
-        for index, (group, output, report) in enumerate(zip(GROUPS, outputs, reports, strict=True)):
-            command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *options, *group.paths]
-            with output.open("wb") as file:
-                processes.append(
-                    subprocess.Popen(
-                        command,
-                        stdout=file if index else None,
-                        stderr=file if index else None,
-                        env=os.environ | {"TEST_STACK": group.stack},
-                    )
-                )
-        codes = [process.wait() for process in processes]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            codes = list(pool.map(run, GROUPS, outputs, reports, repeat(options)))
         for output in outputs:
             sys.stdout.write(output.read_text(errors="replace"))
         totals = [Total.of(report) for report in reports]

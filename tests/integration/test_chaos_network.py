@@ -97,9 +97,12 @@ def test_a_slow_link_is_slow_until_it_is_mended(network: Network) -> None:
 
 
 def test_what_a_killed_run_has_left_is_ended_and_removed(network: Network) -> None:
-    left = python(network, "a", "import time; time.sleep(600)")
-    network.make()
-    assert left.wait(10) == -9
-    assert left.stdout is not None
-    left.stdout.close()
+    with python(network, "a", "import time; print('here', flush=True); time.sleep(600)") as left:
+        assert left.stdout is not None
+        assert left.stdout.readline() == "here\n", "it is in its namespace now"
+        network.make()
+        try:
+            assert left.wait(10) == -9
+        finally:
+            left.kill()
     assert arrives(network, "a", "b", 5)

@@ -85,14 +85,11 @@ class ResumeContext(NamedTuple):
         grouped_acks: GroupedAckSender | None,
     ) -> ResumeContext:
         """Collect the state of a subscription. `owner_mark_delete` is the owner's last known mark-delete position."""
-        answered = (one.confirmed_up_to for one in consumers)
-        confirmed = max([owner_mark_delete, *(position for position in answered if position is not None)])
-        unanswered = [(confirmed, ack) for one in consumers for ack in one.unanswered]
+        confirmed = _confirmed_up_to(owner_mark_delete, consumers)
+        unanswered = unanswered_acks(owner_mark_delete, consumers, grouped_acks)
         lost = [(before or owner_mark_delete, ack) for one in consumers for before, ack in one.possibly_lost]
-        if grouped_acks is not None:
-            unanswered.append((confirmed, grouped_acks.unanswered))
-            if owner_consumer.lost_at is not None:
-                lost += [(confirmed, ack) for ack in grouped_acks.possibly_lost(owner_consumer.lost_at)]
+        if grouped_acks is not None and owner_consumer.lost_at is not None:
+            lost += [(confirmed, ack) for ack in grouped_acks.possibly_lost(owner_consumer.lost_at)]
         closed_by_owner = any(one.closed_by_owner for one in consumers)
         return cls(state, newest_ledger, unanswered, lost, closed_by_owner, owner_consumer.resumed_at)
 
@@ -281,7 +278,7 @@ class CursorSync:
         # An owner that closes its consumers stores or resets the cursor then. An owner that dies loses the acks of its last
         # seconds, and the next owner does not store the cursor before an ack or a reset.
         lost = not context.closed_by_owner and anew and at_owner.not_persisted
-        if not lost or self._any(missing.without(_covered(context.possibly_lost))):
+        if not lost or self._any(missing.without(covered(context.possibly_lost))):
             log.info("owner's cursor was reset or has lost acks: %s", self._name)
             return False
         log.info("sending lost acks again: %s acks=%d", self._name, len(context.possibly_lost))
@@ -296,7 +293,7 @@ class CursorSync:
         """Return the acked ranges of the copy after the owner's mark-delete position, without unanswered acks."""
         assert context.state.mark_delete is not None
         acked = self._cursor.acked_beyond(context.state.mark_delete)
-        return acked.without(_covered(context.unanswered))
+        return acked.without(covered(context.unanswered))
 
     def _any(self, ranges: PositionRanges) -> bool:
         """Return whether ranges contain entries. Ranges may exceed the ends of ledgers."""
@@ -352,7 +349,30 @@ def _first_subscribed(owner_consumers: Iterable[OwnerConsumer]) -> OwnerConsumer
     raise OwnerUnavailableError("no consumer of the subscription is connected to the owner")
 
 
-def _covered(acks: Iterable[tuple[Position, CommandAck]]) -> PositionRanges:
+def unanswered_acks(
+    owner_mark_delete: Position, consumers: Iterable[OwnerConsumer], grouped_acks: GroupedAckSender | None
+) -> list[tuple[Position, CommandAck]]:
+    """Return the acks that the owner has not answered, each with a position up to which it had answered all acks.
+
+    Args:
+        owner_mark_delete: the owner's last known mark-delete position.
+        consumers: all consumers of the subscription.
+        grouped_acks: their grouped acks; None if acks are not grouped.
+    """
+    consumers = list(consumers)
+    confirmed = _confirmed_up_to(owner_mark_delete, consumers)
+    unanswered = [(confirmed, ack) for one in consumers for ack in one.unanswered]
+    if grouped_acks is not None:
+        unanswered.append((confirmed, grouped_acks.unanswered))
+    return unanswered
+
+
+def _confirmed_up_to(owner_mark_delete: Position, consumers: Iterable[OwnerConsumer]) -> Position:
+    answered = (one.confirmed_up_to for one in consumers)
+    return max([owner_mark_delete, *(position for position in answered if position is not None)])
+
+
+def covered(acks: Iterable[tuple[Position, CommandAck]]) -> PositionRanges:
     """Return the ranges of complete entries that acks cover.
 
     Args:

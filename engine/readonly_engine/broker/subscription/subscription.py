@@ -11,6 +11,7 @@ from readonly_engine.broker.dispatch.acks import apply_ack, without_unknown_entr
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.subscription.cursor_sync import CursorSync, follow_owner
 from readonly_engine.broker.subscription.delivery import DeliveryLoop
+from readonly_engine.broker.subscription.ignored_acks import SentAcks, find_ignored_acks
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.broker.subscription.transactions import TransactionAcks
 from readonly_engine.owner.errors import RelayError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.subscription.parts import SubscriptionParts
     from readonly_engine.broker.subscription.pending_acks import EndedTransaction
     from readonly_engine.broker.subscription.subscriber import Subscriber
+    from readonly_engine.owner.consumer import OwnerConsumer
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.wire.acks import PlainAck
     from readonly_engine.wire.pulsar_pb2 import CommandAck, MessageIdData
@@ -334,6 +336,46 @@ class Subscription(DeliveryLoop):
             return False
         self._cursor_moved(state)
         return True
+
+    @property
+    def has_unverified_acks(self) -> bool:
+        """Whether the copy is not at the owner's last known mark-delete position. It is compared often, so it is cheap."""
+        return self._cursor.mark_delete != self._cursor.owner_mark_delete
+
+    @property
+    def sent_acks(self) -> SentAcks:
+        """The acks of now, for a comparison with the owner's cursor."""
+        return SentAcks.of(self._cursor, [one.owner_consumer for one in self.consumers], self._grouped_acks)
+
+    async def repeat_ignored_acks(self, owner_consumer: OwnerConsumer, sent: SentAcks, state: OwnerCursorState) -> None:
+        """Send acks again that the owner has answered and ignored (ignored_acks.py).
+
+        Args:
+            owner_consumer: the consumer that sends them.
+            sent: acks before the request for `state`.
+            state: the owner's answer.
+
+        Raises:
+            RelayError: the owner's cursor cannot be read.
+        """
+        if not self._follows_owner:
+            return
+        ignored = await find_ignored_acks(sent, state, self._cursor, self._log.chain, self._queries)
+        if ignored and self._follows_owner:
+            log.warning(
+                "sending acks again that the owner ignored: topic=%s subscription=%s acks=%d first=%s",
+                self.topic,
+                self.name,
+                len(ignored),
+                ignored[0],
+            )
+            self._cursor_sync.ack(owner_consumer, ignored)
+
+    @property
+    def _follows_owner(self) -> bool:
+        """Whether the copy belongs to the owner's cursor: no consumer is away, and the cursor is not being moved."""
+        in_sync = all(consumer.in_sync for consumer in self.consumers)
+        return in_sync and not self._moving and not self._reset and not self._closed
 
     @property
     def _cursor_sync(self) -> CursorSync:

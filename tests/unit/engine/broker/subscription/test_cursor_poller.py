@@ -37,17 +37,32 @@ class Subscription:
     topic = "a topic"
     name = "s"
 
-    def __init__(self, *owner_consumers, durable=True, behind=True):
+    sent_acks = "acks before the request"
+
+    def __init__(self, *owner_consumers, durable=True, behind=True, unverified=False, ahead=False):
         self.consumers = [SimpleNamespace(owner_consumer=one) for one in owner_consumers]
         self.durable = durable
         self.has_backlog = behind
+        self.has_unverified_acks = unverified
+        self.ahead = ahead
         self.told = []
-        self.follow_owner = self.told.append
+        self.verified = []
+
+    def follow_owner(self, state):
+        self.told.append(state)
+        return not self.ahead
+
+    async def repeat_ignored_acks(self, owner_consumer, sent, state):
+        self.verified.append((owner_consumer, sent, state))
+
+
+def quick(monkeypatch):
+    monkeypatch.setattr(cursor_poller, "POLL_INTERVAL_S", 0.005)
+    monkeypatch.setattr(cursor_poller, "MAX_POLLS_PER_S", 1000.0)
 
 
 def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(monkeypatch):
-    monkeypatch.setattr(cursor_poller, "POLL_INTERVAL_S", 0.005)
-    monkeypatch.setattr(cursor_poller, "MAX_POLLS_PER_S", 1000.0)
+    quick(monkeypatch)
     monkeypatch.setattr(owner_queries, "STATE_TIMEOUT_S", 0.01)
     away, there = OwnerConsumer(attached=False), OwnerConsumer()
     failing = Subscription(OwnerConsumer(fails=True))
@@ -75,3 +90,26 @@ def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(mo
     assert away.asked == 0
     assert failing.told == unanswered.told == []
     assert all(subscription.told == [] for subscription in left_alone)
+
+
+def test_acks_that_the_owner_has_not_shown_yet_are_verified_at_each_interval(monkeypatch):
+    quick(monkeypatch)
+    monkeypatch.setattr(cursor_poller, "BACKLOG_INTERVALS", 10**9)
+    owner = OwnerConsumer()
+    ahead = Subscription(owner, behind=False, unverified=True, ahead=True)
+    followed = Subscription(OwnerConsumer(), behind=False, unverified=True)
+    behind = Subscription(OwnerConsumer())
+    non_durable = Subscription(OwnerConsumer(), unverified=True, durable=False)
+
+    async def run():
+        queries = OwnerQueries(None, None, None, None)
+        poller = CursorPoller(lambda: [ahead, followed, behind, non_durable], queries.consumer_state)
+        poller.start()
+        async with asyncio.timeout(10):
+            while len(followed.told) < 3:
+                await asyncio.sleep(0)
+        poller.close()
+
+    asyncio.run(run())
+    assert set(ahead.verified) == {(owner, "acks before the request", STATE)}
+    assert followed.verified == behind.told == non_durable.told == []

@@ -1,0 +1,146 @@
+"""Acks that an owner confirms and ignores, because its topic's end is behind what it told the bookies.
+
+An owner's BookKeeper client counts an entry as confirmed, and tells the bookies, before the managed ledger does so, in another
+thread (OpAddEntry.addComplete and run). A cursor ignores acks of entries after the managed ledger's end, and the receipt does
+not say so (ManagedCursorImpl.asyncDelete, Consumer.individualAckNormal). A stock client never acks such an entry, since its
+broker delivers none. A read-only broker reads the bookies.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe
+
+from tests.integration.raw_client import RawClient
+from tests.support.stopped_thread import stopped, threads
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pulsar
+
+    from devstack.pool import Pool
+    from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.cluster import PulsarCluster
+
+WORKERS = "BookKeeperClientWorker"
+DELIVERED_S = 2.0
+REPAIRED_S = 60.0
+TOPICS = 20
+"""Topics to try: hashes of names and ledger ids determine the threads, of which there are a few."""
+
+
+def pids(stack: PulsarCluster, kind: str) -> list[int]:
+    return [server.pid for server in stack.status().servers if server.name.startswith(kind) and server.pid]
+
+
+@contextmanager
+def silent(processes: list[int]) -> Iterator[None]:
+    for pid in processes:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in processes:
+            os.kill(pid, signal.SIGCONT)
+
+
+class Scene:
+    """A topic whose owner is about to count an entry that the bookies have confirmed already."""
+
+    def __init__(self, stack: PulsarCluster, admin: PulsarAdmin, publisher: pulsar.Client, topic: str) -> None:
+        self._stack, self._admin, self._topic = stack, admin, topic
+        self._bookies = pids(stack, "bookie")
+        self._producer = publisher.create_producer(topic, batching_enabled=False)
+        self._producer.send(b"first")
+        self.shown = False
+
+    def is_acked(self, subscription: str, last: tuple[int, int]) -> bool:
+        cursor = self._admin.internal_stats(self._topic)["cursors"][subscription]
+        return bool(cursor["markDeletePosition"] == f"{last[0]}:{last[1]}")
+
+    def is_idle(self) -> bool:
+        return self._pending() == 0
+
+    def _pending(self) -> int:
+        return int(self._admin.internal_stats(self._topic)["pendingAddEntriesCount"])
+
+    def early(self, client: RawClient) -> Iterator[tuple[int, int]]:
+        """Yield positions of entries, each while another thread of the owner is stopped, until it was the managed ledger's.
+
+        `shown` is False in the end if one thread handles this topic's managed ledger and the bookies' answers.
+        """
+        for owner in pids(self._stack, "broker"):
+            for thread in threads(owner, WORKERS):
+                receipts: list[object] = []
+                with ExitStack() as meanwhile:
+                    with silent(self._bookies):
+                        self._producer.send_async(b"next", lambda result, _, told=receipts: told.append(result))
+                        wait_until(lambda: self._pending() == 1, 10)
+                        meanwhile.enter_context(stopped(thread))
+                    try:
+                        command, _ = client.wait(lambda one: one.type == BaseCommand.MESSAGE, DELIVERED_S)
+                    except TimeoutError:  # this thread handles the bookies' answers
+                        came = None
+                    else:
+                        came = command.message.message_id
+                        yield came.ledger_id, came.entry_id
+                        if not receipts:
+                            self.shown = True
+                            return
+                if came is None:
+                    command, _ = client.wait(lambda one: one.type == BaseCommand.MESSAGE)
+                    yield command.message.message_id.ledger_id, command.message.message_id.entry_id
+                wait_until(self.is_idle, 30)
+
+
+@pytest.mark.parametrize(("sub_type", "kind"), [("Shared", "Individual"), ("Exclusive", "Cumulative")])
+def test_an_ack_that_the_owner_ignored_is_sent_again(
+    breakable_pulsar: PulsarCluster,
+    admin: PulsarAdmin,
+    pulsar_client: pulsar.Client,
+    own_pool: Callable[..., Pool],
+    topic: str,
+    sub_type: str,
+    kind: str,
+) -> None:
+    broker = own_pool(1, "--topics", f"{topic}.*", "--tail", "bookies").brokers[0]
+    for _ in range(TOPICS):
+        name = f"{topic}-{uuid.uuid4().hex[:8]}"
+        scene = Scene(breakable_pulsar, admin, pulsar_client, name)
+        with RawClient(broker.url) as client:
+            last = acked_early(scene, client, name, sub_type, kind)
+            if scene.shown:
+                wait_until(partial(scene.is_acked, "s", last), REPAIRED_S)
+                assert "sending acks again that the owner ignored" in broker.log_end()
+                return
+    pytest.fail("each managed ledger shared a thread with the bookies' answers")
+
+
+def acked_early(scene: Scene, client: RawClient, topic: str, sub_type: str, kind: str) -> tuple[int, int]:
+    """Read and ack everything, the last entry before its owner counts it; return that one."""
+
+    def ack(position: tuple[int, int]) -> None:
+        command = CommandAck(consumer_id=0, ack_type=kind)
+        command.message_id.add(ledger_id=position[0], entry_id=position[1])
+        client.request(BaseCommand(type=BaseCommand.ACK, ack=command))
+
+    client.subscribe(
+        topic, "s", sub_type=CommandSubscribe.SubType.Value(sub_type), initial_position=CommandSubscribe.Earliest
+    )
+    client.flow(1000)
+    command, _ = client.wait(lambda one: one.type == BaseCommand.MESSAGE)
+    last = (command.message.message_id.ledger_id, command.message.message_id.entry_id)
+    ack(last)
+    for last in scene.early(client):
+        ack(last)
+    wait_until(scene.is_idle, 30)
+    return last
