@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import signal
 import uuid
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe
@@ -67,6 +67,11 @@ class Scene:
         cursor = self._admin.internal_stats(self._topic)["cursors"][subscription]
         return bool(cursor["markDeletePosition"] == f"{last[0]}:{last[1]}")
 
+    def last_acked(self, subscription: str) -> int:
+        """When the owner has got an ack of the subscription's consumer, in milliseconds."""
+        stats = self._admin.stats(self._topic)["subscriptions"][subscription]
+        return max(int(consumer["lastAckedTimestamp"]) for consumer in stats["consumers"])
+
     def is_idle(self) -> bool:
         return self._pending() == 0
 
@@ -103,7 +108,8 @@ class Scene:
 
 
 @pytest.mark.parametrize(("sub_type", "kind"), [("Shared", "Individual"), ("Exclusive", "Cumulative")])
-def test_an_ack_that_the_owner_ignored_is_sent_again(
+@pytest.mark.parametrize("receipt", [False, True])
+def test_an_ack_that_comes_before_its_owner_counts_the_entry_is_not_lost(
     breakable_pulsar: PulsarCluster,
     admin: PulsarAdmin,
     pulsar_client: pulsar.Client,
@@ -111,30 +117,59 @@ def test_an_ack_that_the_owner_ignored_is_sent_again(
     topic: str,
     sub_type: str,
     kind: str,
+    receipt: bool,
 ) -> None:
+    """An ack without a receipt is sent at once, and again later. One with a receipt waits, and the receipt with it."""
     broker = own_pool(1, "--topics", f"{topic}.*", "--tail", "bookies").brokers[0]
     for _ in range(TOPICS):
         name = f"{topic}-{uuid.uuid4().hex[:8]}"
         scene = Scene(breakable_pulsar, admin, pulsar_client, name)
         with RawClient(broker.url) as client:
-            last = acked_early(scene, client, name, sub_type, kind)
+            last = acked_early(scene, client, Acks(name, sub_type, kind, receipt))
             if scene.shown:
-                wait_until(partial(scene.is_acked, "s", last), REPAIRED_S)
-                assert "sending acks again that the owner ignored" in broker.log_end()
+                if receipt:
+                    client.wait(lambda one: one.type == BaseCommand.ACK_RESPONSE)
+                    assert scene.is_acked("s", last), "what the receipt promises"
+                else:
+                    wait_until(partial(scene.is_acked, "s", last), REPAIRED_S)
+                assert ("sending acks again that the owner ignored" in broker.log_end()) is not receipt
                 return
     pytest.fail("each managed ledger shared a thread with the bookies' answers")
 
 
-def acked_early(scene: Scene, client: RawClient, topic: str, sub_type: str, kind: str) -> tuple[int, int]:
+class Acks(NamedTuple):
+    """How a consumer acks."""
+
+    topic: str
+    sub_type: str
+    kind: str
+    receipt: bool
+
+
+def acked_early(scene: Scene, client: RawClient, acks: Acks) -> tuple[int, int]:
     """Read and ack everything, the last entry before its owner counts it; return that one."""
+    acked = 0
 
     def ack(position: tuple[int, int]) -> None:
-        command = CommandAck(consumer_id=0, ack_type=kind)
+        nonlocal acked
+        command = CommandAck(consumer_id=0, ack_type=acks.kind)
         command.message_id.add(ledger_id=position[0], entry_id=position[1])
-        client.request(BaseCommand(type=BaseCommand.ACK, ack=command))
+        if acks.receipt:
+            acked += 1
+            command.request_id = 1000 + acked
+            client.send(BaseCommand(type=BaseCommand.ACK, ack=command))
+            with suppress(TimeoutError):  # while the managed ledger's thread is stopped
+                client.wait(lambda one: one.type == BaseCommand.ACK_RESPONSE, DELIVERED_S)
+        else:
+            before = scene.last_acked("s")
+            client.send(BaseCommand(type=BaseCommand.ACK, ack=command))
+            wait_until(lambda: scene.last_acked("s") != before, 10)
 
     client.subscribe(
-        topic, "s", sub_type=CommandSubscribe.SubType.Value(sub_type), initial_position=CommandSubscribe.Earliest
+        acks.topic,
+        "s",
+        sub_type=CommandSubscribe.SubType.Value(acks.sub_type),
+        initial_position=CommandSubscribe.Earliest,
     )
     client.flow(1000)
     command, _ = client.wait(lambda one: one.type == BaseCommand.MESSAGE)

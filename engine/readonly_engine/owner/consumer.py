@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from readonly_engine.owner.connection import OwnerConnection
+    from readonly_engine.owner.consumer_acks import EntryGate
     from readonly_engine.owner.consumer_events import ConsumerEvents
     from readonly_engine.owner.directory import OwnerDirectory
     from readonly_engine.owner.grouped_acks import GroupedAckSender
@@ -183,6 +184,7 @@ class OwnerConsumer:
         self._closed = True
         if self._resubscribing is not None:
             self._resubscribing.cancel()
+        self._acks.release()
         grouped_acks = self._acks.grouped
         if grouped_acks is not None:
             grouped_acks.channel_closing(self, self.connection)
@@ -224,6 +226,8 @@ class OwnerConsumer:
             raise OwnerUnavailableError(f"the owner of {self.subscribe_command.topic} is being looked up")
         if self._acks.grouped is not None:
             self._acks.grouped.flush(self.connection)  # earlier acks come first
+        if command.type != BaseCommand.GET_LAST_MESSAGE_ID:
+            self._acks.release()
         body_of(command).consumer_id = self._consumer_id
         return await self.connection.request(command)
 
@@ -285,6 +289,10 @@ class OwnerConsumer:
         self._acks.grouped = acks
         if self.connection is not None and self._acks.is_open:
             acks.channel_opened(self, self.connection)
+
+    def hold_early_acks(self, gate: EntryGate) -> None:
+        """Let acks with a request id wait until the owner counts their entries."""
+        self._acks.gate = gate
 
     def resume_acks(self) -> None:
         """Send the unanswered acks, and later ones: the owner's cursor is the one to which they belong."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.owner.grouped_acks import ack_of_entries
 from readonly_engine.owner.recent_acks import RecentAcks
@@ -15,10 +15,12 @@ from readonly_engine.wire.commands import body_of
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.owner.grouped_acks import GroupedAckSender
+
+_NOTHING: Final[frozenset[int]] = frozenset()
 
 # Constants of the module: a lookup through the message class takes longer than the rest of the comparison.
 _CUMULATIVE, _ERROR = CommandAck.Cumulative, BaseCommand.ERROR
@@ -31,14 +33,27 @@ class ReceiptHandler(Protocol):
         """Pass an answer to the client; it has the client's request id."""
 
 
+class EntryGate(Protocol):
+    """Knows which entries the owner counts: it answers acks of later ones, and ignores them (OwnerEnd)."""
+
+    def counts(self, position: Position) -> bool:
+        """Return whether an ack of an entry can be sent now."""
+
+    def call_when_counted(self, position: Position, call: Callable[[], None]) -> None:
+        """Call back when an ack of an entry can be sent."""
+
+
 class ConsumerAcks:
     """Sends the acks of one consumer, and keeps each until the owner has answered it.
+
+    An ack with a request id waits until the owner counts its entries, because a client trusts the answer.
 
     Args:
         receipts: gets the answers to acks that have a request id.
         keep_answered: whether to remember the acks that the owner has answered recently.
 
     Attributes:
+        gate: knows which entries the owner counts; None to send every ack at once.
         grouped: the sender that the subscription's consumers share; None without one. What it holds goes before an ack of here.
     """
 
@@ -51,6 +66,8 @@ class ConsumerAcks:
         "_receipts",
         "_recent",
         "_unanswered",
+        "_waiting",
+        "gate",
         "grouped",
     )
 
@@ -63,6 +80,10 @@ class ConsumerAcks:
         self._last_number = 0
         self._recent = RecentAcks() if keep_answered else None
         self._last_cumulative: CommandAck | None = None
+        self.gate: EntryGate | None = None
+        self._waiting: set[int] | frozenset[int] = (
+            _NOTHING  # numbers of acks that wait for the gate; few consumers have any
+        )
         self._drained: asyncio.Event | None = None  # present while a caller waits for it
 
     def open(self, connection: OwnerConnection, consumer_id: int) -> None:
@@ -73,6 +94,7 @@ class ConsumerAcks:
             consumer_id: the consumer's id on this connection.
         """
         self._connection, self._consumer_id = connection, consumer_id
+        self._waiting = _NOTHING
         for number, ack in list(self._unanswered.items()):
             self._send(number, ack)
 
@@ -84,6 +106,12 @@ class ConsumerAcks:
     def hold(self) -> None:
         """Keep acks back until the next `open`."""
         self._connection = None
+        self._waiting = _NOTHING
+
+    def release(self) -> None:
+        """Send the acks that wait for the gate, before a command that must come after them."""
+        for number in sorted(self._waiting):
+            self._on_counted(number)
 
     def add(self, ack: CommandAck | bytes) -> None:
         """Send an ack, at once or on `open`.
@@ -94,10 +122,29 @@ class ConsumerAcks:
         self._last_number += 1
         number = self._last_number
         self._unanswered[number] = ack
-        if self._connection is not None:
-            if self.grouped is not None:
-                self.grouped.flush(self._connection)
-            self._send(number, ack)
+        if self._connection is None:
+            return
+        if self.gate is not None and not isinstance(ack, bytes) and ack.HasField("request_id"):
+            last = max((Position(one.ledger_id, one.entry_id) for one in ack.message_id), default=None)
+            if last is not None and not self.gate.counts(last):
+                if isinstance(self._waiting, frozenset):
+                    self._waiting = set()
+                self._waiting.add(number)
+                self.gate.call_when_counted(last, partial(self._on_counted, number))
+                return
+        self._send_now(number, ack)
+
+    def _on_counted(self, number: int) -> None:
+        """Send an ack that has waited, unless it was sent meanwhile."""
+        if isinstance(self._waiting, set) and number in self._waiting:
+            self._waiting.discard(number)
+            self._send_now(number, self._unanswered[number])
+
+    def _send_now(self, number: int, ack: CommandAck | bytes) -> None:
+        assert self._connection is not None
+        if self.grouped is not None:
+            self.grouped.flush(self._connection)
+        self._send(number, ack)
 
     async def wait_until_answered(self) -> None:
         """Wait until the owner has answered every ack."""

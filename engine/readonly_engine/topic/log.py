@@ -15,6 +15,7 @@ from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.owner_end import OwnerEnd
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.sources import LedgerSources
 from readonly_engine.topic.tail_notifier import TailNotifier
@@ -82,6 +83,11 @@ class TopicLog:
         cache: the cache of entries.
         owner_last_entry: asks the owner for the topic's last entry (None: unknown now); for clusters without explicit LAC.
         tiered: reads offloaded ledgers; None to read only the copies on bookies.
+
+    Attributes:
+        topic: as above.
+        chain: the topic's ledgers.
+        owner_end: how far the owner counts the entries.
     """
 
     def __init__(
@@ -99,6 +105,7 @@ class TopicLog:
         self._pool = pool
         self._cache = cache
         self._owner_last_entry = owner_last_entry
+        self.owner_end = OwnerEnd(self.chain, owner_last_entry)
         self._pushed = False
         self._pushed_ahead: Position | None = None
         self._poll_timers: dict[int, asyncio.TimerHandle] = {}  # of new ledgers, while the owner pushes
@@ -147,6 +154,7 @@ class TopicLog:
 
     def close(self) -> None:
         """Stop following the topic."""
+        self.owner_end.close()
         self._watch.stop()
         self._notifier.close()
         for timer in self._poll_timers.values():
@@ -192,6 +200,7 @@ class TopicLog:
 
     def confirm(self, position: Position) -> None:
         """Confirm an entry according to the owner broker, which may be ahead of the bookies."""
+        self.owner_end.confirm(position)
         tail = self._tails.get(position.ledger_id)
         if tail is not None:
             tail.confirm(position.entry_id)
@@ -215,6 +224,7 @@ class TopicLog:
 
     def push(self, entry: TopicEntry) -> None:
         """Accept an entry that the owner has delivered. Owners deliver confirmed entries only."""
+        self.owner_end.confirm(entry.position)
         ledger_id, entry_id = entry.position
         tail = self._tails.get(ledger_id)
         if tail is None:

@@ -174,6 +174,8 @@ class TopicRegistry:
                 else:
                     check_claim(subscription)
                 subscription.add(consumer)
+                if subscribe.durable:
+                    consumer.owner_consumer.hold_early_acks(served.log.owner_end)
             self._cursor_poller.start()
             if served.tail is not None:
                 served.tail.start()

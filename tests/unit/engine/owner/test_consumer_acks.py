@@ -10,6 +10,7 @@ from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.grouped_acks import GroupedAckSender
 from readonly_engine.owner.identity import Identity
+from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandAck,
@@ -200,5 +201,71 @@ def test_acks_answered_shortly_before_a_broken_connection_are_possibly_lost(gold
             CommandAck.Individual,
         ]
         await consumer.close()
+
+    play(golden, scene)
+
+
+class Gate:
+    """An owner that counts entries up to one."""
+
+    def __init__(self, last):
+        self.last = last
+        self.waiting = []
+
+    def counts(self, position):
+        return position <= self.last
+
+    def call_when_counted(self, position, call):
+        self.waiting.append((position, call))
+
+
+def test_an_ack_with_a_request_id_waits_until_the_owner_counts_its_last_entry(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        gate = Gate(Position(1, 4))
+        consumer.hold_early_acks(gate)
+        consumer.ack(ack(4, request_id=900))
+        consumer.ack(ack(5))
+        assert [one.message_id[0].entry_id for _, one in owner.next()] == [4, 5], (
+            "nobody trusts the answer to the second"
+        )
+        consumer.ack(ack(6, request_id=901))
+        assert owner.next() == []
+        assert [position for position, _ in gate.waiting] == [Position(1, 6)]
+        assert len(list(consumer.unanswered)) == 3
+        gate.waiting[0][1]()
+        gate.waiting[0][1]()
+        assert [one.message_id[0].entry_id for _, one in owner.next()] == [6], "once"
+
+    play(golden, scene)
+
+
+def test_waiting_acks_are_sent_before_the_close_of_the_consumer(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        gate = Gate(Position(1, 4))
+        consumer.hold_early_acks(gate)
+        consumer.ack(ack(6, request_id=901))
+        closing = asyncio.ensure_future(consumer.close())
+        await asyncio.sleep(0)
+        assert [name for name, _ in owner.next()] == ["ACK", "CLOSE_CONSUMER"]
+        gate.waiting[0][1]()
+        assert owner.next() == []
+        closing.cancel()
+
+    play(golden, scene)
+
+
+def test_waiting_acks_are_sent_after_the_return_to_the_owner_only(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        gate = Gate(Position(1, 4))
+        consumer.hold_early_acks(gate)
+        consumer.ack(ack(6, request_id=901))
+        owner.lose()
+        gate.waiting[0][1]()
+        assert len(list(consumer.unanswered)) == 1
+        back = Owner(owners, golden)
+        back.next()
+        asked = await answered(back)
+        assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE", "GET_LAST_MESSAGE_ID", "ACK"]
+        await consumer_closed(back, consumer)
 
     play(golden, scene)

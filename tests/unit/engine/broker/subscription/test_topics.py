@@ -29,6 +29,7 @@ class Log:
 
     def __init__(self, *_):
         self.chain = SimpleNamespace(after=lambda position: Position(position.ledger_id, position.entry_id + 1))
+        self.owner_end = object()
         self.closed = False
 
     async def opened(self):
@@ -75,6 +76,10 @@ class OwnerConsumer:
     def __init__(self, subscribe):
         self.encoded_subscribe = subscribe.SerializePartialToString()
         self.asked = 0
+        self.gate = None
+
+    def hold_early_acks(self, gate):
+        self.gate = gate
 
     async def state(self):
         self.asked += 1
@@ -247,12 +252,17 @@ def test_a_subscription_is_started_and_reports_unreadable_entries(monkeypatch):
 
     async def run():
         served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
-        subscribe = CommandSubscribe(subscription="s", durable=False)
-        subscription = await served.join(TOPIC, Consumer(subscribe), lambda _: None)
+        joined = []
+        for durable in (False, True):
+            consumer = Consumer(CommandSubscribe(subscription=f"s-{durable}", durable=durable))
+            joined.append(
+                (await served.join(TOPIC, consumer, lambda _: None), consumer.owner_consumer.gate is not None)
+            )
         served.close()
-        return subscription
+        return joined
 
-    subscription = asyncio.run(run())
+    (subscription, gated), (_, durable_gated) = asyncio.run(run())
+    assert (gated, durable_gated) == (False, True), "only a stored cursor outlives a broker"
     assert subscription.started
     assert ignore_unreadable in subscription.given
 
