@@ -75,6 +75,8 @@ class Sink:
                 message = self._consumer.receive(200)
             except pulsar.Timeout:
                 continue
+            except pulsar.AlreadyClosed:
+                return  # after a failure elsewhere in the test
             self.got.append(int(message.data()))
             self._consumer.acknowledge(message)
 

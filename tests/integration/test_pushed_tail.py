@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FEW = 20
 MANY = 20_000
+BATCH = 100
 UNLOADS = 3
 UNACKED = 100
 TAIL = "pulsar-readonly-tail-"
@@ -83,7 +84,10 @@ def test_many_messages_are_read_from_bookies_and_the_next_few_are_pushed_again(
 ) -> None:
     sink = Sink(reader.subscribe(topic, "s"))
     wait_until(lambda: pushed(broker, topic))
-    producer = pulsar_client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
+    # In batches, so that also a slow machine publishes more per second than the owner may push.
+    producer = pulsar_client.create_producer(
+        topic, batching_enabled=True, batching_max_messages=BATCH, block_if_queue_full=True
+    )
     for number in range(MANY):
         producer.send_async(b"%d" % number, None)
     producer.flush()
