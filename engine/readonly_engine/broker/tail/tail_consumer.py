@@ -18,6 +18,7 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandCloseConsumer,
     CommandFlow,
     CommandSubscribe,
+    ServerError,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RETRY_S: Final = (1.0, 30.0)
+RETRY_S: Final = (1.0, 60.0)
 """First and longest wait after the owner went away or did not answer."""
 
 REFUSED_RETRY_S: Final = 300.0
@@ -88,7 +89,7 @@ class TailConsumer:
         self._starting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._retry_s = RETRY_S[0]
-        self._refused = ""
+        self._refused = self._failure = ""
         self._counted = EARLIEST
         self._closed = False
         self.changes = 0
@@ -132,13 +133,16 @@ class TailConsumer:
         error = task.exception()
         if error is None:
             return
-        if isinstance(error, OwnerRefusedError) and not error.retriable:
+        # While the owner still has this broker's consumer of a connection that is gone, another one is refused as busy.
+        busy = isinstance(error, OwnerRefusedError) and error.code == ServerError.ConsumerBusy
+        if isinstance(error, OwnerRefusedError) and not error.retriable and not busy:
             self._not_allowed(str(error))
             return
-        if isinstance(error, RelayError):
-            log.info("tail subscription failed: topic=%s retry_in=%.1fs error=%s", self._topic, self._retry_s, error)
-        else:
+        if not isinstance(error, RelayError):
             log.error("tail subscription failed unexpectedly: topic=%s", self._topic, exc_info=error)
+        elif self._failure != str(error):
+            self._failure = str(error)
+            log.info("tail subscription failed, trying again: topic=%s error=%s", self._topic, error)
         self._later(self._retry_s, self._begin)
         self._retry_s = min(2 * self._retry_s, RETRY_S[1])
 
@@ -200,7 +204,7 @@ class TailConsumer:
             self._later(RETURN_S[0], self._begin)
             return
         self._connection, self._consumer_id = connection, consumer_id
-        self._retry_s, self._refused = RETRY_S[0], ""
+        self._retry_s, self._refused, self._failure = RETRY_S[0], "", ""
         self._schedule.pushed(now)
         self._changed()
         self._log.suspend_polls()

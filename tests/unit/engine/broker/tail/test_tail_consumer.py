@@ -234,9 +234,7 @@ def test_the_cursor_moves_with_each_grant_of_permits():
     play(scene, rate=PushRate(100_000.0, 20, 1e6))
 
 
-@pytest.mark.parametrize(
-    "code", [ServerError.AuthorizationError, ServerError.NotAllowedError, ServerError.ConsumerBusy]
-)
+@pytest.mark.parametrize("code", [ServerError.AuthorizationError, ServerError.NotAllowedError])
 def test_a_refusal_means_bookies_and_is_logged_once(code, caplog):
     async def scene(stage):
         stage.tail.start()
@@ -265,14 +263,20 @@ def test_a_limit_of_subscriptions_is_left_to_others(caplog):
     play(scene)
 
 
-def test_an_owner_that_is_not_ready_is_tried_again():
+@pytest.mark.parametrize("code", [ServerError.ServiceNotReady, ServerError.ConsumerBusy])
+def test_an_owner_that_is_not_ready_is_tried_again_soon(code, caplog, monkeypatch):
+    """It may still have this broker's consumer of a connection that is gone."""
+    monkeypatch.setattr(module, "REFUSED_RETRY_S", 1000.0)
+
     async def scene(stage):
         stage.tail.start()
         await until(lambda: stage.tail.pushed)
         assert len(stage.connection.subscribes) == 3
         assert stage.connection.names()[:2] == ["CLOSE_CONSUMER", "CLOSE_CONSUMER"]
+        assert len([record for record in caplog.records if "trying again" in record.message]) == 1
 
-    play(scene, error(ServerError.ServiceNotReady), error(ServerError.ServiceNotReady))
+    caplog.set_level("INFO")
+    play(scene, error(code), error(code))
 
 
 def test_a_topic_that_is_closed_while_the_owner_does_not_answer_leaves_nothing_there():
