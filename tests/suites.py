@@ -110,7 +110,7 @@ AT_ONCE: Final = max(3, os.cpu_count() or 1)
 
 COUNTED: Final = ("failures", "errors", "skipped")
 
-SECOND_TRIES: Final = 3
+SECOND_TRIES: Final = 5
 """More failures than that are no accident."""
 
 ON_SERVERS: Final = ("tests/integration/", "tests/e2e/")
