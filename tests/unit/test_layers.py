@@ -150,7 +150,7 @@ BROKERS_ROOMS = {
     "dispatch": {"config", "topic", "wire"},
     "pool": {"config", "owner", "metadata", "wire", "clock", "lease_guard"},
     "fanout": {"dispatch", "topic", "net", "lease_guard"},
-    "tail": {"owner", "topic", "metadata", "wire"},
+    "tail": {"owner", "topic", "bookkeeper", "metadata", "wire"},
     "subscription": {
         "tail",
         "fanout",

@@ -352,6 +352,7 @@ class TopicRegistry:
                 served.transactions.on_last_entry,
                 partial(self._push_policies.obstacle, topic),
                 self._count_tail_change,
+                lambda: self._guarding,
                 settings,
             )
 

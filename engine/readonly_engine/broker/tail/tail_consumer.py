@@ -6,7 +6,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.tail.budget import RETURN_S, PushBudget, SourceSchedule
+from readonly_engine.broker.tail.idle_checks import IdleChecks
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 from readonly_engine.owner.resume import set_resume_position
 from readonly_engine.topic.entries import TopicEntry
@@ -54,6 +56,7 @@ class TailConsumer:
         on_position: called with the position of each pushed entry: the owner lets consumers read up to there.
         obstacle: returns the policy that forbids one more subscription, empty for none; raises RelayError.
         on_change: called at each change between pushes and reads from bookies.
+        has_transactions: returns whether the cluster may have transactions.
         settings: name of the subscription, and bound of the pushes.
 
     Attributes:
@@ -70,6 +73,7 @@ class TailConsumer:
         on_position: Callable[[Position], None],
         obstacle: Callable[[], Awaitable[str]],
         on_change: Callable[[], None],
+        has_transactions: Callable[[], bool],
         settings: TailSettings,
     ) -> None:
         self._topic = topic
@@ -80,6 +84,7 @@ class TailConsumer:
         self._on_position = on_position
         self._obstacle = obstacle
         self._on_change = on_change
+        self._has_transactions = has_transactions
         self._loop = asyncio.get_running_loop()
         self._budget = PushBudget(settings.rate, self._loop.time())
         self._schedule = SourceSchedule(settings.rate)
@@ -92,6 +97,10 @@ class TailConsumer:
         self._refused = self._failure = ""
         self._counted = EARLIEST
         self._closed = False
+        self._checks = IdleChecks(self._loop.time())
+        self._gaps = False
+        self._check_timer: asyncio.TimerHandle | None = None
+        self._checking: asyncio.Task[None] | None = None
         self.changes = 0
 
     @property
@@ -109,8 +118,9 @@ class TailConsumer:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._starting is not None:
-            self._starting.cancel()
+        for task in (self._starting, self._checking):
+            if task is not None:
+                task.cancel()
         self._unsubscribe()
 
     # Subscribing
@@ -209,6 +219,8 @@ class TailConsumer:
         self._changed()
         self._log.suspend_polls()
         self._flow(permits)
+        self._checks.pushed(now)
+        self._check_later()
 
     def _flow(self, permits: int) -> None:
         if self._connection is not None:
@@ -238,9 +250,13 @@ class TailConsumer:
         if self._connection is None:
             return  # it was under way when the consumer was closed; bookies have it
         entry = TopicEntry(Entry(message_id.ledger_id, message_id.entry_id, message_id.entry_id, 0, payload))
+        before, now = self._log.limit, self._loop.time()
+        self._gaps = self._gaps or (before is not None and entry.position > self._log.chain.after(before))
         self._on_position(entry.position)  # first, so that the entry waits for no other answer
         self._log.push(entry)
-        permits = self._budget.on_delivered(entry.messages, entry.size, self._loop.time())
+        self._checks.pushed(now)
+        self._check_later()
+        permits = self._budget.on_delivered(entry.messages, entry.size, now)
         if permits:
             self._ack(message_id)
             self._flow(permits)
@@ -253,6 +269,38 @@ class TailConsumer:
         ack.message_id.add(ledger_id=message_id.ledger_id, entry_id=message_id.entry_id)
         if self._connection is not None:
             self._connection.send(BaseCommand(type=BaseCommand.ACK, ack=ack))
+
+    # Entries that the owner does not push
+
+    def _check_later(self) -> None:
+        if self._check_timer is None and (self._gaps or self._has_transactions()):
+            due = self._checks.next(endless=self._has_transactions())
+            if due is not None:
+                self._check_timer = self._loop.call_at(due, self._check)
+
+    def _check(self) -> None:
+        """Compare the log with bookies if nothing was pushed for a while. They are not polled meanwhile."""
+        self._check_timer = None
+        if self._connection is None:
+            return
+        now = self._loop.time()
+        due = self._checks.next(endless=self._has_transactions())
+        if due is not None and due <= now and self._checking is None:
+            self._checks.checked(now)
+            self._checking = self._loop.create_task(self._read_lac())
+            self._checking.add_done_callback(self._checked)
+        self._check_later()
+
+    async def _read_lac(self) -> None:
+        try:
+            await self._log.refresh()
+        except BookKeeperError as error:
+            log.info("LAC of a pushed topic unknown: topic=%s error=%s", self._topic, error)
+
+    def _checked(self, task: asyncio.Task[None]) -> None:
+        self._checking = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("comparison with bookies failed: topic=%s", self._topic, exc_info=error)
 
     # Changes of the source
 
@@ -286,6 +334,9 @@ class TailConsumer:
         self._on_change()
 
     def _stopped(self) -> None:
+        if self._check_timer is not None:
+            self._check_timer.cancel()
+            self._check_timer = None
         self._changed()
         self._budget.end()
         self._log.resume_polls()

@@ -6,6 +6,8 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from readonly_engine.bookkeeper.errors import NoSuchLedgerError
+from readonly_engine.broker.tail import idle_checks
 from readonly_engine.broker.tail import tail_consumer as module
 from readonly_engine.broker.tail.budget import PushRate, TailSettings
 from readonly_engine.broker.tail.tail_consumer import TailConsumer
@@ -91,7 +93,16 @@ class Log:
 
     def __init__(self):
         self.limit, self.latest_batch, self.polls, self.pushed = Position(3, 7), None, True, []
-        self.chain = SimpleNamespace(distance=lambda first, last: last.entry_id - first.entry_id)
+        self.chain = SimpleNamespace(
+            distance=lambda first, last: last.entry_id - first.entry_id,
+            after=lambda position: Position(position.ledger_id, position.entry_id + 1),
+        )
+        self.compared, self.failure = 0, None
+
+    async def refresh(self):
+        self.compared += 1
+        if self.failure is not None:
+            raise self.failure
 
     def suspend_polls(self):
         assert self.polls
@@ -110,6 +121,7 @@ class Scene:
     def __init__(self, *answers, rate):
         self.connection = Connection(*answers)
         self.connected, self.obstacle, self.changes = True, "", []
+        self.transactions = False
         self.log, self.positions = Log(), []
         self.tail = TailConsumer(
             TOPIC,
@@ -118,6 +130,7 @@ class Scene:
             self.positions.append,
             self.find_obstacle,
             lambda: self.changes.append(self.log.polls),
+            lambda: self.transactions,
             TailSettings(NAME, rate),
         )
 
@@ -322,5 +335,45 @@ def test_a_consumer_that_the_owner_closes_right_after_success_does_not_end_the_p
         await until(lambda: stage.tail.pushed)
         assert len(stage.connection.subscribes) == 2
         assert stage.tail.changes == 1
+
+    play(scene)
+
+
+@pytest.fixture
+def quick_checks(monkeypatch):
+    monkeypatch.setattr(idle_checks, "AFTER_S", (0.001, 0.002, 0.003))
+    monkeypatch.setattr(idle_checks, "ENDLESS_S", 0.001)
+
+
+@pytest.mark.usefixtures("quick_checks")
+def test_a_topic_with_gaps_is_compared_with_bookies_a_few_times_when_it_rests():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        stage.connection.push(3, 8)
+        await asyncio.sleep(0.01)
+        assert stage.log.compared == 0, "no markers, no messages of transactions"
+        stage.connection.push(3, 10)
+        await until(lambda: stage.log.compared == 3)
+        await asyncio.sleep(0.01)
+        assert stage.log.compared == 3, "a topic at rest costs nothing"
+        stage.log.failure = NoSuchLedgerError("gone")
+        stage.connection.push(3, 11)
+        await until(lambda: stage.log.compared == 6)
+
+    play(scene)
+
+
+@pytest.mark.usefixtures("quick_checks")
+def test_on_a_cluster_with_transactions_a_topic_at_rest_is_compared_again_and_again():
+    async def scene(stage):
+        stage.transactions = True
+        stage.tail.start()
+        await until(lambda: stage.log.compared > 10)
+        stage.connection.break_off()
+        stage.connected = False
+        before = stage.log.compared
+        await asyncio.sleep(0.01)
+        assert stage.log.compared <= before + 1, "bookies are polled"
 
     play(scene)
