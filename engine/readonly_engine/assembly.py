@@ -20,7 +20,7 @@ from readonly_engine.broker.server.broker import Broker
 from readonly_engine.broker.session.limits import Limits
 from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
 from readonly_engine.broker.subscription.topics import TopicRegistry
-from readonly_engine.broker.tail.budget import ANY_RATE, PushRate, TailSettings
+from readonly_engine.broker.tail.budget import ANY_RATE, SUBSCRIPTION_PREFIX, PushRate, TailSettings
 from readonly_engine.config.kinds import Address
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.config.settings import ALL_INTERFACES, Tail
@@ -61,7 +61,7 @@ def _tail_settings(pool: str, url: str) -> dict[Tail, TailSettings | None]:
         pool: identity of the pool.
         url: advertised URL of the broker, which no other broker of the pool has.
     """
-    name = f"pulsar-readonly-tail-{pool}-{urlsplit(url).netloc}"
+    name = f"{SUBSCRIPTION_PREFIX}{pool}-{urlsplit(url).netloc}"
     return {
         Tail.AUTO: TailSettings(name, PushRate()),
         Tail.BOOKIES: None,

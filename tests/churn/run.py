@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pulsar
+from readonly_engine.broker.tail.budget import SUBSCRIPTION_PREFIX
 
 from devstack.console import say
 from devstack.pool import Pool
@@ -285,6 +286,8 @@ class Run:
             self._history.add(Kind.NOTE, text=f"stats: {error}")
             return
         for name, subscription in stats["subscriptions"].items():
+            if name.startswith(SUBSCRIPTION_PREFIX):
+                continue  # what the owner pushes to read-only brokers
             full = f"{topic.rpartition('/')[2]}/{name}"
             count = int(subscription["msgOutCounter"])
             before = self._counted.get(full, 0)

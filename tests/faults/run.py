@@ -121,7 +121,7 @@ async def run_fault(stack: FaultyStack, scenario: Scenario, number: int) -> Outc
     ends = dataclasses.replace(ends, writer_url=ends.brokers[entrance], admin_url=ends.admin_urls[entrance])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        pool = Pool(ends, folder, uuid.uuid4().hex, ["--topics", topic, "--cache-size", "4MiB"])
+        pool = Pool(ends, folder, uuid.uuid4().hex, ["--topics", topic, "--cache-size", "4MiB", "--tail", "bookies"])
         log = pulsar.FileLogger(pulsar.LoggerLevel.Error, str(folder / "client.log"))
         writer = pulsar.Client(
             "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in ends.brokers), logger=log

@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from readonly_engine.broker.tail.budget import SUBSCRIPTION_PREFIX
 
 from tests.integration.fleet import Feed, Sink, backlog, quiet_client
 from tests.support.messages import publish_numbers
@@ -25,7 +26,6 @@ MANY = 20_000
 BATCH = 100
 UNLOADS = 3
 UNACKED = 100
-TAIL = "pulsar-readonly-tail-"
 
 
 @pytest.fixture
@@ -58,7 +58,9 @@ def pushed(broker: BrokerProcess, topic: str) -> bool:
 
 def at_owner(admin: PulsarAdmin, topic: str) -> list[dict[str, Any]]:
     """What the owner says of subscriptions of read-only brokers."""
-    return [stats for name, stats in admin.stats(topic)["subscriptions"].items() if name.startswith(TAIL)]
+    return [
+        stats for name, stats in admin.stats(topic)["subscriptions"].items() if name.startswith(SUBSCRIPTION_PREFIX)
+    ]
 
 
 def test_few_messages_are_pushed_and_bookies_are_not_asked(

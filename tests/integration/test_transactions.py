@@ -253,6 +253,53 @@ def test_the_end_of_a_terminated_topic_is_told_when_all_is_acked(
 
 
 @pytest.fixture(scope="module")
+def pushed(txn_stack: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
+    """A client of a read-only broker to which the owner pushes new entries."""
+    options = ["--topics", "persistent://public/default/test-.*", "--tail", "owner"]
+    pool = Pool(txn_stack.endpoints, tmp_path_factory.mktemp("pushed"), uuid.uuid4().hex, options)
+    try:
+        pool.start(1)
+        with JavaClient(txn_stack, pool.url) as client:
+            yield client
+    finally:
+        pool.close()
+
+
+def is_pushed(txn_stack: PulsarCluster, topic: str) -> bool:
+    return any("-tail-" in name for name in txn_stack.admin().stats(topic)["subscriptions"])
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_pushed_messages_of_a_transaction_come_at_its_commit(txn_stack, pushed, owner, topic, kind) -> None:
+    """Their marker is not pushed."""
+    pushed.do("subscribe", "c", topic, "s", kind, "Earliest")
+    wait_until(lambda: is_pushed(txn_stack, topic))
+    for round_ in range(3):
+        owner.do("begin", "a", 300)
+        owner.do("send", topic, "-", f"before-{round_}")
+        for value in range(2):
+            owner.do("send", topic, "a", f"{round_}-{value}")
+        owner.do("send", topic, "-", f"behind-{round_}")
+        assert pushed.values("c", 1) == [f"before-{round_}"]
+        assert pushed.do("receive", "c", QUIET_MS) == "none"
+        owner.do("commit", "a")
+        assert pushed.values("c", 3) == [f"{round_}-0", f"{round_}-1", f"behind-{round_}"]
+    pushed.do("close", "c")
+
+
+def test_aborted_messages_of_a_pushed_topic_are_acked_when_it_rests(txn_stack, pushed, owner, topic) -> None:
+    pushed.do("subscribe", "c", topic, "s", "Exclusive", "Earliest")
+    wait_until(lambda: is_pushed(txn_stack, topic))
+    owner.do("begin", "a", 300)
+    for value in range(3):
+        owner.do("send", topic, "a", value)
+    owner.do("abort", "a")
+    assert pushed.do("receive", "c", QUIET_MS) == "none"
+    wait_until(lambda: txn_stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0, 120)
+    pushed.do("close", "c")
+
+
+@pytest.fixture(scope="module")
 def publishing(txn_stack: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pool, JavaClient]]:
     """Two read-only brokers and a client of theirs, which publishes to namespaces with and without deduplication."""
     folder = tmp_path_factory.mktemp("publishing")

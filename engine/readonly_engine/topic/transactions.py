@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
@@ -11,7 +12,7 @@ from readonly_engine.topic.max_read_position import MaxReadPosition
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.log import TopicLog
@@ -25,6 +26,9 @@ FEED_ENTRIES = 1000
 """Cached entries that are indexed in one iteration of the event loop."""
 
 RETRY_S = (0.1, 5.0)
+
+MAX_PUSHED = 10_000
+"""Number of transactions whose pushed messages are remembered until their markers are read."""
 
 ASK_OWNER_S = (1.0, 30.0)
 """First and longest interval between requests to the owner about an open transaction. Most end sooner."""
@@ -116,6 +120,15 @@ class TransactionIndex:
         if self._open.pop(txn, None) is not None and aborted:
             self._aborted[txn] = self.next.ledger_id
 
+    def end_pushed(self, pushed: Mapping[tuple[int, int], Position]) -> None:
+        """End open transactions of which the owner has pushed a message: an owner pushes messages of committed ones only.
+
+        Args:
+            pushed: position of the last pushed message of each. A later message under the same id opens the transaction anew.
+        """
+        for txn in [txn for txn, first in self._open.items() if txn in pushed and first <= pushed[txn]]:
+            del self._open[txn]
+
     def trimmed(self, first_ledger: int) -> None:
         """Forget transactions that were aborted before a ledger: the earlier ledgers were removed with their messages."""
         if any(ledger_id < first_ledger for ledger_id in self._aborted.values()):
@@ -146,6 +159,7 @@ class TopicTransactions:
         self._ask_transaction = ask_transaction
         self._questions: dict[TransactionIndex, asyncio.Task[None]] = {}
         self._max_read_position = MaxReadPosition(last_message, exact_limit, self._call_waiting)
+        self._pushed: OrderedDict[tuple[int, int], Position] = OrderedDict()
         self._indexes: list[TransactionIndex] = []
         self._scans: dict[TransactionIndex, asyncio.Task[None]] = {}
         self._waiting: set[Callable[[], None]] = set()
@@ -177,6 +191,16 @@ class TopicTransactions:
     def on_last_entry(self, position: Position) -> None:
         """Apply a max read position from the owner."""
         self._max_read_position.notify(position)
+
+    def on_pushed(self, entry: TopicEntry) -> None:
+        """Handle an entry that the owner has delivered: consumers may read up to here, and its transaction is committed."""
+        txn = entry.txn
+        if txn is not None:
+            self._pushed[txn] = entry.position
+            self._pushed.move_to_end(txn)
+            if len(self._pushed) > MAX_PUSHED:
+                self._pushed.popitem(last=False)
+        self.on_last_entry(entry.position)
 
     def allows(self, position: Position) -> bool:
         """Whether the owner is known to deliver entries without a transaction up to this one."""
@@ -217,10 +241,11 @@ class TopicTransactions:
         if chain.ledger_ids:
             index.trimmed(chain.ledger_ids[0])
         fed = 0
+        index.end_pushed(self._pushed)  # of entries that were fed before, as from bookies
         while index.limit <= wanted and index not in self._scans and fed < FEED_ENTRIES:
             following = chain.at_or_after(index.next)
             entries = self._log.cached(following, SCAN_ENTRIES)
-            index.feed(entries)
+            self._feed(index, entries)
             fed += len(entries)
             if not entries:
                 break
@@ -231,6 +256,11 @@ class TopicTransactions:
         if txn is not None and index.limit <= wanted and index not in self._questions:
             question = self._questions[index] = asyncio.create_task(self._find_end(index, txn))
             question.add_done_callback(lambda task: self._question_ended(index, task))
+
+    def _feed(self, index: TransactionIndex, entries: list[TopicEntry]) -> None:
+        index.feed(entries)
+        if self._pushed:
+            index.end_pushed(self._pushed)
 
     def close(self) -> None:
         """Stop all searches and requests."""
@@ -263,7 +293,7 @@ class TopicTransactions:
                 pause = min(2 * pause, RETRY_S[1])
                 continue
             pause = RETRY_S[0]
-            index.feed(entries)
+            self._feed(index, entries)
 
     def _scan_ended(self, index: TransactionIndex, task: asyncio.Task[None]) -> None:
         self._scans.pop(index, None)

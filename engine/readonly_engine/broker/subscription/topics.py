@@ -349,7 +349,7 @@ class TopicRegistry:
                 topic,
                 served.log,
                 partial(self._owner_connection, topic),
-                served.transactions.on_last_entry,
+                served.transactions.on_pushed,
                 partial(self._push_policies.obstacle, topic),
                 self._count_tail_change,
                 lambda: self._guarding,

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.topic.log import TopicLog
-    from readonly_engine.topic.position import Position
     from readonly_engine.wire.pulsar_pb2 import MessageIdData
 
 log = logging.getLogger(__name__)
@@ -53,7 +52,7 @@ class TailConsumer:
         topic: the topic.
         log_: its log.
         connection: returns the connection of any consumer to the topic's owner; None while there is none.
-        on_position: called with the position of each pushed entry: the owner lets consumers read up to there.
+        on_pushed: called with each pushed entry: the owner lets consumers read up to there, and has committed its transaction.
         obstacle: returns the policy that forbids one more subscription, empty for none; raises RelayError.
         on_change: called at each change between pushes and reads from bookies.
         has_transactions: returns whether the cluster may have transactions.
@@ -70,7 +69,7 @@ class TailConsumer:
         topic: TopicName,
         log_: TopicLog,
         connection: Callable[[], OwnerConnection | None],
-        on_position: Callable[[Position], None],
+        on_pushed: Callable[[TopicEntry], None],
         obstacle: Callable[[], Awaitable[str]],
         on_change: Callable[[], None],
         has_transactions: Callable[[], bool],
@@ -81,7 +80,7 @@ class TailConsumer:
         self.settings = settings
         self._name = settings.subscription
         self._owner_connection = connection
-        self._on_position = on_position
+        self._on_pushed = on_pushed
         self._obstacle = obstacle
         self._on_change = on_change
         self._has_transactions = has_transactions
@@ -99,6 +98,7 @@ class TailConsumer:
         self._closed = False
         self._checks = IdleChecks(self._loop.time())
         self._gaps = False
+        self._unacked: MessageIdData | None = None
         self._check_timer: asyncio.TimerHandle | None = None
         self._checking: asyncio.Task[None] | None = None
         self.changes = 0
@@ -252,43 +252,52 @@ class TailConsumer:
         entry = TopicEntry(Entry(message_id.ledger_id, message_id.entry_id, message_id.entry_id, 0, payload))
         before, now = self._log.limit, self._loop.time()
         self._gaps = self._gaps or (before is not None and entry.position > self._log.chain.after(before))
-        self._on_position(entry.position)  # first, so that the entry waits for no other answer
+        self._on_pushed(entry)  # first, so that the entry waits for no other answer
         self._log.push(entry)
         self._checks.pushed(now)
         self._check_later()
         permits = self._budget.on_delivered(entry.messages, entry.size, now)
+        self._unacked = message_id
         if permits:
-            self._ack(message_id)
+            self._ack()
             self._flow(permits)
         if self._budget.exhausted:
             self._read_bookies()
 
-    def _ack(self, message_id: MessageIdData) -> None:
+    def _ack(self) -> None:
         """Move the cursor, so that the owner's statistics show no backlog."""
-        ack = CommandAck(consumer_id=self._consumer_id, ack_type=CommandAck.Cumulative)
-        ack.message_id.add(ledger_id=message_id.ledger_id, entry_id=message_id.entry_id)
-        if self._connection is not None:
+        if self._connection is not None and self._unacked is not None:
+            ack = CommandAck(consumer_id=self._consumer_id, ack_type=CommandAck.Cumulative)
+            ack.message_id.add(ledger_id=self._unacked.ledger_id, entry_id=self._unacked.entry_id)
             self._connection.send(BaseCommand(type=BaseCommand.ACK, ack=ack))
+        self._unacked = None
 
-    # Entries that the owner does not push
+    # A topic at rest
+
+    @property
+    def _compares(self) -> bool:
+        """Whether the topic may have entries that the owner does not push."""
+        return self._gaps or self._has_transactions()
 
     def _check_later(self) -> None:
-        if self._check_timer is None and (self._gaps or self._has_transactions()):
+        if self._check_timer is None and (self._unacked is not None or self._compares):
             due = self._checks.next(endless=self._has_transactions())
             if due is not None:
                 self._check_timer = self._loop.call_at(due, self._check)
 
     def _check(self) -> None:
-        """Compare the log with bookies if nothing was pushed for a while. They are not polled meanwhile."""
+        """If nothing was pushed for a while: ack the last entry, and compare the log with bookies, which are not polled."""
         self._check_timer = None
         if self._connection is None:
             return
         now = self._loop.time()
         due = self._checks.next(endless=self._has_transactions())
-        if due is not None and due <= now and self._checking is None:
+        if due is not None and due <= now:
             self._checks.checked(now)
-            self._checking = self._loop.create_task(self._read_lac())
-            self._checking.add_done_callback(self._checked)
+            self._ack()
+            if self._compares and self._checking is None:
+                self._checking = self._loop.create_task(self._read_lac())
+                self._checking.add_done_callback(self._checked)
         self._check_later()
 
     async def _read_lac(self) -> None:
@@ -337,6 +346,7 @@ class TailConsumer:
         if self._check_timer is not None:
             self._check_timer.cancel()
             self._check_timer = None
+        self._unacked = None
         self._changed()
         self._budget.end()
         self._log.resume_polls()

@@ -504,3 +504,50 @@ def test_many_late_transactions_wait_once_for_all(monkeypatch):
         transactions.close()
 
     asyncio.run(run())
+
+
+def test_a_transaction_of_which_the_owner_has_pushed_a_message_is_committed():
+    index = TransactionIndex(Position(0, 0))
+    index.feed([entry((0, 0), 1), entry((0, 1), 2), entry((0, 2), 1)])
+    index.end_pushed({(1, 1): Position(0, 2)})
+    assert index.first_open == Position(0, 1)
+    index.feed([entry((0, 3), 1, COMMIT), entry((0, 4), 1)])
+    index.end_pushed({(1, 1): Position(0, 2)})
+    assert index.open_transactions == 2, "a message after the commit was not pushed"
+
+
+def test_pushed_messages_wait_for_no_marker():
+    async def run():
+        entries = [entry((0, 0)), entry((0, 1), 1), entry((0, 2), 1), entry((0, 3))]
+        log = GrowingLog(entries)
+        log.in_cache = {one.position for one in entries}
+        log.write_up_to(4)
+        transactions = transactions_of(log)
+        index = transactions.index(Position(0, 0))
+        transactions.advance(index, Position(0, 3))
+        assert index.limit == Position(0, 1)
+        transactions.on_pushed(entries[1])
+        transactions.advance(index, Position(0, 3))
+        assert index.limit == Position(0, 4)
+        transactions.close()
+
+    asyncio.run(run())
+
+
+def test_a_bounded_number_of_pushed_transactions_is_remembered(monkeypatch):
+    monkeypatch.setattr(transactions_module, "MAX_PUSHED", 2)
+
+    async def run():
+        entries = [entry((0, number), number) for number in range(3)]
+        log = GrowingLog(entries)
+        log.in_cache = {one.position for one in entries}
+        log.write_up_to(3)
+        transactions = transactions_of(log)
+        for one in entries:
+            transactions.on_pushed(one)
+        index = transactions.index(Position(0, 0))
+        transactions.advance(index, Position(0, 2))
+        assert index.limit == Position(0, 0), "its marker is awaited"
+        transactions.close()
+
+    asyncio.run(run())

@@ -127,7 +127,7 @@ class Scene:
             TOPIC,
             self.log,
             lambda: self.connection if self.connected else None,
-            self.positions.append,
+            lambda entry: self.positions.append(entry.position),
             self.find_obstacle,
             lambda: self.changes.append(self.log.polls),
             lambda: self.transactions,
@@ -360,6 +360,22 @@ def test_a_topic_with_gaps_is_compared_with_bookies_a_few_times_when_it_rests():
         stage.log.failure = NoSuchLedgerError("gone")
         stage.connection.push(3, 11)
         await until(lambda: stage.log.compared == 6)
+
+    play(scene)
+
+
+@pytest.mark.usefixtures("quick_checks")
+def test_the_last_pushed_entry_is_acked_when_the_topic_rests():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        for entry in (8, 9):
+            stage.connection.push(3, entry)
+        assert "ACK" not in stage.connection.names()
+        await until(lambda: "ACK" in stage.connection.names())
+        await asyncio.sleep(0.01)
+        (ack,) = [one.ack for one in stage.connection.sent if one.type == BaseCommand.ACK]
+        assert [one.entry_id for one in ack.message_id] == [9]
 
     play(scene)
 
