@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 ASK_TIMEOUT_S: Final = 2.0
 
-PAUSES_S: Final = (0.001, 0.1)
-"""First and longest pause between two requests to the owner."""
+INTERVALS_S: Final = (0.01, 0.1)
+"""Shortest and longest interval between two requests to the owner. One answer is for all entries that have waited meanwhile."""
 
 LONGEST_WAIT_S: Final = 5.0
 """Time after which a call is made in any case; the owner may be dead, or cut off."""
@@ -46,7 +46,7 @@ class OwnerEnd:
         position: the last entry that the owner is known to count.
     """
 
-    __slots__ = ("_ask", "_asking", "_chain", "_waiting", "position")
+    __slots__ = ("_ask", "_asked_at", "_asking", "_chain", "_waiting", "position")
 
     def __init__(self, chain: LedgerChain, ask: Callable[[], Awaitable[Position | None]]) -> None:
         self.position = EARLIEST
@@ -54,6 +54,7 @@ class OwnerEnd:
         self._ask = ask
         self._waiting: list[_Waiting] = []
         self._asking: asyncio.Task[None] | None = None
+        self._asked_at = 0.0
 
     def confirm(self, position: Position) -> None:
         """Handle an entry that the owner has reported or delivered."""
@@ -84,8 +85,11 @@ class OwnerEnd:
         self._call(lambda _: True)
 
     async def _ask_until_counted(self) -> None:
-        loop, pause = asyncio.get_running_loop(), PAUSES_S[0]
+        loop, interval = asyncio.get_running_loop(), INTERVALS_S[0]
         while self._waiting:
+            await asyncio.sleep(self._asked_at + interval - loop.time())
+            self._asked_at = loop.time()
+            interval = min(2 * interval, INTERVALS_S[1])
             try:
                 async with asyncio.timeout(ASK_TIMEOUT_S):
                     last = await self._ask()
@@ -94,9 +98,6 @@ class OwnerEnd:
             if last is not None:
                 self.confirm(last)
             self._call(_overdue(loop.time()))
-            if self._waiting:
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, PAUSES_S[1])
         self._asking = None
 
     def _call(self, is_due: Callable[[_Waiting], bool]) -> None:

@@ -141,7 +141,7 @@ class TopicRegistry:
             opened = self._open(topic)
             transactions = TopicTransactions(
                 opened,
-                partial(self._queries.last_message, topic),
+                partial(self._last_message, topic),
                 partial(self._queries.max_read_position, topic),
                 partial(self._queries.transaction, topic),
             )
@@ -321,9 +321,17 @@ class TopicRegistry:
                 return await self._queries.last_confirmed(topic)
             except RelayError as error:
                 log.info("owner's last entry unknown: topic=%s error=%s", topic, error)
-        last = await self._queries.last_message(topic)
+        last = await self._last_message(topic)
         if served is not None and last is not None:
             served.transactions.on_last_entry(last)
+        return last
+
+    async def _last_message(self, topic: TopicName) -> Position | None:
+        """Return the last message that the owner delivers; None if it does not answer."""
+        last = await self._queries.last_message(topic)
+        served = self._topics.get(topic)
+        if served is not None and last is not None:
+            served.log.owner_end.confirm(last)
         return last
 
     def _owner_consumers(self, topic: TopicName) -> Iterator[OwnerConsumer]:

@@ -110,6 +110,21 @@ def test_a_later_wait_asks_again():
     assert len(play(scene, [Position(1, 5), Position(1, 6)])) == 2
 
 
+def test_the_owner_is_asked_at_intervals(monkeypatch):
+    monkeypatch.setattr(owner_end, "INTERVALS_S", (0.05, 0.05))
+    called = []
+
+    async def scene(end):
+        begin = asyncio.get_running_loop().time()
+        for entry in (5, 6, 7):
+            end.call_when_counted(Position(1, entry), lambda entry=entry: called.append(entry))
+            await until(called, entry - 4)
+            await asyncio.sleep(0)
+        assert asyncio.get_running_loop().time() - begin > 0.09
+
+    assert len(play(scene, [Position(1, 5), Position(1, 6), Position(1, 7)])) == 3
+
+
 def test_the_number_of_waiting_calls_is_bounded(monkeypatch):
     monkeypatch.setattr(owner_end, "MAX_WAITING", 2)
     called = []
