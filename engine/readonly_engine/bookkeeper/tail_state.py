@@ -19,8 +19,12 @@ FLOWING_S: Final = 0.2
 GRACE_S: Final = 0.1
 """Allowed delay of the poll target behind another bookie; after it, the other one becomes the poll target."""
 
-RETURN_S: Final = 30.0
-"""Time after a change of the poll target until the best bookie becomes it again."""
+RETURN_S: Final = (1.0, 30.0)
+"""Shortest and longest time after a change of the poll target until the best bookie becomes it again. It doubles with each change
+soon after the one before. The best bookie may be the only one of this zone, and one late reply must not cost much traffic."""
+
+STEADY_S: Final = 60.0
+"""After this time without a change of the poll target the next return is as early as the first one."""
 
 EXPLICIT_LAC_WAIT_S: Final = 0.5
 """Idle time until the probe for an unconfirmed entry, if the writer sends an explicit LAC."""
@@ -132,7 +136,9 @@ class PollTarget:
     def __init__(self, order: Sequence[str], now: float) -> None:
         self.bookie = order[0]
         self._failed: set[str] = set()
-        self._changed_at = now
+        self._left_at = now - STEADY_S
+        self._pause = RETURN_S[0]
+        self._check_at = now + RETURN_S[1]
 
     def answered(self, bookie: str) -> None:
         """Record a bookie's answer: it may become the poll target again."""
@@ -144,7 +150,7 @@ class PollTarget:
         if bookie == self.bookie:
             others = [other for other in order if other != bookie]
             willing = [other for other in others if other not in self._failed]
-            self._change((willing or others or [bookie])[0], now)
+            self._leave((willing or others or [bookie])[0], now)
 
     def overdue(self, bookie: str, lac_then: int, lac_now: int, now: float) -> bool:
         """Make a bookie the poll target if it reported a LAC above `lac_then` GRACE_S ago, and no other bookie has since.
@@ -154,19 +160,22 @@ class PollTarget:
         """
         if bookie == self.bookie or lac_now > lac_then:
             return False
-        self._change(bookie, now)
+        self._leave(bookie, now)
         return True
 
     def switch_to_best(self, order: Callable[[], Sequence[str]], now: float) -> None:
-        """Every RETURN_S, make the best bookie the poll target."""
-        if now - self._changed_at < RETURN_S:
+        """Some time after a change, and every RETURN_S[1], make the best bookie the poll target."""
+        if now < self._check_at:
             return
-        best = next((bookie for bookie in order() if bookie not in self._failed), self.bookie)
-        self._change(best, now)
+        self.bookie = next((bookie for bookie in order() if bookie not in self._failed), self.bookie)
+        self._check_at = now + RETURN_S[1]
 
-    def _change(self, bookie: str, now: float) -> None:
+    def _leave(self, bookie: str, now: float) -> None:
+        """Make another bookie the poll target for a while."""
+        self._pause = RETURN_S[0] if now - self._left_at >= STEADY_S else min(2 * self._pause, RETURN_S[1])
+        self._left_at = now
+        self._check_at = now + self._pause
         self.bookie = bookie
-        self._changed_at = now
 
 
 class IdleProbe:

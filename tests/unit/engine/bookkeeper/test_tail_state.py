@@ -8,6 +8,7 @@ from readonly_engine.bookkeeper.tail_state import (
     QUICK_S,
     RETURN_S,
     STALL_S,
+    STEADY_S,
     ArrivalRate,
     IdleProbe,
     PollTarget,
@@ -59,22 +60,37 @@ def test_who_knew_more_leads_where_nobody_told_of_it_in_time():
 def test_the_best_one_leads_again_some_time_after_a_change():
     target = PollTarget(ORDER, 0)
     target.overdue("far", 5, 5, 10)
-    target.switch_to_best(lambda: ORDER, 10 + RETURN_S - 1)
+    target.switch_to_best(lambda: ORDER, 9.9 + RETURN_S[0])
     assert target.bookie == "far"
-    target.switch_to_best(lambda: ORDER, 10 + RETURN_S)
+    target.switch_to_best(lambda: ORDER, 10 + RETURN_S[0])
     assert target.bookie == "near"
     asked = []
-    target.switch_to_best(lambda: asked.append(0) or ORDER, 10 + RETURN_S + 1)
+    target.switch_to_best(lambda: asked.append(0) or ORDER, 10 + RETURN_S[0] + 1)
     assert asked == [], "the order is not worked out at every poll"
+
+
+def test_the_best_one_leads_again_later_and_later_while_it_is_late_again_and_again():
+    target, now, pauses = PollTarget(ORDER, 0), 100.0, []
+    for _ in range(8):
+        target.overdue("far", 5, 5, now)
+        left_at = now
+        while target.bookie != "near":
+            now += 0.5
+            target.switch_to_best(lambda: ORDER, now)
+        pauses.append(now - left_at)
+    assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
+    target.overdue("far", 5, 5, now + STEADY_S)
+    target.switch_to_best(lambda: ORDER, now + STEADY_S + RETURN_S[0])
+    assert target.bookie == "near", "it was in time for a while"
 
 
 def test_one_that_failed_does_not_lead_again_before_it_has_answered():
     target = PollTarget(ORDER, 0)
     target.failed("near", ORDER, 0)
-    target.switch_to_best(lambda: ORDER, RETURN_S)
+    target.switch_to_best(lambda: ORDER, RETURN_S[1])
     assert target.bookie == "far"
     target.answered("near")
-    target.switch_to_best(lambda: ORDER, 2 * RETURN_S)
+    target.switch_to_best(lambda: ORDER, 2 * RETURN_S[1])
     assert target.bookie == "near"
 
 
