@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.owner.errors import OwnerUnavailableError
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 
 MAX_CONCURRENT: Final = 4
 """Topics that are asked about at once, so that many topics that are opened together do not flood the admin API."""
+
+MAX_TOPICS_PER_S: Final = 50.0
+"""Topics that are asked about per second, each with up to five requests. Bookies serve the others meanwhile."""
+
+KEPT_S: Final = 300.0
+"""Time for which an answer is used again, as after a move of the owner."""
+
+MAX_KEPT: Final = 20_000
+"""Number of topics whose answers are kept."""
 
 _COUNTS: Final = ("maxSubscriptionsPerTopic", "maxConsumersPerTopic", "maxSameAddressConsumersPerTopic")
 _RATES: Final = ("dispatchRate", "subscriptionDispatchRate")
@@ -56,6 +66,8 @@ class PushPolicies:
         self._admin = admin
         self._configuration = configuration
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
+        self._next_at = 0.0
+        self._kept: OrderedDict[TopicName, tuple[float, str]] = OrderedDict()
 
     async def obstacle(self, topic: TopicName) -> str:
         """Return the limit that forbids one more subscription, as `obstacle` does.
@@ -64,7 +76,12 @@ class PushPolicies:
             OwnerUnavailableError: the admin API did not answer.
         """
         topic = topic.base
+        if (kept := self._find(topic)) is not None:
+            return kept
         async with self._slots:
+            if (kept := self._find(topic)) is not None:
+                return kept  # of another partition
+            await self._wait_for_turn()
             configuration = await self._configuration()
             if configuration is None:
                 raise OwnerUnavailableError("the configuration of the owner brokers is unknown")
@@ -79,4 +96,21 @@ class PushPolicies:
                 policies["maxConsumersPerTopic"] = consumers
             for name in _RATES:
                 policies[name] = await self._admin.policy(topic, name)
-        return obstacle(policies)
+        return self._keep(topic, obstacle(policies))
+
+    def _find(self, topic: TopicName) -> str | None:
+        kept = self._kept.get(topic)
+        return None if kept is None or asyncio.get_running_loop().time() - kept[0] >= KEPT_S else kept[1]
+
+    def _keep(self, topic: TopicName, found: str) -> str:
+        self._kept[topic] = (asyncio.get_running_loop().time(), found)
+        self._kept.move_to_end(topic)
+        if len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+    async def _wait_for_turn(self) -> None:
+        now = asyncio.get_running_loop().time()
+        turn = max(self._next_at, now)
+        self._next_at = turn + 1 / MAX_TOPICS_PER_S
+        await asyncio.sleep(turn - now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from readonly_engine.broker.tail import obstacles as module
 from readonly_engine.broker.tail.obstacles import MAX_CONCURRENT, PushPolicies, obstacle
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
@@ -93,7 +94,9 @@ def test_a_partition_has_the_policies_of_its_topic():
     assert admin.asked == ["persistent://public/default/orders"]
 
 
-def test_few_topics_are_asked_about_at_once():
+def test_few_topics_are_asked_about_at_once(monkeypatch):
+    monkeypatch.setattr(module, "MAX_TOPICS_PER_S", 1e9)
+
     async def ask(admin):
         policies = PushPolicies(admin, admin.configuration)
         await asyncio.gather(*(policies.obstacle(parse_topic_name(f"orders-{number}")) for number in range(50)))
@@ -101,6 +104,35 @@ def test_few_topics_are_asked_about_at_once():
     admin = Admin()
     asyncio.run(ask(admin))
     assert admin.most == MAX_CONCURRENT
+
+
+def test_the_requests_are_spread_over_time(monkeypatch):
+    monkeypatch.setattr(module, "MAX_TOPICS_PER_S", 100.0)
+
+    async def ask(admin):
+        policies = PushPolicies(admin, admin.configuration)
+        begin = asyncio.get_running_loop().time()
+        await asyncio.gather(*(policies.obstacle(parse_topic_name(f"orders-{number}")) for number in range(10)))
+        return asyncio.get_running_loop().time() - begin
+
+    assert asyncio.run(ask(Admin())) > 0.085
+
+
+def test_an_answer_is_used_for_a_while_and_for_all_partitions(monkeypatch):
+    async def ask(admin, *topics):
+        policies = PushPolicies(admin, admin.configuration)
+        await asyncio.gather(*(policies.obstacle(parse_topic_name(name)) for name in topics))
+        for name in topics:
+            await policies.obstacle(parse_topic_name(name))
+        return len(admin.asked)
+
+    topics = [f"orders-partition-{number}" for number in range(10)]
+    assert asyncio.run(ask(Admin(), *topics)) <= MAX_CONCURRENT
+    monkeypatch.setattr(module, "MAX_KEPT", 1)
+    assert asyncio.run(ask(Admin(), "a", "b")) == 4, "bounded"
+    monkeypatch.setattr(module, "MAX_KEPT", 9)
+    monkeypatch.setattr(module, "KEPT_S", 0.0)
+    assert asyncio.run(ask(Admin(), "a")) == 2
 
 
 def test_an_admin_api_that_is_away_is_an_error():
