@@ -76,6 +76,7 @@ SECOND_STACK: Final = tuple(
         "owner_moves",
         "pool_identity",
         "producers",
+        "pushed_rates",
         "waiting_producers",
     )
 )
