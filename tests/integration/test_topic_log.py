@@ -337,10 +337,11 @@ def test_an_entry_is_read_from_a_bookie_once_however_many_read_it(
     pulsar, pulsar_client, topic: str, readers: int, record_testsuite_property
 ) -> None:
     count = 1000
-    publish(pulsar_client, topic, range(count))
+    last = publish(pulsar_client, topic, range(count))[-1]
 
     async def run():
         async with logs_of(pulsar, topic) as (log,):
+            log.confirm(Position(last.ledger_id(), last.entry_id()))  # the owner tells the bookies of it a moment later
             before = entries_read(pulsar)
             results = await asyncio.gather(*(read_all(log) for _ in range(readers)))
             per_entry = (await asyncio.to_thread(entries_read, pulsar) - before) / count
