@@ -20,7 +20,7 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubs
 
 from devstack.pulsar.admin import AdminError
 from tests.integration.raw_client import RawClient
-from tests.support.stopped_thread import stopped, threads
+from tests.support.stopped_thread import permitted, stopped, threads
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from devstack.pool import Pool
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.cluster import PulsarCluster
+
+pytestmark = pytest.mark.skipif(
+    not permitted(), reason="this machine does not let one process stop a thread of another"
+)
 
 WORKERS = "BookKeeperClientWorker"
 DELIVERED_S = 2.0

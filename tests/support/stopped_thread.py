@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -34,6 +35,19 @@ def stopped(thread: int) -> Iterator[None]:
         yield
     finally:
         _ptrace(_DETACH, thread)
+
+
+def permitted() -> bool:
+    """Return whether this user and machine may stop threads: some containers forbid it."""
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        with stopped(child.pid):
+            return True
+    except OSError:
+        return False
+    finally:
+        child.kill()
+        child.wait()
 
 
 def _ptrace(request: int, thread: int) -> None:
