@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.owner.grouped_acks import ack_of_entries
 from readonly_engine.owner.recent_acks import RecentAcks
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.owner.grouped_acks import GroupedAckSender
-
-_NOTHING: Final[frozenset[int]] = frozenset()
 
 # Constants of the module: a lookup through the message class takes longer than the rest of the comparison.
 _CUMULATIVE, _ERROR = CommandAck.Cumulative, BaseCommand.ERROR
@@ -81,9 +79,7 @@ class ConsumerAcks:
         self._recent = RecentAcks() if keep_answered else None
         self._last_cumulative: CommandAck | None = None
         self.gate: EntryGate | None = None
-        self._waiting: set[int] | frozenset[int] = (
-            _NOTHING  # numbers of acks that wait for the gate; few consumers have any
-        )
+        self._waiting: set[int] | None = None  # numbers of acks that wait for the gate; few consumers have any
         self._drained: asyncio.Event | None = None  # present while a caller waits for it
 
     def open(self, connection: OwnerConnection, consumer_id: int) -> None:
@@ -94,7 +90,7 @@ class ConsumerAcks:
             consumer_id: the consumer's id on this connection.
         """
         self._connection, self._consumer_id = connection, consumer_id
-        self._waiting = _NOTHING
+        self._waiting = None
         for number, ack in list(self._unanswered.items()):
             self._send(number, ack)
 
@@ -106,11 +102,11 @@ class ConsumerAcks:
     def hold(self) -> None:
         """Keep acks back until the next `open`."""
         self._connection = None
-        self._waiting = _NOTHING
+        self._waiting = None
 
     def release(self) -> None:
         """Send the acks that wait for the gate, before a command that must come after them."""
-        for number in sorted(self._waiting):
+        for number in sorted(self._waiting or ()):
             self._on_counted(number)
 
     def add(self, ack: CommandAck | bytes) -> None:
@@ -127,8 +123,7 @@ class ConsumerAcks:
         if self.gate is not None and not isinstance(ack, bytes) and ack.HasField("request_id"):
             last = max((Position(one.ledger_id, one.entry_id) for one in ack.message_id), default=None)
             if last is not None and not self.gate.counts(last):
-                if isinstance(self._waiting, frozenset):
-                    self._waiting = set()
+                self._waiting = self._waiting or set()
                 self._waiting.add(number)
                 self.gate.call_when_counted(last, partial(self._on_counted, number))
                 return
@@ -136,7 +131,7 @@ class ConsumerAcks:
 
     def _on_counted(self, number: int) -> None:
         """Send an ack that has waited, unless it was sent meanwhile."""
-        if isinstance(self._waiting, set) and number in self._waiting:
+        if self._waiting is not None and number in self._waiting:
             self._waiting.discard(number)
             self._send_now(number, self._unanswered[number])
 

@@ -21,8 +21,8 @@ ASK_TIMEOUT_S: Final = 2.0
 INTERVALS_S: Final = (0.01, 0.1)
 """Shortest and longest interval between two requests to the owner. One answer is for all entries that have waited meanwhile."""
 
-LONGEST_WAIT_S: Final = 5.0
-"""Time after which a call is made in any case; the owner may be dead, or cut off."""
+LONGEST_WAIT_S: Final = 3.0
+"""Time after which a call is made in any case; the owner may be dead, or cut off. A request under way may add ASK_TIMEOUT_S."""
 
 MAX_WAITING: Final = 10_000
 
@@ -68,7 +68,7 @@ class OwnerEnd:
         return position <= self.position or not self._chain.readable(position)
 
     def call_when_counted(self, position: Position, call: Callable[[], None]) -> None:
-        """Call back when the owner counts an entry, at the latest after LONGEST_WAIT_S. The first call asks the owner."""
+        """Call back when the owner counts an entry, or after LONGEST_WAIT_S. The first call asks the owner."""
         if len(self._waiting) >= MAX_WAITING:
             call()
             return
@@ -89,6 +89,7 @@ class OwnerEnd:
         while self._waiting:
             await asyncio.sleep(self._asked_at + interval - loop.time())
             self._asked_at = loop.time()
+            self._call(_overdue(self._asked_at))  # before the request, which may fail
             interval = min(2 * interval, INTERVALS_S[1])
             try:
                 async with asyncio.timeout(ASK_TIMEOUT_S):
@@ -97,7 +98,6 @@ class OwnerEnd:
                 last = None
             if last is not None:
                 self.confirm(last)
-            self._call(_overdue(loop.time()))
         self._asking = None
 
     def _call(self, is_due: Callable[[_Waiting], bool]) -> None:

@@ -27,8 +27,8 @@ FEED_ENTRIES = 1000
 
 RETRY_S = (0.1, 5.0)
 
-MAX_PUSHED = 10_000
-"""Number of transactions whose pushed messages are remembered until their markers are read."""
+MAX_PUSHED = 1000
+"""Number of transactions of a topic that are remembered as pushed, the latest ones. Those of others wait for their markers."""
 
 ASK_OWNER_S = (1.0, 30.0)
 """First and longest interval between requests to the owner about an open transaction. Most end sooner."""
@@ -126,6 +126,8 @@ class TransactionIndex:
         Args:
             pushed: position of the last pushed message of each. A later message under the same id opens the transaction anew.
         """
+        if not pushed:
+            return
         for txn in [txn for txn, first in self._open.items() if txn in pushed and first <= pushed[txn]]:
             del self._open[txn]
 
@@ -259,8 +261,7 @@ class TopicTransactions:
 
     def _feed(self, index: TransactionIndex, entries: list[TopicEntry]) -> None:
         index.feed(entries)
-        if self._pushed:
-            index.end_pushed(self._pushed)
+        index.end_pushed(self._pushed)
 
     def close(self) -> None:
         """Stop all searches and requests."""
