@@ -39,6 +39,7 @@ pytestmark = pytest.mark.skipif(
 WORKERS = "BookKeeperClientWorker"
 DELIVERED_S = 5.0
 PENDING_S = 10.0
+HELD_S = 1.0
 REPAIRED_S = 60.0
 TOPICS = 12
 """Topics to try: hashes of names and ledger ids determine the threads, of which there are a few."""
@@ -175,7 +176,7 @@ def acked_early(scene: Scene, client: RawClient, acks: Acks) -> tuple[int, int]:
             command.request_id = 1000 + acked
             client.send(BaseCommand(type=BaseCommand.ACK, ack=command))
             with suppress(TimeoutError):  # while the managed ledger's thread is stopped
-                client.wait(lambda one: one.type == BaseCommand.ACK_RESPONSE, DELIVERED_S)
+                client.wait(lambda one: one.type == BaseCommand.ACK_RESPONSE, HELD_S)
         else:
             before = scene.last_acked("s")
             client.send(BaseCommand(type=BaseCommand.ACK, ack=command))

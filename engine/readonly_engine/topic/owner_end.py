@@ -21,7 +21,7 @@ ASK_TIMEOUT_S: Final = 2.0
 INTERVALS_S: Final = (0.01, 0.1)
 """Shortest and longest interval between two requests to the owner. One answer is for all entries that have waited meanwhile."""
 
-LONGEST_WAIT_S: Final = 3.0
+LONGEST_WAIT_S: Final = 5.0
 """Time after which a call is made in any case; the owner may be dead, or cut off. A request under way may add ASK_TIMEOUT_S."""
 
 MAX_WAITING: Final = 10_000
