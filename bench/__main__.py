@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.cluster import BASE_PORT, BenchCluster
-from bench.document import save, write
-from bench.plan import ROUNDS, SECONDS, Plan
+from bench.document import has_place, save, write
+from bench.plan import EXPLICIT_LAC_MS, ROUNDS, SECONDS, TAIL, Plan
 from bench.scenarios import catch_up, fan_out, growth, latency, saturation, shared, subscriptions
 from devstack.console import say
 from devstack.errors import DevstackError
@@ -61,6 +61,19 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="turn transactions on in its Pulsar (transactionCoordinatorEnabled); no message is in a transaction",
     )
+    made.add_argument(
+        "--tail",
+        choices=("auto", "bookies", "owner"),
+        default=TAIL,
+        help="source of new entries of the read-only brokers (default %(default)s)",
+    )
+    made.add_argument(
+        "--explicit-lac-ms",
+        type=int,
+        default=EXPLICIT_LAC_MS,
+        metavar="MS",
+        help="the owner's bookkeeperExplicitLacIntervalInMills, 0 for off (default %(default)s)",
+    )
     made.add_argument("--write", action="store_true", help="put tables and plots into docs/explanation/performance.md")
     made.add_argument("--out", type=Path, metavar="FOLDER", help="write JSON and plots to this folder")
     made.add_argument(
@@ -80,16 +93,26 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.rounds < 1 or arguments.seconds <= 0:
         print("bench: --rounds and --seconds must be above 0", file=sys.stderr)  # noqa: T201
         return 2
-    if arguments.transactions and arguments.write:
+    if arguments.explicit_lac_ms < 0:
+        print("bench: --explicit-lac-ms must be 0 (off) or milliseconds", file=sys.stderr)  # noqa: T201
+        return 2
+    plan = Plan(
+        arguments.rounds,
+        arguments.seconds,
+        arguments.short,
+        arguments.only,
+        arguments.transactions,
+        arguments.tail,
+        arguments.explicit_lac_ms,
+    )
+    names = list(BENCHES) if ALL in arguments.name else list(dict.fromkeys(arguments.name))
+    if arguments.write and (lacking := [plan.named(name) for name in names if not has_place(plan.named(name))]):
         print(  # noqa: T201
-            "bench: --write: the document has no place for results with --transactions; use --out FOLDER",
-            file=sys.stderr,
+            f"bench: --write: the document has no place for {', '.join(lacking)}; use --out FOLDER", file=sys.stderr
         )
         return 2
-    plan = Plan(arguments.rounds, arguments.seconds, arguments.short, arguments.only, arguments.transactions)
-    names = list(BENCHES) if ALL in arguments.name else list(dict.fromkeys(arguments.name))
     try:
-        with BenchCluster(arguments.base_port, keep=arguments.keep, transactions=arguments.transactions) as cluster:
+        with BenchCluster(arguments.base_port, keep=arguments.keep, plan=plan) as cluster:
             for name in names:
                 title, run = BENCHES[name]
                 say(f"bench {name}: {title}")
@@ -98,10 +121,10 @@ def main(argv: list[str] | None = None) -> int:
                 print(f"{title}\n\n{report.table()}\n", *report.notes, sep="\n", flush=True)  # noqa: T201
                 settings = {"Pulsar": cluster.version, **asdict(plan)}
                 if arguments.out is not None:
-                    save(report, name, title, settings, arguments.out)
+                    save(report, plan.named(name), title, settings, arguments.out)
                 if arguments.write:
                     how = plan.described(report.how) if report.how else str(plan)
-                    write(report, name, title, settings, f"Pulsar {cluster.version}, {how}")
+                    write(report, plan.named(name), title, settings, f"Pulsar {cluster.version}, {how}")
     except (DevstackError, AdminError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)  # noqa: T201
         return 1

@@ -8,10 +8,12 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.cpu import Meter, cpu_seconds, resident_bytes
+from bench.plan import TAIL, Plan
 from devstack.common import processes
 from devstack.errors import DevstackError
 from devstack.pool import Pool
@@ -43,24 +45,27 @@ CALM_TIMEOUT_S: Final = 60.0
 class BenchCluster:
     """A Pulsar with one broker, and the read-only brokers that a bench starts.
 
-    The JVMs run as stock ones do (both compilers, G1), with fsync. Explicit LAC is on, 100 ms.
+    The JVMs run as stock ones do (both compilers, G1), with fsync.
 
     Args:
         base_port: first of its ports. A cluster on another base port has another name, and may run at the same time.
         keep: whether it keeps running at the end.
-        transactions: whether its broker has transactions on.
+        plan: settings of the broker and of the read-only brokers.
     """
 
-    def __init__(self, base_port: int = BASE_PORT, *, keep: bool = False, transactions: bool = False) -> None:
+    def __init__(self, base_port: int = BASE_PORT, *, keep: bool = False, plan: Plan | None = None) -> None:
         self._keep = keep
-        name = f"{NAME}-transactions" if transactions else NAME
+        plan = plan or Plan()
+        self._options = [] if plan.tail == TAIL else ["--tail", plan.tail]  # an older engine may not know the option
+        name = replace(plan, tail=TAIL).named(NAME)
         self._cluster = PulsarCluster(
             PulsarSpec(
                 name=name if base_port == BASE_PORT else f"{name}-{base_port}",
                 base_port=base_port,
                 bookies=2,
                 brokers=1,
-                transactions=transactions,
+                transactions=plan.transactions,
+                explicit_lac_ms=plan.explicit_lac_ms,
                 settings=(
                     Setting("broker-env", "PULSAR_MEM", _MEMORY),
                     Setting("broker", "defaultRetentionTimeInMinutes", "600"),
@@ -169,7 +174,7 @@ class BenchCluster:
             self.endpoints,
             Path(self._folder.name),
             f"bench-{uuid.uuid4().hex[:8]}",
-            ["--topics", *topics, "--log-level", "warning", *options],
+            ["--topics", *topics, "--log-level", "warning", *self._options, *options],
             python,
         )
         try:

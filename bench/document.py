@@ -36,6 +36,11 @@ def insert(document: str, name: str, made: str) -> str:
     return f"{before}{begin}\n{made}\n{end}{after}"
 
 
+def has_place(name: str) -> bool:
+    """Whether the page has a part for a bench."""
+    return all(mark in DOCUMENT.read_text(encoding="utf-8") for mark in marks(name))
+
+
 def machine() -> str:
     """Return a description of this machine."""
     return f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"

@@ -12,6 +12,8 @@ T = TypeVar("T")
 
 ROUNDS: Final = 5
 SECONDS: Final = 8.0
+TAIL: Final = "auto"
+EXPLICIT_LAC_MS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Plan:
         short: whether to measure few shapes only.
         only: text that a shape's name must contain; empty for all shapes.
         transactions: whether the cluster has transactions on. The messages are not in transactions.
+        tail: `--tail` of the read-only brokers.
+        explicit_lac_ms: interval of the owner's explicit LAC; 0 for off.
     """
 
     rounds: int = ROUNDS
@@ -31,6 +35,8 @@ class Plan:
     short: bool = False
     only: str = ""
     transactions: bool = False
+    tail: str = TAIL
+    explicit_lac_ms: int = EXPLICIT_LAC_MS
 
     def __str__(self) -> str:
         return self.described(f"{self.rounds} rounds of {self.seconds:g} s per side")
@@ -40,8 +46,21 @@ class Plan:
         parts = [how]
         parts += ["a small part of the shapes"] if self.short else []
         parts += ["transactions on"] if self.transactions else []
+        parts += [f"--tail {self.tail}"] if self.tail != TAIL else []
+        if self.explicit_lac_ms != EXPLICIT_LAC_MS:
+            parts.append(
+                f"explicit LAC every {self.explicit_lac_ms} ms" if self.explicit_lac_ms else "explicit LAC off"
+            )
         parts += [f"only shapes with “{self.only}”"] if self.only else []
         return ", ".join(parts)
+
+    def named(self, bench: str) -> str:
+        """Return the name of a bench's results: with the settings that are not the usual ones, as `latency-lac-0`."""
+        parts = [bench]
+        parts += ["transactions"] if self.transactions else []
+        parts += [f"tail-{self.tail}"] if self.tail != TAIL else []
+        parts += [f"lac-{self.explicit_lac_ms}"] if self.explicit_lac_ms != EXPLICIT_LAC_MS else []
+        return "-".join(parts)
 
     def turns(self, number: int, sides: Sequence[T]) -> list[T]:
         """Return the order of sides in a round; odd rounds have the reverse order, so that no side is always first."""

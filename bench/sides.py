@@ -120,6 +120,11 @@ class Round:
         return self._added(self.pool) / self.pool.delivered * 1e6
 
     @property
+    def total_us(self) -> float:
+        """CPU of readers on the read-only broker, there and at the owner, in µs per delivered message."""
+        return self.pool_us + self.left_us
+
+    @property
     def saved(self) -> float:
         """Share of the readers' CPU at the owner that is saved when they are on the read-only broker."""
         added = self._added(self.owner) / self.owner.seconds
