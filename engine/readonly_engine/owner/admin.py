@@ -164,6 +164,24 @@ class AdminClient:
         """
         return await self._fetch(f"/admin/v2/namespaces/{topic.tenant}/{topic.namespace}/{name}")
 
+    async def namespace_policies(self, topic: TopicName) -> dict[str, Any]:
+        """Return all policies of the topic's namespace, by name (Policies).
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with policies.
+        """
+        return await self._get(f"/admin/v2/namespaces/{topic.tenant}/{topic.namespace}")
+
+    async def is_empty(self, topic: TopicName) -> bool:
+        """Whether a topic has no entry, also no compacted one.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
+        """
+        stats = await self._internal_stats(topic)
+        compacted = (stats.get("compactedLedger") or {}).get("entries", 0)
+        return stats.get("numberOfEntries") == 0 and isinstance(compacted, int) and compacted <= 0
+
     async def stats(self, topic: TopicName) -> dict[str, Any] | None:
         """Return a topic's statistics, including the consumers on its owner; None for an unknown topic.
 

@@ -127,3 +127,26 @@ def test_the_size_of_an_answer_is_bounded(monkeypatch, size, refused):
                 await client.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("stats", "empty"),
+    [
+        ({"numberOfEntries": 0, "compactedLedger": {"entries": -1}}, True),
+        ({"numberOfEntries": 0}, True),
+        ({"numberOfEntries": 1, "compactedLedger": {"entries": -1}}, False),
+        ({"numberOfEntries": 0, "compactedLedger": {"entries": 1}}, False),
+        ({"numberOfEntries": 0, "compactedLedger": {"entries": "?"}}, False),
+        ({}, False),
+    ],
+)
+def test_a_topic_is_empty_if_its_statistics_say_so(stats, empty):
+    async def ask():
+        async with serving(lambda _: web.json_response(stats)) as address:
+            admin = AdminClient(f"http://{address}")
+            try:
+                return await admin.is_empty(TOPIC)
+            finally:
+                await admin.close()
+
+    assert asyncio.run(ask()) is empty

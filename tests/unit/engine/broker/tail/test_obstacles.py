@@ -38,22 +38,33 @@ def test_limits_are_obstacles(policies, expected):
 
 
 class Admin:
-    """The admin API, with the policies of brokers, a namespace and a topic."""
+    """The admin API, with the policies of brokers, a namespace and a topic. Some topics have their own, or not."""
 
-    def __init__(self, *, configuration=None, namespace=None, topic=None, applied=None):
+    def __init__(self, *, configuration=None, namespace=None, topic=None, applied=None, policies=None, empty=False):
+        self.policies, self.empty, self.namespaces = policies, empty, []
         self.answers = {"configuration": configuration or {}, "namespace": namespace, "topic": topic}
         self.applied = applied or {}
         self.asked, self.most, self.pending = [], 0, 0
 
     async def configuration(self):
+        return self.answers["configuration"]
+
+    async def is_empty(self, topic):
+        self.namespaces.append(str(topic))
+        await asyncio.sleep(0)
+        if self.empty is None:
+            raise OwnerUnavailableError("the admin API answered 403")
+        return self.empty
+
+    async def namespace_policies(self, topic):
+        return self.policies
+
+    async def topic_policy(self, topic, name):
+        self.asked.append(str(topic))
         self.pending += 1
         self.most = max(self.most, self.pending)
         await asyncio.sleep(0)
         self.pending -= 1
-        return self.answers["configuration"]
-
-    async def topic_policy(self, topic, name):
-        self.asked.append(str(topic))
         return self.answers["topic"]
 
     async def namespace_policy(self, topic, name):
@@ -119,20 +130,26 @@ def test_the_requests_are_spread_over_time(monkeypatch):
 
 
 def test_an_answer_is_used_for_a_while_and_for_all_partitions(monkeypatch):
-    async def ask(admin, *topics):
+    async def ask_together(admin, topics):
         policies = PushPolicies(admin, admin.configuration)
         await asyncio.gather(*(policies.obstacle(parse_topic_name(name)) for name in topics))
+        return len(admin.asked)
+
+    async def ask(*topics):
+        admin = Admin()
+        policies = PushPolicies(admin, admin.configuration)
         for name in topics:
             await policies.obstacle(parse_topic_name(name))
         return len(admin.asked)
 
-    topics = [f"orders-partition-{number}" for number in range(10)]
-    assert asyncio.run(ask(Admin(), *topics)) <= MAX_CONCURRENT
+    partitions = [f"orders-partition-{number}" for number in range(10)]
+    assert asyncio.run(ask_together(Admin(), partitions)) <= MAX_CONCURRENT
+    assert asyncio.run(ask("a", "b", "a", "b")) == 2
     monkeypatch.setattr(module, "MAX_KEPT", 1)
-    assert asyncio.run(ask(Admin(), "a", "b")) == 4, "bounded"
+    assert asyncio.run(ask("a", "b", "a", "b")) == 4, "bounded"
     monkeypatch.setattr(module, "MAX_KEPT", 9)
     monkeypatch.setattr(module, "KEPT_S", 0.0)
-    assert asyncio.run(ask(Admin(), "a")) == 2
+    assert asyncio.run(ask("a", "a")) == 2
 
 
 def test_an_admin_api_that_is_away_is_an_error():
@@ -145,3 +162,25 @@ def test_an_admin_api_that_is_away_is_an_error():
 
     with pytest.raises(OwnerUnavailableError, match="unknown"):
         asyncio.run(ask())
+
+
+def test_one_answer_serves_all_topics_of_a_namespace_whose_topics_have_no_policies(monkeypatch):
+    async def ask(admin):
+        policies = PushPolicies(admin, admin.configuration)
+        topics = [
+            parse_topic_name(f"{where}/orders-{number}") for where in ("public/default", "a/b") for number in range(99)
+        ]
+        return set(await asyncio.gather(*map(policies.obstacle, topics)))
+
+    admin = Admin(empty=True, policies={"max_consumers_per_topic": 5})
+    assert asyncio.run(ask(admin)) == {"maxConsumersPerTopic is 5"}
+    assert sorted(admin.namespaces) == [
+        "persistent://a/b/__change_events",
+        "persistent://public/default/__change_events",
+    ]
+    assert not admin.asked
+    monkeypatch.setattr(module, "NAMESPACE_KEPT_S", 0.0)
+    monkeypatch.setattr(module, "MAX_TOPICS_PER_S", 1e9)
+    unknown = Admin(empty=None)
+    assert asyncio.run(ask(unknown)) == {""}
+    assert len(unknown.asked) == 2 * 99
