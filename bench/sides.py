@@ -56,6 +56,8 @@ class Workload:
     topics: int = 1
 
     def __str__(self) -> str:
+        if self.topics > 1:
+            return f"{self.topics:,} topics, {self.rate:g}/s in total"
         size = f"{self.size // 1024} KB" if self.size >= 1024 else f"{self.size} B"
         return f"{self.readers:,} x {self.rate:,g}/s, {size}{', batched' if self.batched else ''}"
 

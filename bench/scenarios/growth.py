@@ -32,11 +32,10 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         for work, rounds in run_all(
             cluster, plan, plan.pick(works, works[:2]), 0.0 if plan.short or not few else FEW_S
         ):
-            name = f"{work.topics:,} topics, {work.rate:g}/s in total" if work.topics > 1 else str(work)
             owner, pool, total = sample(rounds, "owner_us"), sample(rounds, "pool_us"), sample(rounds, "total_us")
             row = (
                 what,
-                name,
+                str(work),
                 owner.text(),
                 pool.text(),
                 ratio(pool.values, owner.values).text(),
@@ -44,7 +43,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
                 busy(rounds, POOL, "engine").text(".1%"),
             )
             rows.append(row)
-            bars += [Bar(name, "owner", owner), Bar(name, "read-only broker", pool)]
+            bars += [Bar(str(work), "owner", owner), Bar(str(work), "read-only broker", pool)]
             raw.append({"of": what, "work": asdict(work), "rounds": [asdict(round_) for round_ in rounds]})
     columns = (
         "variable",

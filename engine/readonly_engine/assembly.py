@@ -187,7 +187,9 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         guard,
         tail_of,
     )
-    passthrough = PassThroughPolicy(admin, fleet.identity, topics.subscriptions, topics.can_read)
+    passthrough = PassThroughPolicy(
+        admin, topics.namespace_policies, fleet.identity, topics.subscriptions, topics.can_read
+    )
     broker = Broker(
         OwnerDirectory(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit),
         topics,

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 30.0
-"""Interval of polls of a node's version in case its watch was lost, give or take a quarter."""
+"""Shortest interval of polls of a node's version in case its watch was lost, give or take a quarter."""
+
+POLL_SPACING_S = 1.0
+"""Time between polls of different nodes, on average: with thousands of watches, each is compared rarely."""
 
 RETRY_S = 1.0
 
@@ -43,6 +46,7 @@ class NodeWatch(Generic[T]):
         probe: reads the node's mark only.
         changed: called with the value.
         stopped: called when the watch stops.
+        count: returns the number of nodes that are watched.
     """
 
     def __init__(
@@ -52,12 +56,14 @@ class NodeWatch(Generic[T]):
         probe: Callable[[], Awaitable[int | None]],
         changed: Callable[[T], None],
         stopped: Callable[[NodeWatch[T]], None] = lambda _: None,
+        count: Callable[[], int] = lambda: 0,
     ) -> None:
         self.name = name
         self._read = read
         self._probe = probe
         self._changed = changed
         self._stopped = stopped
+        self._count = count
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -92,7 +98,7 @@ class NodeWatch(Generic[T]):
             self._loop.call_soon_threadsafe(self.refresh)
 
     async def _run(self) -> None:
-        pause = POLL_INTERVAL_S
+        failed = False
         try:
             while self._wanted and not self.stopped:
                 self._wanted = False
@@ -102,17 +108,18 @@ class NodeWatch(Generic[T]):
                     self._changed(seen.value)
         except MetadataUnavailableError as error:
             log.debug("read failed, retrying: node=%s error=%s", self.name, error)
-            pause = RETRY_S
+            failed = True
         finally:
             self._task = None
-            self._schedule_poll(pause)
+            self._schedule_poll(failed=failed)
 
-    def _schedule_poll(self, pause: float) -> None:
+    def _schedule_poll(self, *, failed: bool = False) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if not self.stopped:
+            pause = RETRY_S if failed else max(POLL_INTERVAL_S, POLL_SPACING_S * self._count())
             jittered = pause * random.uniform(0.75, 1.25)  # noqa: S311 - spreads polls, no secret
-            self._timer = self._loop.call_later(jittered, self._poll, pause == RETRY_S)
+            self._timer = self._loop.call_later(jittered, self._poll, failed)
 
     def _poll(self, failed: bool) -> None:
         if self._task is not None:
@@ -134,4 +141,4 @@ class NodeWatch(Generic[T]):
             if self._wanted:
                 self.refresh()
             else:
-                self._schedule_poll(POLL_INTERVAL_S)
+                self._schedule_poll()

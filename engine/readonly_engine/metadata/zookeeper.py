@@ -116,7 +116,7 @@ class ZooKeeperStore:
             stat = await self._call(self._client.exists_async, path)
             return None if stat is None else stat.mzxid
 
-        watch = NodeWatch(path, read, probe, changed, partial(watchers.remove, DATA, path))
+        watch = NodeWatch(path, read, probe, changed, partial(watchers.remove, DATA, path), lambda: watchers.count)
         watchers.add(DATA, path, watch)
         return watch
 
@@ -144,7 +144,7 @@ class ZooKeeperStore:
             for kind in (CHILDREN, DATA):
                 watchers.remove(kind, path, watch)
 
-        watch = NodeWatch(path, read, probe, changed, stopped)
+        watch = NodeWatch(path, read, probe, changed, stopped, lambda: watchers.count)
         for kind in (CHILDREN, DATA):  # DATA fires when a missing node is created
             watchers.add(kind, path, watch)
         return watch

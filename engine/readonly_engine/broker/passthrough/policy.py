@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
+    from readonly_engine.owner.namespace_policies import NamespacePolicies
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -121,6 +122,7 @@ class PassThroughPolicy:
 
     Args:
         admin: client of the owner's statistics and policies.
+        namespaces: policies that all topics of a namespace share.
         pool: identity of this broker's pool, not its name alone: consumers of another pool of that name are direct ones.
         subscriptions: returns the subscriptions that this broker serves now.
         can_read: reads an entry of a topic from storage; returns whether that works.
@@ -132,12 +134,14 @@ class PassThroughPolicy:
     def __init__(
         self,
         admin: AdminClient,
+        namespaces: NamespacePolicies,
         pool: str,
         subscriptions: Callable[[], Iterable[Subscription]],
         can_read: Callable[[TopicName, Position], Awaitable[bool]],
     ) -> None:
         self.pool = pool
         self._admin = admin
+        self._namespaces = namespaces
         self._subscriptions = subscriptions
         self._can_read = can_read
         self._reasons = ReasonTracker()
@@ -156,7 +160,8 @@ class PassThroughPolicy:
         Raises:
             OwnerUnavailableError: the admin API does not return the topic's statistics.
         """
-        await self._check_filter(topic)
+        if not await self._check_shared_filter(topic, (topic,), CACHE_TTL_S):
+            await self._check_filter(topic)
         if subscribe.replicate_subscription_state:
             await self._check_replication(topic, subscribe.subscription)
         state = self._reasons.oldest(topic, subscribe.subscription)
@@ -237,6 +242,27 @@ class PassThroughPolicy:
         else:
             self._reason_absent(topic, name, Reason.DIRECT_CONSUMERS)
 
+    async def _check_shared_filter(self, topic: TopicName, topics: Iterable[TopicName], max_age_s: float) -> bool:
+        """Check the entry filters of topics of one namespace; return False if they may differ.
+
+        Args:
+            topic: one of them.
+            topics: the topics.
+            max_age_s: greatest age of the answer, in seconds.
+        """
+        names = await self._namespaces.entry_filters(topic, max_age_s)
+        if names is None:
+            return False
+        for checked in topics:
+            self._filters_known(checked, names)
+        return True
+
+    def _filters_known(self, topic: TopicName, names: str) -> None:
+        if names:
+            self._reason_found(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER, f"the owner filters entries with {names}")
+        else:
+            self._reason_absent(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER)
+
     async def _check_filter(self, topic: TopicName) -> None:
         now = self._loop.time()
         if now - self._filters.get(topic, -FILTERS_TTL_S) < FILTERS_TTL_S:
@@ -249,11 +275,7 @@ class PassThroughPolicy:
         except RelayError as error:
             log.info("entry filters unknown: topic=%s error=%s", topic, error)
             return
-        names = policy.get("entryFilterNames") if isinstance(policy, dict) else ""
-        if names:
-            self._reason_found(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER, f"the owner filters entries with {names}")
-        else:
-            self._reason_absent(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER)
+        self._filters_known(topic, str(policy.get("entryFilterNames") or "") if isinstance(policy, dict) else "")
 
     async def _check_replication(self, topic: TopicName, name: str) -> None:
         try:
@@ -300,15 +322,13 @@ class PassThroughPolicy:
         slots = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
         listed = 0
         while True:
-            topics: dict[TopicName, set[str]] = {}
-            for subscription in self._subscriptions():
-                names = topics.setdefault(subscription.topic, set())
-                if subscription.kind in MULTIPLE:
-                    names.add(subscription.name)
-            for topic, name in self._consumers:
-                topics.setdefault(topic, set()).add(name)
-            await asyncio.sleep(max(POLL_INTERVAL_S, len(topics) / MAX_CHECKS_PER_S, listed / MAX_CONSUMERS_PER_S))
-            checks = [self._check_topic(topic, names, slots) for topic, names in topics.items()]
+            topics = self._used_topics()
+            several = await self._with_own_filters(topics)
+            asked = {topic: names for topic, names in topics.items() if names or topic in several}
+            await asyncio.sleep(max(POLL_INTERVAL_S, len(asked) / MAX_CHECKS_PER_S, listed / MAX_CONSUMERS_PER_S))
+            checks = [
+                self._check_topic(topic, names, slots, filters=topic in several) for topic, names in asked.items()
+            ]
             listed = 0
             for found in await asyncio.gather(*checks, return_exceptions=True):
                 if isinstance(found, BaseException):
@@ -317,10 +337,33 @@ class PassThroughPolicy:
                     listed += found
             self._reasons.forget(topics, self._loop.time())
 
-    async def _check_topic(self, topic: TopicName, names: set[str], slots: asyncio.Semaphore) -> int:
-        """Check one topic; return the number of consumers in the owner's answer."""
+    def _used_topics(self) -> dict[TopicName, set[str]]:
+        """Return the topics with consumers on this broker, each with the subscriptions whose consumers are compared."""
+        topics: dict[TopicName, set[str]] = {}
+        for subscription in self._subscriptions():
+            names = topics.setdefault(subscription.topic, set())
+            if subscription.kind in MULTIPLE:
+                names.add(subscription.name)
+        for topic, name in self._consumers:
+            topics.setdefault(topic, set()).add(name)
+        return topics
+
+    async def _with_own_filters(self, topics: Iterable[TopicName]) -> set[TopicName]:
+        """Check the entry filters of whole namespaces; return the topics of those where they may differ."""
+        namespaces: dict[tuple[str, str], list[TopicName]] = {}
+        for topic in topics:
+            namespaces.setdefault((topic.tenant, topic.namespace), []).append(topic)
+        differ: set[TopicName] = set()
+        for own in namespaces.values():
+            if not await self._check_shared_filter(own[0], own, FILTERS_TTL_S):
+                differ.update(own)
+        return differ
+
+    async def _check_topic(self, topic: TopicName, names: set[str], slots: asyncio.Semaphore, *, filters: bool) -> int:
+        """Check one topic, and its entry filters if `filters`; return the number of consumers in the owner's answer."""
         async with slots:
-            await self._check_filter(topic)
+            if filters:
+                await self._check_filter(topic)
             for name in names:
                 if self._reasons.of(topic, name, Reason.STORAGE) is not None:
                     await self._check_storage(topic, name)

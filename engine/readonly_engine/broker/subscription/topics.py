@@ -27,6 +27,7 @@ from readonly_engine.config.limits import UNLIMITED, DispatchRate
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
+from readonly_engine.owner.namespace_policies import NamespacePolicies
 from readonly_engine.topic.compacted import find_compaction
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.transactions import TopicTransactions
@@ -82,6 +83,7 @@ class TopicRegistry:
         leaving: consumers whose last acks the owner has not stored yet.
         counters: counters of current and former subscriptions, the longest unused first.
         tail_changes: number of changes of the source of new entries, of all topics.
+        namespace_policies: policies that all topics of a namespace share.
     """
 
     def __init__(
@@ -113,7 +115,8 @@ class TopicRegistry:
         self._topics: dict[TopicName, ServedTopic] = {}
         self._guarding = False
         self._queries = OwnerQueries(admin, batches, self._owner_consumers, self._make_log)
-        self._push_policies = PushPolicies(admin, self._queries.configuration)
+        self.namespace_policies = NamespacePolicies(admin, self._queries.configuration)
+        self._push_policies = PushPolicies(admin, self.namespace_policies)
         self._cursor_poller = CursorPoller(self.subscriptions, self._queries.consumer_state)
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
 

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import OrderedDict
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from readonly_engine.broker.tail.namespace_policies import applied_policies, system_topic, topics_have_policies
 from readonly_engine.owner.errors import OwnerUnavailableError
-from readonly_engine.owner.single_flight import SingleFlight
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
-
-log = logging.getLogger(__name__)
-
-K = TypeVar("K")
-V = TypeVar("V")
+    from readonly_engine.owner.namespace_policies import NamespacePolicies
 
 MAX_CONCURRENT: Final = 4
 """Topics that are asked about at once, so that many topics that are opened together do not flood the admin API."""
@@ -36,7 +28,7 @@ NAMESPACE_KEPT_S: Final = 5.0
 """Time for which an answer about a namespace is used again: it costs little, and counts for topics that come later."""
 
 MAX_KEPT: Final = 20_000
-"""Number of topics, and of namespaces, whose answers are kept."""
+"""Number of topics whose answers are kept."""
 
 _COUNTS: Final = ("maxSubscriptionsPerTopic", "maxConsumersPerTopic", "maxSameAddressConsumersPerTopic")
 _RATES: Final = ("dispatchRate", "subscriptionDispatchRate")
@@ -66,40 +58,20 @@ def obstacle(policies: Mapping[str, Any]) -> str:
     return ""
 
 
-class _Kept(Generic[K, V]):
-    """At most MAX_KEPT answers, each used for some seconds."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[K, tuple[float, V]] = OrderedDict()
-
-    def find(self, key: K, seconds: float) -> tuple[V] | None:
-        kept = self._kept.get(key)
-        return None if kept is None or asyncio.get_running_loop().time() - kept[0] >= seconds else (kept[1],)
-
-    def keep(self, key: K, value: V) -> V:
-        self._kept[key] = (asyncio.get_running_loop().time(), value)
-        self._kept.move_to_end(key)
-        if len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
-        return value
-
-
 class PushPolicies:
     """Requests the policies of topics: two requests for a namespace whose topics have no policies of their own.
 
     Args:
         admin: client of the admin API.
-        configuration: returns the brokers' configuration, cached; None if unknown.
+        namespaces: policies that all topics of a namespace share.
     """
 
-    def __init__(self, admin: AdminClient, configuration: Callable[[], Awaitable[dict[str, Any] | None]]) -> None:
+    def __init__(self, admin: AdminClient, namespaces: NamespacePolicies) -> None:
         self._admin = admin
-        self._configuration = configuration
+        self._namespaces = namespaces
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._next_at = 0.0
-        self._topics: _Kept[TopicName, str] = _Kept()
-        self._namespaces: _Kept[TopicName, str | None] = _Kept()
-        self._single_flight: SingleFlight[str | None] = SingleFlight()
+        self._kept: OrderedDict[TopicName, tuple[float, str]] = OrderedDict()
 
     async def obstacle(self, topic: TopicName) -> str:
         """Return the limit that forbids one more subscription, as `obstacle` does.
@@ -108,33 +80,18 @@ class PushPolicies:
             OwnerUnavailableError: the admin API did not answer.
         """
         topic = topic.base
-        if (kept := self._topics.find(topic, KEPT_S)) is not None:
-            return kept[0]
-        configuration = await self._configuration()
-        if configuration is None:
-            raise OwnerUnavailableError("the configuration of the owner brokers is unknown")
-        events = system_topic(topic)
-        found = await self._single_flight.run(events, partial(self._of_namespace, events, configuration))
-        return await self._of_topic(topic, configuration) if found is None else found
-
-    async def _of_namespace(self, events: TopicName, configuration: Mapping[str, Any]) -> str | None:
-        """Return the limit of all topics of a namespace; None if they may differ, or if the admin API does not tell."""
-        if (kept := self._namespaces.find(events, NAMESPACE_KEPT_S)) is not None:
-            return kept[0]
-        found = None
-        try:
-            if not topics_have_policies(configuration, empty=await self._admin.is_empty(events)):
-                policies = await self._admin.namespace_policies(events)
-                found = obstacle(applied_policies(policies, configuration))
-        except OwnerUnavailableError as error:
-            log.info("policies of a namespace unknown, asking for each topic: topic=%s error=%s", events, error)
-        return self._namespaces.keep(events, found)
-
-    async def _of_topic(self, topic: TopicName, configuration: Mapping[str, Any]) -> str:
+        if (kept := self._find(topic)) is not None:
+            return kept
+        shared = await self._namespaces.applied(topic, NAMESPACE_KEPT_S)
+        if shared is not None:
+            return obstacle(shared)
         async with self._slots:
-            if (kept := self._topics.find(topic, KEPT_S)) is not None:
-                return kept[0]  # of another partition
+            if (kept := self._find(topic)) is not None:
+                return kept  # of another partition
             await self._wait_for_turn()
+            configuration = await self._namespaces.configuration()
+            if configuration is None:
+                raise OwnerUnavailableError("the configuration of the owner brokers is unknown")
             policies = {name: value for name, value in configuration.items() if name in _COUNTS}
             own = await self._admin.topic_policy(topic, "maxSubscriptionsPerTopic")
             if own is None:
@@ -146,7 +103,18 @@ class PushPolicies:
                 policies["maxConsumersPerTopic"] = consumers
             for name in _RATES:
                 policies[name] = await self._admin.policy(topic, name)
-        return self._topics.keep(topic, obstacle(policies))
+        return self._keep(topic, obstacle(policies))
+
+    def _find(self, topic: TopicName) -> str | None:
+        kept = self._kept.get(topic)
+        return None if kept is None or asyncio.get_running_loop().time() - kept[0] >= KEPT_S else kept[1]
+
+    def _keep(self, topic: TopicName, found: str) -> str:
+        self._kept[topic] = (asyncio.get_running_loop().time(), found)
+        self._kept.move_to_end(topic)
+        if len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+        return found
 
     async def _wait_for_turn(self) -> None:
         now = asyncio.get_running_loop().time()

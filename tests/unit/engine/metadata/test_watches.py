@@ -116,6 +116,29 @@ def test_the_slow_poll_finds_a_change_that_no_watch_told_of(monkeypatch, caplog)
     assert "node has changed without its watch, reading again: node=/node" in caplog.text
 
 
+def test_the_slow_polls_of_many_nodes_are_spread(monkeypatch):
+    monkeypatch.setattr(watches, "POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr(watches, "POLL_SPACING_S", 10.0)
+    monkeypatch.setattr(watches.random, "uniform", lambda _low, _high: 1.0)
+
+    async def run():
+        loop, due = asyncio.get_running_loop(), []
+        monkeypatch.setattr(
+            loop, "call_later", lambda seconds, *_: due.append(seconds) or asyncio.TimerHandle(0, print, (), loop)
+        )
+
+        async def read(_fired):
+            return NodeRead("one", 1)
+
+        for count in (0, 1, 50):
+            watch = NodeWatch("/node", read, None, lambda _: None, count=lambda count=count: count)
+            await watch._task
+            watch.stop()
+        assert due == [0.01, 10.0, 500.0]
+
+    asyncio.run(run())
+
+
 def test_once_stopped_it_tells_nothing_and_asks_nothing(monkeypatch):
     monkeypatch.setattr(watches, "POLL_INTERVAL_S", 0.01)
 

@@ -68,6 +68,10 @@ class Admin:
         self.filters = ""
         self.clusters = ["here"]
         self.asked = self.filter_asked = 0
+        self.shared_filters = None  # topics have their own
+
+    async def entry_filters(self, _topic, _max_age_s):
+        return self.shared_filters
 
     async def stats(self, _topic):
         self.asked += 1
@@ -122,7 +126,7 @@ def with_pass_through(test):
             storage.tried += 1
             return storage.readable
 
-        passing = PassThroughPolicy(admin, "ours", lambda: served.subscriptions, readable)
+        passing = PassThroughPolicy(admin, admin, "ours", lambda: served.subscriptions, readable)
         try:
             await asyncio.wait_for(test(passing, admin, served, storage), 20)
         finally:
@@ -198,6 +202,25 @@ def test_a_topic_with_an_entry_filter_passes_whole_as_long_as_it_has_one(monkeyp
     asyncio.run(with_pass_through(test)(monkeypatch))
 
 
+def test_one_answer_about_filters_serves_all_topics_of_a_namespace(monkeypatch):
+    async def test(passing, admin, served, _storage):
+        admin.shared_filters = ""
+        assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
+        consumers = [served.add(CommandSubscribe.Exclusive, f"s-{number}") for number in range(20)]
+        for number, subscription in enumerate(served.subscriptions):
+            subscription.topic = parse_topic_name(f"orders-{number}")
+        admin.shared_filters = "only-even"
+        await until(lambda: all(consumer.reasons for consumer in consumers))
+        assert await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
+        assert admin.asked == 0
+        passed = enter(passing)
+        admin.shared_filters = ""
+        await until(lambda: passed.reasons)
+        assert admin.filter_asked == 0, "no topic is asked about"
+
+    asyncio.run(with_pass_through(test)(monkeypatch))
+
+
 def test_what_cannot_be_read_passes_until_it_can(monkeypatch):
     async def test(passing, _admin, served, storage):
         consumer = served.add()
@@ -234,7 +257,7 @@ def test_an_owner_that_does_not_say_who_is_there_refuses_a_new_consumer_and_leav
 def test_consumers_that_come_together_share_one_question():
     async def run():
         admin = Admin()
-        passing = PassThroughPolicy(admin, "ours", list, None)
+        passing = PassThroughPolicy(admin, admin, "ours", list, None)
         await asyncio.gather(*(passing.admit(TOPIC, subscribe()) for _ in range(20)))
         assert admin.asked == 1
         passing.close()

@@ -9,6 +9,7 @@ from readonly_engine.broker.tail import obstacles as module
 from readonly_engine.broker.tail.obstacles import MAX_CONCURRENT, PushPolicies, obstacle
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.owner.namespace_policies import NamespacePolicies
 
 UNLIMITED = {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 1}
 FREE = {"dispatchRate": UNLIMITED, "subscriptionDispatchRate": None, "maxConsumersPerTopic": 0}
@@ -75,7 +76,7 @@ class Admin:
 
 
 def obstacle_of(admin, topic):
-    return PushPolicies(admin, admin.configuration).obstacle(parse_topic_name(topic))
+    return PushPolicies(admin, NamespacePolicies(admin, admin.configuration)).obstacle(parse_topic_name(topic))
 
 
 def found(**policies):
@@ -109,7 +110,7 @@ def test_few_topics_are_asked_about_at_once(monkeypatch):
     monkeypatch.setattr(module, "MAX_TOPICS_PER_S", 1e9)
 
     async def ask(admin):
-        policies = PushPolicies(admin, admin.configuration)
+        policies = PushPolicies(admin, NamespacePolicies(admin, admin.configuration))
         await asyncio.gather(*(policies.obstacle(parse_topic_name(f"orders-{number}")) for number in range(50)))
 
     admin = Admin()
@@ -121,7 +122,7 @@ def test_the_requests_are_spread_over_time(monkeypatch):
     monkeypatch.setattr(module, "MAX_TOPICS_PER_S", 100.0)
 
     async def ask(admin):
-        policies = PushPolicies(admin, admin.configuration)
+        policies = PushPolicies(admin, NamespacePolicies(admin, admin.configuration))
         begin = asyncio.get_running_loop().time()
         await asyncio.gather(*(policies.obstacle(parse_topic_name(f"orders-{number}")) for number in range(10)))
         return asyncio.get_running_loop().time() - begin
@@ -131,13 +132,13 @@ def test_the_requests_are_spread_over_time(monkeypatch):
 
 def test_an_answer_is_used_for_a_while_and_for_all_partitions(monkeypatch):
     async def ask_together(admin, topics):
-        policies = PushPolicies(admin, admin.configuration)
+        policies = PushPolicies(admin, NamespacePolicies(admin, admin.configuration))
         await asyncio.gather(*(policies.obstacle(parse_topic_name(name)) for name in topics))
         return len(admin.asked)
 
     async def ask(*topics):
         admin = Admin()
-        policies = PushPolicies(admin, admin.configuration)
+        policies = PushPolicies(admin, NamespacePolicies(admin, admin.configuration))
         for name in topics:
             await policies.obstacle(parse_topic_name(name))
         return len(admin.asked)
@@ -166,7 +167,7 @@ def test_an_admin_api_that_is_away_is_an_error():
 
 def test_one_answer_serves_all_topics_of_a_namespace_whose_topics_have_no_policies(monkeypatch):
     async def ask(admin):
-        policies = PushPolicies(admin, admin.configuration)
+        policies = PushPolicies(admin, NamespacePolicies(admin, admin.configuration))
         topics = [
             parse_topic_name(f"{where}/orders-{number}") for where in ("public/default", "a/b") for number in range(99)
         ]

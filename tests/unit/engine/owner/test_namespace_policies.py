@@ -1,0 +1,166 @@
+"""Policies that count for all topics of a namespace."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.broker.tail.obstacles import obstacle
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner import namespace_policies as module
+from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.owner.namespace_policies import (
+    NamespacePolicies,
+    applied_policies,
+    entry_filters,
+    system_topic,
+    topics_have_policies,
+)
+
+CONFIGURATION = {
+    "clusterName": "here",
+    "allowOverrideEntryFilters": "false",
+    "entryFilterNames": "[]",
+    "topicLevelPoliciesEnabled": "true",
+    "systemTopicEnabled": "true",
+    "topicPoliciesServiceClassName": "org.apache.pulsar.broker.service.SystemTopicBasedTopicPoliciesService",
+    "maxSubscriptionsPerTopic": "0",
+    "maxConsumersPerTopic": "0",
+    "maxSameAddressConsumersPerTopic": "0",
+    "dispatchThrottlingRatePerTopicInMsg": "0",
+    "dispatchThrottlingRatePerTopicInByte": "0",
+    "dispatchThrottlingRatePerSubscriptionInMsg": "0",
+    "dispatchThrottlingRatePerSubscriptionInByte": "0",
+}
+ANY_RATE = {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": -1}
+SLOW = {"dispatchThrottlingRateInMsg": 10, "dispatchThrottlingRateInByte": -1}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "configuration", "expected"),
+    [
+        ({}, {}, ""),
+        ({"topicDispatchRate": {}, "max_consumers_per_topic": None}, {}, ""),
+        ({"max_subscriptions_per_topic": 2}, {}, "maxSubscriptionsPerTopic is 2"),
+        ({"max_consumers_per_topic": 3}, {}, "maxConsumersPerTopic is 3"),
+        ({}, {"maxConsumersPerTopic": "4"}, "maxConsumersPerTopic is 4"),
+        ({"max_consumers_per_topic": 0}, {"maxConsumersPerTopic": "4"}, ""),
+        ({}, {"maxSameAddressConsumersPerTopic": "5"}, "maxSameAddressConsumersPerTopic is 5"),
+        ({"topicDispatchRate": {"here": SLOW}}, {}, "dispatchRate has dispatchThrottlingRateInMsg 10"),
+        ({"topicDispatchRate": {"there": SLOW}}, {}, ""),
+        (
+            {"subscriptionDispatchRate": {"here": SLOW}},
+            {},
+            "subscriptionDispatchRate has dispatchThrottlingRateInMsg 10",
+        ),
+        ({}, {"dispatchThrottlingRatePerTopicInByte": "6"}, "dispatchRate has dispatchThrottlingRateInByte 6"),
+        ({"topicDispatchRate": {"here": ANY_RATE}}, {"dispatchThrottlingRatePerTopicInByte": "6"}, ""),
+        (
+            {},
+            {"dispatchThrottlingRatePerSubscriptionInMsg": "7"},
+            "subscriptionDispatchRate has dispatchThrottlingRateInMsg 7",
+        ),
+    ],
+)
+def test_a_namespace_goes_before_the_brokers(namespace, configuration, expected):
+    assert obstacle(applied_policies(namespace, CONFIGURATION | configuration)) == expected
+
+
+def test_topics_may_have_policies_unless_that_is_known():
+    assert not topics_have_policies(CONFIGURATION, empty=True)
+    assert topics_have_policies(CONFIGURATION, empty=False)
+    assert not topics_have_policies(CONFIGURATION | {"topicLevelPoliciesEnabled": "false"}, empty=False)
+    assert not topics_have_policies(CONFIGURATION | {"systemTopicEnabled": "false"}, empty=False)
+    assert topics_have_policies(CONFIGURATION | {"topicPoliciesServiceClassName": "org.example.Own"}, empty=True)
+    assert not topics_have_policies({}, empty=True), "brokers before 4.0 have one kind only"
+
+
+def test_the_system_topic_is_of_the_namespace():
+    assert str(system_topic(parse_topic_name("non-persistent://a/b/c"))) == "persistent://a/b/__change_events"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "configuration", "expected"),
+    [
+        ({}, {}, ""),
+        ({}, {"entryFilterNames": "[a, b]"}, "a, b"),
+        ({"entryFilters": {"entryFilterNames": "c"}}, {}, ""),
+        ({"entryFilters": {"entryFilterNames": "c"}}, {"allowOverrideEntryFilters": "true"}, "c"),
+        (
+            {"entryFilters": {"entryFilterNames": ""}},
+            {"allowOverrideEntryFilters": "true", "entryFilterNames": "[a]"},
+            "a",
+        ),
+        ({"entryFilters": None}, {"allowOverrideEntryFilters": "true"}, ""),
+    ],
+)
+def test_filters_of_a_namespace_count_where_the_brokers_allow_them(namespace, configuration, expected):
+    assert entry_filters(namespace, CONFIGURATION | configuration) == expected
+
+
+class Admin:
+    """The admin API of one cluster."""
+
+    def __init__(self, *, known=True, empty=True, **configuration):
+        self.known, self.empty, self.brokers = known, empty, CONFIGURATION | configuration
+        self.asked = []
+
+    async def configuration(self):
+        return self.brokers if self.known else None
+
+    async def is_empty(self, topic):
+        self.asked.append(topic.namespace)
+        await asyncio.sleep(0)
+        if self.empty is None:
+            raise OwnerUnavailableError("the admin API answered 403")
+        return self.empty
+
+    async def namespace_policies(self, topic):
+        return {"max_consumers_per_topic": 5, "entryFilters": {"entryFilterNames": "f"}}
+
+
+def ask(admin, *topics, age=60.0, of="applied"):
+    """All answers, asked for at once."""
+
+    async def run():
+        policies = NamespacePolicies(admin, admin.configuration)
+        asked = [getattr(policies, of)(parse_topic_name(topic), age) for topic in topics]
+        return await asyncio.gather(*asked)
+
+    return asyncio.run(run())
+
+
+def test_many_topics_of_a_namespace_share_an_answer():
+    admin = Admin()
+    answers = ask(admin, *(f"a/b/{number}" for number in range(99)), *(f"a/c/{number}" for number in range(99)))
+    assert {answer["maxConsumersPerTopic"] for answer in answers} == {5}
+    assert sorted(admin.asked) == ["b", "c"]
+
+
+@pytest.mark.parametrize("admin", [Admin(known=False), Admin(empty=False), Admin(empty=None)])
+def test_topics_that_may_differ_or_that_nobody_tells_of_have_no_shared_policies(admin):
+    assert ask(admin, "a/b/c") == [None]
+
+
+def test_filters_that_only_brokers_have_need_no_request():
+    admin = Admin(entryFilterNames="[a]")
+    assert ask(admin, "a/b/c", "a/c/d", of="entry_filters") == ["a", "a"]
+    assert not admin.asked
+    assert ask(Admin(allowOverrideEntryFilters="true"), "a/b/c", of="entry_filters") == ["f"]
+    assert ask(Admin(allowOverrideEntryFilters="true", empty=False), "a/b/c", of="entry_filters") == [None]
+    assert ask(Admin(known=False), "a/b/c", of="entry_filters") == [None]
+
+
+def test_kept_answers_are_bounded_in_age_and_number(monkeypatch):
+    monkeypatch.setattr(module, "MAX_NAMESPACES", 2)
+
+    async def run(age, *names):
+        admin = Admin()
+        policies = NamespacePolicies(admin, admin.configuration)
+        for name in names:
+            await policies.applied(parse_topic_name(f"a/{name}/c"), age)
+        return admin.asked
+
+    assert asyncio.run(run(60.0, "n", "n", "m", "n")) == ["n", "m"]
+    assert asyncio.run(run(0.0, "n", "n")) == ["n", "n"]
+    assert asyncio.run(run(60.0, "n", "m", "o", "n")) == ["n", "m", "o", "n"]
