@@ -115,6 +115,13 @@ class LacFollower:
         self._on_answer()
         self._advanced(self.lac, entries)
 
+    def accept(self, lac: int) -> None:
+        """Accept a LAC that the owner has pushed, without a callback; ignore a lower one than before."""
+        self.lac = max(self.lac, lac)
+        self._read_to = max(self._read_to, lac)
+        if self._tasks:
+            self._on_answer()
+
     def suspend(self) -> None:
         """Stop all polls and probes until `resume`."""
         self._suspended = True

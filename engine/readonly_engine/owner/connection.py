@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_MESSAGE = BaseCommand.MESSAGE
+
 CONNECT_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 2.0
 
@@ -306,11 +308,24 @@ class OwnerConnection(asyncio.Protocol):
         self._unanswered_pings.append(lease_time())
         transport.write(self._session.ping())
 
+    def _on_ping(self) -> None:
+        reply = self._session.data_to_send()
+        if reply and self._transport is not None:
+            self._transport.write(reply)
+        if self._probe_detector.is_probe(self._loop.time()) and self.events is not None:
+            self.events.on_probe()
+
     def _on_pong(self) -> None:
-        while self._unanswered_pings and self._session.pongs > self._pings - len(self._unanswered_pings):
-            self.last_answered_ping = self._unanswered_pings.popleft()
-        if self.ping_listener is not None:
-            self.ping_listener(self)
+        pongs = self._session.pongs
+        if pongs > self._pings - len(self._unanswered_pings):
+            while self._unanswered_pings and pongs > self._pings - len(self._unanswered_pings):
+                self.last_answered_ping = self._unanswered_pings.popleft()
+            if self.ping_listener is not None:
+                self.ping_listener(self)
+        while self._pongs and next(iter(self._pongs)) <= pongs:
+            pong = self._pongs.pop(next(iter(self._pongs)))
+            if not pong.done():
+                pong.set_result(None)
 
     def _check_alive(self) -> None:
         """Close the connection to a host that has vanished; its requests would wait for their deadlines otherwise."""
@@ -336,31 +351,23 @@ class OwnerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass answers to their requests, and commands to their handlers."""
         self._responsive = True
-        pings = self._session.pings
+        session = self._session
+        pings, pongs = session.pings, session.pongs
         try:
-            received = self._session.receive_data(data)
+            received = session.receive_data(data)
         except WireError as error:
             log.warning("protocol error, closing the connection: url=%s error=%s", self.url, error)
             self.close()
             return
-        reply = self._session.data_to_send()
-        if reply and self._transport is not None:
-            self._transport.write(reply)
-        if (
-            self._session.pings != pings
-            and self._probe_detector.is_probe(self._loop.time())
-            and self.events is not None
-        ):
-            self.events.on_probe()
-        if self._session.pongs > self._pings - len(self._unanswered_pings):
+        if session.pings != pings:
+            self._on_ping()
+        if session.pongs != pongs:
             self._on_pong()
-        while self._pongs and next(iter(self._pongs)) <= self._session.pongs:
-            pong = self._pongs.pop(next(iter(self._pongs)))
-            if not pong.done():
-                pong.set_result(None)
         for command, payload, request_id in received:
             if request_id is not None:
                 self._requests.resolve(request_id, command)
+            elif command.type == _MESSAGE and self._connected.done():
+                self._handlers.deliver_message(command, payload)
             elif command.type == BaseCommand.AUTH_CHALLENGE and self.events is not None:
                 self.events.on_challenge(self, command.auth_challenge.challenge)
             elif not self._connected.done():
@@ -370,8 +377,9 @@ class OwnerConnection(asyncio.Protocol):
                 self.refusal = OwnerRefusedError(command.error.error, command.error.message)
             else:
                 self._deliver(command, payload)
-        for request_id in self._session.take_cancelled():
-            self._requests.resolve(request_id, None)
+        if session.has_cancelled:
+            for request_id in session.take_cancelled():
+                self._requests.resolve(request_id, None)
 
     def pause_writing(self) -> None:
         """Start backpressure."""

@@ -64,12 +64,19 @@ class ConnectionHandlers:
         """Remove a topic-list watcher, if it is present."""
         self._watchers.pop(watcher_id, None)
 
+    def deliver_message(self, command: BaseCommand, payload: bytes) -> None:
+        """Pass a MESSAGE to the handler of its consumer, if there is one."""
+        handler = self._consumers.get(command.message.consumer_id)
+        if handler is not None:
+            handler.on_command(command, payload)
+
     def deliver(self, command: BaseCommand, payload: bytes) -> bool:
         """Pass a command to the handler of its id, if there is one. Return False for a type that has no handlers."""
         kind = command.type
         if kind == BaseCommand.MESSAGE:
-            handler = self._consumers.get(command.message.consumer_id)
-        elif kind == BaseCommand.CLOSE_CONSUMER:
+            self.deliver_message(command, payload)
+            return True
+        if kind == BaseCommand.CLOSE_CONSUMER:
             handler = self._consumers.get(command.close_consumer.consumer_id)
         elif kind == BaseCommand.ACTIVE_CONSUMER_CHANGE:
             handler = self._consumers.get(command.active_consumer_change.consumer_id)

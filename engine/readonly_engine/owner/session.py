@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 CLIENT_VERSION = "pulsar-readonly"
 
+_MESSAGE = BaseCommand.MESSAGE
+
 _CONSUMER_REQUESTS = frozenset({BaseCommand.GET_LAST_MESSAGE_ID, BaseCommand.CONSUMER_STATS, BaseCommand.ACK})
 """Requests of a consumer that an owner may not answer after it has closed the consumer. Their handlers read the closed topic
 (ServerCnx.getLargestBatchIndexWhenPossible), or find no consumer (ServerCnx.handleAck)."""
@@ -62,6 +64,7 @@ class OwnerSession:
         pings: number of PINGs from the owner.
         pongs: number of PONGs from the owner.
         answers_pings: whether PINGs are answered here; otherwise they are received commands.
+        has_cancelled: whether `take_cancelled` returns any request.
     """
 
     def __init__(self) -> None:
@@ -70,6 +73,7 @@ class OwnerSession:
         self._waiting: dict[int, int | None] = {}  # each with the consumer whose close ends it
         self._of_consumer: dict[int, set[int]] = {}
         self._cancelled: list[int] = []
+        self.has_cancelled = False
         self._out: list[bytes] = []
         self.pings = 0
         self.pongs = 0
@@ -147,6 +151,7 @@ class OwnerSession:
     def take_cancelled(self) -> list[int]:
         """Return, once, the requests that get no answer because the owner has closed their consumer."""
         cancelled, self._cancelled = self._cancelled, []
+        self.has_cancelled = False
         return cancelled
 
     def receive_data(self, data: bytes) -> list[ReceivedCommand]:
@@ -159,6 +164,9 @@ class OwnerSession:
         splitter = self._splitter
         for frame in splitter.receive_data(data):
             command, end = decode_command(frame)
+            if command.type == _MESSAGE:
+                received.append(ReceivedCommand(command, frame[end:], None))
+                continue
             if command.type == BaseCommand.CONNECTED:
                 splitter.max_frame_bytes = frame_limit(command.connected.max_message_size)
                 splitter.skip = True
@@ -172,6 +180,7 @@ class OwnerSession:
             received.append(ReceivedCommand(command, frame[end:], self._answered(command)))
             if command.type == BaseCommand.CLOSE_CONSUMER and self._of_consumer:
                 self._cancelled += self.cancel_consumer_requests(command.close_consumer.consumer_id)
+                self.has_cancelled = bool(self._cancelled)
         while splitter.skipped:
             received.append(self._refuse_skipped(splitter.skipped.pop()))
         return received

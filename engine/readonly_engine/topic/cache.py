@@ -109,7 +109,21 @@ class EntryCache:
 
     def put(self, entry: TopicEntry) -> TopicEntry:
         """Cache an entry; return the cached one, which is another object if the entry was cached already."""
-        return self.put_all((entry,))[0]
+        ledger_id, entry_id, size = entry.ledger_id, entry.entry_id, entry.size
+        key = (ledger_id, entry_id >> _BITS)
+        block = self._blocks.get(key)
+        if block is None or len(block.entries) != entry_id & (BLOCK - 1) or size > self._max:
+            return self.put_all((entry,))[0]
+        # The next one of a block, as at the tail of a topic.
+        self._blocks.move_to_end(key)
+        block.entries.append(entry)
+        block.count += 1
+        block.size += size
+        self._count += 1
+        self.size += size
+        if self.size > self._max:
+            self._make_room(ledger_id, entry_id, entry_id)
+        return entry
 
     def put_all(self, entries: Sequence[TopicEntry]) -> list[TopicEntry]:
         """Cache consecutive entries of one ledger, at least one; evict others.

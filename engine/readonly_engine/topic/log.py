@@ -224,16 +224,19 @@ class TopicLog:
 
     def push(self, entry: TopicEntry) -> None:
         """Accept an entry that the owner has delivered. Owners deliver confirmed entries only."""
-        self.owner_end.confirm(entry.position)
-        ledger_id, entry_id = entry.position
+        position = entry.position
+        self.owner_end.confirm(position)
+        ledger_id, entry_id = position
         tail = self._tails.get(ledger_id)
         if tail is None:
             # Ahead of the topic's list of ledgers, whose watch is under way; or of a closed ledger, whose end is known.
-            self._pushed_ahead = Position(ledger_id, entry_id)
+            self._pushed_ahead = position
         elif entry_id > tail.lac:
-            self._suspend_new(ledger_id)
-            self._notifier.on_entries(self._cache.put_all([entry]))
-            tail.confirm(entry_id)
+            if self._poll_timers:
+                self._suspend_new(ledger_id)
+            tail.accept(entry_id)
+            if self.chain.lac_advanced(ledger_id, entry_id):
+                self._notifier.on_pushed(self._cache.put(entry))
 
     def _suspend_new(self, ledger_id: int) -> None:
         """Stop the polls of a new ledger."""

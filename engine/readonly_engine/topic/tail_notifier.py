@@ -11,6 +11,7 @@ from readonly_engine.background import RESTART_DELAY_S
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.topic.dispatch_hold import DispatchHold
 from readonly_engine.topic.max_read_position import SPACING_S
+from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_batch import FlushInterval, TailBatch
 from readonly_engine.wire.entry_view import summarize
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.dispatch_hold import DispatchLimit
     from readonly_engine.topic.entries import TopicEntry
-    from readonly_engine.topic.position import Position
 
 log = logging.getLogger(__name__)
 
@@ -130,6 +130,26 @@ class TailNotifier:
         self._due = True
         self._at_once |= at_once
         self._schedule()
+
+    def on_pushed(self, entry: TopicEntry) -> None:
+        """Dispatch one readable entry at once if it is the next one and nothing else waits, as mostly; else soon."""
+        ledger_id, entry_id = position = entry.position
+        owner = self._owner_limit
+        if (
+            self._notified == (ledger_id, entry_id - 1)
+            and not (self._due or self._fresh or self._closed or self._hold.pending)
+            and self._handle is None
+            and self._gathering is None
+            and (owner is None or not owner.active or position <= owner.limit)
+            and not self._flush_interval.hold(self._loop.time())
+        ):
+            try:
+                self._notify(TailBatch([entry], Position(ledger_id, entry_id + 1), complete=True), position)
+            except Exception as error:  # noqa: BLE001 - listeners may raise any error
+                self._failed(error)
+        else:
+            self.on_entries([entry])
+            self.on_limit_changed()
 
     def _schedule(self) -> None:
         if not self._due or self._closed or self._gathering is not None or (self._hold.pending and not self._at_once):

@@ -202,7 +202,8 @@ class TopicTransactions:
             self._pushed.move_to_end(txn)
             if len(self._pushed) > MAX_PUSHED:
                 self._pushed.popitem(last=False)
-        self.on_last_entry(entry.position)
+        if self._max_read_position.active:
+            self.on_last_entry(entry.position)
 
     def allows(self, position: Position) -> bool:
         """Whether the owner is known to deliver entries without a transaction up to this one."""

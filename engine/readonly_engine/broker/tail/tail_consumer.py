@@ -12,7 +12,7 @@ from readonly_engine.broker.tail.idle_checks import IdleChecks
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 from readonly_engine.owner.resume import set_resume_position
 from readonly_engine.topic.entries import TopicEntry
-from readonly_engine.topic.position import EARLIEST
+from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
@@ -34,8 +34,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_MESSAGE: Final = BaseCommand.MESSAGE
+
 RETRY_S: Final = (1.0, 60.0)
 """First and longest wait after the owner went away or did not answer."""
+
+ACK_S: Final = 10.0
+"""Longest time that a pushed entry is unacked. Acks only keep a backlog out of the owner's statistics: the cursor is not stored."""
 
 REFUSED_RETRY_S: Final = 300.0
 """Wait after the owner refused the subscription, for want of a permission or above a limit."""
@@ -94,11 +99,12 @@ class TailConsumer:
         self._timer: asyncio.TimerHandle | None = None
         self._retry_s = RETRY_S[0]
         self._refused = self._failure = ""
-        self._counted = EARLIEST
+        self._counted = self._next = EARLIEST
         self._closed = False
         self._checks = IdleChecks(self._loop.time())
         self._gaps = False
         self._unacked: MessageIdData | None = None
+        self._ack_timer: asyncio.TimerHandle | None = None
         self._check_timer: asyncio.TimerHandle | None = None
         self._checking: asyncio.Task[None] | None = None
         self.changes = 0
@@ -231,7 +237,7 @@ class TailConsumer:
 
     def on_command(self, command: BaseCommand, payload: bytes) -> None:
         """Handle a command of the owner."""
-        if command.type == BaseCommand.MESSAGE:
+        if command.type == _MESSAGE:
             self._on_message(command.message.message_id, payload)
         elif command.type == BaseCommand.CLOSE_CONSUMER:
             connection = self._connection or self._subscribing
@@ -250,14 +256,20 @@ class TailConsumer:
         if self._connection is None:
             return  # it was under way when the consumer was closed; bookies have it
         entry = TopicEntry(Entry(message_id.ledger_id, message_id.entry_id, message_id.entry_id, 0, payload))
-        before, now = self._log.limit, self._loop.time()
-        self._gaps = self._gaps or (before is not None and entry.position > self._log.chain.after(before))
+        now, position = self._loop.time(), entry.position
+        if position != self._next:
+            before = self._log.limit
+            self._gaps = self._gaps or (before is not None and position > self._log.chain.after(before))
+        self._next = Position(position.ledger_id, position.entry_id + 1)
         self._on_pushed(entry)  # first, so that the entry waits for no other answer
         self._log.push(entry)
-        self._checks.pushed(now)
-        self._check_later()
+        if self._compares:
+            self._checks.pushed(now)
+            self._check_later()
         permits = self._budget.on_delivered(entry.messages, entry.size, now)
         self._unacked = message_id
+        if self._ack_timer is None:
+            self._ack_timer = self._loop.call_at(now + ACK_S, self._ack_due)
         if permits:
             self._ack()
             self._flow(permits)
@@ -272,6 +284,10 @@ class TailConsumer:
             self._connection.send(BaseCommand(type=BaseCommand.ACK, ack=ack))
         self._unacked = None
 
+    def _ack_due(self) -> None:
+        self._ack_timer = None
+        self._ack()
+
     # A topic at rest
 
     @property
@@ -280,13 +296,13 @@ class TailConsumer:
         return self._gaps or self._has_transactions()
 
     def _check_later(self) -> None:
-        if self._check_timer is None and (self._unacked is not None or self._compares):
+        if self._check_timer is None and self._compares:
             due = self._checks.next(endless=self._has_transactions())
             if due is not None:
                 self._check_timer = self._loop.call_at(due, self._check)
 
     def _check(self) -> None:
-        """If nothing was pushed for a while: ack the last entry, and compare the log with bookies, which are not polled."""
+        """If nothing was pushed for a while: compare the log with bookies, which are not polled."""
         self._check_timer = None
         if self._connection is None:
             return
@@ -294,8 +310,7 @@ class TailConsumer:
         due = self._checks.next(endless=self._has_transactions())
         if due is not None and due <= now:
             self._checks.checked(now)
-            self._ack()
-            if self._compares and self._checking is None:
+            if self._checking is None:
                 self._checking = self._loop.create_task(self._read_lac())
                 self._checking.add_done_callback(self._checked)
         self._check_later()
@@ -343,10 +358,10 @@ class TailConsumer:
         self._on_change()
 
     def _stopped(self) -> None:
-        if self._check_timer is not None:
-            self._check_timer.cancel()
-            self._check_timer = None
-        self._unacked = None
+        for timer in (self._check_timer, self._ack_timer):
+            if timer is not None:
+                timer.cancel()
+        self._check_timer = self._ack_timer = self._unacked = None
         self._changed()
         self._budget.end()
         self._log.resume_polls()

@@ -343,6 +343,7 @@ def test_a_consumer_that_the_owner_closes_right_after_success_does_not_end_the_p
 def quick_checks(monkeypatch):
     monkeypatch.setattr(idle_checks, "AFTER_S", (0.001, 0.002, 0.003))
     monkeypatch.setattr(idle_checks, "ENDLESS_S", 0.001)
+    monkeypatch.setattr(module, "ACK_S", 0.001)
 
 
 @pytest.mark.usefixtures("quick_checks")
