@@ -320,14 +320,17 @@ class PassThroughPolicy:
 
     async def _run(self) -> None:
         slots = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
-        listed = 0
+        listed, filters_at = 0, self._loop.time()
+        differing: set[tuple[str, str]] = set()
         while True:
-            topics = self._used_topics()
-            several = await self._with_own_filters(topics)
-            asked = {topic: names for topic, names in topics.items() if names or topic in several}
-            await asyncio.sleep(max(POLL_INTERVAL_S, len(asked) / MAX_CHECKS_PER_S, listed / MAX_CONSUMERS_PER_S))
+            if self._loop.time() >= filters_at:
+                filters_at = self._loop.time() + FILTERS_TTL_S
+                differing = await self._check_namespaces()
+            topics = self._topics_to_ask(differing)
+            await asyncio.sleep(max(POLL_INTERVAL_S, len(topics) / MAX_CHECKS_PER_S, listed / MAX_CONSUMERS_PER_S))
             checks = [
-                self._check_topic(topic, names, slots, filters=topic in several) for topic, names in asked.items()
+                self._check_topic(topic, names, slots, filters=(topic.tenant, topic.namespace) in differing)
+                for topic, names in topics.items()
             ]
             listed = 0
             for found in await asyncio.gather(*checks, return_exceptions=True):
@@ -335,29 +338,37 @@ class PassThroughPolicy:
                     log.error("check for passthrough failed", exc_info=found)
                 else:
                     listed += found
-            self._reasons.forget(topics, self._loop.time())
 
-    def _used_topics(self) -> dict[TopicName, set[str]]:
-        """Return the topics with consumers on this broker, each with the subscriptions whose consumers are compared."""
+    async def _check_namespaces(self) -> set[tuple[str, str]]:
+        """Check the entry filters of whole namespaces; return those whose topics may differ, as tenant and name."""
+        namespaces: dict[tuple[str, str], set[TopicName]] = {}
+        topics = {subscription.topic for subscription in self._subscriptions()}
+        topics.update(topic for topic, _ in self._consumers)
+        self._reasons.forget(topics, self._loop.time())
+        for topic in topics:
+            namespaces.setdefault((topic.tenant, topic.namespace), set()).add(topic)
+        return {
+            name
+            for name, own in namespaces.items()
+            if not await self._check_shared_filter(next(iter(own)), own, FILTERS_TTL_S)
+        }
+
+    def _topics_to_ask(self, differing: set[tuple[str, str]]) -> dict[TopicName, set[str]]:
+        """Return the topics that need requests of their own, each with the subscriptions whose consumers are compared.
+
+        Args:
+            differing: namespaces whose topics may have their own entry filters.
+        """
         topics: dict[TopicName, set[str]] = {}
         for subscription in self._subscriptions():
-            names = topics.setdefault(subscription.topic, set())
+            topic = subscription.topic
             if subscription.kind in MULTIPLE:
-                names.add(subscription.name)
+                topics.setdefault(topic, set()).add(subscription.name)
+            elif differing and (topic.tenant, topic.namespace) in differing:
+                topics.setdefault(topic, set())
         for topic, name in self._consumers:
             topics.setdefault(topic, set()).add(name)
         return topics
-
-    async def _with_own_filters(self, topics: Iterable[TopicName]) -> set[TopicName]:
-        """Check the entry filters of whole namespaces; return the topics of those where they may differ."""
-        namespaces: dict[tuple[str, str], list[TopicName]] = {}
-        for topic in topics:
-            namespaces.setdefault((topic.tenant, topic.namespace), []).append(topic)
-        differ: set[TopicName] = set()
-        for own in namespaces.values():
-            if not await self._check_shared_filter(own[0], own, FILTERS_TTL_S):
-                differ.update(own)
-        return differ
 
     async def _check_topic(self, topic: TopicName, names: set[str], slots: asyncio.Semaphore, *, filters: bool) -> int:
         """Check one topic, and its entry filters if `filters`; return the number of consumers in the owner's answer."""

@@ -40,7 +40,7 @@ RETRY_S: Final = (1.0, 60.0)
 """First and longest wait after the owner went away or did not answer."""
 
 ACK_S: Final = 10.0
-"""Longest time that a pushed entry is unacked. Acks only keep a backlog out of the owner's statistics: the cursor is not stored."""
+"""Longest time that a pushed entry is unacked. The cursor is not stored; acks only keep a backlog out of statistics."""
 
 REFUSED_RETRY_S: Final = 300.0
 """Wait after the owner refused the subscription, for want of a permission or above a limit."""
