@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RATES: Final = (0, 5, 100, 400, 5_000)
-"""Messages per second; the owner pushes up to 1,000 for long, and 2,000 at once."""
+"""Messages per second; the owner pushes up to 1,500 for long, and 3,000 at once."""
 
 PHASES: Final = 8
 PHASE_S: Final = (2.0, 5.0)

@@ -117,8 +117,10 @@ class LacFollower:
 
     def accept(self, lac: int) -> None:
         """Accept a LAC that the owner has pushed, without a callback; ignore a lower one than before."""
-        self.lac = max(self.lac, lac)
-        self._read_to = max(self._read_to, lac)
+        if lac > self.lac:
+            self._arrival_rate.on_entries(lac - self.lac, self._loop.time())  # for the polls after the pushes
+            self.lac = lac
+            self._read_to = max(self._read_to, lac)
         if self._tasks:
             self._on_answer()
 

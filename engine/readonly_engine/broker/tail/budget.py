@@ -26,8 +26,8 @@ class PushRate(NamedTuple):
         bytes: bytes per second.
     """
 
-    messages: float = 1000.0
-    burst: int = 2000
+    messages: float = 1500.0
+    burst: int = 3000
     bytes: float = 4e6
 
 

@@ -119,3 +119,20 @@ def test_the_cache_has_what_was_put_last_within_its_size(operations, limit):
         there = [one for (ledger, number), one in put.items() if Position(ledger, number) in cache]
         assert (cache.size, len(cache)) == (sum(one.size for one in there), len(there))
         assert cache.size <= limit or len(cache) == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.one_of(st.integers(0, 6), st.integers(BLOCK - 3, BLOCK + 3)), st.integers(1, 40)), max_size=40
+    ),
+    st.integers(1, 120),
+)
+def test_one_entry_is_put_as_several_are(puts, room):
+    alone, together = EntryCache(room), EntryCache(room)
+    for number, size in puts:
+        new = entry(number, size)
+        assert alone.put(new) is together.put_all([new])[0]
+        assert (alone.size, len(alone)) == (together.size, len(together))
+    everything = range(2 * BLOCK)
+    assert numbers(alone, everything) == numbers(together, everything)

@@ -406,3 +406,60 @@ def test_dispatches_are_as_far_apart_as_requests(play, monkeypatch):
         assert stage.notifier.pause < 1, "no request was necessary"
 
     play(scene)
+
+
+def test_a_pushed_entry_is_dispatched_at_once_if_it_is_the_next_one(play):
+    async def scene(stage):
+        def push(number):
+            stage.chain.lac_advanced(3, number)
+            stage.notifier.on_pushed(entry(number))
+
+        push(1)
+        assert stage.told[-1] == (1, 1, True), "without another turn of the loop"
+        push(2)
+        push(3)
+        assert stage.told[-1] == (1, 1, True), "within the interval"
+        await stage.tells(2, 3, True)
+        await asyncio.sleep(0.05)
+        push(5)
+        await stage.tells(4, 5, True)
+        assert stage.reads, "the entry that was not pushed is read"
+        told = [one for one in stage.told if one is not None]
+        assert [first for first, _, _ in told[1:]] == [last + 1 for _, last, _ in told[:-1]]
+
+    play(scene)
+
+
+def test_a_pushed_entry_waits_for_what_the_owner_allows(play):
+    async def scene(stage):
+        limit = Limit(stage)
+        stage.chain.lac_advanced(3, 1)
+        stage.notifier.on_pushed(entry(1))
+        await stage.until(lambda: limit.requests == [1])
+        assert stage.told == [None]
+        limit.answer(1, Position(3, 1))
+        await stage.tells(1, 1, True)
+        limit.limit = Position(3, 2)  # as for pushed entries, whose limit rises first
+        await asyncio.sleep(0.05)
+        stage.chain.lac_advanced(3, 2)
+        stage.notifier.on_pushed(entry(2))
+        assert (stage.told[-1], limit.requests) == ((2, 2, True), [1])
+
+    play(scene)
+
+
+def test_a_listener_that_fails_on_a_pushed_entry_ends_nothing(play, monkeypatch):
+    monkeypatch.setattr(notifier_module, "RESTART_DELAY_S", 0.01)
+
+    async def scene(stage):
+        def fail():
+            stage.notifier.unlisten(fail)
+            raise ValueError("no")
+
+        stage.notifier.listen(fail)
+        for number in (1, 2):
+            stage.chain.lac_advanced(3, number)
+            stage.notifier.on_pushed(entry(number))
+        await stage.until(lambda: any(one is not None and one[1] == 2 for one in stage.told))
+
+    play(scene)
