@@ -250,6 +250,11 @@ class LedgerReader:
         """Return the bookies of the last ensemble, best first."""
         return self._pool.replica_order.order(self.metadata.ensembles[-1][1], self._loop.time())
 
+    @property
+    def has_nearer_replicas(self) -> bool:
+        """Whether some bookies of the last ensemble are nearer than others."""
+        return self._pool.replica_order.some_nearer(self.metadata.ensembles[-1][1])
+
     def was_late(self, bookie_id: str) -> None:
         """Record that a bookie was late: prefer others for a while."""
         self._pool.replica_order.failed(bookie_id, self._loop.time())

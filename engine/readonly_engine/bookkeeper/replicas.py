@@ -112,6 +112,10 @@ class ReplicaOrder:
 
         return [replicas[index] for index in sorted(range(len(replicas)), key=rank)]
 
+    def some_nearer(self, replicas: Sequence[str]) -> bool:
+        """Whether some of these bookies are nearer to this reader than others."""
+        return len({self._distance(bookie_id) for bookie_id in replicas}) > 1
+
     def rest(self, bookie_id: str, now: float) -> float:
         """Return the seconds for which a busy bookie gets no request; 0 if it may get one."""
         health = self._health.get(bookie_id)

@@ -207,6 +207,13 @@ class TopicLog:
 
     # Pushed entries
 
+    @property
+    def has_nearer_replicas(self) -> bool:
+        """Whether some bookies of an open ledger are nearer than others, so that reads from them cross no zones."""
+        return any(
+            self._readers[ledger_id].has_nearer_replicas for ledger_id in self._tails if ledger_id in self._readers
+        )
+
     def suspend_polls(self) -> None:
         """Send no more polls to bookies: the owner pushes each entry from the next one on (`push`)."""
         self._pushed = True

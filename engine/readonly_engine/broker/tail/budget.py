@@ -31,6 +31,9 @@ class PushRate(NamedTuple):
     bytes: float = 4e6
 
 
+ACROSS_ZONES: Final = PushRate(20.0, 40, 40e3)
+"""Bound where some bookies are nearer than others. The owner's zone is not known: what it pushes may cross zones once more."""
+
 ANY_RATE: Final = PushRate(1e9, 1 << 30, 1e15)
 """No bound, in fact."""
 
@@ -41,10 +44,12 @@ class TailSettings(NamedTuple):
     Attributes:
         subscription: name of the broker's subscription at each topic's owner.
         rate: bound of the pushes of one topic.
+        rate_across_zones: the bound for a topic some of whose bookies are nearer than others.
     """
 
     subscription: str
     rate: PushRate
+    rate_across_zones: PushRate
 
 
 class PushBudget:

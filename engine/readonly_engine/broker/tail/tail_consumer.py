@@ -26,7 +26,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from readonly_engine.broker.tail.budget import TailSettings
+    from readonly_engine.broker.tail.budget import PushRate, TailSettings
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.topic.log import TopicLog
@@ -90,8 +90,9 @@ class TailConsumer:
         self._on_change = on_change
         self._has_transactions = has_transactions
         self._loop = asyncio.get_running_loop()
-        self._budget = PushBudget(settings.rate, self._loop.time())
-        self._schedule = SourceSchedule(settings.rate)
+        self._rate = settings.rate
+        self._budget = PushBudget(self._rate, self._loop.time())
+        self._schedule = SourceSchedule(self._rate)
         self._connection: OwnerConnection | None = None
         self._subscribing: OwnerConnection | None = None
         self._consumer_id = 0
@@ -214,6 +215,7 @@ class TailConsumer:
             self._later(self._retry_s, self._begin)
             return
         now = self._loop.time()
+        self._apply_bound(now)
         permits = self._budget.begin(now)
         if not permits:
             self._close_consumer(connection, consumer_id)
@@ -227,6 +229,16 @@ class TailConsumer:
         self._flow(permits)
         self._checks.pushed(now)
         self._check_later()
+
+    def _bound(self) -> PushRate:
+        """Return the bound of the pushes by the places of the bookies, which may change."""
+        return self.settings.rate_across_zones if self._log.has_nearer_replicas else self.settings.rate
+
+    def _apply_bound(self, now: float) -> None:
+        rate = self._bound()
+        if rate != self._rate:
+            self._rate = rate
+            self._budget, self._schedule = PushBudget(rate, now), SourceSchedule(rate)
 
     def _flow(self, permits: int) -> None:
         if self._connection is not None:
@@ -273,7 +285,7 @@ class TailConsumer:
         if permits:
             self._ack()
             self._flow(permits)
-        if self._budget.exhausted:
+        if self._budget.exhausted or (permits and self._bound() != self._rate):
             self._read_bookies()
 
     def _ack(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from readonly_engine.bookkeeper.errors import NoSuchLedgerError
 from readonly_engine.broker.tail import idle_checks
 from readonly_engine.broker.tail import tail_consumer as module
-from readonly_engine.broker.tail.budget import PushRate, TailSettings
+from readonly_engine.broker.tail.budget import ACROSS_ZONES, PushRate, TailSettings
 from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
@@ -98,6 +98,7 @@ class Log:
             after=lambda position: Position(position.ledger_id, position.entry_id + 1),
         )
         self.compared, self.failure = 0, None
+        self.has_nearer_replicas = False
 
     async def refresh(self):
         self.compared += 1
@@ -131,7 +132,7 @@ class Scene:
             self.find_obstacle,
             lambda: self.changes.append(self.log.polls),
             lambda: self.transactions,
-            TailSettings(NAME, rate),
+            TailSettings(NAME, rate, ACROSS_ZONES),
         )
 
     async def find_obstacle(self):
@@ -397,3 +398,34 @@ def test_on_a_cluster_with_transactions_a_topic_at_rest_is_compared_again_and_ag
         assert stage.log.compared <= before + 1, "bookies are polled"
 
     play(scene)
+
+
+def test_where_some_bookies_are_nearer_the_owner_pushes_little():
+    async def scene(stage):
+        stage.log.has_nearer_replicas = True
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        assert stage.connection.permits() == ACROSS_ZONES.burst
+        for entry in range(8, 8 + ACROSS_ZONES.burst):
+            stage.connection.push(3, entry)
+        assert not stage.tail.pushed
+        assert stage.log.polls
+
+    play(scene)
+
+
+def test_the_bound_follows_when_bookies_get_their_places_later():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        stage.connection.push(3, 8)
+        assert stage.tail.pushed
+        stage.log.has_nearer_replicas = True
+        entry = 9
+        while stage.tail.pushed:
+            stage.connection.push(3, entry)
+            entry += 1
+        assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
+        assert entry <= 25, "with the next permits"
+
+    play(scene, rate=PushRate(100_000.0, 20, 1e6))
