@@ -22,6 +22,7 @@ from readonly_engine.broker.subscription.pending_acks import pending_ack_log_nam
 from readonly_engine.broker.subscription.served_topic import ServedTopic
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.broker.tail.obstacles import PushPolicies
+from readonly_engine.broker.tail.owner_probes import OwnerProbes
 from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.config.limits import UNLIMITED, DispatchRate
 from readonly_engine.lease_guard import LeaseGuard
@@ -117,6 +118,7 @@ class TopicRegistry:
         self._queries = OwnerQueries(admin, batches, self._owner_consumers, self._make_log)
         self.namespace_policies = NamespacePolicies(admin, self._queries.configuration)
         self._push_policies = PushPolicies(admin, self.namespace_policies)
+        self._owner_probes = OwnerProbes()
         self._cursor_poller = CursorPoller(self.subscriptions, self._queries.consumer_state)
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
 
@@ -364,6 +366,7 @@ class TopicRegistry:
                 partial(self._push_policies.obstacle, topic),
                 self._count_tail_change,
                 lambda: self._guarding,
+                self._owner_probes,
                 settings,
             )
 

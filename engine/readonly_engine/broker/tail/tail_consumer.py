@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.broker.tail.budget import PushRate, TailSettings
+    from readonly_engine.broker.tail.owner_probes import OwnerProbes
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.topic.log import TopicLog
@@ -61,6 +62,7 @@ class TailConsumer:
         obstacle: returns the policy that forbids one more subscription, empty for none; raises RelayError.
         on_change: called at each change between pushes and reads from bookies.
         has_transactions: returns whether the cluster may have transactions.
+        probes: notices owners that are silent.
         settings: name of the subscription, and bound of the pushes.
 
     Attributes:
@@ -78,6 +80,7 @@ class TailConsumer:
         obstacle: Callable[[], Awaitable[str]],
         on_change: Callable[[], None],
         has_transactions: Callable[[], bool],
+        probes: OwnerProbes,
         settings: TailSettings,
     ) -> None:
         self._topic = topic
@@ -89,6 +92,7 @@ class TailConsumer:
         self._obstacle = obstacle
         self._on_change = on_change
         self._has_transactions = has_transactions
+        self._probes = probes
         self._loop = asyncio.get_running_loop()
         self._rate = settings.rate
         self._budget = PushBudget(self._rate, self._loop.time())
@@ -222,6 +226,7 @@ class TailConsumer:
             self._later(RETURN_S[0], self._begin)
             return
         self._connection, self._consumer_id = connection, consumer_id
+        self._probes.add(self, connection)
         self._retry_s, self._refused, self._failure = RETRY_S[0], "", ""
         self._schedule.pushed(now)
         self._changed()
@@ -263,6 +268,13 @@ class TailConsumer:
             self._connection = None
             self._stopped()
             self._later(self._retry_s, self._begin)
+
+    def on_silent(self) -> None:
+        """Poll bookies, and subscribe again later: the owner does not answer."""
+        if self._connection is not None:
+            self._unsubscribe()
+            self._later(self._retry_s, self._begin)
+            self._retry_s = min(2 * self._retry_s, RETRY_S[1])
 
     def _on_message(self, message_id: MessageIdData, payload: bytes) -> None:
         if self._connection is None:
@@ -374,6 +386,7 @@ class TailConsumer:
             if timer is not None:
                 timer.cancel()
         self._check_timer = self._ack_timer = self._unacked = None
+        self._probes.remove(self)
         self._changed()
         self._budget.end()
         self._log.resume_polls()

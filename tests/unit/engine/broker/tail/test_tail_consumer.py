@@ -10,6 +10,7 @@ from readonly_engine.bookkeeper.errors import NoSuchLedgerError
 from readonly_engine.broker.tail import idle_checks
 from readonly_engine.broker.tail import tail_consumer as module
 from readonly_engine.broker.tail.budget import ACROSS_ZONES, PushRate, TailSettings
+from readonly_engine.broker.tail.owner_probes import SILENT_S, OwnerProbes
 from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
@@ -41,6 +42,10 @@ class Connection:
     def __init__(self, *answers):
         self.answers, self.sent, self.subscribes, self.handlers = [*answers], [], [], {}
         self.closed = False
+        self.url, self.last_answered_ping, self.pings = "pulsar://owner:6650", 0.0, 0
+
+    def probe(self):
+        self.pings += 1
 
     def add_consumer(self, handler):
         number = len(self.subscribes) + 1
@@ -124,6 +129,7 @@ class Scene:
         self.connected, self.obstacle, self.changes = True, "", []
         self.transactions = False
         self.log, self.positions = Log(), []
+        self.probes = OwnerProbes()
         self.tail = TailConsumer(
             TOPIC,
             self.log,
@@ -132,6 +138,7 @@ class Scene:
             self.find_obstacle,
             lambda: self.changes.append(self.log.polls),
             lambda: self.transactions,
+            self.probes,
             TailSettings(NAME, rate, ACROSS_ZONES),
         )
 
@@ -429,3 +436,21 @@ def test_the_bound_follows_when_bookies_get_their_places_later():
         assert entry <= 25, "with the next permits"
 
     play(scene, rate=PushRate(100_000.0, 20, 1e6))
+
+
+def test_bookies_take_over_when_the_owner_is_silent(monkeypatch):
+    monkeypatch.setattr(module, "RETRY_S", (0.01, 0.02))
+
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        stage.probes.check(100.0)
+        assert stage.connection.pings == 1
+        stage.probes.check(100.0 + SILENT_S)
+        assert not stage.tail.pushed
+        assert stage.log.polls
+        assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
+        await until(lambda: stage.tail.pushed)
+        assert len(stage.connection.subscribes) == 2
+
+    play(scene)
