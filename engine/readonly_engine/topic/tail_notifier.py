@@ -136,7 +136,8 @@ class TailNotifier:
         ledger_id, entry_id = position = entry.position
         owner = self._owner_limit
         if (
-            self._notified == (ledger_id, entry_id - 1)
+            self._listeners
+            and self._notified == (ledger_id, entry_id - 1)
             and not (self._due or self._fresh or self._closed or self._hold.pending)
             and self._handle is None
             and self._gathering is None
