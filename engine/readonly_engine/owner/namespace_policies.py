@@ -38,10 +38,11 @@ _COUNTS: Final = {
 """Names of the brokers' configuration, and of a namespace's policies (Policies)."""
 
 _RATES: Final = {
-    "dispatchRate": ("topicDispatchRate", "dispatchThrottlingRatePerTopicIn"),
-    "subscriptionDispatchRate": ("subscriptionDispatchRate", "dispatchThrottlingRatePerSubscriptionIn"),
+    "dispatchRate": (("topicDispatchRate", "clusterDispatchRate"), "dispatchThrottlingRatePerTopicIn"),
+    "subscriptionDispatchRate": (("subscriptionDispatchRate",), "dispatchThrottlingRatePerSubscriptionIn"),
 }
-"""Names of a topic's policies, of the namespace's by cluster, and of the brokers' configuration without `Msg` and `Byte`."""
+"""Names of a topic's policies, of the namespace's by cluster, the first of which counts (AbstractTopic), and of the brokers'
+configuration without `Msg` and `Byte`."""
 
 
 def system_topic(topic: TopicName) -> TopicName:
@@ -76,10 +77,9 @@ def applied_policies(namespace: Mapping[str, Any], configuration: Mapping[str, A
         own = namespace.get(key)
         policies[name] = configuration.get(name) if own is None else own
     cluster = configuration.get("clusterName")
-    for name, (key, prefix) in _RATES.items():
-        rates = namespace.get(key)
-        own = rates.get(cluster) if isinstance(rates, dict) else None
-        policies[name] = own or {
+    for name, (keys, prefix) in _RATES.items():
+        rates = [rates.get(cluster) for key in keys if isinstance(rates := namespace.get(key), dict)]
+        policies[name] = next(filter(None, rates), None) or {
             f"dispatchThrottlingRateIn{unit}": _number(configuration.get(prefix + unit)) for unit in ("Msg", "Byte")
         }
     return policies

@@ -48,6 +48,8 @@ SLOW = {"dispatchThrottlingRateInMsg": 10, "dispatchThrottlingRateInByte": -1}
         ({}, {"maxSameAddressConsumersPerTopic": "5"}, "maxSameAddressConsumersPerTopic is 5"),
         ({"topicDispatchRate": {"here": SLOW}}, {}, "dispatchRate has dispatchThrottlingRateInMsg 10"),
         ({"topicDispatchRate": {"there": SLOW}}, {}, ""),
+        ({"clusterDispatchRate": {"here": SLOW}}, {}, "dispatchRate has dispatchThrottlingRateInMsg 10"),
+        ({"topicDispatchRate": {"here": ANY_RATE}, "clusterDispatchRate": {"here": SLOW}}, {}, ""),
         (
             {"subscriptionDispatchRate": {"here": SLOW}},
             {},
