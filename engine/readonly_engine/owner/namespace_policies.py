@@ -45,6 +45,9 @@ _RATES: Final = {
 configuration without `Msg` and `Byte`."""
 
 
+_UNITS: Final = ("Msg", "Byte")
+
+
 def system_topic(topic: TopicName) -> TopicName:
     """Return the topic with the policies of the namespace's topics."""
     return TopicName("persistent", topic.tenant, topic.namespace, SYSTEM_TOPIC)
@@ -68,6 +71,9 @@ def topics_have_policies(configuration: Mapping[str, Any], *, empty: bool) -> bo
 def applied_policies(namespace: Mapping[str, Any], configuration: Mapping[str, Any]) -> dict[str, Any]:
     """Return the policies of topics without their own, by name, as `obstacle` takes them.
 
+    A limit below 0 and a rate without a limit are no policies: the brokers' configuration applies (AbstractTopic.normalizeValue,
+    DispatchRateImpl.normalize).
+
     Args:
         namespace: the namespace's policies.
         configuration: the brokers' configuration.
@@ -75,13 +81,15 @@ def applied_policies(namespace: Mapping[str, Any], configuration: Mapping[str, A
     policies: dict[str, Any] = {}
     for name, key in _COUNTS.items():
         own = namespace.get(key)
-        policies[name] = configuration.get(name) if own is None else own
+        unset = own is None or (isinstance(own, int) and own < 0)
+        policies[name] = configuration.get(name) if unset else own
     cluster = configuration.get("clusterName")
     for name, (keys, prefix) in _RATES.items():
         rates = [rates.get(cluster) for key in keys if isinstance(rates := namespace.get(key), dict)]
-        policies[name] = next(filter(None, rates), None) or {
-            f"dispatchThrottlingRateIn{unit}": _number(configuration.get(prefix + unit)) for unit in ("Msg", "Byte")
-        }
+        own = next((rate for rate in rates if isinstance(rate, dict)), {})
+        if not any(_number(own.get(f"dispatchThrottlingRateIn{unit}")) > 0 for unit in _UNITS):
+            own = {f"dispatchThrottlingRateIn{unit}": _number(configuration.get(prefix + unit)) for unit in _UNITS}
+        policies[name] = own
     return policies
 
 

@@ -56,7 +56,13 @@ SLOW = {"dispatchThrottlingRateInMsg": 10, "dispatchThrottlingRateInByte": -1}
             "subscriptionDispatchRate has dispatchThrottlingRateInMsg 10",
         ),
         ({}, {"dispatchThrottlingRatePerTopicInByte": "6"}, "dispatchRate has dispatchThrottlingRateInByte 6"),
-        ({"topicDispatchRate": {"here": ANY_RATE}}, {"dispatchThrottlingRatePerTopicInByte": "6"}, ""),
+        (
+            {"topicDispatchRate": {"here": ANY_RATE}},
+            {"dispatchThrottlingRatePerTopicInByte": "6"},
+            "dispatchRate has dispatchThrottlingRateInByte 6",
+        ),
+        ({"topicDispatchRate": {"here": "?"}}, {}, ""),
+        ({"max_consumers_per_topic": -1}, {"maxConsumersPerTopic": "4"}, "maxConsumersPerTopic is 4"),
         (
             {},
             {"dispatchThrottlingRatePerSubscriptionInMsg": "7"},
