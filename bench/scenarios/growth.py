@@ -17,21 +17,15 @@ SUBSCRIBERS: Final = tuple(Workload(readers, 20) for readers in (1, 10, 100, 100
 RATES: Final = tuple(Workload(50, rate) for rate in (1, 10, 100, 1000))
 ONE: Final = (Workload(1, 1000),)
 TOPICS: Final = tuple(Workload(topics, 200, topics=topics) for topics in (10, 100, 1000, 5000))
-FEW_S: Final = 15.0
-"""Least duration where few messages are delivered: the owner's collections of garbage would be most of a shorter one."""
-
-FEW: Final = 1000.0
-"""Messages delivered per second."""
+LEAST_S: Final = 15.0
+"""Least duration: with few messages the owner's collections of garbage would be most of a shorter one."""
 
 
 def run(cluster: BenchCluster, plan: Plan) -> Report:
     """Measure all works."""
     rows, bars, raw = [], [], []
     for what, works in (("subscribers", SUBSCRIBERS), ("rate", RATES), ("one reader", ONE), ("topics", TOPICS)):
-        few = works[0].copies * works[0].rate <= FEW
-        for work, rounds in run_all(
-            cluster, plan, plan.pick(works, works[:2]), 0.0 if plan.short or not few else FEW_S
-        ):
+        for work, rounds in run_all(cluster, plan, plan.pick(works, works[:2]), 0.0 if plan.short else LEAST_S):
             owner, pool, total = sample(rounds, "owner_us"), sample(rounds, "pool_us"), sample(rounds, "total_us")
             row = (
                 what,

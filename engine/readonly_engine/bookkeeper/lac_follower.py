@@ -106,23 +106,25 @@ class LacFollower:
 
     def confirm(self, lac: int, entries: Sequence[Entry] = ()) -> None:
         """Accept a LAC and the entries that came with it, from any source; ignore a lower LAC than before."""
-        if lac > self.lac:
-            self._arrival_rate.on_entries(lac - self.lac, self._loop.time())
-            self.lac = lac
-            self._read_to = max(self._read_to, lac)
-        elif not entries:
+        if not self._rise(lac) and not entries:
             return
         self._on_answer()
         self._advanced(self.lac, entries)
 
     def accept(self, lac: int) -> None:
         """Accept a LAC that the owner has pushed, without a callback; ignore a lower one than before."""
-        if lac > self.lac:
-            self._arrival_rate.on_entries(lac - self.lac, self._loop.time())  # for the polls after the pushes
-            self.lac = lac
-            self._read_to = max(self._read_to, lac)
+        self._rise(lac)
         if self._tasks:
             self._on_answer()
+
+    def _rise(self, lac: int) -> bool:
+        """Apply a LAC; return whether it is above the one before."""
+        if lac <= self.lac:
+            return False
+        self._arrival_rate.on_entries(lac - self.lac, self._loop.time())  # pushed ones too: polls may follow
+        self.lac = lac
+        self._read_to = max(self._read_to, lac)
+        return True
 
     def suspend(self) -> None:
         """Stop all polls and probes until `resume`."""

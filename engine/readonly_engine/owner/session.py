@@ -64,7 +64,6 @@ class OwnerSession:
         pings: number of PINGs from the owner.
         pongs: number of PONGs from the owner.
         answers_pings: whether PINGs are answered here; otherwise they are received commands.
-        has_cancelled: whether `take_cancelled` returns any request.
     """
 
     def __init__(self) -> None:
@@ -73,7 +72,6 @@ class OwnerSession:
         self._waiting: dict[int, int | None] = {}  # each with the consumer whose close ends it
         self._of_consumer: dict[int, set[int]] = {}
         self._cancelled: list[int] = []
-        self.has_cancelled = False
         self._out: list[bytes] = []
         self.pings = 0
         self.pongs = 0
@@ -151,8 +149,12 @@ class OwnerSession:
     def take_cancelled(self) -> list[int]:
         """Return, once, the requests that get no answer because the owner has closed their consumer."""
         cancelled, self._cancelled = self._cancelled, []
-        self.has_cancelled = False
         return cancelled
+
+    @property
+    def has_cancelled(self) -> bool:
+        """Whether `take_cancelled` returns any request."""
+        return bool(self._cancelled)
 
     def receive_data(self, data: bytes) -> list[ReceivedCommand]:
         """Decode received bytes into commands. Call `data_to_send` afterwards.
@@ -180,7 +182,6 @@ class OwnerSession:
             received.append(ReceivedCommand(command, frame[end:], self._answered(command)))
             if command.type == BaseCommand.CLOSE_CONSUMER and self._of_consumer:
                 self._cancelled += self.cancel_consumer_requests(command.close_consumer.consumer_id)
-                self.has_cancelled = bool(self._cancelled)
         while splitter.skipped:
             received.append(self._refuse_skipped(splitter.skipped.pop()))
         return received

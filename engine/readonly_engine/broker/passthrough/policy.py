@@ -325,7 +325,7 @@ class PassThroughPolicy:
         while True:
             if self._loop.time() >= filters_at:
                 filters_at = self._loop.time() + FILTERS_TTL_S
-                differing = await self._check_namespaces()
+                differing = await self._check_namespaces(slots)
             topics = self._topics_to_ask(differing)
             await asyncio.sleep(max(POLL_INTERVAL_S, len(topics) / MAX_CHECKS_PER_S, listed / MAX_CONSUMERS_PER_S))
             checks = [
@@ -339,7 +339,7 @@ class PassThroughPolicy:
                 else:
                     listed += found
 
-    async def _check_namespaces(self) -> set[tuple[str, str]]:
+    async def _check_namespaces(self, slots: asyncio.Semaphore) -> set[tuple[str, str]]:
         """Check the entry filters of whole namespaces; return those whose topics may differ, as tenant and name."""
         namespaces: dict[tuple[str, str], set[TopicName]] = {}
         topics = {subscription.topic for subscription in self._subscriptions()}
@@ -347,11 +347,13 @@ class PassThroughPolicy:
         self._reasons.forget(topics, self._loop.time())
         for topic in topics:
             namespaces.setdefault((topic.tenant, topic.namespace), set()).add(topic)
-        return {
-            name
-            for name, own in namespaces.items()
-            if not await self._check_shared_filter(next(iter(own)), own, FILTERS_TTL_S)
-        }
+
+        async def is_shared(own: set[TopicName]) -> bool:
+            async with slots:
+                return await self._check_shared_filter(next(iter(own)), own, FILTERS_TTL_S)
+
+        shared = await asyncio.gather(*map(is_shared, namespaces.values()))
+        return {name for name, same in zip(namespaces, shared, strict=True) if not same}
 
     def _topics_to_ask(self, differing: set[tuple[str, str]]) -> dict[TopicName, set[str]]:
         """Return the topics that need requests of their own, each with the subscriptions whose consumers are compared.

@@ -164,6 +164,10 @@ class TailConsumer:
         elif self._failure != str(error):
             self._failure = str(error)
             log.info("tail subscription failed, trying again: topic=%s error=%s", self._topic, error)
+        self._retry_later()
+
+    def _retry_later(self) -> None:
+        """Subscribe after a wait that doubles until it succeeds."""
         self._later(self._retry_s, self._begin)
         self._retry_s = min(2 * self._retry_s, RETRY_S[1])
 
@@ -273,8 +277,7 @@ class TailConsumer:
         """Poll bookies, and subscribe again later: the owner does not answer."""
         if self._connection is not None:
             self._unsubscribe()
-            self._later(self._retry_s, self._begin)
-            self._retry_s = min(2 * self._retry_s, RETRY_S[1])
+            self._retry_later()
 
     def _on_message(self, message_id: MessageIdData, payload: bytes) -> None:
         if self._connection is None:
