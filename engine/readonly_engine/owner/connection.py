@@ -102,6 +102,7 @@ class OwnerConnection(asyncio.Protocol):
         self._pongs: dict[int, asyncio.Future[None]] = {}  # waiters, by the number of the PONG
         self.last_answered_ping = lease_time()
         self.ping_listener: Callable[[OwnerConnection], None] | None = None
+        self._after_data: list[Callable[[], None]] = []
         self._probe_detector = ProbeDetector(self._loop.time())
         self._responsive = True
         self._keep_alive: asyncio.TimerHandle | None = None
@@ -256,6 +257,10 @@ class OwnerConnection(asyncio.Protocol):
         """Remove a topic-list watcher."""
         self._handlers.remove_watcher(watcher_id)
 
+    def call_after_data(self, call: Callable[[], None]) -> None:
+        """Call back when all commands that have been received together are handled. For handlers, within `on_command`."""
+        self._after_data.append(call)
+
     def dedicate_to(self, publisher: Publisher) -> None:
         """Serve the producers of one client alone: the owner's PINGs and backpressure go to this client."""
         self._publisher = publisher
@@ -377,6 +382,10 @@ class OwnerConnection(asyncio.Protocol):
                 self.refusal = OwnerRefusedError(command.error.error, command.error.message)
             else:
                 self._deliver(command, payload)
+        if self._after_data:
+            calls, self._after_data = self._after_data, []
+            for call in calls:
+                call()
         if session.has_cancelled:
             for request_id in session.take_cancelled():
                 self._requests.resolve(request_id, None)

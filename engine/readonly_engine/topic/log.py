@@ -229,21 +229,42 @@ class TopicLog:
         for tail in self._tails.values():
             tail.resume()
 
-    def push(self, entry: TopicEntry) -> None:
-        """Accept an entry that the owner has delivered. Owners deliver confirmed entries only."""
-        position = entry.position
-        self.owner_end.confirm(position)
-        ledger_id, entry_id = position
+    @property
+    def pause(self) -> float:
+        """Seconds without need for new entries."""
+        return self._notifier.pause
+
+    def push(self, entries: list[TopicEntry]) -> None:
+        """Accept entries that the owner has delivered together, in order. Owners deliver confirmed entries only."""
+        self.owner_end.confirm(entries[-1].position)
+        first, last = entries[0], entries[-1]
+        if last.ledger_id == first.ledger_id and last.entry_id - first.entry_id == len(entries) - 1:
+            self._push_run(entries)
+            return
+        begin = 0
+        for end in range(1, len(entries) + 1):
+            if end == len(entries) or entries[end].position != (
+                entries[end - 1].ledger_id,
+                entries[end - 1].entry_id + 1,
+            ):
+                self._push_run(entries[begin:end])
+                begin = end
+
+    def _push_run(self, entries: list[TopicEntry]) -> None:
+        """Accept pushed entries of one ledger without a gap."""
+        ledger_id, entry_id = entries[-1].position
         tail = self._tails.get(ledger_id)
         if tail is None:
             # Ahead of the topic's list of ledgers, whose watch is under way; or of a closed ledger, whose end is known.
-            self._pushed_ahead = position
+            self._pushed_ahead = Position(ledger_id, entry_id)
         elif entry_id > tail.lac:
             if self._poll_timers:
                 self._suspend_new(ledger_id)
             tail.accept(entry_id)
             if self.chain.lac_advanced(ledger_id, entry_id):
-                self._notifier.on_pushed(self._cache.put(entry))
+                self._notifier.on_pushed(
+                    [self._cache.put(entries[0])] if len(entries) == 1 else self._cache.put_all(entries)
+                )
 
     def _suspend_new(self, ledger_id: int) -> None:
         """Stop the polls of a new ledger."""
@@ -307,7 +328,7 @@ class TopicLog:
             self._tails[ledger_id].update()
         else:
             tail = self._tails[ledger_id] = LacFollower(
-                reader, partial(self._lac_advanced, ledger_id), self._ask_owner, self._pause
+                reader, partial(self._lac_advanced, ledger_id), self._ask_owner, lambda: self._notifier.pause
             )
             self._follow_new(ledger_id, tail)
         if not self._opened.done():
@@ -335,10 +356,6 @@ class TopicLog:
         timer = self._poll_timers.pop(ledger_id, None)
         if timer is not None:
             timer.cancel()
-
-    def _pause(self) -> float:
-        """Return the seconds without need for new entries."""
-        return self._notifier.pause
 
     def await_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now: one read serves all of them."""

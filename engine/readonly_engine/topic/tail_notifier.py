@@ -131,25 +131,30 @@ class TailNotifier:
         self._at_once |= at_once
         self._schedule()
 
-    def on_pushed(self, entry: TopicEntry) -> None:
-        """Dispatch one readable entry at once if it is the next one and nothing else waits, as mostly; else soon."""
-        ledger_id, entry_id = position = entry.position
-        owner = self._owner_limit
+    def on_pushed(self, entries: list[TopicEntry]) -> None:
+        """Dispatch readable entries at once if they are the next ones and nothing else waits, as mostly; else soon.
+
+        Args:
+            entries: entries of one ledger, without a gap.
+        """
+        ledger_id, first = entries[0].position
+        owner, last = self._owner_limit, entries[-1].position
         if (
             self._listeners
-            and self._notified == (ledger_id, entry_id - 1)
+            and self._notified == (ledger_id, first - 1)
             and not (self._due or self._fresh or self._closed or self._hold.pending)
             and self._handle is None
             and self._gathering is None
-            and (owner is None or not owner.active or position <= owner.limit)
+            and (owner is None or not owner.active or last <= owner.limit)
             and not self._flush_interval.hold(self._loop.time())
+            and (len(entries) == 1 or summarize(entries)[1] <= TAIL_BATCH_BYTES)
         ):
             try:
-                self._notify(TailBatch([entry], Position(ledger_id, entry_id + 1), complete=True), position)
+                self._notify(TailBatch(entries, Position(ledger_id, last.entry_id + 1), complete=True), last)
             except Exception as error:  # noqa: BLE001 - listeners may raise any error
                 self._failed(error)
         else:
-            self.on_entries([entry])
+            self.on_entries(entries)
             self.on_limit_changed()
 
     def _schedule(self) -> None:

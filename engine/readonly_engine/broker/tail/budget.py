@@ -61,59 +61,51 @@ class PushBudget:
     Args:
         rate: the bound.
         now: the time.
+
+    Attributes:
+        permits: permits that the owner has; below 0 after a batch that exceeded them.
     """
+
+    __slots__ = ("_at", "_byte_tokens", "_rate", "_tokens", "permits")
 
     def __init__(self, rate: PushRate, now: float) -> None:
         self._rate = rate
         self._tokens = float(rate.burst)
         self._byte_tokens = rate.bytes * rate.burst / rate.messages
         self._at = now
-        self._permits = 0
+        self.permits = 0
 
-    def begin(self, now: float) -> int:
-        """Return the permits for a new subscription at the owner; 0 if there are none now."""
-        self._refill(now)
-        return 0 if self._byte_tokens < 0 else self._grant()
-
-    def on_delivered(self, messages: int, size: int, now: float) -> int:
-        """Record a delivery; return the permits to give to the owner now, often 0.
-
-        Args:
-            messages: messages of the entry.
-            size: its bytes.
-            now: the time.
-        """
-        self._permits -= messages
-        self._byte_tokens -= size
-        if self._permits > self._rate.burst // 2 and self._byte_tokens >= 0:
-            return 0
-        self._refill(now)
-        return self._grant()
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether the owner may deliver no more: it has no permits, or the bytes exceed their rate."""
-        return self._permits <= 0 or self._byte_tokens < 0
-
-    def end(self) -> None:
-        """Take back the permits that the owner has not used, because its subscription has ended."""
-        self._tokens += max(self._permits, 0)
-        self._permits = 0
-
-    def _refill(self, now: float) -> None:
+    def take(self, permits: int, now: float) -> int:
+        """Take tokens for permits; return 0, and take none, if there are not enough for all of them."""
         elapsed, self._at = max(now - self._at, 0.0), max(now, self._at)
         rate = self._rate
-        room = rate.burst - max(self._permits, 0)
-        self._tokens = min(self._tokens + elapsed * rate.messages, room)
+        self._tokens = min(self._tokens + elapsed * rate.messages, rate.burst - max(self.permits, 0))
         self._byte_tokens = min(self._byte_tokens + elapsed * rate.bytes, rate.bytes * rate.burst / rate.messages)
-
-    def _grant(self) -> int:
-        granted = int(self._tokens)
-        if granted < max(self._rate.burst // 10, 1):  # one FLOW for many messages
+        if self._byte_tokens < 0 or self._tokens < permits:
             return 0
-        self._tokens -= granted
-        self._permits += granted
-        return granted
+        self._tokens -= permits
+        self.permits += permits
+        return permits
+
+    def on_delivered(self, messages: int, size: int) -> None:
+        """Record a delivery.
+
+        Args:
+            messages: messages of the entries.
+            size: their bytes.
+        """
+        self.permits -= messages
+        self._byte_tokens -= size
+
+    @property
+    def bytes_exhausted(self) -> bool:
+        """Whether the delivered bytes exceed their rate."""
+        return self._byte_tokens < 0
+
+    def end(self) -> None:
+        """Take back the permits that the owner has not used, or pay the debt, because its subscription has ended."""
+        self._tokens += self.permits
+        self.permits = 0
 
 
 class SourceSchedule:

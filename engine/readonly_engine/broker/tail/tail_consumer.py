@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.tail.budget import RETURN_S, PushBudget, SourceSchedule
 from readonly_engine.broker.tail.idle_checks import IdleChecks
+from readonly_engine.broker.tail.permits import PermitPacer
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 from readonly_engine.owner.resume import set_resume_position
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.entry_view import summarize
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandAck,
@@ -96,7 +98,11 @@ class TailConsumer:
         self._loop = asyncio.get_running_loop()
         self._rate = settings.rate
         self._budget = PushBudget(self._rate, self._loop.time())
+        self._pacer = PermitPacer(self._rate.burst // 2, self._loop.time())
         self._schedule = SourceSchedule(self._rate)
+        self._received: list[TopicEntry] = []
+        self._permit_timer: asyncio.TimerHandle | None = None
+        self._wanted = 0
         self._connection: OwnerConnection | None = None
         self._subscribing: OwnerConnection | None = None
         self._consumer_id = 0
@@ -108,7 +114,7 @@ class TailConsumer:
         self._closed = False
         self._checks = IdleChecks(self._loop.time())
         self._gaps = False
-        self._unacked: MessageIdData | None = None
+        self._unacked: Position | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
         self._check_timer: asyncio.TimerHandle | None = None
         self._checking: asyncio.Task[None] | None = None
@@ -224,7 +230,7 @@ class TailConsumer:
             return
         now = self._loop.time()
         self._apply_bound(now)
-        permits = self._budget.begin(now)
+        permits = self._budget.take(self._pacer.begin(now), now)
         if not permits:
             self._close_consumer(connection, consumer_id)
             self._later(RETURN_S[0], self._begin)
@@ -248,6 +254,7 @@ class TailConsumer:
         if rate != self._rate:
             self._rate = rate
             self._budget, self._schedule = PushBudget(rate, now), SourceSchedule(rate)
+            self._pacer = PermitPacer(rate.burst // 2, now)
 
     def _flow(self, permits: int) -> None:
         if self._connection is not None:
@@ -280,34 +287,69 @@ class TailConsumer:
             self._retry_later()
 
     def _on_message(self, message_id: MessageIdData, payload: bytes) -> None:
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             return  # it was under way when the consumer was closed; bookies have it
-        entry = TopicEntry(Entry(message_id.ledger_id, message_id.entry_id, message_id.entry_id, 0, payload))
-        now, position = self._loop.time(), entry.position
-        if position != self._next:
-            before = self._log.limit
-            self._gaps = self._gaps or (before is not None and position > self._log.chain.after(before))
-        self._next = Position(position.ledger_id, position.entry_id + 1)
-        self._on_pushed(entry)  # first, so that the entry waits for no other answer
-        self._log.push(entry)
+        if not self._received:
+            connection.call_after_data(self._on_received)
+        entry_id = message_id.entry_id
+        self._received.append(TopicEntry(Entry(message_id.ledger_id, entry_id, entry_id, 0, payload)))
+
+    def _on_received(self) -> None:
+        """Handle the entries that have arrived together."""
+        entries, self._received = self._received, []
+        if self._connection is None or not entries:
+            return
+        now = self._loop.time()
+        self._note_gaps(entries)
+        for entry in entries:
+            self._on_pushed(entry)  # first, so that the entries wait for no other answer
+        self._log.push(entries)
         if self._compares:
             self._checks.pushed(now)
             self._check_later()
-        permits = self._budget.on_delivered(entry.messages, entry.size, now)
-        self._unacked = message_id
+        self._unacked = entries[-1].position
         if self._ack_timer is None:
             self._ack_timer = self._loop.call_at(now + ACK_S, self._ack_due)
-        if permits:
-            self._ack()
-            self._flow(permits)
-        if self._budget.exhausted or (permits and self._bound() != self._rate):
+        messages, size, _, _ = summarize(entries)
+        self._budget.on_delivered(messages, size)
+        self._wanted = self._pacer.on_delivered(len(entries), messages, self._budget.permits, now)
+        if self._budget.bytes_exhausted:
             self._read_bookies()
+        elif self._wanted and not self._pacer.paced:
+            self._give_permits()
+        elif self._wanted and self._permit_timer is None:
+            self._permit_timer = self._loop.call_later(self._log.pause, self._give_permits)
+
+    def _note_gaps(self, entries: list[TopicEntry]) -> None:
+        """Record whether the owner left out entries: markers, or messages of aborted transactions."""
+        for entry in entries:
+            position = entry.position
+            if position != self._next:
+                before = self._log.limit
+                self._gaps = self._gaps or (before is not None and position > self._log.chain.after(before))
+            self._next = Position(position.ledger_id, position.entry_id + 1)
+
+    def _give_permits(self) -> None:
+        """Give the owner the wanted permits; if they exceed the budget, read bookies."""
+        self._permit_timer = None
+        if self._connection is None:
+            return
+        permits = self._budget.take(self._wanted, self._loop.time())
+        if not permits or self._bound() != self._rate:
+            self._read_bookies()
+            return
+        if self._pacer.paced:
+            self._pacer.granted()
+        else:
+            self._ack()
+        self._flow(permits)
 
     def _ack(self) -> None:
         """Move the cursor, so that the owner's statistics show no backlog."""
         if self._connection is not None and self._unacked is not None:
             ack = CommandAck(consumer_id=self._consumer_id, ack_type=CommandAck.Cumulative)
-            ack.message_id.add(ledger_id=self._unacked.ledger_id, entry_id=self._unacked.entry_id)
+            ack.message_id.add(ledger_id=self._unacked[0], entry_id=self._unacked[1])
             self._connection.send(BaseCommand(type=BaseCommand.ACK, ack=ack))
         self._unacked = None
 
@@ -385,10 +427,11 @@ class TailConsumer:
         self._on_change()
 
     def _stopped(self) -> None:
-        for timer in (self._check_timer, self._ack_timer):
+        for timer in (self._check_timer, self._ack_timer, self._permit_timer):
             if timer is not None:
                 timer.cancel()
-        self._check_timer = self._ack_timer = self._unacked = None
+        self._check_timer = self._ack_timer = self._permit_timer = self._unacked = None
+        self._received = []
         self._probes.remove(self)
         self._changed()
         self._budget.end()

@@ -13,69 +13,75 @@ RATE = PushRate(messages=100.0, burst=200, bytes=10_000.0)
 MAX_BATCH = 50
 
 
-@given(st.lists(st.tuples(st.floats(0, 0.5), st.integers(1, MAX_BATCH)), max_size=400))
+@given(st.lists(st.tuples(st.floats(0, 0.5), st.integers(1, MAX_BATCH), st.booleans()), max_size=400))
 def test_an_owner_delivers_no_more_than_the_rate_and_one_batch(steps):
     budget, now, delivered = PushBudget(RATE, 0.0), 0.0, 0
-    permits = budget.begin(now)
-    for pause, messages in steps:
+    for pause, messages, ends in steps:
         now += pause
-        if permits <= 0:
-            assert budget.exhausted
-            budget.end()
-            permits = budget.begin(now)
+        if budget.permits <= 0 and not budget.take(20 - budget.permits, now):
             continue
-        permits -= messages
         delivered += messages
-        permits += budget.on_delivered(messages, 1, now)
+        budget.on_delivered(messages, 1)
+        if ends:
+            budget.end()
         assert delivered <= RATE.burst + RATE.messages * now + MAX_BATCH
 
 
-def test_few_messages_never_exhaust_the_budget_and_take_few_flows():
-    budget, flows = PushBudget(RATE, 0.0), 0
-    assert budget.begin(0.0) == RATE.burst
+def test_few_messages_never_exhaust_the_budget():
+    budget = PushBudget(RATE, 0.0)
+    assert budget.take(50, 0.0) == 50
     for number in range(10_000):
-        flows += bool(budget.on_delivered(1, 10, number / (0.9 * RATE.messages)))
-        assert not budget.exhausted
-    assert flows <= 10_000 / (RATE.burst / 10)
+        now = number / (0.9 * RATE.messages)
+        budget.on_delivered(1, 10)
+        if budget.permits <= 25:
+            assert budget.take(25, now) == 25
 
 
 def test_messages_above_the_rate_exhaust_it():
-    budget = PushBudget(RATE, 0.0)
-    budget.begin(0.0)
-    number = 0
-    while not budget.exhausted:
+    budget, number = PushBudget(RATE, 0.0), 0
+    while budget.permits > 0 or budget.take(10, number / (1.5 * RATE.messages)):
         number += 1
-        budget.on_delivered(1, 10, number / (1.5 * RATE.messages))
+        budget.on_delivered(1, 10)
     assert RATE.burst < number <= 3 * RATE.burst
 
 
 def test_large_messages_exhaust_it_too():
     budget = PushBudget(RATE, 0.0)
-    budget.begin(0.0)
+    budget.take(100, 0.0)
     for _ in range(4):
-        budget.on_delivered(1, 5_000, 0.0)
-    assert not budget.exhausted
-    budget.on_delivered(1, 5_000, 0.0)
-    assert budget.exhausted
+        budget.on_delivered(1, 5_000)
+    assert not budget.bytes_exhausted
+    budget.on_delivered(1, 5_000)
+    assert budget.bytes_exhausted
     budget.end()
-    assert not budget.begin(0.1), "bytes are still in debt"
-    assert budget.begin(1.0) == RATE.burst
+    assert not budget.take(1, 0.1), "bytes are still in debt"
+    assert budget.take(100, 1.0)
 
 
 def test_unused_permits_are_taken_back_when_a_subscription_ends():
     budget = PushBudget(RATE, 0.0)
-    assert budget.begin(0.0) == RATE.burst
-    budget.on_delivered(20, 1, 0.0)
+    assert budget.take(RATE.burst, 0.0)
+    budget.on_delivered(20, 1)
     budget.end()
-    assert budget.begin(0.0) == RATE.burst - 20
+    assert not budget.take(RATE.burst - 19, 0.0)
+    assert budget.take(RATE.burst - 20, 0.0)
+
+
+def test_the_last_batch_is_paid_when_a_subscription_ends():
+    budget = PushBudget(RATE, 0.0)
+    budget.take(RATE.burst, 0.0)
+    budget.on_delivered(RATE.burst + 50, 1)
+    budget.end()
+    assert not budget.take(1, 0.5)
+    assert budget.take(1, 0.6)
 
 
 def test_a_clock_that_goes_back_gives_no_tokens():
     budget = PushBudget(RATE, 100.0)
-    budget.begin(100.0)
-    budget.on_delivered(RATE.burst, 1, 50.0)
-    assert budget.exhausted
-    assert not budget.on_delivered(1, 1, 100.0)
+    budget.take(RATE.burst, 100.0)
+    budget.on_delivered(RATE.burst, 1)
+    assert not budget.take(1, 50.0)
+    assert not budget.take(1, 100.0)
 
 
 def test_the_time_at_bookies_doubles_while_the_source_changes_often():

@@ -11,6 +11,7 @@ from readonly_engine.broker.tail import idle_checks
 from readonly_engine.broker.tail import tail_consumer as module
 from readonly_engine.broker.tail.budget import ACROSS_ZONES, PushRate, TailSettings
 from readonly_engine.broker.tail.owner_probes import SILENT_S, OwnerProbes
+from readonly_engine.broker.tail.permits import WINDOW
 from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
@@ -43,6 +44,10 @@ class Connection:
         self.answers, self.sent, self.subscribes, self.handlers = [*answers], [], [], {}
         self.closed = False
         self.url, self.last_answered_ping, self.pings = "pulsar://owner:6650", 0.0, 0
+        self.after_data = []
+
+    def call_after_data(self, call):
+        self.after_data.append(call)
 
     def probe(self):
         self.pings += 1
@@ -79,12 +84,16 @@ class Connection:
     def permits(self):
         return sum(command.flow.message_permits for command in self.sent if command.type == BaseCommand.FLOW)
 
-    def push(self, ledger_id, entry_id, payload=b"x"):
-        message = CommandMessage(consumer_id=len(self.subscribes))
-        message.message_id.ledger_id, message.message_id.entry_id = ledger_id, entry_id
-        command = BaseCommand(type=BaseCommand.MESSAGE, message=message)
-        for handler in list(self.handlers.values()):
-            handler.on_command(command, payload)
+    def push(self, ledger_id, *entry_ids, payload=b"x"):
+        for entry_id in entry_ids:
+            message = CommandMessage(consumer_id=len(self.subscribes))
+            message.message_id.ledger_id, message.message_id.entry_id = ledger_id, entry_id
+            command = BaseCommand(type=BaseCommand.MESSAGE, message=message)
+            for handler in list(self.handlers.values()):
+                handler.on_command(command, payload)
+        calls, self.after_data = self.after_data, []
+        for call in calls:
+            call()
 
     def break_off(self):
         self.closed = True
@@ -102,7 +111,7 @@ class Log:
             distance=lambda first, last: last.entry_id - first.entry_id,
             after=lambda position: Position(position.ledger_id, position.entry_id + 1),
         )
-        self.compared, self.failure = 0, None
+        self.compared, self.failure, self.pause = 0, None, 0.0
         self.has_nearer_replicas = False
 
     async def refresh(self):
@@ -118,9 +127,9 @@ class Log:
         assert not self.polls
         self.polls = True
 
-    def push(self, entry):
-        self.pushed.append(entry.position)
-        self.limit = entry.position
+    def push(self, entries):
+        self.pushed += [entry.position for entry in entries]
+        self.limit = entries[-1].position
 
 
 class Scene:
@@ -176,7 +185,7 @@ def test_the_owner_pushes_from_the_end_of_the_log_on():
         assert not subscribe.force_topic_creation
         start = subscribe.start_message_id
         assert (start.ledger_id, start.entry_id) == (3, 8)
-        assert stage.connection.permits() == 2000
+        assert stage.connection.permits() == WINDOW
         stage.connection.push(3, 8)
         assert stage.log.pushed == stage.positions == [(3, 8)]
 
@@ -228,10 +237,8 @@ def test_many_messages_are_read_from_bookies_and_the_owner_is_spared(monkeypatch
     async def scene(stage):
         stage.tail.start()
         await until(lambda: stage.tail.pushed)
-        for number in range(40):
-            stage.connection.push(3, 8 + number)
-        assert stage.log.polls
-        assert len(stage.log.pushed) == 20
+        await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or stage.log.polls)
+        assert len(stage.log.pushed) >= 20
         assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
         assert stage.connection.sent[-1].close_consumer.consumer_id == 1
         stage.log.limit = Position(3, 500)
@@ -241,6 +248,48 @@ def test_many_messages_are_read_from_bookies_and_the_owner_is_spared(monkeypatch
     monkeypatch.setattr("readonly_engine.broker.tail.budget.RETURN_S", (0.05, 0.1))
     monkeypatch.setattr(module, "RETURN_S", (0.05, 0.1))
     play(scene, rate=PushRate(200.0, 20, 1e6))
+
+
+def test_entries_that_arrive_together_are_one_call_of_the_log():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        calls = []
+        push = stage.log.push
+        stage.log.push = lambda entries: calls.append(len(entries)) or push(entries)
+        stage.connection.push(3, 8, 9, 10)
+        assert (calls, stage.log.pushed) == ([3], [(3, 8), (3, 9), (3, 10)])
+
+    play(scene)
+
+
+def test_many_messages_get_permits_after_the_flush_interval():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        stage.log.pause = 0.05
+        stage.connection.push(3, *range(8, 8 + WINDOW))
+        flows = stage.connection.names().count("FLOW")
+        await asyncio.sleep(0)
+        assert stage.connection.names().count("FLOW") == flows
+        await until(lambda: stage.connection.names().count("FLOW") == flows + 1)
+        assert not stage.log.polls
+
+    play(scene)
+
+
+def test_permits_are_not_given_after_the_end_of_the_pushes():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        stage.log.pause = 0.001
+        stage.connection.push(3, *range(8, 8 + WINDOW))
+        stage.tail.close()
+        flows = stage.connection.names().count("FLOW")
+        await asyncio.sleep(0.01)
+        assert stage.connection.names().count("FLOW") == flows
+
+    play(scene)
 
 
 def test_the_cursor_moves_with_each_grant_of_permits():
@@ -412,11 +461,10 @@ def test_where_some_bookies_are_nearer_the_owner_pushes_little():
         stage.log.has_nearer_replicas = True
         stage.tail.start()
         await until(lambda: stage.tail.pushed)
-        assert stage.connection.permits() == ACROSS_ZONES.burst
-        for entry in range(8, 8 + ACROSS_ZONES.burst):
-            stage.connection.push(3, entry)
+        assert stage.connection.permits() == ACROSS_ZONES.burst // 2
+        await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or stage.log.polls)
         assert not stage.tail.pushed
-        assert stage.log.polls
+        assert stage.connection.permits() <= ACROSS_ZONES.burst
 
     play(scene)
 
@@ -428,12 +476,10 @@ def test_the_bound_follows_when_bookies_get_their_places_later():
         stage.connection.push(3, 8)
         assert stage.tail.pushed
         stage.log.has_nearer_replicas = True
-        entry = 9
-        while stage.tail.pushed:
-            stage.connection.push(3, entry)
-            entry += 1
+        permits = stage.connection.permits()
+        await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or stage.log.polls)
         assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
-        assert entry <= 25, "with the next permits"
+        assert stage.connection.permits() == permits, "with the next permits"
 
     play(scene, rate=PushRate(100_000.0, 20, 1e6))
 
