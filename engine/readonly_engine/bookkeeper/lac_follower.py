@@ -77,7 +77,7 @@ class LacFollower:
         self._tasks: list[asyncio.Task[None]] = []
         self._idle_probe = IdleProbe(self._loop.time())
         self._arrival_rate = ArrivalRate()
-        self._read_to = NO_LAC
+        self._read_to = self._rated = NO_LAC
         self._idle = asyncio.Event()
         self._idle.set()
         self._explicit = False
@@ -111,18 +111,31 @@ class LacFollower:
         self._on_answer()
         self._advanced(self.lac, entries)
 
-    def accept(self, lac: int) -> None:
-        """Accept a LAC that the owner has pushed, without a callback; ignore a lower one than before."""
-        self._rise(lac)
+    def accept(self, lac: int, *, together: bool) -> None:
+        """Accept a LAC that the owner has pushed, without a callback; ignore a lower one than before.
+
+        Args:
+            lac: the LAC.
+            together: whether several entries have arrived. Only then messages are so many that batch reads may follow.
+        """
+        if together:
+            self._rise(lac)
+        elif lac > self.lac:
+            self.lac = lac
+            self._read_to = max(self._read_to, lac)
         if self._tasks:
             self._on_answer()
+
+    def flows(self, now: float) -> bool:
+        """Return whether entries come at a high rate (ArrivalRate)."""
+        return self._arrival_rate.quick(now)
 
     def _rise(self, lac: int) -> bool:
         """Apply a LAC; return whether it is above the one before."""
         if lac <= self.lac:
             return False
-        self._arrival_rate.on_entries(lac - self.lac, self._loop.time())  # pushed ones too: polls may follow
-        self.lac = lac
+        self._arrival_rate.on_entries(lac - self._rated, self._loop.time())  # pushed ones too: polls may follow
+        self.lac = self._rated = lac
         self._read_to = max(self._read_to, lac)
         return True
 

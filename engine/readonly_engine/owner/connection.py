@@ -17,6 +17,7 @@ from readonly_engine.owner.subscribe_throttle import SubscribeThrottle
 from readonly_engine.wire.commands import command_name
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnected
+from readonly_engine.wire.pushed import decode_pushed
 
 if TYPE_CHECKING:
     import ssl
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.owner.handlers import ConnectionHandler
     from readonly_engine.owner.identity import Identity
+    from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.pulsar_pb2 import AuthData
 
 log = logging.getLogger(__name__)
@@ -102,7 +104,7 @@ class OwnerConnection(asyncio.Protocol):
         self._pongs: dict[int, asyncio.Future[None]] = {}  # waiters, by the number of the PONG
         self.last_answered_ping = lease_time()
         self.ping_listener: Callable[[OwnerConnection], None] | None = None
-        self._after_data: list[Callable[[], None]] = []
+        self._push_handlers: dict[int, Callable[[list[Entry]], None]] = {}
         self._probe_detector = ProbeDetector(self._loop.time())
         self._responsive = True
         self._keep_alive: asyncio.TimerHandle | None = None
@@ -238,6 +240,7 @@ class OwnerConnection(asyncio.Protocol):
     def remove_consumer(self, consumer_id: int) -> None:
         """Remove a consumer, and answer its unanswered acks with None: they no longer keep the connection from being idle."""
         self._handlers.remove_consumer(consumer_id)
+        self._push_handlers.pop(consumer_id, None)
         for request_id in self._session.cancel_consumer_requests(consumer_id):
             self._requests.resolve(request_id, None)
 
@@ -257,9 +260,12 @@ class OwnerConnection(asyncio.Protocol):
         """Remove a topic-list watcher."""
         self._handlers.remove_watcher(watcher_id)
 
-    def call_after_data(self, call: Callable[[], None]) -> None:
-        """Call back when all commands that have been received together are handled. For handlers, within `on_command`."""
-        self._after_data.append(call)
+    def call_with_entries(self, consumer_id: int, on_entries: Callable[[list[Entry]], None]) -> None:
+        """Call back with a consumer's entries that have arrived together, instead of its `on_command` with each.
+
+        MESSAGEs with more than a position, and those that have arrived in parts, still go to `on_command`.
+        """
+        self._push_handlers[consumer_id] = on_entries
 
     def dedicate_to(self, publisher: Publisher) -> None:
         """Serve the producers of one client alone: the owner's PINGs and backpressure go to this client."""
@@ -357,6 +363,14 @@ class OwnerConnection(asyncio.Protocol):
         """Pass answers to their requests, and commands to their handlers."""
         self._responsive = True
         session = self._session
+        if self._push_handlers and not session.splitter.partial:
+            runs, end = decode_pushed(data, self._push_handlers)
+            for on_entries, entries in runs:
+                on_entries(entries)
+            if end == len(data):
+                return
+            if end:
+                data = data[end:]
         pings, pongs = session.pings, session.pongs
         try:
             received = session.receive_data(data)
@@ -382,10 +396,6 @@ class OwnerConnection(asyncio.Protocol):
                 self.refusal = OwnerRefusedError(command.error.error, command.error.message)
             else:
                 self._deliver(command, payload)
-        if self._after_data:
-            calls, self._after_data = self._after_data, []
-            for call in calls:
-                call()
         if session.has_cancelled:
             for request_id in session.take_cancelled():
                 self._requests.resolve(request_id, None)
@@ -419,6 +429,7 @@ class OwnerConnection(asyncio.Protocol):
             self._publisher.on_owner_writable(self, writable=True)
         if self.events is not None:
             self.events.on_connection_lost(self)
+        self._push_handlers.clear()
         self._requests.resolve_all()
         self._handlers.lose_all()
 

@@ -64,10 +64,11 @@ class OwnerSession:
         pings: number of PINGs from the owner.
         pongs: number of PONGs from the owner.
         answers_pings: whether PINGs are answered here; otherwise they are received commands.
+        splitter: splits the received bytes into frames.
     """
 
     def __init__(self) -> None:
-        self._splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
+        self.splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
         self._last_request = 0
         self._waiting: dict[int, int | None] = {}  # each with the consumer whose close ends it
         self._of_consumer: dict[int, set[int]] = {}
@@ -163,7 +164,7 @@ class OwnerSession:
             WireError: the bytes violate Pulsar's protocol; the connection must be closed.
         """
         received = []
-        splitter = self._splitter
+        splitter = self.splitter
         for frame in splitter.receive_data(data):
             command, end = decode_command(frame)
             if command.type == _MESSAGE:
@@ -189,7 +190,7 @@ class OwnerSession:
     @property
     def max_frame_bytes(self) -> int:
         """Frame limit of the owner, for both directions."""
-        return self._splitter.max_frame_bytes
+        return self.splitter.max_frame_bytes
 
     def data_to_send(self) -> bytes:
         """Return the answers to received commands, once."""

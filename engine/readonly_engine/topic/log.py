@@ -229,17 +229,17 @@ class TopicLog:
         for tail in self._tails.values():
             tail.resume()
 
-    @property
-    def pause(self) -> float:
-        """Seconds without need for new entries."""
-        return self._notifier.pause
+    def push(self, entries: list[TopicEntry], now: float) -> None:
+        """Accept entries that the owner has delivered together, in order. Owners deliver confirmed entries only.
 
-    def push(self, entries: list[TopicEntry]) -> None:
-        """Accept entries that the owner has delivered together, in order. Owners deliver confirmed entries only."""
-        self.owner_end.confirm(entries[-1].position)
+        Args:
+            entries: at least one.
+            now: the loop's time.
+        """
         first, last = entries[0], entries[-1]
+        self.owner_end.confirm(last.position)
         if last.ledger_id == first.ledger_id and last.entry_id - first.entry_id == len(entries) - 1:
-            self._push_run(entries)
+            self._push_run(entries, now)
             return
         begin = 0
         for end in range(1, len(entries) + 1):
@@ -247,10 +247,10 @@ class TopicLog:
                 entries[end - 1].ledger_id,
                 entries[end - 1].entry_id + 1,
             ):
-                self._push_run(entries[begin:end])
+                self._push_run(entries[begin:end], now)
                 begin = end
 
-    def _push_run(self, entries: list[TopicEntry]) -> None:
+    def _push_run(self, entries: list[TopicEntry], now: float) -> None:
         """Accept pushed entries of one ledger without a gap."""
         ledger_id, entry_id = entries[-1].position
         tail = self._tails.get(ledger_id)
@@ -260,11 +260,11 @@ class TopicLog:
         elif entry_id > tail.lac:
             if self._poll_timers:
                 self._suspend_new(ledger_id)
-            tail.accept(entry_id)
+            together = len(entries) > 1
+            tail.accept(entry_id, together=together)
             if self.chain.lac_advanced(ledger_id, entry_id):
-                self._notifier.on_pushed(
-                    [self._cache.put(entries[0])] if len(entries) == 1 else self._cache.put_all(entries)
-                )
+                kept = self._cache.put_all(entries) if together else [self._cache.put(entries[0])]
+                self._notifier.on_pushed(kept, now, flows=tail.flows(now))
 
     def _suspend_new(self, ledger_id: int) -> None:
         """Stop the polls of a new ledger."""

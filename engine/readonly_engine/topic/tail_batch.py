@@ -54,7 +54,11 @@ class TailBatch:
         self.last = entries[-1].position
         self.following = following
         self.complete = complete
-        self.messages, _, self.uniform, _ = summarize(entries)
+        if len(entries) == 1:
+            entry = entries[0]
+            self.messages, self.uniform = entry.messages, not entry.marker and entry.txn is None
+        else:
+            self.messages, _, self.uniform, _ = summarize(entries)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -93,10 +97,15 @@ class FlushInterval:
     """Sets the interval between dispatches at the tail, in proportion to their cost.
 
     A single message is dispatched immediately. Pure; seconds are those of any one clock, costs are seconds of CPU time.
+
+    Attributes:
+        early: time from which on entries are dispatched as they arrive.
     """
 
+    __slots__ = ("_cost", "_next", "early")
+
     def __init__(self) -> None:
-        self._early = 0.0
+        self.early = 0.0
         self._next = 0.0
         self._cost = 0.0
 
@@ -111,7 +120,7 @@ class FlushInterval:
         shortest, most = PAUSE_S
         pause = most if latency_tolerant else min(max(self._cost / NOTIFYING_SHARE, shortest, least), most)
         self._next = now + pause
-        self._early = self._next - pause * EARLY_PART
+        self.early = self._next - pause * EARLY_PART
 
     def cost(self, seconds: float) -> None:
         """Record the cost of the last dispatch."""
@@ -119,8 +128,8 @@ class FlushInterval:
 
     def pause(self, now: float) -> float:
         """Return the seconds until the next poll of bookies; its entries are dispatched immediately."""
-        return max(self._early - now, 0.0)
+        return max(self.early - now, 0.0)
 
     def hold(self, now: float) -> float:
         """Return the seconds for which entries that arrive now are held."""
-        return self._next - now if now < self._early else 0.0
+        return self._next - now if now < self.early else 0.0

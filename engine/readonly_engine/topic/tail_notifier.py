@@ -30,6 +30,12 @@ PREFETCH_ENTRIES: Final = 300
 TAIL_BATCH_BYTES: Final = 1 << 20
 """Limit of the bytes in one batch."""
 
+GATHER_S: Final = 1e-3
+"""Wait of the first pushed entries at a high rate. Bookies sync many entries at once, and owners send them within a moment."""
+
+MEASURE_EVERY: Final = 4
+"""Number of dispatches of which the cost of one is measured: the clock of CPU time is a system call."""
+
 
 class TailNotifier:
     """Calls the listeners of one topic with new entries.
@@ -67,6 +73,7 @@ class TailNotifier:
         self._hold = DispatchHold()
         self._asked = False
         self._closed = False
+        self._unmeasured = 0
 
     def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
         """As TopicLog.listen."""
@@ -131,36 +138,40 @@ class TailNotifier:
         self._at_once |= at_once
         self._schedule()
 
-    def on_pushed(self, entries: list[TopicEntry]) -> None:
+    def on_pushed(self, entries: list[TopicEntry], now: float, *, flows: bool) -> None:
         """Dispatch readable entries at once if they are the next ones and nothing else waits, as mostly; else soon.
 
         Args:
             entries: entries of one ledger, without a gap.
+            now: the loop's time.
+            flows: whether entries come at a high rate. Then the first ones wait GATHER_S for those right behind them.
         """
-        ledger_id, first = entries[0].position
-        owner, last = self._owner_limit, entries[-1].position
+        ledger_id, entry_id = last = entries[-1].position
+        owner = self._owner_limit
         if (
-            self._listeners
-            and self._notified == (ledger_id, first - 1)
-            and not (self._due or self._fresh or self._closed or self._hold.pending)
+            not flows
+            and self._listeners
+            and self._notified == (ledger_id, entry_id - len(entries))
+            and not (self._due or self._fresh or self._closed)
             and self._handle is None
             and self._gathering is None
-            and (owner is None or not owner.active or last <= owner.limit)
-            and not self._flush_interval.hold(self._loop.time())
+            and (owner is None or not owner.active or (last <= owner.limit and not self._hold.pending))
+            and now >= self._flush_interval.early
             and (len(entries) == 1 or summarize(entries)[1] <= TAIL_BATCH_BYTES)
         ):
             try:
-                self._notify(TailBatch(entries, Position(ledger_id, last.entry_id + 1), complete=True), last)
+                self._notify(TailBatch(entries, Position(ledger_id, entry_id + 1), complete=True), last)
             except Exception as error:  # noqa: BLE001 - listeners may raise any error
                 self._failed(error)
         else:
             self.on_entries(entries)
-            self.on_limit_changed()
+            self._due = True
+            self._schedule(GATHER_S if flows else 0.0)
 
-    def _schedule(self) -> None:
+    def _schedule(self, least: float = 0.0) -> None:
         if not self._due or self._closed or self._gathering is not None or (self._hold.pending and not self._at_once):
             return
-        hold = 0.0 if self._at_once else self._flush_interval.hold(self._loop.time())
+        hold = 0.0 if self._at_once else max(self._flush_interval.hold(self._loop.time()), least)
         if self._handle is not None:
             if hold:
                 return
@@ -283,7 +294,8 @@ class TailNotifier:
     def _notify(self, batch: TailBatch | None, limit: Position | None) -> None:
         self.latest_batch, self._awaited = batch, False
         self._notified = limit if batch is None else batch.last
-        self._keep_pending()
+        if self._fresh:
+            self._keep_pending()
         if batch is not None and batch.complete:
             self._flush_interval.notified(
                 self._loop.time(),
@@ -291,10 +303,13 @@ class TailNotifier:
                 least=SPACING_S[0] if self._asked else 0.0,  # the next request is not sent earlier
             )
             self._asked = False
-        began = time.thread_time()
+        self._unmeasured += 1
+        measured = batch is not None and self._unmeasured >= MEASURE_EVERY
+        began = time.thread_time() if measured else 0.0
         for listener in list(self._listeners):
             listener()
-        if batch is not None:
+        if measured:
+            self._unmeasured = 0
             self._flush_interval.cost(time.thread_time() - began)
         if batch is not None and not batch.complete:
             if self._awaited:

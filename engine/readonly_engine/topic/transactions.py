@@ -194,16 +194,17 @@ class TopicTransactions:
         """Apply a max read position from the owner."""
         self._max_read_position.notify(position)
 
-    def on_pushed(self, entry: TopicEntry) -> None:
-        """Handle an entry that the owner has delivered: consumers may read up to here, and its transaction is committed."""
-        txn = entry.txn
-        if txn is not None:
-            self._pushed[txn] = entry.position
-            self._pushed.move_to_end(txn)
-            if len(self._pushed) > MAX_PUSHED:
-                self._pushed.popitem(last=False)
+    def on_pushed(self, entries: list[TopicEntry]) -> None:
+        """Handle entries that the owner has delivered: consumers may read up to there, and their transactions are committed."""
+        for entry in entries:
+            txn = entry.txn
+            if txn is not None:
+                self._pushed[txn] = entry.position
+                self._pushed.move_to_end(txn)
+                if len(self._pushed) > MAX_PUSHED:
+                    self._pushed.popitem(last=False)
         if self._max_read_position.active:
-            self.on_last_entry(entry.position)
+            self.on_last_entry(entries[-1].position)
 
     def allows(self, position: Position) -> bool:
         """Whether the owner is known to deliver entries without a transaction up to this one."""

@@ -67,6 +67,120 @@ static PyObject *decode_entry(PyObject *self, PyObject *args) {
     return entry;
 }
 
+/* ---- MESSAGE frames of an owner ---- */
+
+/* Load the number of a field that must come next, with this tag. */
+static bool load_number(const uint8_t **at, const uint8_t *end, uint8_t tag, uint64_t *number) {
+    if (*at >= end || **at != tag) {
+        return false;
+    }
+    ++*at;
+    return load_varint(at, end, number);
+}
+
+typedef struct {
+    uint64_t consumer_id;
+    uint64_t ledger_id;
+    uint64_t entry_id;
+    const uint8_t *payload;
+    const uint8_t *end;
+} Pushed;
+
+/* Load the MESSAGE at `at`, with its length prefix. False for anything else, for a frame that has not arrived completely, and for a
+   MESSAGE with more than consumer id, ledger, entry and partition. */
+static bool load_pushed(const uint8_t *at, const uint8_t *end, Pushed *pushed) {
+    uint64_t size, partition;
+    if (end - at < 2 * SIZE) {
+        return false;
+    }
+    uint64_t total = load_u32(at), command = load_u32(at + SIZE);
+    if (total < SIZE || total > (uint64_t)(end - at) - SIZE || command > total - SIZE || command < 2) {
+        return false;
+    }
+    pushed->end = at + SIZE + total;
+    at += 2 * SIZE;
+    const uint8_t *payload = pushed->payload = at + command;
+    if (at[0] != 0x08 || at[1] != 0x09) { /* type: MESSAGE */
+        return false;
+    }
+    at += 2;
+    if (!load_number(&at, payload, 0x4A, &size) || size != (uint64_t)(payload - at) || /* message */
+        !load_number(&at, payload, 0x08, &pushed->consumer_id) || !load_number(&at, payload, 0x12, &size) ||
+        size != (uint64_t)(payload - at) || /* message_id, the last field */
+        !load_number(&at, payload, 0x08, &pushed->ledger_id) || !load_number(&at, payload, 0x10, &pushed->entry_id)) {
+        return false;
+    }
+    if (at < payload && !load_number(&at, payload, 0x18, &partition)) {
+        return false;
+    }
+    return at == payload && pushed->ledger_id <= INT64_MAX && pushed->entry_id <= INT64_MAX;
+}
+
+static PyObject *entry_of(PyTypeObject *type, const Pushed *pushed) {
+    PyObject *entry = type->tp_alloc(type, 5);
+    if (entry == NULL) {
+        return NULL;
+    }
+    PyTuple_SET_ITEM(entry, 0, PyLong_FromUnsignedLongLong(pushed->ledger_id));
+    PyTuple_SET_ITEM(entry, 1, PyLong_FromUnsignedLongLong(pushed->entry_id));
+    PyTuple_SET_ITEM(entry, 2, PyLong_FromUnsignedLongLong(pushed->entry_id));
+    PyTuple_SET_ITEM(entry, 3, PyLong_FromLong(0));
+    PyTuple_SET_ITEM(entry, 4, PyBytes_FromStringAndSize((const char *)pushed->payload, pushed->end - pushed->payload));
+    for (int i = 0; i < 5; i++) {
+        if (PyTuple_GET_ITEM(entry, i) == NULL) {
+            Py_DECREF(entry);
+            return NULL;
+        }
+    }
+    return entry;
+}
+
+/* Append an entry to the last run if that is of the same handler, else to a new run. */
+static int add_to_runs(PyObject *runs, PyObject *handler, PyObject *entry) {
+    Py_ssize_t count = PyList_GET_SIZE(runs);
+    PyObject *last = count ? PyList_GET_ITEM(runs, count - 1) : NULL;
+    if (last != NULL && PyTuple_GET_ITEM(last, 0) == handler) {
+        return PyList_Append(PyTuple_GET_ITEM(last, 1), entry);
+    }
+    PyObject *run = Py_BuildValue("(O[O])", handler, entry);
+    int status = run == NULL ? -1 : PyList_Append(runs, run);
+    Py_XDECREF(run);
+    return status;
+}
+
+/* See wire/pushed.py. */
+static PyObject *decode_pushed(PyObject *self, PyObject *args) {
+    PyObject *data, *handlers;
+    if (!PyArg_ParseTuple(args, "SO!:decode_pushed", &data, &PyDict_Type, &handlers)) {
+        return NULL;
+    }
+    State *state = PyModule_GetState(self);
+    const uint8_t *begin = (const uint8_t *)PyBytes_AS_STRING(data);
+    const uint8_t *at = begin, *end = begin + PyBytes_GET_SIZE(data);
+    PyObject *runs = PyList_New(0);
+    Pushed pushed;
+    while (runs != NULL && load_pushed(at, end, &pushed)) {
+        PyObject *consumer_id = PyLong_FromUnsignedLongLong(pushed.consumer_id);
+        PyObject *handler = consumer_id == NULL ? NULL : PyDict_GetItemWithError(handlers, consumer_id);
+        Py_XDECREF(consumer_id);
+        if (handler == NULL) {
+            if (PyErr_Occurred()) {
+                Py_CLEAR(runs);
+            }
+            break;
+        }
+        Py_INCREF(handler);
+        PyObject *entry = entry_of(state->entry_type, &pushed);
+        if (entry == NULL || add_to_runs(runs, handler, entry) < 0) {
+            Py_CLEAR(runs);
+        }
+        Py_XDECREF(entry);
+        Py_DECREF(handler);
+        at = pushed.end;
+    }
+    return runs == NULL ? NULL : Py_BuildValue("(Nn)", runs, (Py_ssize_t)(at - begin));
+}
+
 /* ---- Parsing ---- */
 
 enum { VARINT = 0, FIXED_64 = 1, BYTES = 2, FIXED_32 = 5 };
@@ -597,6 +711,7 @@ static int clear(PyObject *self) {
 static PyMethodDef functions[] = {
     {"decode_entries", decode_entries, METH_VARARGS, "The entries of a batch; None if one is damaged or rare."},
     {"decode_entry", decode_entry, METH_VARARGS, "An entry; None if it is damaged or rare."},
+    {"decode_pushed", decode_pushed, METH_VARARGS, "Handlers and entries of MESSAGEs, and the bytes that these take."},
     {"encode_views", encode_views, METH_VARARGS, "MESSAGE frames, one after another."},
     {"summarize", summarize, METH_O, "Messages and bytes of views, and whether all are plain, and loose."},
     {0},

@@ -1,10 +1,12 @@
 # What wire/bookie_v2.py, wire/entry.py and wire/entry_view.py do, in C. Entries are verified by CRC-32C.
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Self, TypeVar
 
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.position import Position
+
+_Handler = TypeVar("_Handler")
 
 class EntryView:
     ledger_id: int
@@ -27,6 +29,7 @@ class EntryView:
 # None where not all is sound.
 def decode_entries(frame: bytes | memoryview, start: int, ledger_id: int, first: int) -> list[Entry] | None: ...
 def decode_entry(body: bytes | memoryview, ledger_id: int, entry_id: int) -> Entry | None: ...
+def decode_pushed(data: bytes, handlers: dict[int, _Handler]) -> tuple[list[tuple[_Handler, list[Entry]]], int]: ...
 def encode_views(
     views: Sequence[EntryView], consumer_id: int, partition: int, epoch: int, redelivery_count: int = 0
 ) -> bytes: ...

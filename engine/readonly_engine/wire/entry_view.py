@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine import native
 from readonly_engine.wire.commands import encode_message_frame
@@ -10,7 +10,7 @@ from readonly_engine.wire.message import parse_stored
 from readonly_engine.wire.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from readonly_engine.wire.entry import Entry
 
@@ -74,7 +74,15 @@ class PureEntryView:
 def pure_encode_views(
     views: Sequence[PureEntryView], consumer_id: int, partition: int, epoch: int, redelivery_count: int = 0
 ) -> bytes:
-    """As `encode_views`."""
+    """Return the MESSAGE frames of entries, one after another.
+
+    Args:
+        views: the entries.
+        consumer_id: the consumer's id on its connection.
+        partition: index of the partition, -1 for none.
+        epoch: the consumer's epoch, NO_EPOCH for none.
+        redelivery_count: number of their earlier deliveries.
+    """
     frames = [
         encode_message_frame(
             consumer_id, view.ledger_id, view.entry_id, partition, view.payload, redelivery_count, epoch
@@ -85,7 +93,12 @@ def pure_encode_views(
 
 
 def pure_summarize(views: Sequence[PureEntryView]) -> tuple[int, int, bool, bool]:
-    """As `summarize`."""
+    """Return totals and flags of several entries.
+
+    Returns:
+        The number of their messages; their size in bytes; whether all are plain: no markers, no transactions; and whether all
+        are loose: not delayed, and no parts of large messages.
+    """
     return (
         sum([view.messages for view in views]),
         sum([view.size for view in views]),
@@ -102,32 +115,16 @@ else:
     EntryView = _native.EntryView
 
 
-def encode_views(
-    views: Sequence[EntryView], consumer_id: int, partition: int, epoch: int, redelivery_count: int = 0
-) -> bytes:
-    """Return the MESSAGE frames of entries, one after another.
-
-    Args:
-        views: the entries.
-        consumer_id: the consumer's id on its connection.
-        partition: index of the partition, -1 for none.
-        epoch: the consumer's epoch, NO_EPOCH for none.
-        redelivery_count: number of their earlier deliveries.
-    """
-    if _native is None:
-        return pure_encode_views(views, consumer_id, partition, epoch, redelivery_count)
-    encoded: bytes = _native.encode_views(views, consumer_id, partition, epoch, redelivery_count)
-    return encoded
+class _EncodeViews(Protocol):
+    def __call__(
+        self, views: Sequence[EntryView], consumer_id: int, partition: int, epoch: int, redelivery_count: int = 0, /
+    ) -> bytes: ...
 
 
-def summarize(views: Sequence[EntryView]) -> tuple[int, int, bool, bool]:
-    """Return totals and flags of several entries.
+encode_views: Final[_EncodeViews] = pure_encode_views if _native is None else _native.encode_views
+"""As `pure_encode_views`."""
 
-    Returns:
-        The number of their messages; their size in bytes; whether all are plain: no markers, no transactions; and whether all
-        are loose: not delayed, and no parts of large messages.
-    """
-    if _native is None:
-        return pure_summarize(views)
-    summary: tuple[int, int, bool, bool] = _native.summarize(views)
-    return summary
+summarize: Final[Callable[[Sequence[EntryView]], tuple[int, int, bool, bool]]] = (
+    pure_summarize if _native is None else _native.summarize
+)
+"""As `pure_summarize`."""

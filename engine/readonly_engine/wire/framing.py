@@ -72,9 +72,10 @@ class FrameSplitter:
         skip: drop a longer frame and keep its head in `skipped`, instead of an error: a shared connection must survive one
             response above the limit.
         skipped: the first HEAD_BYTES of each skipped frame, for the caller to remove.
+        partial: whether a frame has arrived in part, so that the next bytes belong to it.
     """
 
-    __slots__ = ("_buffer", "_missing", "_to_drop", "max_frame_bytes", "skip", "skipped")
+    __slots__ = ("_buffer", "_missing", "_to_drop", "max_frame_bytes", "partial", "skip", "skipped")
 
     def __init__(self, max_frame_bytes: int = FRAME_BYTES) -> None:
         self.max_frame_bytes = max_frame_bytes
@@ -83,6 +84,7 @@ class FrameSplitter:
         self._buffer = bytearray()
         self._missing = 0  # missing bytes of the frame at the buffer's start, as far as known
         self._to_drop = 0
+        self.partial = False
 
     def receive_data(self, data: bytes) -> list[bytes]:
         """Process received bytes; return the complete frames, without their length prefix.
@@ -91,7 +93,7 @@ class FrameSplitter:
             FrameTooLargeError: a frame longer than the limit was announced.
             MalformedFrameError: a negative length was announced.
         """
-        if not self._buffer and not self._to_drop:
+        if not self.partial:
             # Fast path: one complete frame, such as an ack.
             length = len(data) - LENGTH_BYTES
             if 0 <= length <= self.max_frame_bytes and int.from_bytes(data[:LENGTH_BYTES], "big") == length:
@@ -104,7 +106,7 @@ class FrameSplitter:
             self._buffer += data
             self._missing -= len(data)
             if self._missing > 0:
-                return []
+                return []  # still partial
             data = bytes(self._buffer)
             self._buffer = bytearray()
         frames: list[bytes] = []
@@ -125,6 +127,7 @@ class FrameSplitter:
             self._missing = LENGTH_BYTES - (size - start)
         if start < size:
             self._buffer += memoryview(data)[start:]
+        self.partial = bool(self._buffer or self._to_drop)
         return frames
 
     @property

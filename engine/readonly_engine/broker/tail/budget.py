@@ -30,6 +30,11 @@ class PushRate(NamedTuple):
     burst: int = 3000
     bytes: float = 4e6
 
+    @property
+    def window(self) -> int:
+        """Permits of the owner, filled when half of them are used."""
+        return max(self.burst // 2, 1)
+
 
 ACROSS_ZONES: Final = PushRate(20.0, 40, 40e3)
 """Bound where some bookies are nearer than others. The owner's zone is not known: what it pushes may cross zones once more."""
@@ -64,14 +69,15 @@ class PushBudget:
 
     Attributes:
         permits: permits that the owner has; below 0 after a batch that exceeded them.
+        bytes_left: bytes that the owner may deliver now; below 0 if the delivered ones exceed their rate.
     """
 
-    __slots__ = ("_at", "_byte_tokens", "_rate", "_tokens", "permits")
+    __slots__ = ("_at", "_rate", "_tokens", "bytes_left", "permits")
 
     def __init__(self, rate: PushRate, now: float) -> None:
         self._rate = rate
         self._tokens = float(rate.burst)
-        self._byte_tokens = rate.bytes * rate.burst / rate.messages
+        self.bytes_left = rate.bytes * rate.burst / rate.messages
         self._at = now
         self.permits = 0
 
@@ -80,8 +86,8 @@ class PushBudget:
         elapsed, self._at = max(now - self._at, 0.0), max(now, self._at)
         rate = self._rate
         self._tokens = min(self._tokens + elapsed * rate.messages, rate.burst - max(self.permits, 0))
-        self._byte_tokens = min(self._byte_tokens + elapsed * rate.bytes, rate.bytes * rate.burst / rate.messages)
-        if self._byte_tokens < 0 or self._tokens < permits:
+        self.bytes_left = min(self.bytes_left + elapsed * rate.bytes, rate.bytes * rate.burst / rate.messages)
+        if self.bytes_left < 0 or self._tokens < permits:
             return 0
         self._tokens -= permits
         self.permits += permits
@@ -95,12 +101,7 @@ class PushBudget:
             size: their bytes.
         """
         self.permits -= messages
-        self._byte_tokens -= size
-
-    @property
-    def bytes_exhausted(self) -> bool:
-        """Whether the delivered bytes exceed their rate."""
-        return self._byte_tokens < 0
+        self.bytes_left -= size
 
     def end(self) -> None:
         """Take back the permits that the owner has not used, or pay the debt, because its subscription has ended."""

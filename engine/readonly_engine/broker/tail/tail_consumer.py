@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.tail.budget import RETURN_S, PushBudget, SourceSchedule
 from readonly_engine.broker.tail.idle_checks import IdleChecks
-from readonly_engine.broker.tail.permits import PermitPacer
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 from readonly_engine.owner.resume import set_resume_position
 from readonly_engine.topic.entries import TopicEntry
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.topic.log import TopicLog
-    from readonly_engine.wire.pulsar_pb2 import MessageIdData
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +58,7 @@ class TailConsumer:
         topic: the topic.
         log_: its log.
         connection: returns the connection of any consumer to the topic's owner; None while there is none.
-        on_pushed: called with each pushed entry: the owner lets consumers read up to there, and has committed its transaction.
+        on_pushed: called with pushed entries: the owner lets consumers read up to there, and has committed their transactions.
         obstacle: returns the policy that forbids one more subscription, empty for none; raises RelayError.
         on_change: called at each change between pushes and reads from bookies.
         has_transactions: returns whether the cluster may have transactions.
@@ -78,7 +76,7 @@ class TailConsumer:
         topic: TopicName,
         log_: TopicLog,
         connection: Callable[[], OwnerConnection | None],
-        on_pushed: Callable[[TopicEntry], None],
+        on_pushed: Callable[[list[TopicEntry]], None],
         obstacle: Callable[[], Awaitable[str]],
         on_change: Callable[[], None],
         has_transactions: Callable[[], bool],
@@ -98,11 +96,7 @@ class TailConsumer:
         self._loop = asyncio.get_running_loop()
         self._rate = settings.rate
         self._budget = PushBudget(self._rate, self._loop.time())
-        self._pacer = PermitPacer(self._rate.burst // 2, self._loop.time())
         self._schedule = SourceSchedule(self._rate)
-        self._received: list[TopicEntry] = []
-        self._permit_timer: asyncio.TimerHandle | None = None
-        self._wanted = 0
         self._connection: OwnerConnection | None = None
         self._subscribing: OwnerConnection | None = None
         self._consumer_id = 0
@@ -110,7 +104,8 @@ class TailConsumer:
         self._timer: asyncio.TimerHandle | None = None
         self._retry_s = RETRY_S[0]
         self._refused = self._failure = ""
-        self._counted = self._next = EARLIEST
+        self._counted = EARLIEST
+        self._next: tuple[int, int] = EARLIEST
         self._closed = False
         self._checks = IdleChecks(self._loop.time())
         self._gaps = False
@@ -230,12 +225,13 @@ class TailConsumer:
             return
         now = self._loop.time()
         self._apply_bound(now)
-        permits = self._budget.take(self._pacer.begin(now), now)
+        permits = self._budget.take(self._rate.window, now)
         if not permits:
             self._close_consumer(connection, consumer_id)
             self._later(RETURN_S[0], self._begin)
             return
         self._connection, self._consumer_id = connection, consumer_id
+        connection.call_with_entries(consumer_id, self._on_entries)
         self._probes.add(self, connection)
         self._retry_s, self._refused, self._failure = RETRY_S[0], "", ""
         self._schedule.pushed(now)
@@ -254,7 +250,6 @@ class TailConsumer:
         if rate != self._rate:
             self._rate = rate
             self._budget, self._schedule = PushBudget(rate, now), SourceSchedule(rate)
-            self._pacer = PermitPacer(rate.burst // 2, now)
 
     def _flow(self, permits: int) -> None:
         if self._connection is not None:
@@ -266,7 +261,8 @@ class TailConsumer:
     def on_command(self, command: BaseCommand, payload: bytes) -> None:
         """Handle a command of the owner."""
         if command.type == _MESSAGE:
-            self._on_message(command.message.message_id, payload)
+            where = command.message.message_id
+            self._on_entries([Entry(where.ledger_id, where.entry_id, where.entry_id, 0, payload)])
         elif command.type == BaseCommand.CLOSE_CONSUMER:
             connection = self._connection or self._subscribing
             if connection is not None:
@@ -286,63 +282,54 @@ class TailConsumer:
             self._unsubscribe()
             self._retry_later()
 
-    def _on_message(self, message_id: MessageIdData, payload: bytes) -> None:
-        connection = self._connection
-        if connection is None:
-            return  # it was under way when the consumer was closed; bookies have it
-        if not self._received:
-            connection.call_after_data(self._on_received)
-        entry_id = message_id.entry_id
-        self._received.append(TopicEntry(Entry(message_id.ledger_id, entry_id, entry_id, 0, payload)))
+    def _on_entries(self, entries: list[Entry]) -> None:
+        """Put entries that have arrived together into the log, and give the owner permits for more.
 
-    def _on_received(self) -> None:
-        """Handle the entries that have arrived together."""
-        entries, self._received = self._received, []
-        if self._connection is None or not entries:
-            return
-        now = self._loop.time()
-        self._note_gaps(entries)
-        for entry in entries:
-            self._on_pushed(entry)  # first, so that the entries wait for no other answer
-        self._log.push(entries)
-        if self._compares:
+        This is hot: most of its cost is Python's.
+        """
+        if self._connection is None:
+            return  # they were under way when the consumer was closed; bookies have them
+        pushed = [TopicEntry(entry) for entry in entries]
+        now, first, last, count = self._loop.time(), pushed[0], pushed[-1], len(pushed)
+        ledger_id, entry_id = position = last.position
+        if (first.ledger_id, first.entry_id) != self._next or (
+            count > 1 and (first.ledger_id != ledger_id or entry_id - first.entry_id != count - 1)
+        ):
+            self._note_gaps(pushed)
+        self._next = (ledger_id, entry_id + 1)
+        self._on_pushed(pushed)  # first, so that the entries wait for no other answer
+        self._log.push(pushed, now)
+        if self._gaps or self._has_transactions():
             self._checks.pushed(now)
             self._check_later()
-        self._unacked = entries[-1].position
+        self._unacked = position
         if self._ack_timer is None:
             self._ack_timer = self._loop.call_at(now + ACK_S, self._ack_due)
-        messages, size, _, _ = summarize(entries)
-        self._budget.on_delivered(messages, size)
-        self._wanted = self._pacer.on_delivered(len(entries), messages, self._budget.permits, now)
-        if self._budget.bytes_exhausted:
+        messages, size = (last.messages, last.size) if count == 1 else summarize(pushed)[:2]
+        budget = self._budget
+        budget.on_delivered(messages, size)
+        if budget.bytes_left < 0:
             self._read_bookies()
-        elif self._wanted and not self._pacer.paced:
-            self._give_permits()
-        elif self._wanted and self._permit_timer is None:
-            self._permit_timer = self._loop.call_later(self._log.pause, self._give_permits)
+        elif budget.permits <= self._rate.window // 2:
+            self._give_permits(now)
 
     def _note_gaps(self, entries: list[TopicEntry]) -> None:
         """Record whether the owner left out entries: markers, or messages of aborted transactions."""
+        expected = self._next
         for entry in entries:
             position = entry.position
-            if position != self._next:
+            if position != expected:
                 before = self._log.limit
                 self._gaps = self._gaps or (before is not None and position > self._log.chain.after(before))
-            self._next = Position(position.ledger_id, position.entry_id + 1)
+            expected = (position.ledger_id, position.entry_id + 1)
 
-    def _give_permits(self) -> None:
-        """Give the owner the wanted permits; if they exceed the budget, read bookies."""
-        self._permit_timer = None
-        if self._connection is None:
-            return
-        permits = self._budget.take(self._wanted, self._loop.time())
+    def _give_permits(self, now: float) -> None:
+        """Fill the owner's window of permits; if the budget has not as many, read bookies."""
+        permits = self._budget.take(self._rate.window - self._budget.permits, now)
         if not permits or self._bound() != self._rate:
             self._read_bookies()
             return
-        if self._pacer.paced:
-            self._pacer.granted()
-        else:
-            self._ack()
+        self._ack()
         self._flow(permits)
 
     def _ack(self) -> None:
@@ -427,11 +414,10 @@ class TailConsumer:
         self._on_change()
 
     def _stopped(self) -> None:
-        for timer in (self._check_timer, self._ack_timer, self._permit_timer):
+        for timer in (self._check_timer, self._ack_timer):
             if timer is not None:
                 timer.cancel()
-        self._check_timer = self._ack_timer = self._permit_timer = self._unacked = None
-        self._received = []
+        self._check_timer = self._ack_timer = self._unacked = None
         self._probes.remove(self)
         self._changed()
         self._budget.end()

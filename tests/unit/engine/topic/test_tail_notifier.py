@@ -205,7 +205,7 @@ def test_what_was_held_back_is_told_with_what_comes_shortly_before_the_end(play,
 
     async def scene(stage):
         await stage.holds_back_the_second()
-        monkeypatch.setattr(stage.notifier._flush_interval, "_early", 0.0)
+        monkeypatch.setattr(stage.notifier._flush_interval, "early", 0.0)
         stage.comes(3)
         stage.confirm(3)
         await stage.tells(2, 3, True)
@@ -412,7 +412,7 @@ def test_a_pushed_entry_is_dispatched_at_once_if_it_is_the_next_one(play):
     async def scene(stage):
         def push(number):
             stage.chain.lac_advanced(3, number)
-            stage.notifier.on_pushed([entry(number)])
+            stage.notifier.on_pushed([entry(number)], asyncio.get_running_loop().time(), flows=False)
 
         push(1)
         assert stage.told[-1] == (1, 1, True), "without another turn of the loop"
@@ -434,7 +434,7 @@ def test_a_pushed_entry_waits_for_what_the_owner_allows(play):
     async def scene(stage):
         limit = Limit(stage)
         stage.chain.lac_advanced(3, 1)
-        stage.notifier.on_pushed([entry(1)])
+        stage.notifier.on_pushed([entry(1)], asyncio.get_running_loop().time(), flows=False)
         await stage.until(lambda: limit.requests == [1])
         assert stage.told == [None]
         limit.answer(1, Position(3, 1))
@@ -442,7 +442,7 @@ def test_a_pushed_entry_waits_for_what_the_owner_allows(play):
         limit.limit = Position(3, 2)  # as for pushed entries, whose limit rises first
         await asyncio.sleep(0.05)
         stage.chain.lac_advanced(3, 2)
-        stage.notifier.on_pushed([entry(2)])
+        stage.notifier.on_pushed([entry(2)], asyncio.get_running_loop().time(), flows=False)
         assert (stage.told[-1], limit.requests) == ((2, 2, True), [1])
 
     play(scene)
@@ -459,7 +459,7 @@ def test_a_listener_that_fails_on_a_pushed_entry_ends_nothing(play, monkeypatch)
         stage.notifier.listen(fail)
         for number in (1, 2):
             stage.chain.lac_advanced(3, number)
-            stage.notifier.on_pushed([entry(number)])
+            stage.notifier.on_pushed([entry(number)], asyncio.get_running_loop().time(), flows=False)
         await stage.until(lambda: any(one is not None and one[1] == 2 for one in stage.told))
 
     play(scene)

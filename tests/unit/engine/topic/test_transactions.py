@@ -526,7 +526,7 @@ def test_pushed_messages_wait_for_no_marker():
         index = transactions.index(Position(0, 0))
         transactions.advance(index, Position(0, 3))
         assert index.limit == Position(0, 1)
-        transactions.on_pushed(entries[1])
+        transactions.on_pushed([entries[1]])
         transactions.advance(index, Position(0, 3))
         assert index.limit == Position(0, 4)
         transactions.close()
@@ -544,7 +544,7 @@ def test_a_bounded_number_of_pushed_transactions_is_remembered(monkeypatch):
         log.write_up_to(3)
         transactions = transactions_of(log)
         for one in entries:
-            transactions.on_pushed(one)
+            transactions.on_pushed([one])
         index = transactions.index(Position(0, 0))
         transactions.advance(index, Position(0, 2))
         assert index.limit == Position(0, 0), "its marker is awaited"

@@ -11,12 +11,12 @@ from readonly_engine.broker.tail import idle_checks
 from readonly_engine.broker.tail import tail_consumer as module
 from readonly_engine.broker.tail.budget import ACROSS_ZONES, PushRate, TailSettings
 from readonly_engine.broker.tail.owner_probes import SILENT_S, OwnerProbes
-from readonly_engine.broker.tail.permits import WINDOW
 from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.commands import command_name
+from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandCloseConsumer,
@@ -44,10 +44,10 @@ class Connection:
         self.answers, self.sent, self.subscribes, self.handlers = [*answers], [], [], {}
         self.closed = False
         self.url, self.last_answered_ping, self.pings = "pulsar://owner:6650", 0.0, 0
-        self.after_data = []
+        self.entry_handlers = {}
 
-    def call_after_data(self, call):
-        self.after_data.append(call)
+    def call_with_entries(self, number, on_entries):
+        self.entry_handlers[number] = on_entries
 
     def probe(self):
         self.pings += 1
@@ -62,6 +62,7 @@ class Connection:
 
     def remove_consumer(self, number):
         self.handlers.pop(number, None)
+        self.entry_handlers.pop(number, None)
 
     async def subscribe(self, command):
         self.subscribes.append(command.subscribe)
@@ -85,15 +86,16 @@ class Connection:
         return sum(command.flow.message_permits for command in self.sent if command.type == BaseCommand.FLOW)
 
     def push(self, ledger_id, *entry_ids, payload=b"x"):
-        for entry_id in entry_ids:
-            message = CommandMessage(consumer_id=len(self.subscribes))
-            message.message_id.ledger_id, message.message_id.entry_id = ledger_id, entry_id
-            command = BaseCommand(type=BaseCommand.MESSAGE, message=message)
-            for handler in list(self.handlers.values()):
-                handler.on_command(command, payload)
-        calls, self.after_data = self.after_data, []
-        for call in calls:
-            call()
+        for on_entries in list(self.entry_handlers.values()):
+            on_entries([Entry(ledger_id, entry_id, entry_id, 0, payload) for entry_id in entry_ids])
+
+    def command(self, ledger_id, entry_id, payload=b"x"):
+        """One that has arrived in parts, or has more than a position."""
+        message = CommandMessage(consumer_id=len(self.subscribes))
+        message.message_id.ledger_id, message.message_id.entry_id = ledger_id, entry_id
+        command = BaseCommand(type=BaseCommand.MESSAGE, message=message)
+        for handler in list(self.handlers.values()):
+            handler.on_command(command, payload)
 
     def break_off(self):
         self.closed = True
@@ -111,7 +113,7 @@ class Log:
             distance=lambda first, last: last.entry_id - first.entry_id,
             after=lambda position: Position(position.ledger_id, position.entry_id + 1),
         )
-        self.compared, self.failure, self.pause = 0, None, 0.0
+        self.compared, self.failure = 0, None
         self.has_nearer_replicas = False
 
     async def refresh(self):
@@ -127,7 +129,7 @@ class Log:
         assert not self.polls
         self.polls = True
 
-    def push(self, entries):
+    def push(self, entries, _now):
         self.pushed += [entry.position for entry in entries]
         self.limit = entries[-1].position
 
@@ -143,7 +145,7 @@ class Scene:
             TOPIC,
             self.log,
             lambda: self.connection if self.connected else None,
-            lambda entry: self.positions.append(entry.position),
+            lambda entries: self.positions.extend(entry.position for entry in entries),
             self.find_obstacle,
             lambda: self.changes.append(self.log.polls),
             lambda: self.transactions,
@@ -185,9 +187,10 @@ def test_the_owner_pushes_from_the_end_of_the_log_on():
         assert not subscribe.force_topic_creation
         start = subscribe.start_message_id
         assert (start.ledger_id, start.entry_id) == (3, 8)
-        assert stage.connection.permits() == WINDOW
+        assert stage.connection.permits() == 1000
         stage.connection.push(3, 8)
-        assert stage.log.pushed == stage.positions == [(3, 8)]
+        stage.connection.command(3, 9)
+        assert stage.log.pushed == stage.positions == [(3, 8), (3, 9)]
 
     play(scene)
 
@@ -238,7 +241,7 @@ def test_many_messages_are_read_from_bookies_and_the_owner_is_spared(monkeypatch
         stage.tail.start()
         await until(lambda: stage.tail.pushed)
         await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or stage.log.polls)
-        assert len(stage.log.pushed) >= 20
+        assert len(stage.log.pushed) >= 15  # as many as the first permits and the rate give
         assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
         assert stage.connection.sent[-1].close_consumer.consumer_id == 1
         stage.log.limit = Position(3, 500)
@@ -256,38 +259,9 @@ def test_entries_that_arrive_together_are_one_call_of_the_log():
         await until(lambda: stage.tail.pushed)
         calls = []
         push = stage.log.push
-        stage.log.push = lambda entries: calls.append(len(entries)) or push(entries)
+        stage.log.push = lambda entries, now: calls.append(len(entries)) or push(entries, now)
         stage.connection.push(3, 8, 9, 10)
         assert (calls, stage.log.pushed) == ([3], [(3, 8), (3, 9), (3, 10)])
-
-    play(scene)
-
-
-def test_many_messages_get_permits_after_the_flush_interval():
-    async def scene(stage):
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        stage.log.pause = 0.05
-        stage.connection.push(3, *range(8, 8 + WINDOW))
-        flows = stage.connection.names().count("FLOW")
-        await asyncio.sleep(0)
-        assert stage.connection.names().count("FLOW") == flows
-        await until(lambda: stage.connection.names().count("FLOW") == flows + 1)
-        assert not stage.log.polls
-
-    play(scene)
-
-
-def test_permits_are_not_given_after_the_end_of_the_pushes():
-    async def scene(stage):
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        stage.log.pause = 0.001
-        stage.connection.push(3, *range(8, 8 + WINDOW))
-        stage.tail.close()
-        flows = stage.connection.names().count("FLOW")
-        await asyncio.sleep(0.01)
-        assert stage.connection.names().count("FLOW") == flows
 
     play(scene)
 
@@ -365,10 +339,11 @@ def test_what_was_under_way_at_the_end_of_the_pushes_is_left_to_bookies():
     async def scene(stage):
         stage.tail.start()
         await until(lambda: stage.tail.pushed)
-        handler = stage.connection.handlers[1]
+        handler, on_entries = stage.connection.handlers[1], stage.connection.entry_handlers[1]
         stage.tail.close()
-        stage.connection.handlers[1] = handler
+        stage.connection.handlers[1], stage.connection.entry_handlers[1] = handler, on_entries
         stage.connection.push(3, 8)
+        stage.connection.command(3, 8)
         assert not stage.log.pushed
 
     play(scene)
