@@ -20,7 +20,7 @@ from readonly_engine.broker.server.broker import Broker
 from readonly_engine.broker.session.limits import Limits
 from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
 from readonly_engine.broker.subscription.topics import TopicRegistry
-from readonly_engine.broker.tail.budget import ACROSS_ZONES, ANY_RATE, SUBSCRIPTION_PREFIX, PushRate, TailSettings
+from readonly_engine.broker.tail.budget import ANY_RATE, SUBSCRIPTION_PREFIX, TailSettings
 from readonly_engine.config.kinds import Address
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.config.settings import ALL_INTERFACES, Tail
@@ -63,9 +63,9 @@ def _tail_settings(pool: str, url: str) -> dict[Tail, TailSettings | None]:
     """
     name = f"{SUBSCRIPTION_PREFIX}{pool}-{urlsplit(url).netloc}"
     return {
-        Tail.AUTO: TailSettings(name, PushRate(), ACROSS_ZONES),
+        Tail.AUTO: TailSettings(name),
         Tail.BOOKIES: None,
-        Tail.OWNER: TailSettings(name, ANY_RATE, ANY_RATE),
+        Tail.OWNER: TailSettings(name, ANY_RATE, ANY_RATE, ANY_RATE),
     }
 
 

@@ -366,6 +366,7 @@ class TopicRegistry:
                 partial(self._push_policies.obstacle, topic),
                 self._count_tail_change,
                 lambda: self._guarding,
+                lambda: len(served.subscriptions),
                 self._owner_probes,
                 settings,
             )

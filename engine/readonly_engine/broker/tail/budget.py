@@ -17,6 +17,14 @@ STEADY_S: Final = 60.0
 """After this time of pushes the next reads from bookies are as short as the first ones."""
 
 
+MAX_WINDOW: Final = 400
+"""Most permits of an owner at once. A change of the bound takes effect when half of them are used."""
+
+FEW_READERS: Final = 3
+"""Number of subscriptions up to which a topic is pushed at high rates, too. There the pushes cost about as much as these readers
+would, and bookies more. With more readers the owner is spared: bookies cost the broker little more per delivered message."""
+
+
 class PushRate(NamedTuple):
     """Bound of what an owner delivers to one broker for one topic.
 
@@ -33,11 +41,14 @@ class PushRate(NamedTuple):
     @property
     def window(self) -> int:
         """Permits of the owner, filled when half of them are used."""
-        return max(self.burst // 2, 1)
+        return max(min(self.burst // 2, MAX_WINDOW), 1)
 
 
 ACROSS_ZONES: Final = PushRate(20.0, 40, 40e3)
 """Bound where some bookies are nearer than others. The owner's zone is not known: what it pushes may cross zones once more."""
+
+MANY_READERS: Final = PushRate(400.0, 800, 4e6)
+"""Bound of a topic with more than FEW_READERS subscriptions: above it entries come in groups from bookies too (ArrivalRate)."""
 
 ANY_RATE: Final = PushRate(1e9, 1 << 30, 1e15)
 """No bound, in fact."""
@@ -48,13 +59,26 @@ class TailSettings(NamedTuple):
 
     Attributes:
         subscription: name of the broker's subscription at each topic's owner.
-        rate: bound of the pushes of one topic.
+        rate: bound of the pushes of a topic with few readers.
+        rate_many_readers: the bound for a topic with more than FEW_READERS subscriptions.
         rate_across_zones: the bound for a topic some of whose bookies are nearer than others.
     """
 
     subscription: str
-    rate: PushRate
-    rate_across_zones: PushRate
+    rate: PushRate = PushRate()
+    rate_many_readers: PushRate = MANY_READERS
+    rate_across_zones: PushRate = ACROSS_ZONES
+
+    def rate_for(self, readers: int, *, across_zones: bool) -> PushRate:
+        """Return the bound for a topic.
+
+        Args:
+            readers: number of its subscriptions on this broker.
+            across_zones: whether some of its bookies are nearer than others.
+        """
+        if across_zones:
+            return self.rate_across_zones
+        return self.rate if readers <= FEW_READERS else self.rate_many_readers
 
 
 class PushBudget:
@@ -80,6 +104,10 @@ class PushBudget:
         self.bytes_left = rate.bytes * rate.burst / rate.messages
         self._at = now
         self.permits = 0
+
+    def set_rate(self, rate: PushRate) -> None:
+        """Apply another bound from now on. The owner keeps its permits."""
+        self._rate = rate
 
     def take(self, permits: int, now: float) -> int:
         """Take tokens for permits; return 0, and take none, if there are not enough for all of them."""
@@ -117,10 +145,14 @@ class SourceSchedule:
     """
 
     def __init__(self, rate: PushRate) -> None:
-        self._limit = rate.messages * RETURN_SHARE
+        self.set_rate(rate)
         self._hold = RETURN_S[0]
         self._pushed_at: float | None = None
         self._read_at = 0.0
+
+    def set_rate(self, rate: PushRate) -> None:
+        """Apply another bound from now on."""
+        self._limit = rate.messages * RETURN_SHARE
 
     def pushed(self, now: float) -> None:
         """Record the start of pushes."""

@@ -27,7 +27,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from readonly_engine.broker.tail.budget import PushRate, TailSettings
+    from readonly_engine.broker.tail.budget import TailSettings
     from readonly_engine.broker.tail.owner_probes import OwnerProbes
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
@@ -62,6 +62,7 @@ class TailConsumer:
         obstacle: returns the policy that forbids one more subscription, empty for none; raises RelayError.
         on_change: called at each change between pushes and reads from bookies.
         has_transactions: returns whether the cluster may have transactions.
+        readers: returns the number of the topic's subscriptions on this broker.
         probes: notices owners that are silent.
         settings: name of the subscription, and bound of the pushes.
 
@@ -80,6 +81,7 @@ class TailConsumer:
         obstacle: Callable[[], Awaitable[str]],
         on_change: Callable[[], None],
         has_transactions: Callable[[], bool],
+        readers: Callable[[], int],
         probes: OwnerProbes,
         settings: TailSettings,
     ) -> None:
@@ -92,6 +94,7 @@ class TailConsumer:
         self._obstacle = obstacle
         self._on_change = on_change
         self._has_transactions = has_transactions
+        self._readers = readers
         self._probes = probes
         self._loop = asyncio.get_running_loop()
         self._rate = settings.rate
@@ -224,7 +227,7 @@ class TailConsumer:
             self._later(self._retry_s, self._begin)
             return
         now = self._loop.time()
-        self._apply_bound(now)
+        self._apply_bound()
         permits = self._budget.take(self._rate.window, now)
         if not permits:
             self._close_consumer(connection, consumer_id)
@@ -241,15 +244,13 @@ class TailConsumer:
         self._checks.pushed(now)
         self._check_later()
 
-    def _bound(self) -> PushRate:
-        """Return the bound of the pushes by the places of the bookies, which may change."""
-        return self.settings.rate_across_zones if self._log.has_nearer_replicas else self.settings.rate
-
-    def _apply_bound(self, now: float) -> None:
-        rate = self._bound()
+    def _apply_bound(self) -> None:
+        """Bound the pushes by the present number of readers and the places of the bookies."""
+        rate = self.settings.rate_for(self._readers(), across_zones=self._log.has_nearer_replicas)
         if rate != self._rate:
             self._rate = rate
-            self._budget, self._schedule = PushBudget(rate, now), SourceSchedule(rate)
+            self._budget.set_rate(rate)
+            self._schedule.set_rate(rate)
 
     def _flow(self, permits: int) -> None:
         if self._connection is not None:
@@ -325,8 +326,12 @@ class TailConsumer:
 
     def _give_permits(self, now: float) -> None:
         """Fill the owner's window of permits; if the budget has not as many, read bookies."""
-        permits = self._budget.take(self._rate.window - self._budget.permits, now)
-        if not permits or self._bound() != self._rate:
+        self._apply_bound()
+        wanted = self._rate.window - self._budget.permits
+        if wanted <= 0:
+            return  # the window is smaller than before
+        permits = self._budget.take(wanted, now)
+        if not permits:
             self._read_bookies()
             return
         self._ack()
@@ -393,6 +398,7 @@ class TailConsumer:
     def _consider(self) -> None:
         """Let the owner push again if messages are few."""
         self._timer = None
+        self._apply_bound()
         limit = self._log.limit or EARLIEST
         batch = self._log.latest_batch
         per_entry = 1.0 if batch is None else batch.messages / len(batch)

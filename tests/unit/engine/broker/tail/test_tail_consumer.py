@@ -9,7 +9,7 @@ import pytest
 from readonly_engine.bookkeeper.errors import NoSuchLedgerError
 from readonly_engine.broker.tail import idle_checks
 from readonly_engine.broker.tail import tail_consumer as module
-from readonly_engine.broker.tail.budget import ACROSS_ZONES, PushRate, TailSettings
+from readonly_engine.broker.tail.budget import ACROSS_ZONES, FEW_READERS, MANY_READERS, PushRate, TailSettings
 from readonly_engine.broker.tail.owner_probes import SILENT_S, OwnerProbes
 from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -138,7 +138,7 @@ class Scene:
     def __init__(self, *answers, rate):
         self.connection = Connection(*answers)
         self.connected, self.obstacle, self.changes = True, "", []
-        self.transactions = False
+        self.transactions, self.readers = False, 1
         self.log, self.positions = Log(), []
         self.probes = OwnerProbes()
         self.tail = TailConsumer(
@@ -149,8 +149,9 @@ class Scene:
             self.find_obstacle,
             lambda: self.changes.append(self.log.polls),
             lambda: self.transactions,
+            lambda: self.readers,
             self.probes,
-            TailSettings(NAME, rate, ACROSS_ZONES),
+            TailSettings(NAME, rate),
         )
 
     async def find_obstacle(self):
@@ -187,7 +188,7 @@ def test_the_owner_pushes_from_the_end_of_the_log_on():
         assert not subscribe.force_topic_creation
         start = subscribe.start_message_id
         assert (start.ledger_id, start.entry_id) == (3, 8)
-        assert stage.connection.permits() == 1000
+        assert stage.connection.permits() == 400
         stage.connection.push(3, 8)
         stage.connection.command(3, 9)
         assert stage.log.pushed == stage.positions == [(3, 8), (3, 9)]
@@ -451,12 +452,35 @@ def test_the_bound_follows_when_bookies_get_their_places_later():
         stage.connection.push(3, 8)
         assert stage.tail.pushed
         stage.log.has_nearer_replicas = True
-        permits = stage.connection.permits()
         await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or stage.log.polls)
         assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
-        assert stage.connection.permits() == permits, "with the next permits"
+        assert stage.connection.permits() <= 20 + ACROSS_ZONES.burst
 
     play(scene, rate=PushRate(100_000.0, 20, 1e6))
+
+
+def test_with_many_readers_the_owner_is_spared_sooner():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        assert stage.connection.permits() == PushRate().window
+        stage.readers = FEW_READERS + 1
+        await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or stage.log.polls)
+        assert len(stage.log.pushed) <= PushRate().window + MANY_READERS.burst
+
+    play(scene, rate=PushRate())
+
+
+def test_the_owner_goes_on_with_more_readers_while_messages_are_few():
+    async def scene(stage):
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        stage.readers = FEW_READERS + 1
+        for entry in range(PushRate().window // 2 + 1):
+            stage.connection.push(3, 8 + entry)
+        assert stage.tail.pushed
+
+    play(scene, rate=PushRate())
 
 
 def test_bookies_take_over_when_the_owner_is_silent(monkeypatch):
