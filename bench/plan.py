@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 ROUNDS: Final = 5
 SECONDS: Final = 8.0
-TAIL: Final = "bookies"
+TAIL: Final = "auto"
 EXPLICIT_LAC_MS: Final = 100
 
 

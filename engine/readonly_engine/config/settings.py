@@ -214,7 +214,7 @@ class EngineConfig:
         ),
     )
     tail: Tail = field(
-        default=Tail.BOOKIES,
+        default=Tail.AUTO,
         metadata=option(
             member_of(Tail),
             "source of new entries: the owner while they are few and bookies while they are many (auto), bookies only "

@@ -152,7 +152,7 @@ class BindingSpec:
         metadata=declare(
             Choice(TAILS),
             "Source of new entries. Auto: the owner broker pushes them while they are few, and bookies are read while they are "
-            "many. Bookies: bookies only. Owner: the owner broker only. Without it, the brokers' own setting applies: Bookies.",
+            "many. Bookies: bookies only. Owner: the owner broker only. Without it, the brokers' own setting applies: Auto.",
         ),
     )
 

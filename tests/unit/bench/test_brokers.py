@@ -46,8 +46,8 @@ def test_shapes_are_picked_by_their_names():
     assert str(Plan(2, 6.0, only="1 KB")) == "2 rounds of 6 s per side, only shapes with “1 KB”"
     assert Plan(only="1 KB").described("once a side") == "once a side, only shapes with “1 KB”"
     assert str(Plan(2, 6.0, transactions=True)) == "2 rounds of 6 s per side, transactions on"
-    assert str(Plan(2, 6.0, tail="auto", explicit_lac_ms=0)) == (
-        "2 rounds of 6 s per side, --tail auto, explicit LAC off"
+    assert str(Plan(2, 6.0, tail="bookies", explicit_lac_ms=0)) == (
+        "2 rounds of 6 s per side, --tail bookies, explicit LAC off"
     )
     assert Plan(explicit_lac_ms=1000).described("once a side") == "once a side, explicit LAC every 1000 ms"
     assert Plan().named("latency") == "latency"
