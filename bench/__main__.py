@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from bench.cluster import BASE_PORT, BenchCluster
 from bench.document import has_place, save, write
 from bench.plan import EXPLICIT_LAC_MS, ROUNDS, SECONDS, TAIL, Plan
-from bench.scenarios import catch_up, fan_out, growth, latency, saturation, shared, subscriptions
+from bench.scenarios import catch_up, fan_out, few_readers, growth, latency, rest, saturation, shared, subscriptions
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
@@ -33,6 +33,8 @@ BENCHES: Final[dict[str, tuple[str, Callable[[BenchCluster, Plan], Report]]]] = 
     "latency": (latency.TITLE, latency.run),
     "subscriptions": (subscriptions.TITLE, subscriptions.run),
     "growth": (growth.TITLE, growth.run),
+    "few-readers": (few_readers.TITLE, few_readers.run),
+    "rest": (rest.TITLE, rest.run),
 }
 ALL: Final = "all"
 

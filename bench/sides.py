@@ -127,6 +127,12 @@ class Round:
         return self.pool_us + self.left_us
 
     @property
+    def together(self) -> float:
+        """All CPU of owner and read-only broker, publishing included, as a ratio to that of an owner with the readers."""
+        alone = self.owner.cpu["owner"] / self.owner.published
+        return (self.pool.cpu["owner"] + self.pool.cpu["engine"]) / self.pool.published / alone
+
+    @property
     def saved(self) -> float:
         """Share of the readers' CPU at the owner that is saved when they are on the read-only broker."""
         added = self._added(self.owner) / self.owner.seconds

@@ -1,0 +1,151 @@
+"""Topics at rest: CPU, memory and requests of a read-only broker with thousands of bound topics, of which many have a reader.
+
+Nothing is published. The measurement begins a minute after the last reader has subscribed and its topic is pushed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from bench.client import LoadClient
+from bench.cpu import resident_bytes
+from bench.figures import Report
+from bench.traffic import sent_bytes
+from devstack.console import say
+from devstack.errors import DevstackError
+
+if TYPE_CHECKING:
+    from bench.cluster import BenchCluster
+    from bench.plan import Plan
+    from devstack.pool import BrokerProcess
+
+TITLE: Final = "Topics at rest: CPU, memory and requests of a read-only broker"
+SETTLE_S: Final = 60.0
+MEASURE_S: Final = 60.0
+PUSHED_S: Final = 600.0
+_PUSHED: Final = re.compile(r'^pulsar_readonly_tail_topics\{source="owner"\} (\S+)$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Numbers of topics.
+
+    Attributes:
+        bound: bound topics.
+        read: those with one reader each, on a connection of its own.
+    """
+
+    bound: int
+    read: int
+
+    def __str__(self) -> str:
+        return f"{self.bound:,} topics, {self.read:,} with a reader"
+
+
+SHAPES: Final = (Shape(20_000, 5_000),)
+SHORT: Final = (Shape(200, 100),)
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Result of one shape.
+
+    Attributes:
+        connected_s: seconds until all readers had subscribed.
+        pushed_s: seconds from then until the owner pushed all their topics.
+        empty: resident bytes of the broker before the readers.
+        full: resident bytes after the measurement.
+        seconds: duration of the measurement.
+        cpu: CPU seconds by process group.
+        sent: bytes that the broker has sent meanwhile, by peer: `owner`, `bookies`, `zookeeper`.
+    """
+
+    connected_s: float
+    pushed_s: float
+    empty: int
+    full: int
+    seconds: float
+    cpu: dict[str, float]
+    sent: dict[str, int]
+
+
+def _wait_pushed(engine: BrokerProcess, count: int) -> float:
+    """Wait until the owner pushes as many topics; return the seconds."""
+    begin = time.monotonic()
+    while time.monotonic() - begin < PUSHED_S:
+        found = _PUSHED.search(engine.get("/metrics"))
+        if found is not None and float(found[1]) >= count:
+            return time.monotonic() - begin
+        time.sleep(1)
+    raise DevstackError(f"the owner does not push {count:,} topics after {PUSHED_S:g} s")
+
+
+def _measure(cluster: BenchCluster, shape: Shape) -> Rest:
+    base = cluster.topic_name("rest")
+    say(f"{shape}: the topics are created")
+    topics = cluster.create_topics(f"{base}-#", shape.bound)
+    with cluster.engine(f"{base}-.*") as engine:
+        pid = engine.process.pid
+        empty = resident_bytes([pid])
+        options: dict[str, str | int] = {"consumers": shape.read, "subscription": "rest-#"}
+        with LoadClient("consume", broker=engine.address, topic=f"{base}-#", **options) as readers:
+            pushed_s = _wait_pushed(engine, shape.read)
+            say(f"{shape}: subscribed after {readers.ready_s:.0f} s, pushed {pushed_s:.0f} s later; waiting")
+            time.sleep(SETTLE_S)
+            ports = {
+                "owner": [urlsplit(url).port for url in (f"//{cluster.owner}", cluster.endpoints.admin_url)],
+                "bookies": [int(address.rpartition(":")[2]) for address in cluster.endpoints.bookies],
+                "zookeeper": [int(cluster.endpoints.metadata_store.rpartition(":")[2])],
+            }
+            before, meter, begin = sent_bytes(pid), cluster.meter(engine), time.monotonic()
+            time.sleep(MEASURE_S)
+            seconds, cpu, after = time.monotonic() - begin, meter.used(), sent_bytes(pid)
+            result = Rest(
+                connected_s=readers.ready_s,
+                pushed_s=pushed_s,
+                empty=empty,
+                full=resident_bytes([pid]),
+                seconds=seconds,
+                cpu=cpu,
+                sent={name: sum(after[one] - before[one] for one in of if one) for name, of in ports.items()},
+            )
+    cluster.delete_topics(topics)
+    return result
+
+
+def run(cluster: BenchCluster, plan: Plan) -> Report:
+    """Measure all shapes, each once."""
+    rows, raw = [], []
+    for shape in plan.pick(SHAPES, SHORT):
+        rest = _measure(cluster, shape)
+        sent = {name: f"{count / rest.seconds:.0f}" for name, count in rest.sent.items()}
+        rows.append(
+            (
+                str(shape),
+                f"{rest.connected_s:.0f} s",
+                f"{rest.pushed_s:.0f} s",
+                f"{rest.cpu['engine'] / rest.seconds:.2%}",
+                f"{(rest.full - rest.empty) / shape.read / 1000:.1f} KB",
+                f"{rest.cpu['owner'] / rest.seconds:.1%}",
+                sent["owner"],
+                sent["bookies"],
+                sent["zookeeper"],
+            )
+        )
+        raw.append({"shape": asdict(shape), **asdict(rest)})
+    columns = (
+        "bound topics",
+        "subscribed after",
+        "pushed after",
+        "CPU of the read-only broker",
+        "memory per topic and reader",
+        "CPU of the owner",
+        "bytes per second to the owner",
+        "to bookies",
+        "to ZooKeeper",
+    )
+    return Report(columns, tuple(rows), "", (), (), raw, f"once, {MEASURE_S:g} s, a minute after the last SUBSCRIBE")
