@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Final
 from bench.cluster import BASE_PORT, BenchCluster
 from bench.document import has_place, save, write
 from bench.plan import EXPLICIT_LAC_MS, ROUNDS, SECONDS, TAIL, Plan
-from bench.scenarios import catch_up, fan_out, few_readers, growth, latency, rest, saturation, shared, subscriptions
+from bench.scenarios import (
+    catch_up,
+    fan_out,
+    few_readers,
+    growth,
+    idle_topics,
+    latency,
+    saturation,
+    shared,
+    subscriptions,
+)
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
@@ -34,7 +44,7 @@ BENCHES: Final[dict[str, tuple[str, Callable[[BenchCluster, Plan], Report]]]] = 
     "subscriptions": (subscriptions.TITLE, subscriptions.run),
     "growth": (growth.TITLE, growth.run),
     "few-readers": (few_readers.TITLE, few_readers.run),
-    "rest": (rest.TITLE, rest.run),
+    "idle-topics": (idle_topics.TITLE, idle_topics.run),
 }
 ALL: Final = "all"
 

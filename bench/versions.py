@@ -19,7 +19,7 @@ from bench.client import LoadClient
 from bench.cluster import BASE_PORT, BenchCluster
 from bench.figures import Sample, ratio
 from bench.plan import ROUNDS, SECONDS, Plan
-from bench.scenarios import fan_out, growth, latency, shared
+from bench.scenarios import fan_out, few_readers, growth, latency, shared
 from bench.sides import WARM_UP, Measured, Workload, measure_side
 from devstack.console import say
 from devstack.errors import DevstackError
@@ -34,10 +34,11 @@ NEW: Final = "new"
 
 BENCHES: Final[dict[str, tuple[Workload, ...]]] = {
     "fan-out": fan_out.WORKS,
+    "few-readers": (*few_readers.ONE, *few_readers.TOPICS),
     "shared": shared.WORKS,
     "latency": latency.BUSY,
     "isolated": latency.ISOLATED,
-    "growth": (*growth.SUBSCRIBERS, *growth.RATES, *growth.TOPICS),
+    "growth": (*growth.SUBSCRIBERS, *growth.RATES),
 }
 COLUMNS: Final = (
     "work",

@@ -1,4 +1,4 @@
-"""Topics at rest: CPU, memory and requests of a read-only broker with thousands of bound topics, of which many have a reader.
+"""Idle topics: CPU, memory and requests of a read-only broker with thousands of bound topics, of which many have a reader.
 
 Nothing is published. The measurement begins a minute after the last reader has subscribed and its topic is pushed.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench.plan import Plan
     from devstack.pool import BrokerProcess
 
-TITLE: Final = "Topics at rest: CPU, memory and requests of a read-only broker"
+TITLE: Final = "Idle topics: CPU, memory and requests of a read-only broker"
 SETTLE_S: Final = 60.0
 MEASURE_S: Final = 60.0
 PUSHED_S: Final = 600.0
@@ -51,7 +51,7 @@ SHORT: Final = (Shape(200, 100),)
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class IdleTopics:
     """Result of one shape.
 
     Attributes:
@@ -84,19 +84,20 @@ def _wait_pushed(engine: BrokerProcess, count: int) -> float:
     raise DevstackError(f"the owner does not push {count:,} topics after {PUSHED_S:g} s")
 
 
-def _measure(cluster: BenchCluster, shape: Shape) -> Rest:
-    base = cluster.topic_name("rest")
+def _measure(cluster: BenchCluster, shape: Shape) -> IdleTopics:
+    base = cluster.topic_name("idle")
     say(f"{shape}: the topics are created")
     topics = cluster.create_topics(f"{base}-#", shape.bound)
     with cluster.engine(f"{base}-.*") as engine:
         pid = engine.process.pid
         empty = resident_bytes([pid])
-        options: dict[str, str | int] = {"consumers": shape.read, "subscription": "rest-#"}
-        with LoadClient("consume", broker=engine.address, topic=f"{base}-#", **options) as readers:
+        with LoadClient(
+            "consume", broker=engine.address, topic=f"{base}-#", consumers=shape.read, subscription="idle-#"
+        ) as readers:
             pushed_s = _wait_pushed(engine, shape.read)
             say(f"{shape}: subscribed after {readers.ready_s:.0f} s, pushed {pushed_s:.0f} s later; waiting")
             time.sleep(SETTLE_S)
-            ports = {
+            ports: dict[str, list[int | None]] = {
                 "owner": [urlsplit(url).port for url in (f"//{cluster.owner}", cluster.endpoints.admin_url)],
                 "bookies": [int(address.rpartition(":")[2]) for address in cluster.endpoints.bookies],
                 "zookeeper": [int(cluster.endpoints.metadata_store.rpartition(":")[2])],
@@ -104,7 +105,7 @@ def _measure(cluster: BenchCluster, shape: Shape) -> Rest:
             before, meter, begin = sent_bytes(pid), cluster.meter(engine), time.monotonic()
             time.sleep(MEASURE_S)
             seconds, cpu, after = time.monotonic() - begin, meter.used(), sent_bytes(pid)
-            result = Rest(
+            result = IdleTopics(
                 connected_s=readers.ready_s,
                 pushed_s=pushed_s,
                 empty=empty,
@@ -121,22 +122,22 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
     """Measure all shapes, each once."""
     rows, raw = [], []
     for shape in plan.pick(SHAPES, SHORT):
-        rest = _measure(cluster, shape)
-        sent = {name: f"{count / rest.seconds:.0f}" for name, count in rest.sent.items()}
+        found = _measure(cluster, shape)
+        sent = {name: f"{count / found.seconds:.0f}" for name, count in found.sent.items()}
         rows.append(
             (
                 str(shape),
-                f"{rest.connected_s:.0f} s",
-                f"{rest.pushed_s:.0f} s",
-                f"{rest.cpu['engine'] / rest.seconds:.2%}",
-                f"{(rest.full - rest.empty) / shape.read / 1000:.1f} KB",
-                f"{rest.cpu['owner'] / rest.seconds:.1%}",
+                f"{found.connected_s:.0f} s",
+                f"{found.pushed_s:.0f} s",
+                f"{found.cpu['engine'] / found.seconds:.2%}",
+                f"{(found.full - found.empty) / shape.read / 1000:.1f} KB",
+                f"{found.cpu['owner'] / found.seconds:.1%}",
                 sent["owner"],
                 sent["bookies"],
                 sent["zookeeper"],
             )
         )
-        raw.append({"shape": asdict(shape), **asdict(rest)})
+        raw.append({"shape": asdict(shape), **asdict(found)})
     columns = (
         "bound topics",
         "subscribed after",
