@@ -430,6 +430,28 @@ def test_a_pushed_entry_is_dispatched_at_once_if_it_is_the_next_one(play):
     play(scene)
 
 
+def test_entries_that_are_pushed_together_are_one_dispatch(play):
+    async def scene(stage):
+        stage.chain.lac_advanced(3, 3)
+        pushed = [entry(number) for number in (1, 2, 3)]
+        stage.notifier.on_pushed(pushed, asyncio.get_running_loop().time(), flows=False)
+        assert stage.told[-1] == (1, 3, True)
+
+    play(scene)
+
+
+def test_at_a_high_rate_pushed_entries_wait_for_those_right_behind_them(play):
+    async def scene(stage):
+        for number in (1, 2):
+            stage.chain.lac_advanced(3, number)
+            stage.notifier.on_pushed([entry(number)], asyncio.get_running_loop().time(), flows=True)
+        assert stage.told == [None]
+        await stage.tells(1, 2, True)
+        assert not stage.reads
+
+    play(scene)
+
+
 def test_a_pushed_entry_waits_for_what_the_owner_allows(play):
     async def scene(stage):
         limit = Limit(stage)
