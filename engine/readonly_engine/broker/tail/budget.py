@@ -16,7 +16,6 @@ RETURN_S: Final = (5.0, 80.0)
 STEADY_S: Final = 60.0
 """After this time of pushes the next reads from bookies are as short as the first ones."""
 
-
 MAX_WINDOW: Final = 400
 """Most permits of an owner at once. A change of the bound takes effect when half of them are used."""
 
@@ -110,12 +109,15 @@ class PushBudget:
         self._rate = rate
 
     def take(self, permits: int, now: float) -> int:
-        """Take tokens for permits; return 0, and take none, if there are not enough for all of them."""
+        """Take tokens for permits; return 0, and take none, if there are not enough for all of them.
+
+        A full bucket suffices for any number: a batch may have more messages than the burst. Then the tokens are in debt.
+        """
         elapsed, self._at = max(now - self._at, 0.0), max(now, self._at)
         rate = self._rate
         self._tokens = min(self._tokens + elapsed * rate.messages, rate.burst - max(self.permits, 0))
         self.bytes_left = min(self.bytes_left + elapsed * rate.bytes, rate.bytes * rate.burst / rate.messages)
-        if self.bytes_left < 0 or self._tokens < permits:
+        if self.bytes_left < 0 or self._tokens < min(permits, rate.burst):
             return 0
         self._tokens -= permits
         self.permits += permits

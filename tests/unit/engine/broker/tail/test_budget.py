@@ -76,6 +76,18 @@ def test_the_last_batch_is_paid_when_a_subscription_ends():
     assert budget.take(1, 0.6)
 
 
+def test_a_batch_above_the_burst_is_paid_by_the_time_after_it():
+    budget = PushBudget(RATE, 0.0)
+    budget.take(100, 0.0)
+    budget.on_delivered(100 + 3 * RATE.burst, 1)
+    wanted = 100 - budget.permits
+    assert not budget.take(wanted, 0.5), "the bucket is not full"
+    assert budget.take(wanted, 1.0) == wanted
+    budget.on_delivered(100, 1)
+    assert not budget.take(1, 5.0), "tokens are still in debt"
+    assert budget.take(1, 6.1)
+
+
 def test_a_clock_that_goes_back_gives_no_tokens():
     budget = PushBudget(RATE, 100.0)
     budget.take(RATE.burst, 100.0)
