@@ -133,11 +133,8 @@ class TailFanout:
         for member in self._direct_members.values():
             member.writer.flush_all()  # direct writes must not overtake pending frames
             break
-        for broadcast in list(self._broadcast_groups.values()):
-            broadcast.deliver(batch)
-        if self._connection_groups:
-            for connection in list(self._connection_groups.values()):
-                connection.deliver(batch)
+        for group in self._groups:
+            group.deliver(batch)
         if not batch.complete:
             self._tail.await_notification(batch.following)
 

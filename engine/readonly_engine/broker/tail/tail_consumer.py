@@ -300,7 +300,7 @@ class TailConsumer:
         self._next = (ledger_id, entry_id + 1)
         self._on_pushed(pushed)  # first, so that the entries wait for no other answer
         self._log.push(pushed, now)
-        if self._gaps or self._has_transactions():
+        if self._compares:
             self._checks.pushed(now)
             self._check_later()
         self._unacked = position
