@@ -76,7 +76,7 @@ func consume(arguments []string) error {
 	options := &consumeOptions{}
 	set := flag.NewFlagSet("consume", flag.ExitOnError)
 	set.StringVar(&options.broker, "broker", "", "HOST:PORT of the broker for lookups")
-	set.StringVar(&options.topic, "topic", "", "topic; # is the number of the connection")
+	set.StringVar(&options.topic, "topic", "", "topic; # is the number of the consumer")
 	set.StringVar(&options.subscription, "subscription", "load-#", "name of the subscription; # is the number of the consumer")
 	set.StringVar(&options.kind, "type", "Exclusive", "Exclusive, Shared, Failover or Key_Shared")
 	set.StringVar(&options.source, "source", "", "local address of the connections; # is 2 plus 1 for every 20,000 connections")
@@ -138,7 +138,8 @@ func newReader(options *consumeOptions, sums *totals, number int) (*reader, erro
 	for id := range r.consumers {
 		index := id*options.connections + number
 		name := strings.ReplaceAll(options.subscription, "#", fmt.Sprint(index))
-		body := message(nil).text(1, topic).text(2, name).number(3, kinds[options.kind])
+		mine := strings.ReplaceAll(options.topic, "#", fmt.Sprint(index))
+		body := message(nil).text(1, mine).text(2, name).number(3, kinds[options.kind])
 		body = body.number(4, uint64(id)).number(5, uint64(id)+10).text(6, fmt.Sprintf("c%d", index))
 		if !options.durable {
 			body = body.number(8, 0)

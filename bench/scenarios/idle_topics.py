@@ -36,18 +36,20 @@ class Shape:
 
     Attributes:
         bound: bound topics.
-        read: those with one reader each, on a connection of its own.
+        read: those with one reader each.
+        connections: the readers' connections.
     """
 
     bound: int
     read: int
+    connections: int
 
     def __str__(self) -> str:
-        return f"{self.bound:,} topics, {self.read:,} with a reader"
+        return f"{self.bound:,} topics, {self.read:,} with a reader, {self.connections:,} connections"
 
 
-SHAPES: Final = (Shape(20_000, 5_000),)
-SHORT: Final = (Shape(200, 100),)
+SHAPES: Final = (Shape(20_000, 5_000, 50), Shape(20_000, 5_000, 5_000))
+SHORT: Final = (Shape(200, 100, 10), Shape(200, 100, 100))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +86,17 @@ def _wait_pushed(engine: BrokerProcess, count: int) -> float:
     raise DevstackError(f"the owner does not push {count:,} topics after {PUSHED_S:g} s")
 
 
-def _measure(cluster: BenchCluster, shape: Shape, *, pushed: bool) -> IdleTopics:
-    base = cluster.topic_name("idle")
-    say(f"{shape}: the topics are created")
-    topics = cluster.create_topics(f"{base}-#", shape.bound)
+def _measure(cluster: BenchCluster, base: str, shape: Shape, *, pushed: bool) -> IdleTopics:
     with cluster.engine(f"{base}-.*") as engine:
         pid = engine.process.pid
         empty = resident_bytes([pid])
         with LoadClient(
-            "consume", broker=engine.address, topic=f"{base}-#", consumers=shape.read, subscription="idle-#"
+            "consume",
+            broker=engine.address,
+            topic=f"{base}-#",
+            consumers=shape.read,
+            connections=shape.connections,
+            subscription="idle-#",
         ) as readers:
             pushed_s = _wait_pushed(engine, shape.read) if pushed else 0.0
             say(f"{shape}: subscribed after {readers.ready_s:.0f} s, pushed {pushed_s:.0f} s later; waiting")
@@ -114,15 +118,19 @@ def _measure(cluster: BenchCluster, shape: Shape, *, pushed: bool) -> IdleTopics
                 cpu=cpu,
                 sent={name: sum(after[one] - before[one] for one in of if one) for name, of in ports.items()},
             )
-    cluster.delete_topics(topics)
     return result
 
 
 def run(cluster: BenchCluster, plan: Plan) -> Report:
     """Measure all shapes, each once."""
     rows, raw = [], []
-    for shape in plan.pick(SHAPES, SHORT):
-        found = _measure(cluster, shape, pushed=plan.tail != "bookies")
+    shapes = plan.pick(SHAPES, SHORT)
+    base, bound = cluster.topic_name("idle"), max(shape.bound for shape in shapes)
+    say(f"{bound:,} topics are created")
+    topics = cluster.create_topics(f"{base}-#", bound)
+    for shape in shapes:
+        found = _measure(cluster, base, shape, pushed=plan.tail != "bookies")
+        say(f"{shape}: {found.cpu['engine'] / found.seconds:.2%} of a core")
         sent = {name: f"{count / found.seconds:.0f}" for name, count in found.sent.items()}
         rows.append(
             (
@@ -138,6 +146,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
             )
         )
         raw.append({"shape": asdict(shape), **asdict(found)})
+    cluster.delete_topics(topics)
     columns = (
         "bound topics",
         "subscribed after",
