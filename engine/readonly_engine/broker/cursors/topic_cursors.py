@@ -1,0 +1,375 @@
+"""The local cursors of one topic, and the records that store their changes. A pure state machine.
+
+The records are in wire/cursor_records.py. Each list of changes is in the order in which it must be stored. A broker may die after
+any record. Then nothing counts as acked that was not acked since the cursor's last move. Later acks are lost, and their messages
+are delivered again.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final, Protocol
+
+from readonly_engine.topic.position import Position, PositionRanges
+from readonly_engine.wire.cursor_records import (
+    ACKED,
+    DEFINITIONS,
+    MARK_DELETES,
+    MAX_PAGES,
+    PAGE,
+    MarkDelete,
+    PageDefinitions,
+    RecordKey,
+    SubscriptionDefinition,
+    decode_acked,
+    decode_definitions,
+    decode_key,
+    decode_mark_deletes,
+    encode_acked,
+    encode_definitions,
+    encode_key,
+    encode_mark_deletes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from readonly_engine.wire.cursor_records import AckedSegment, Range
+
+
+MAX_DEFINITION_BYTES: Final = 8 << 10
+"""Bound of a subscription's name and properties: a page of them is one message, which may have 5 MB by default."""
+
+
+class CursorLimitError(Exception):
+    """A subscription exceeds a limit of local cursors."""
+
+
+class ServedCursor(Protocol):
+    """The cursor of a subscription that has consumers.
+
+    Attributes:
+        mark_delete: every entry up to here is acked.
+    """
+
+    mark_delete: Position
+
+    @property
+    def batches(self) -> list[tuple[Position, int]]:
+        """Partly acked batches, with the bits of their unacked messages."""
+
+    def acked_beyond(self, position: Position) -> PositionRanges:
+        """Return the acked ranges after a position."""
+
+
+class LocalCursor:
+    """A cursor that the pool keeps.
+
+    Attributes:
+        definition: the subscription at its creation.
+        page: number of its page.
+        generation: number of the cursor's state since its creation or its last move; acks of other generations do not count.
+        mark_delete: every entry up to here is acked.
+        ranges: acked ranges after it.
+        batches: partly acked batches after it, with the bits of their unacked messages.
+        served: the cursor while the subscription has consumers; the attributes above are then those of the last list of changes.
+    """
+
+    __slots__ = ("batches", "definition", "generation", "mark_delete", "page", "ranges", "segments", "served")
+
+    def __init__(self, page: int, definition: SubscriptionDefinition) -> None:
+        self.page = page
+        self.definition = definition
+        self.generation = definition.generation
+        self.mark_delete = definition.start
+        self.ranges: tuple[Range, ...] = ()
+        self.batches: tuple[tuple[Position, int], ...] = ()
+        self.served: ServedCursor | None = None
+        self.segments = 0  # records of its acks in the topic
+
+    @property
+    def name(self) -> str:
+        """Name of the subscription."""
+        return self.definition.name
+
+    def refresh(self) -> None:
+        """Copy the state of the served cursor."""
+        served = self.served
+        if served is not None:
+            self.mark_delete = served.mark_delete
+            self.ranges = tuple(served.acked_beyond(served.mark_delete))
+            self.batches = tuple(served.batches)
+
+
+class _Page:
+    """A page of cursors.
+
+    Attributes:
+        cursors: the cursors by their numbers.
+        last_generation: the highest generation so far.
+    """
+
+    __slots__ = ("cursors", "last_generation")
+
+    def __init__(self) -> None:
+        self.cursors: dict[int, LocalCursor] = {}
+        self.last_generation = 0
+
+
+class TopicCursors:
+    """The local cursors of one topic.
+
+    Args:
+        topic: name of the topic.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._by_name: dict[str, LocalCursor] = {}
+        self._pages: list[_Page] = []
+        self._free: list[tuple[int, int]] = []  # heap of (page, index) below the end of the last page
+        self._redefined: set[int] = set()
+        self._changed: dict[LocalCursor, None] = {}
+        self._removed: dict[RecordKey, None] = {}  # records of acks without a subscription
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[LocalCursor]:
+        return iter(self._by_name.values())
+
+    def find(self, name: str) -> LocalCursor | None:
+        """Return the cursor of a subscription; None without one."""
+        return self._by_name.get(name)
+
+    @property
+    def slowest(self) -> Position | None:
+        """The lowest mark-delete position in the last list of changes; None without a subscription."""
+        return min((cursor.mark_delete for cursor in self), default=None)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether `take_changes` has something to return."""
+        return bool(self._redefined or self._changed or self._removed)
+
+    # Changes
+
+    def create(
+        self, name: str, start: Position, created_ms: int = 0, properties: Sequence[tuple[str, str]] = ()
+    ) -> LocalCursor:
+        """Create a subscription that does not exist.
+
+        Args:
+            name: the name.
+            start: its mark-delete position.
+            created_ms: the time, ms since the epoch.
+            properties: the application's properties.
+
+        Raises:
+            CursorLimitError: the name and the properties are too long, or the topic has too many subscriptions.
+        """
+        if name in self._by_name:
+            raise ValueError(f"the subscription {name} exists")
+        _check_size(name, properties)
+        if not self._free and len(self._by_name) >= MAX_PAGES * PAGE:
+            raise CursorLimitError(
+                f"{self._topic} has {len(self._by_name):,} local subscriptions, and may have no more"
+            )
+        number, index = heappop(self._free) if self._free else self._new_place()
+        page = self._pages[number]
+        page.last_generation += 1
+        cursor = LocalCursor(
+            number, SubscriptionDefinition(index, name, page.last_generation, start, created_ms, tuple(properties))
+        )
+        page.cursors[index] = self._by_name[name] = cursor
+        self._redefined.add(number)
+        return cursor
+
+    def delete(self, cursor: LocalCursor) -> None:
+        """Delete a subscription."""
+        index, page = cursor.definition.number, self._pages[cursor.page]
+        del self._by_name[cursor.name], page.cursors[index]
+        self._changed.pop(cursor, None)
+        self._redefined.add(cursor.page)
+        for segment in range(cursor.segments):
+            self._removed[self._acked_key(cursor, segment)] = None
+        heappush(self._free, (cursor.page, index))
+
+    def set_properties(self, cursor: LocalCursor, properties: Sequence[tuple[str, str]]) -> None:
+        """Replace the application's properties.
+
+        Raises:
+            CursorLimitError: they are too long.
+        """
+        _check_size(cursor.name, properties)
+        cursor.definition = cursor.definition._replace(properties=tuple(properties))
+        self._redefined.add(cursor.page)
+
+    def reset(self, cursor: LocalCursor, mark_delete: Position) -> None:
+        """Move a cursor back or forth: all acks of before are void. A served cursor must be replaced by the caller."""
+        page = self._pages[cursor.page]
+        page.last_generation += 1
+        cursor.generation = page.last_generation
+        cursor.mark_delete, cursor.ranges, cursor.batches = mark_delete, (), ()
+        cursor.served = None
+        self._changed[cursor] = None
+
+    def acked(self, cursor: LocalCursor) -> None:
+        """Record that the served cursor has changed. This is called for each ack."""
+        self._changed[cursor] = None
+
+    def released(self, cursor: LocalCursor) -> None:
+        """Copy the state of the served cursor, which is not used any more."""
+        cursor.refresh()
+        cursor.served = None
+        self._changed[cursor] = None
+
+    # Records
+
+    def take_changes(self) -> list[tuple[str, bytes]]:
+        """Return the records since the last call, in the order in which they must be stored; b"" removes a key."""
+        records = [(self._key(DEFINITIONS, number), self._definitions(number)) for number in sorted(self._redefined)]
+        changed, removed = self._changed, self._removed
+        self._redefined, self._changed, self._removed = set(), {}, {}
+        for cursor in changed:
+            cursor.refresh()
+        for number in sorted({cursor.page for cursor in changed}):
+            marks = [
+                MarkDelete(index, cursor.generation, cursor.mark_delete)
+                for index, cursor in self._pages[number].cursors.items()
+            ]
+            records.append((self._key(MARK_DELETES, number), encode_mark_deletes(marks)))
+        for cursor in changed:
+            if cursor.segments or cursor.ranges or cursor.batches:
+                records += self._acks(cursor)
+                removed = {key: None for key in removed if not self._is_of(key, cursor)}
+        return records + [(encode_key(key), b"") for key in removed]
+
+    def _acks(self, cursor: LocalCursor) -> Iterator[tuple[str, bytes]]:
+        """Yield the records of a cursor's acks, and remove those that it no longer has."""
+        before, cursor.segments = cursor.segments, 0
+        for segment, value in enumerate(encode_acked(cursor.generation, cursor.ranges, cursor.batches)):
+            yield encode_key(self._acked_key(cursor, segment)), value
+            cursor.segments = segment + 1
+        for segment in range(cursor.segments, before):
+            yield encode_key(self._acked_key(cursor, segment)), b""
+
+    def _definitions(self, number: int) -> bytes:
+        page = self._pages[number]
+        if not page.cursors:
+            return b"" if page.last_generation == 0 else encode_definitions(PageDefinitions(page.last_generation, ()))
+        return encode_definitions(
+            PageDefinitions(page.last_generation, tuple(cursor.definition for cursor in page.cursors.values()))
+        )
+
+    def _key(self, kind: str, page: int) -> str:
+        return encode_key(RecordKey(kind, page, self._topic))
+
+    def _acked_key(self, cursor: LocalCursor, segment: int) -> RecordKey:
+        return RecordKey(ACKED, cursor.page, self._topic, cursor.definition.number, segment)
+
+    @staticmethod
+    def _is_of(key: RecordKey, cursor: LocalCursor) -> bool:
+        """Whether a record of acks has the number of this cursor, and one of its segments."""
+        return (key.page, key.number) == (cursor.page, cursor.definition.number) and key.segment < cursor.segments
+
+    def _new_place(self) -> tuple[int, int]:
+        if not self._pages or len(self._pages[-1].cursors) == PAGE:
+            self._pages.append(_Page())
+        return len(self._pages) - 1, len(self._pages[-1].cursors)
+
+    # Restoring
+
+    def restore(self, records: Iterable[tuple[RecordKey, bytes]]) -> None:
+        """Restore the state from the last records of all keys of this topic.
+
+        Raises:
+            MalformedFrameError: a record is damaged.
+        """
+        acked: list[tuple[RecordKey, AckedSegment]] = []
+        marks: list[tuple[int, MarkDelete]] = []
+        for key, value in records:
+            if key.kind == ACKED:
+                acked.append((key, decode_acked(value)))
+            elif key.kind == MARK_DELETES:
+                marks += ((key.page, mark) for mark in decode_mark_deletes(value))
+            else:
+                self._restore_page(key.page, decode_definitions(value))
+        self._restore_marks(marks)
+        self._restore_acked(acked)
+        self._free = [
+            (number, index)
+            for number, page in enumerate(self._pages)
+            for index in range(PAGE if number < len(self._pages) - 1 else max(page.cursors, default=-1) + 1)
+            if index not in page.cursors
+        ]
+
+    def _page(self, number: int) -> _Page:
+        while len(self._pages) <= number:
+            self._pages.append(_Page())
+        return self._pages[number]
+
+    def _restore_page(self, number: int, definitions: PageDefinitions) -> None:
+        page = self._page(number)
+        page.last_generation = definitions.last_generation
+        for definition in definitions.subscriptions:
+            cursor = LocalCursor(number, definition)
+            page.cursors[definition.number] = self._by_name[definition.name] = cursor
+
+    def _restore_marks(self, marks: Iterable[tuple[int, MarkDelete]]) -> None:
+        for number, mark in marks:
+            page = self._page(number)
+            page.last_generation = max(page.last_generation, mark.generation)
+            cursor = page.cursors.get(mark.number)
+            if cursor is not None and mark.generation >= cursor.generation:
+                cursor.generation, cursor.mark_delete = mark.generation, mark.position
+
+    def _restore_acked(self, segments: Iterable[tuple[RecordKey, AckedSegment]]) -> None:
+        found: dict[LocalCursor, tuple[PositionRanges, dict[Position, int]]] = {}
+        for key, segment in segments:
+            page = self._page(key.page)
+            page.last_generation = max(page.last_generation, segment.generation)
+            cursor = page.cursors.get(key.number)
+            if cursor is None:
+                self._removed[key] = None
+                continue
+            cursor.segments = max(cursor.segments, key.segment + 1)
+            if segment.generation == cursor.generation:
+                ranges, batches = found.setdefault(cursor, (PositionRanges(), {}))
+                ranges.add_ranges((max(lower, cursor.mark_delete), upper) for lower, upper in segment.ranges)
+                for position, unacked in segment.batches:
+                    batches[position] = unacked & batches.get(position, unacked)
+        for cursor, (ranges, batches) in found.items():
+            cursor.ranges = tuple(ranges)
+            cursor.batches = tuple(
+                (position, unacked)
+                for position, unacked in batches.items()
+                if position > cursor.mark_delete and position not in ranges and unacked
+            )
+
+
+def _check_size(name: str, properties: Sequence[tuple[str, str]]) -> None:
+    size = len(name.encode()) + sum(len(key.encode()) + len(value.encode()) + 8 for key, value in properties)
+    if size > MAX_DEFINITION_BYTES:
+        raise CursorLimitError(
+            f"the name and the properties of the subscription {name[:100]!r} have {size} bytes; a local subscription may have"
+            f" {MAX_DEFINITION_BYTES}"
+        )
+
+
+def by_topic(records: Iterable[tuple[str, bytes]]) -> dict[str, dict[RecordKey, bytes]]:
+    """Return the last records of all keys by topic, from messages of the compacted topic in order.
+
+    Raises:
+        MalformedFrameError: a message is no such record.
+    """
+    found: dict[str, dict[RecordKey, bytes]] = {}
+    for text, value in records:
+        key = decode_key(text)
+        of_topic = found.setdefault(key.topic, {})
+        of_topic.pop(key, None)
+        if value:
+            of_topic[key] = value
+        elif not of_topic:
+            del found[key.topic]
+    return found

@@ -1,0 +1,282 @@
+"""Records of local cursors, as messages of a compacted topic: the last record of a key counts, and an empty one removes it.
+
+The subscriptions of a topic are numbered in pages of PAGE. Key | value:
+
+- `d|PAGE|TOPIC` | Definitions: the page's subscriptions, with names, properties and the positions at which they began.
+- `m|PAGE|TOPIC` | MarkDeletes: their mark-delete positions.
+- `a|PAGE|NUMBER|SEGMENT|TOPIC` | Acked: what one of them has acked after its mark-delete position, in segments of MAX_RANGES.
+
+A subscription gets a new generation at its creation and at each reset of its cursor (SEEK). A position or an ack counts only if
+its generation is the current one. Within a generation acks only grow. So a mixture of older and newer records never has an ack that
+was not sent, and no ack of before a SEEK hides an entry after it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from readonly_engine.wire.cursor_records_pb2 import Acked, Definition, Definitions, MarkDeletes
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+PAGE: Final = 256
+"""Subscriptions of a page. A page of mark-delete positions has some 3 KB."""
+
+MAX_PAGES: Final = 4_096
+"""Pages of a topic, so 1,048,576 subscriptions."""
+
+MAX_RANGES: Final = 4_096
+"""Ranges and batches in one record; ranges alone have up to 160 KB."""
+
+MAX_SEGMENT_BYTES: Final = 1 << 20
+"""Size at which a record of acks ends. A message of the source cluster may have 5 MB by default (maxMessageSize)."""
+
+MAX_SEGMENTS: Final = 64
+"""Records for the acks of one subscription. Acks above that are delivered again after a restart."""
+
+Range = tuple[Position, Position]
+_Parsed = TypeVar("_Parsed", bound=Message)
+
+
+class SubscriptionDefinition(NamedTuple):
+    """A subscription at its creation.
+
+    Attributes:
+        number: number within the page.
+        name: the name.
+        generation: its first generation.
+        start: its first mark-delete position.
+        created_ms: time of creation, ms since the epoch.
+        properties: the application's properties.
+    """
+
+    number: int
+    name: str
+    generation: int
+    start: Position
+    created_ms: int = 0
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+class PageDefinitions(NamedTuple):
+    """The subscriptions of a page.
+
+    Attributes:
+        last_generation: not less than any generation that the page has used.
+        subscriptions: the subscriptions.
+    """
+
+    last_generation: int
+    subscriptions: tuple[SubscriptionDefinition, ...]
+
+
+class MarkDelete(NamedTuple):
+    """The mark-delete position of a subscription.
+
+    Attributes:
+        number: number within the page.
+        generation: generation of the cursor.
+        position: every entry up to here is acked.
+    """
+
+    number: int
+    generation: int
+    position: Position
+
+
+class AckedSegment(NamedTuple):
+    """A segment of the acks of a subscription after its mark-delete position.
+
+    Attributes:
+        generation: generation of the cursor.
+        ranges: ranges (lower, upper] of complete entries.
+        batches: partly acked batches, with the bits of their unacked messages.
+    """
+
+    generation: int
+    ranges: tuple[Range, ...]
+    batches: tuple[tuple[Position, int], ...]
+
+
+class RecordKey(NamedTuple):
+    """Key of a record.
+
+    Attributes:
+        kind: `d`, `m` or `a`.
+        page: number of the page.
+        topic: name of the topic.
+        number: of `a`: the subscription within the page.
+        segment: of `a`: the segment.
+    """
+
+    kind: str
+    page: int
+    topic: str
+    number: int = 0
+    segment: int = 0
+
+
+DEFINITIONS: Final = "d"
+MARK_DELETES: Final = "m"
+ACKED: Final = "a"
+
+
+def encode_key(key: RecordKey) -> str:
+    """Encode the key of a record."""
+    numbers = (key.page, key.number, key.segment) if key.kind == ACKED else (key.page,)
+    return "|".join((key.kind, *map(str, numbers), key.topic))
+
+
+def decode_key(text: str) -> RecordKey:
+    """Decode the key of a record.
+
+    Raises:
+        MalformedFrameError: not a key of these records.
+    """
+    kind, _, rest = text.partition("|")
+    count = {DEFINITIONS: 1, MARK_DELETES: 1, ACKED: 3}.get(kind)
+    if count is None:
+        raise MalformedFrameError(f"a record of cursors has the unknown key {text[:100]!r}")
+    *numbers, topic = rest.split("|", count)
+    limits = (MAX_PAGES, PAGE, MAX_SEGMENTS)
+    if (
+        len(numbers) != count
+        or not topic
+        or not all(
+            number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < limit
+            for number, limit in zip(numbers, limits, strict=False)
+        )
+    ):
+        raise MalformedFrameError(f"a record of cursors has the malformed key {text[:100]!r}")
+    page, number, segment = (*map(int, numbers), 0, 0)[:3]
+    return RecordKey(kind, page, topic, number, segment)
+
+
+def encode_definitions(definitions: PageDefinitions) -> bytes:
+    """Encode the subscriptions of a page."""
+    encoded = Definitions(last_generation=definitions.last_generation)
+    for one in definitions.subscriptions:
+        found = encoded.subscriptions.add(
+            number=one.number,
+            name=one.name,
+            generation=one.generation,
+            ledger_id=one.start.ledger_id,
+            entry_id=one.start.entry_id,
+            created_ms=one.created_ms,
+        )
+        for key, value in one.properties:
+            found.properties.add(key=key, value=value)
+    return encoded.SerializeToString()
+
+
+def decode_definitions(value: bytes) -> PageDefinitions:
+    """Decode the subscriptions of a page.
+
+    Raises:
+        MalformedFrameError: not such a record, or one with a number beyond its page.
+    """
+    decoded = _parse(Definitions(), value)
+    subscriptions = tuple(map(_definition, decoded.subscriptions))
+    if len({one.number for one in subscriptions}) != len(subscriptions):
+        raise MalformedFrameError("a page of cursors has two subscriptions with one number")
+    return PageDefinitions(decoded.last_generation, subscriptions)
+
+
+def _definition(one: Definition) -> SubscriptionDefinition:
+    _check_number(one.number)
+    return SubscriptionDefinition(
+        one.number,
+        one.name,
+        one.generation,
+        Position(one.ledger_id, one.entry_id),
+        one.created_ms,
+        tuple((item.key, item.value) for item in one.properties),
+    )
+
+
+def encode_mark_deletes(marks: Sequence[MarkDelete]) -> bytes:
+    """Encode the mark-delete positions of a page."""
+    encoded = MarkDeletes()
+    encoded.number.extend([mark.number for mark in marks])
+    encoded.generation.extend([mark.generation for mark in marks])
+    encoded.ledger_id.extend([mark.position[0] for mark in marks])
+    encoded.entry_id.extend([mark.position[1] for mark in marks])
+    return encoded.SerializeToString()
+
+
+def decode_mark_deletes(value: bytes) -> list[MarkDelete]:
+    """Decode the mark-delete positions of a page.
+
+    Raises:
+        MalformedFrameError: not such a record, or one with a number beyond its page.
+    """
+    decoded = _parse(MarkDeletes(), value)
+    lists = (decoded.number, decoded.generation, decoded.ledger_id, decoded.entry_id)
+    if len({len(one) for one in lists}) != 1:
+        raise MalformedFrameError("a page of mark-delete positions has lists of different lengths")
+    for number in decoded.number:
+        _check_number(number)
+    return [
+        MarkDelete(number, generation, Position(ledger_id, entry_id))
+        for number, generation, ledger_id, entry_id in zip(*lists, strict=True)
+    ]
+
+
+def encode_acked(generation: int, ranges: Iterable[Range], batches: Iterable[tuple[Position, int]]) -> Iterator[bytes]:
+    """Yield the records of a subscription's acks: at most MAX_SEGMENTS, the first ranges and batches of the topic."""
+    rows: list[tuple[Position, Position | int]] = sorted([*ranges, *batches], key=lambda row: row[0])
+    segment, count, segments = Acked(generation=generation), 0, 0
+    for first, second in rows:
+        if isinstance(second, int):
+            unacked = second.to_bytes((second.bit_length() + 7) // 8, "little")
+            segment.batches.add(ledger_id=first.ledger_id, entry_id=first.entry_id, unacked=unacked)
+            count += 1 + len(unacked) * MAX_RANGES // MAX_SEGMENT_BYTES
+        else:
+            segment.lower_ledger_id.append(first.ledger_id)
+            segment.lower_entry_id.append(first.entry_id)
+            segment.upper_ledger_id.append(second.ledger_id)
+            segment.upper_entry_id.append(second.entry_id)
+            count += 1
+        if count >= MAX_RANGES:
+            yield segment.SerializeToString()
+            segments += 1
+            if segments == MAX_SEGMENTS:
+                return
+            segment, count = Acked(generation=generation), 0
+    if count:
+        yield segment.SerializeToString()
+
+
+def decode_acked(value: bytes) -> AckedSegment:
+    """Decode a segment of a subscription's acks.
+
+    Raises:
+        MalformedFrameError: not such a record.
+    """
+    decoded = _parse(Acked(), value)
+    lists = (decoded.lower_ledger_id, decoded.lower_entry_id, decoded.upper_ledger_id, decoded.upper_entry_id)
+    if len({len(one) for one in lists}) != 1:
+        raise MalformedFrameError("acked ranges have lists of different lengths")
+    ranges = tuple((Position(a, b), Position(c, d)) for a, b, c, d in zip(*lists, strict=True))
+    batches = tuple(
+        (Position(one.ledger_id, one.entry_id), int.from_bytes(one.unacked, "little")) for one in decoded.batches
+    )
+    return AckedSegment(decoded.generation, ranges, batches)
+
+
+def _check_number(number: int) -> None:
+    if number >= PAGE:
+        raise MalformedFrameError(f"a page of cursors has the number {number}; the highest is {PAGE - 1}")
+
+
+def _parse(message: _Parsed, value: bytes) -> _Parsed:
+    try:
+        message.ParseFromString(value)
+    except DecodeError as error:
+        raise MalformedFrameError(f"a record of cursors is no {type(message).__name__}") from error
+    return message

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from readonly_engine.broker.cursors import topic_cursors
+from readonly_engine.broker.cursors.topic_cursors import MAX_DEFINITION_BYTES, CursorLimitError, TopicCursors, by_topic
+from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
+from readonly_engine.wire.cursor_records import PAGE, decode_key
+from readonly_engine.wire.errors import MalformedFrameError
+
+if TYPE_CHECKING:
+    import random
+
+TOPIC = "persistent://public/default/t"
+
+
+@dataclass
+class Served:
+    mark_delete: Position
+    ranges: list = field(default_factory=list)
+    batches: list = field(default_factory=list)
+
+    def acked_beyond(self, position):
+        acked = PositionRanges()
+        acked.add_ranges((max(lower, position), upper) for lower, upper in self.ranges)
+        return acked
+
+
+def restored(log):
+    cursors = TopicCursors(TOPIC)
+    cursors.restore(by_topic(log).get(TOPIC, {}).items())
+    return cursors
+
+
+def state(cursors):
+    return {
+        one.name: (one.mark_delete, one.ranges, one.batches, one.definition.properties, one.definition.created_ms)
+        for one in cursors
+    }
+
+
+def test_a_subscription_is_stored_with_its_start():
+    cursors = TopicCursors(TOPIC)
+    cursors.create("s", Position(3, 4), 17, [("k", "v")])
+    log = cursors.take_changes()
+    assert [key for key, _ in log] == [f"d|0|{TOPIC}"]
+    assert state(restored(log)) == {"s": (Position(3, 4), (), (), (("k", "v"),), 17)}
+    assert not cursors.has_changes
+    assert cursors.take_changes() == []
+
+
+def test_acks_are_stored():
+    cursors = TopicCursors(TOPIC)
+    cursor = cursors.create("s", Position(3, 4))
+    cursor.served = served = Served(Position(3, 4))
+    log = cursors.take_changes()
+    served.mark_delete, served.ranges = Position(3, 7), [(Position(3, 8), Position(3, 9))]
+    served.batches = [(Position(3, 11), 0b101)]
+    cursors.acked(cursor)
+    assert cursors.has_changes
+    log += cursors.take_changes()
+    assert state(restored(log)) == {
+        "s": (Position(3, 7), ((Position(3, 8), Position(3, 9)),), ((Position(3, 11), 0b101),), (), 0)
+    }
+    served.mark_delete, served.ranges, served.batches = Position(3, 11), [], []
+    cursors.released(cursor)
+    changes = cursors.take_changes()
+    assert (f"a|0|0|0|{TOPIC}", b"") in changes
+    assert state(restored(log + changes)) == {"s": (Position(3, 11), (), (), (), 0)}
+
+
+def test_acks_of_before_a_move_hide_nothing_after_it():
+    cursors = TopicCursors(TOPIC)
+    cursor = cursors.create("s", EARLIEST)
+    cursor.served = Served(Position(5, 0), [(Position(5, 3), Position(5, 9))])
+    cursors.acked(cursor)
+    log = cursors.take_changes()
+    cursors.reset(cursor, Position(5, 1))
+    changes = cursors.take_changes()
+    for count in range(1, len(changes) + 1):  # a crash after any record
+        assert state(restored(log + changes[:count]))["s"][:3] == (Position(5, 1), (), ())
+
+
+def test_a_deleted_subscription_leaves_nothing_for_the_next_one_in_its_place():
+    cursors = TopicCursors(TOPIC)
+    old = cursors.create("old", EARLIEST)
+    old.served = Served(Position(5, 0), [(Position(5, 3), Position(5, 9))])
+    cursors.acked(old)
+    log = cursors.take_changes()
+    cursors.delete(old)
+    new = cursors.create("new", EARLIEST)
+    assert (new.page, new.definition.number) == (old.page, old.definition.number)
+    changes = cursors.take_changes()
+    for count in range(1, len(changes) + 1):
+        assert state(restored(log + changes[:count])) == {"new": (EARLIEST, (), (), (), 0)}
+    assert [key.kind for key in by_topic(log + changes)[TOPIC]] == ["m", "d"]
+
+
+def test_a_place_is_never_used_twice_with_one_generation():
+    log = []
+    generations = set()
+    for _ in range(5):
+        cursors = restored(log)
+        cursor = cursors.create("s", EARLIEST)
+        assert cursor.generation not in generations
+        generations.add(cursor.generation)
+        cursors.reset(cursor, Position(1, 1))
+        generations.add(cursor.generation)
+        log += cursors.take_changes()
+        cursors = restored(log)
+        cursors.delete(cursors.find("s"))
+        log += cursors.take_changes()
+    assert len(generations) == 10
+
+
+def test_acks_without_a_subscription_are_removed():
+    cursors = TopicCursors(TOPIC)
+    cursor = cursors.create("s", EARLIEST)
+    cursor.served = Served(Position(5, 0), [(Position(5, 3), Position(5, 9))])
+    cursors.acked(cursor)
+    log = cursors.take_changes()
+    cursors.delete(cursor)
+    log += cursors.take_changes()[:1]  # the crash is before the record that removes the acks
+    again = restored(log)
+    assert len(again) == 0
+    assert again.take_changes() == [(f"a|0|0|0|{TOPIC}", b"")]
+
+
+def test_one_page_is_stored_for_many_acks():
+    cursors = TopicCursors(TOPIC)
+    all_ = [cursors.create(f"s{number}", EARLIEST) for number in range(2 * PAGE + 1)]
+    assert [key for key, _ in cursors.take_changes()] == [f"d|{page}|{TOPIC}" for page in range(3)]
+    for cursor in all_[: PAGE + 1]:
+        cursor.served = Served(Position(1, 1))
+        cursors.acked(cursor)
+    assert [key for key, _ in cursors.take_changes()] == [f"m|{page}|{TOPIC}" for page in range(2)]
+    assert cursors.slowest == EARLIEST
+
+
+def test_the_slowest_cursor_is_that_of_the_last_list_of_changes():
+    cursors = TopicCursors(TOPIC)
+    assert cursors.slowest is None
+    one, other = cursors.create("a", Position(1, 1)), cursors.create("b", Position(2, 2))
+    one.served = Served(Position(3, 3))
+    cursors.acked(one)
+    assert cursors.slowest == Position(1, 1)
+    cursors.take_changes()
+    assert cursors.slowest == Position(2, 2)
+    cursors.delete(other)
+    assert cursors.slowest == Position(3, 3)
+
+
+def test_limits(monkeypatch):
+    monkeypatch.setattr(topic_cursors, "MAX_PAGES", 1)
+    cursors = TopicCursors(TOPIC)
+    with pytest.raises(CursorLimitError, match=f"have {MAX_DEFINITION_BYTES + 1} bytes"):
+        cursors.create("n" * (MAX_DEFINITION_BYTES + 1), EARLIEST)
+    first = cursors.create("n" * MAX_DEFINITION_BYTES, EARLIEST)
+    with pytest.raises(CursorLimitError, match="may have"):
+        cursors.set_properties(first, [("", "")])
+    for number in range(PAGE - 1):
+        cursors.create(f"s{number}", EARLIEST)
+    with pytest.raises(CursorLimitError, match="has 256 local subscriptions"):
+        cursors.create("more", EARLIEST)
+    cursors.delete(first)
+    assert cursors.create("more", EARLIEST).definition.number == 0
+    with pytest.raises(ValueError, match="exists"):
+        cursors.create("more", EARLIEST)
+
+
+def test_records_of_several_topics_are_separate():
+    log = []
+    for topic in ("a", "b|c"):
+        cursors = TopicCursors(topic)
+        cursors.create("s", EARLIEST)
+        log += cursors.take_changes()
+    found = by_topic(log)
+    assert {topic: list(map(str, records)) for topic, records in found.items()} == {
+        topic: [str(decode_key(f"d|0|{topic}"))] for topic in ("a", "b|c")
+    }
+    assert by_topic([*log, ("d|0|a", b"")]).keys() == {"b|c"}
+    with pytest.raises(MalformedFrameError):
+        by_topic([("nonsense", b"")])
+
+
+def acked_entries(mark, ranges):
+    """The acked ones of the ledger's first entries."""
+    return {e for e in range(100) if (0, e) <= mark or any(low < (0, e) <= up for low, up in ranges)}
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.randoms(use_true_random=False), st.integers(1, 80))
+def test_after_crashes_nothing_counts_as_acked_that_was_not(rng: random.Random, steps: int):
+    """A broker dies after any record, again and again; what it stored completely is exact."""
+    cursors, log = TopicCursors(TOPIC), []
+    acked: dict[tuple[str, int], set[int]] = {}
+
+    def began(cursor):
+        acked[cursor.name, cursor.generation] = acked_entries(cursor.mark_delete, ())
+
+    for _ in range(steps):
+        name = rng.choice("ab")
+        cursor = cursors.find(name)
+        action = rng.randrange(10)
+        if action == 0:
+            changes = cursors.take_changes()
+            log += changes[: rng.randrange(len(changes) + 1)]
+            cursors = restored(log)
+            for one in cursors:
+                assert acked_entries(one.mark_delete, one.ranges) <= acked[one.name, one.generation]
+        elif action == 1:
+            log += cursors.take_changes()
+            assert state(restored(log)) == state(cursors)
+        elif cursor is None:
+            began(cursors.create(name, Position(0, rng.randrange(5))))
+        elif action == 2:
+            cursors.delete(cursor)
+        elif action == 3:
+            cursors.reset(cursor, Position(0, rng.randrange(5)))
+            began(cursor)
+        else:
+            served = cursor.served
+            if served is None:
+                cursor.served = served = Served(cursor.mark_delete, list(cursor.ranges))
+            if rng.random() < 0.3:
+                served.mark_delete = Position(0, served.mark_delete.entry_id + rng.randrange(4))
+                served.ranges = [row for row in served.ranges if row[1] > served.mark_delete]
+            else:
+                low = served.mark_delete.entry_id + rng.randrange(1, 40)
+                served.ranges.append((Position(0, low), Position(0, low + 1)))
+            acked[name, cursor.generation] |= acked_entries(served.mark_delete, served.ranges)
+            cursors.acked(cursor)
