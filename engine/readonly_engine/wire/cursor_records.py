@@ -7,8 +7,8 @@ The subscriptions of a topic are numbered in pages of PAGE. Key | value:
 - `a|PAGE|NUMBER|SEGMENT|TOPIC` | Acked: what one of them has acked after its mark-delete position, in segments of MAX_RANGES.
 
 A subscription gets a new generation at its creation and at each reset of its cursor (SEEK). A position or an ack counts only if
-its generation is the current one. Within a generation acks only grow. So a mixture of older and newer records never has an ack that
-was not sent, and no ack of before a SEEK hides an entry after it.
+its generation is the current one. Within a generation acks only grow. So a mixture of older and newer records never has an ack
+that was not sent, and no ack of before a SEEK hides an entry after it.
 """
 
 from __future__ import annotations
