@@ -116,6 +116,7 @@ def test_codecs_touch_nothing_but_bytes(path):
         "owner/resume.py",
         "broker/session/handshake.py",
         "broker/pool/claims.py",
+        "broker/cursors/commits.py",
         "broker/cursors/topic_cursors.py",
         "metadata/lease.py",
     ],
@@ -152,7 +153,7 @@ BROKERS_ROOMS = {
     "pool": {"config", "owner", "metadata", "wire", "clock", "lease_guard"},
     "fanout": {"dispatch", "topic", "net", "lease_guard"},
     "tail": {"owner", "topic", "bookkeeper", "metadata", "wire"},
-    "cursors": {"topic", "wire"},
+    "cursors": {"owner", "topic", "wire"},
     "subscription": {
         "tail",
         "fanout",

@@ -1,0 +1,79 @@
+"""When changes of local cursors are stored: in groups, one after the other. Pure state machines; times are in seconds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMMIT_S: Final = 0.1
+"""Longest wait of a change before its commit begins. After a crash, acks of this time and of one commit are delivered again."""
+
+COMPACT_BYTES: Final = 32 << 20
+"""Bytes of records after which the topic is compacted, at least."""
+
+COMPACT_FACTOR: Final = 4
+"""The topic is compacted after so many times the bytes of the last records of all keys, at least."""
+
+
+class CommitSchedule:
+    """Numbers the commits. A change belongs to the first commit that begins after it.
+
+    Args:
+        interval_s: longest wait of a change.
+
+    Attributes:
+        stored: number of the last complete commit; 0 for none.
+        due: when the next commit is to begin; None without changes, and while a commit is under way.
+    """
+
+    def __init__(self, interval_s: float = COMMIT_S) -> None:
+        self.stored = 0
+        self.due: float | None = None
+        self._interval_s = interval_s
+        self._begun = 0
+        self._changed_at: float | None = None
+
+    def changed(self, now: float) -> int:
+        """Record a change; return the number of its commit."""
+        if self._changed_at is None:
+            self._changed_at = now
+            if self._begun == self.stored:
+                self.due = now + self._interval_s
+        return self._begun + 1
+
+    def begin(self) -> int:
+        """Begin the next commit, with all changes so far; return its number."""
+        assert self.due is not None
+        self._begun += 1
+        self.due = self._changed_at = None
+        return self._begun
+
+    def completed(self, now: float) -> None:
+        """Complete the commit that is under way."""
+        self.stored = self._begun
+        if self._changed_at is not None:
+            self.due = max(self._changed_at + self._interval_s, now)
+
+
+class CompactionSchedule:
+    """Decides when a topic of records has grown enough to be compacted."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+        self._kept = 0
+        self._written = 0
+
+    def written(self, key: str, size: int) -> None:
+        """Count a record in the topic; one with the size 0 removes its key."""
+        self._kept += size - (self._sizes.pop(key, 0))
+        if size:
+            self._sizes[key] = size
+        self._written += len(key) + size
+
+    @property
+    def due(self) -> bool:
+        """Whether to compact the topic now."""
+        return self._written >= max(COMPACT_BYTES, COMPACT_FACTOR * self._kept)
+
+    def begun(self) -> None:
+        """Count from here on: a compaction has begun."""
+        self._written = 0

@@ -1,0 +1,256 @@
+"""Local cursors in a compacted topic of the source cluster: the asyncio shell around topic_cursors.py and commits.py."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+import pulsar
+from pulsar.asyncio import PulsarException
+
+from readonly_engine.broker.cursors.commits import CommitSchedule, CompactionSchedule
+from readonly_engine.broker.cursors.topic_cursors import TopicCursors, by_topic
+from readonly_engine.owner.errors import RelayError
+from readonly_engine.wire.errors import MalformedFrameError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pulsar.asyncio import Client, Producer
+
+log = logging.getLogger(__name__)
+
+SENDS: Final = 500
+"""Records under way at the same time. The client refuses more than 1,000 (max_pending_messages)."""
+
+OPEN_TIMEOUT_S: Final = 60.0
+"""Limit of the time to fence the last writer and to read all records."""
+
+
+CLOSE_TIMEOUT_S: Final = 10.0
+"""Limit of the time to store the last changes."""
+
+
+class CursorStoreError(Exception):
+    """The cursors are not readable or writable here: another broker has them, or the source cluster does not answer."""
+
+
+class RecordTopicAdmin(Protocol):
+    """Prepares the topic of the records."""
+
+    async def create_topic(self, topic: str) -> None:
+        """Create a topic without partitions, unless it exists.
+
+        Raises:
+            RelayError: it cannot be created.
+        """
+
+    async def compact(self, topic: str) -> None:
+        """Begin a compaction, unless one is under way.
+
+        Raises:
+            RelayError: it cannot be begun.
+        """
+
+
+class CursorStore:
+    """The local cursors of one group of subscriptions, which one broker of the pool stores at a time.
+
+    The records are written by a producer with ExclusiveWithFencing, so the owner refuses what a former writer sends later.
+
+    Args:
+        client: client of the source cluster, with the broker's own credentials.
+        topic: name of the topic of the records.
+        admin: prepares the topic.
+        on_lost: called with the reason when nothing can be stored any more, not after `close`.
+    """
+
+    def __init__(self, client: Client, topic: str, admin: RecordTopicAdmin, on_lost: Callable[[str], None]) -> None:
+        self._client = client
+        self._topic = topic
+        self._admin = admin
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._producer: Producer | None = None
+        self._topics: dict[str, TopicCursors] = {}
+        self._changed: dict[TopicCursors, None] = {}
+        self._commits = CommitSchedule()
+        self._compactions = CompactionSchedule()
+        self._timer: asyncio.TimerHandle | None = None
+        self._committing: asyncio.Task[None] | None = None
+        self._compacting: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._lost = ""
+        self._closing = False
+
+    async def open(self) -> None:
+        """Fence the last writer, and read all records.
+
+        Raises:
+            CursorStoreError: the topic cannot be created, written or read; or its records are damaged.
+        """
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                await self._open()
+        except (PulsarException, RelayError, TimeoutError, MalformedFrameError) as error:
+            await self.close()
+            raise CursorStoreError(
+                f"the local cursors in {self._topic} cannot be read: {error or 'no answer'}"
+            ) from error
+
+    async def _open(self) -> None:
+        await self._admin.create_topic(self._topic)
+        # The first compaction makes the cursor that keeps the records until the next one, also in an empty topic.
+        await self._admin.compact(self._topic)
+        self._producer = await self._client.create_producer(
+            self._topic,
+            access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing,
+            batching_enabled=True,
+            batching_max_publish_delay_ms=1,
+            send_timeout_millis=0,
+        )
+        records = await self._read()
+        for topic, of_topic in by_topic(records.items()).items():
+            self.of(topic).restore(of_topic.items())
+        for cursors in self._topics.values():
+            if cursors.has_changes:
+                self.changed(cursors)
+
+    async def _read(self) -> dict[str, bytes]:
+        """Read the last records of all keys."""
+        reader = await self._client.create_reader(self._topic, pulsar.MessageId.earliest, is_read_compacted=True)
+        records: dict[str, bytes] = {}
+        try:
+            while await reader.has_message_available():
+                message = await reader.read_next()
+                key, value = message.partition_key(), message.data()
+                if not key and not value:
+                    continue  # the client delivers what a compaction has removed from a batch as an empty message
+                records[key] = value
+                self._compactions.written(key, len(value))
+        finally:
+            await reader.close()
+        return records
+
+    @property
+    def topics(self) -> dict[str, TopicCursors]:
+        """The cursors of all topics, by the topic's name."""
+        return self._topics
+
+    def of(self, topic: str) -> TopicCursors:
+        """Return the cursors of a topic, which may have none."""
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = TopicCursors(topic)
+        return found
+
+    def changed(self, cursors: TopicCursors) -> int:
+        """Store the changes of a topic's cursors soon; return the number of the commit, for `wait_stored`."""
+        self._changed[cursors] = None
+        number = self._commits.changed(self._loop.time())
+        self._schedule()
+        return number
+
+    async def wait_stored(self, number: int) -> None:
+        """Wait until a commit is complete.
+
+        Raises:
+            CursorStoreError: it cannot be stored here any more.
+        """
+        if number <= self._commits.stored:
+            return
+        if self._lost:
+            raise CursorStoreError(self._lost)
+        stored: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append((number, stored))
+        await stored
+
+    async def close(self) -> None:
+        """Store the last changes, and let other brokers write."""
+        self._closing = True
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                while not self._lost and self._producer is not None and (self._changed or self._committing is not None):
+                    self._begin()
+                    if self._committing is not None:
+                        await asyncio.wait([self._committing])
+        except TimeoutError:
+            log.warning("the last changes of local cursors were not stored: topic=%s", self._topic)
+        self._end(self._lost or "the store is closed")
+        for task in (self._committing, self._compacting):
+            if task is not None:
+                task.cancel()
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            try:
+                await producer.close()
+            except PulsarException as error:
+                log.info("the producer of local cursors was not closed: topic=%s error=%s", self._topic, error)
+
+    # Commits
+
+    def _schedule(self) -> None:
+        due = self._commits.due
+        if due is not None and self._timer is None and not self._lost:
+            self._timer = self._loop.call_at(due, self._begin)
+
+    def _begin(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._lost or self._committing is not None or self._commits.due is None:
+            return
+        self._commits.begin()
+        changed, self._changed = self._changed, {}
+        records = [record for cursors in changed for record in cursors.take_changes()]
+        self._committing = self._loop.create_task(self._store(records))
+        self._committing.add_done_callback(self._committed)
+
+    async def _store(self, records: Sequence[tuple[str, bytes]]) -> None:
+        producer = self._producer
+        assert producer is not None
+        for begin in range(0, len(records), SENDS):
+            sends = [producer.send(value, partition_key=key) for key, value in records[begin : begin + SENDS]]
+            await asyncio.gather(*sends)
+        for key, value in records:
+            self._compactions.written(key, len(value))
+
+    def _committed(self, task: asyncio.Task[None]) -> None:
+        self._committing = None
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or error is not None:
+            self._end(f"the local cursors in {self._topic} cannot be stored here any more: {error or 'cancelled'}")
+            return
+        self._commits.completed(self._loop.time())
+        waiting, self._waiting = self._waiting, []
+        for number, stored in waiting:
+            if number > self._commits.stored:
+                self._waiting.append((number, stored))
+            elif not stored.done():
+                stored.set_result(None)
+        self._schedule()
+        if self._compactions.due and self._compacting is None:
+            self._compacting = self._loop.create_task(self._compact())
+
+    async def _compact(self) -> None:
+        try:
+            self._compactions.begun()
+            await self._admin.compact(self._topic)
+        except RelayError as error:
+            log.warning("the topic of local cursors was not compacted: topic=%s error=%s", self._topic, error)
+        finally:
+            self._compacting = None
+
+    def _end(self, reason: str) -> None:
+        """Refuse all further changes."""
+        first, self._lost = not self._lost, self._lost or reason
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, []
+        for _, stored in waiting:
+            if not stored.done():
+                stored.set_exception(CursorStoreError(reason))
+        if first and not self._closing:
+            self._on_lost(reason)

@@ -1,0 +1,169 @@
+"""Local cursors in a compacted topic of a real Pulsar: stored, read again, compacted, and written by one broker at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from typing import TYPE_CHECKING
+
+import pulsar as pulsar_lib
+import pulsar.asyncio as pulsar_asyncio
+import pytest
+from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
+from readonly_engine.topic.position import Position, PositionRanges
+
+from devstack.pulsar.admin import AdminError
+from tests.integration.fleet import quiet_client
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.cluster import PulsarCluster
+    from devstack.pulsar.status import Endpoints
+
+TOPIC = "persistent://public/default/read"
+
+
+class Admin:
+    """The stock admin API, called in threads."""
+
+    def __init__(self, admin: PulsarAdmin) -> None:
+        self._admin = admin
+
+    async def create_topic(self, topic: str) -> None:
+        await self._unless_done(self._admin.create_topic, topic)
+
+    async def compact(self, topic: str) -> None:
+        await self._unless_done(self._admin.compact, topic)
+
+    async def _unless_done(self, call, topic: str) -> None:
+        try:
+            await asyncio.to_thread(call, topic)
+        except AdminError as error:
+            if error.status != 409:
+                raise
+
+
+class Served:
+    """A cursor with consumers."""
+
+    def __init__(self, mark_delete: Position) -> None:
+        self.mark_delete = mark_delete
+        self.batches: list[tuple[Position, int]] = []
+        self.ranges = PositionRanges()
+
+    def acked_beyond(self, _position: Position) -> PositionRanges:
+        return self.ranges
+
+
+@pytest.fixture
+def records() -> str:
+    return f"persistent://public/default/cursors-{uuid.uuid4().hex[:8]}"
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str, records: str, admin: Admin) -> AsyncIterator[tuple[CursorStore, list[str]]]:
+    client = pulsar_asyncio.Client(url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
+    lost: list[str] = []
+    store = CursorStore(client, records, admin, lost.append)
+    try:
+        await store.open()
+        yield store, lost
+    finally:
+        await store.close()
+        await client.close()
+
+
+async def compacted(admin: PulsarAdmin, records: str) -> None:
+    """Compact a topic, and wait until batches of its messages are in the compacted ledger without the replaced ones."""
+    last = admin.last_message_id(records)
+
+    def done() -> bool:
+        with contextlib.suppress(AdminError):  # one is under way
+            admin.compact(records)
+        horizon = admin.internal_stats(records)["cursors"]["__compaction"]["markDeletePosition"]
+        return tuple(map(int, horizon.split(":"))) >= (last.ledger, last.entry)
+
+    await asyncio.to_thread(wait_until, done, 60)
+
+
+def states(store: CursorStore) -> dict[str, tuple[Position, int]]:
+    return {one.name: (one.mark_delete, len(one.ranges)) for one in store.of(TOPIC)}
+
+
+def test_cursors_are_there_for_the_next_broker(pulsar: Endpoints, pulsar_stack: PulsarCluster, records: str) -> None:
+    admin = Admin(pulsar_stack.admin())
+
+    async def run() -> None:
+        async with opened(pulsar.writer_url, records, admin) as (store, lost):
+            cursors = store.of(TOPIC)
+            first = [cursors.create(f"s{number}", Position(1, number)) for number in range(1_000)]
+            await store.wait_stored(store.changed(cursors))
+            for cursor in first[:500]:
+                cursor.served = served = Served(Position(2, 7))
+                served.ranges.add(Position(2, 9))
+                cursors.acked(cursor)
+            cursors.delete(first[-1])
+            await store.wait_stored(store.changed(cursors))
+            cursors.reset(first[0], Position(1, 1))
+            store.changed(cursors)  # stored by `close`
+        assert lost == []
+        expected = {
+            f"s{number}": (Position(2, 7), 1) if number < 500 else (Position(1, number), 0) for number in range(999)
+        }
+        expected["s0"] = (Position(1, 1), 0)
+        async with opened(pulsar.writer_url, records, admin) as (store, _):
+            assert states(store) == expected
+        await asyncio.to_thread(pulsar_stack.admin().unload, records)
+        await compacted(pulsar_stack.admin(), records)
+        async with opened(pulsar.writer_url, records, admin) as (store, _):
+            assert states(store) == expected
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_was_replaced_stores_nothing_more(
+    pulsar: Endpoints, pulsar_stack: PulsarCluster, records: str
+) -> None:
+    admin = Admin(pulsar_stack.admin())
+
+    async def run() -> None:
+        async with opened(pulsar.writer_url, records, admin) as (old, lost):
+            old.of(TOPIC).create("s", Position(1, 1))
+            await old.wait_stored(old.changed(old.of(TOPIC)))
+            async with opened(pulsar.writer_url, records, admin) as (new, _):
+                cursors = old.of(TOPIC)
+                cursors.reset(cursors.find("s"), Position(9, 9))
+                with pytest.raises(CursorStoreError, match="cannot be stored here any more"):
+                    await asyncio.wait_for(old.wait_stored(old.changed(cursors)), 30)
+                assert len(lost) == 1
+                assert "ProducerFenced" in lost[0]
+                assert states(new) == {"s": (Position(1, 1), 0)}
+        async with opened(pulsar.writer_url, records, admin) as (store, _):
+            assert states(store) == {"s": (Position(1, 1), 0)}
+
+    asyncio.run(run())
+
+
+def test_messages_of_somebody_else_are_refused_and_stay(
+    pulsar: Endpoints, pulsar_stack: PulsarCluster, records: str
+) -> None:
+    client = quiet_client(pulsar.writer_url)
+    try:
+        client.create_producer(records).send(b"mine")
+        kept = client.create_reader(records, pulsar_lib.MessageId.earliest)
+
+        async def run() -> None:
+            with pytest.raises(
+                CursorStoreError, match=f"{records} cannot be read: a record of cursors has the unknown key"
+            ):
+                async with opened(pulsar.writer_url, records, Admin(pulsar_stack.admin())):
+                    pass
+
+        asyncio.run(run())
+        assert kept.read_next(30_000).data() == b"mine"
+    finally:
+        client.close()

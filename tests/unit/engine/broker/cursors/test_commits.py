@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.broker.cursors.commits import (
+    COMPACT_BYTES,
+    COMPACT_FACTOR,
+    CommitSchedule,
+    CompactionSchedule,
+)
+
+
+def test_changes_within_the_interval_share_a_commit():
+    commits = CommitSchedule(0.1)
+    assert commits.due is None
+    assert commits.changed(5.0) == 1
+    assert commits.changed(5.09) == 1
+    assert commits.due == pytest.approx(5.1)
+    assert commits.begin() == 1
+    assert commits.due is None
+    commits.completed(5.2)
+    assert (commits.stored, commits.due) == (1, None)
+
+
+def test_a_change_during_a_commit_belongs_to_the_next_one():
+    commits = CommitSchedule(0.1)
+    commits.changed(1.0)
+    commits.begin()
+    assert commits.changed(1.2) == 2
+    assert commits.due is None  # not while one is under way
+    commits.completed(9.0)
+    assert (commits.stored, commits.due) == (1, 9.0)
+    assert commits.changed(9.0) == 2
+    assert commits.begin() == 2
+    assert commits.changed(9.1) == 3
+    commits.completed(9.15)
+    assert commits.due == pytest.approx(9.2)
+
+
+@given(st.lists(st.sampled_from(["change", "begin", "complete"])))
+def test_every_change_is_in_one_commit_that_begins_after_it(actions):
+    commits, now, waiting, under_way = CommitSchedule(1.0), 0.0, [], []
+    for action in actions:
+        now += 0.25
+        if action == "change":
+            waiting.append(commits.changed(now))
+        elif action == "begin" and commits.due is not None:
+            number = commits.begin()
+            assert set(waiting) == {number}
+            under_way, waiting = [number], []
+        elif action == "complete" and under_way:
+            commits.completed(now)
+            assert commits.stored == under_way.pop()
+        assert (commits.due is not None) == bool(waiting and not under_way)
+
+
+def test_a_topic_is_compacted_by_its_growth():
+    compactions = CompactionSchedule()
+    compactions.written("k", COMPACT_BYTES - 2)
+    assert not compactions.due
+    compactions.written("k", 0)  # the key counts, too; nothing is kept
+    assert compactions.due
+    compactions.begun()
+    assert not compactions.due
+
+
+def test_a_large_topic_is_compacted_less_often():
+    compactions = CompactionSchedule()
+    compactions.written("k", COMPACT_BYTES)
+    compactions.begun()
+    for _ in range(COMPACT_FACTOR - 1):
+        compactions.written("k", COMPACT_BYTES)
+        assert not compactions.due
+    compactions.written("k", COMPACT_BYTES)
+    assert compactions.due
