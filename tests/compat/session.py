@@ -6,8 +6,12 @@ import itertools
 import time
 import uuid
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from readonly_engine.broker.tail.budget import SUBSCRIPTION_PREFIX
+
+from devstack.pulsar.admin import AdminError
 from tests.compat.handles import new_client
 from tests.compat.process import OperationError, UnsupportedError
 
@@ -101,6 +105,16 @@ class Session:
         client = new_client(self.driver, self.target.url, **options)
         self._clients.append(client)
         return client
+
+    def subscriptions(self, topic: str) -> list[str]:
+        """Return the applications' subscriptions of a topic at the owner; none of a topic that does not exist."""
+        try:
+            found = self.admin.subscriptions(topic)
+        except AdminError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return []
+        return [name for name in found if not name.startswith(SUBSCRIPTION_PREFIX)]
 
     def check(self, holds: bool, what: str) -> None:
         """Check a condition.

@@ -278,9 +278,9 @@ def reader_named(s: Session) -> Any:
     client.producer(topic).send("a")
     reader = client.reader(topic, subscription="my-reader")
     value = reader.receive().value
-    s.equal(s.admin.subscriptions(topic), ["my-reader"], "subscriptions")
+    s.equal(s.subscriptions(topic), ["my-reader"], "subscriptions")
     reader.close()
-    s.until(lambda: s.admin.subscriptions(topic) == [], "the subscription is deleted")
+    s.until(lambda: s.subscriptions(topic) == [], "the subscription is deleted")
     return value
 
 
