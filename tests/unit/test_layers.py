@@ -117,6 +117,7 @@ def test_codecs_touch_nothing_but_bytes(path):
         "broker/session/handshake.py",
         "broker/pool/claims.py",
         "broker/cursors/commits.py",
+        "broker/cursors/consumers.py",
         "broker/cursors/topic_cursors.py",
         "metadata/lease.py",
     ],

@@ -1,0 +1,137 @@
+"""Consumers of one local subscription: who may subscribe, and who is active. A pure state machine.
+
+The rules are those of PersistentSubscription.addConsumer and AbstractDispatcherSingleActiveConsumer (Pulsar 4.0.8).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.sticky_key import key_hash, murmur3_32
+
+if TYPE_CHECKING:
+    from readonly_engine.wire.pulsar_pb2 import KeySharedMeta
+
+HASH_RING_REPLICAS: Final = 100
+"""Points of each consumer on the hash ring (CONSUMER_CONSISTENT_HASH_REPLICAS)."""
+
+_SINGLE_ACTIVE: Final = frozenset({CommandSubscribe.Exclusive, CommandSubscribe.Failover})
+
+
+class ConsumerBusyError(Exception):
+    """The subscription has consumers that exclude the new one."""
+
+
+class LocalConsumer(NamedTuple):
+    """A consumer.
+
+    Attributes:
+        number: unique number.
+        name: its name.
+        priority: priority level; lower numbers go first.
+        kind: type of the subscription that it asks for.
+        key_shared: for Key_Shared: policy (mode, and whether messages may be out of order).
+    """
+
+    number: int
+    name: str
+    priority: int
+    kind: int
+    key_shared: tuple[int, bool] = (0, False)
+
+    @classmethod
+    def of(cls, number: int, subscribe: CommandSubscribe) -> LocalConsumer:
+        """Return the consumer of a SUBSCRIBE."""
+        meta: KeySharedMeta = subscribe.key_shared_meta
+        policy = (meta.key_shared_mode, meta.allow_out_of_order_delivery)
+        return cls(number, subscribe.consumer_name, subscribe.priority_level, subscribe.sub_type, policy)
+
+
+class LocalConsumers:
+    """The consumers of one subscription.
+
+    Args:
+        topic: name of the topic.
+        partition: index of the partition; -1 for none.
+        limit: largest number of consumers; 0 for any.
+
+    Attributes:
+        active: number of the consumer that gets messages, of Exclusive and Failover; None without one.
+    """
+
+    def __init__(self, topic: str, partition: int, limit: int = 0) -> None:
+        self.active: int | None = None
+        self._topic = topic
+        self._partition = partition
+        self._limit = limit
+        self._consumers: list[LocalConsumer] = []
+
+    def __len__(self) -> int:
+        return len(self._consumers)
+
+    @property
+    def kind(self) -> int | None:
+        """Type of the subscription; None without a consumer."""
+        return self._consumers[0].kind if self._consumers else None
+
+    def add(self, consumer: LocalConsumer) -> None:
+        """Add a consumer, which may become the active one.
+
+        Raises:
+            ConsumerBusyError: the consumers that are there exclude it.
+        """
+        if self._consumers:
+            self._check_compatible(consumer)
+        if self._limit and len(self._consumers) >= self._limit:
+            raise ConsumerBusyError("Subscription reached max consumers limit")
+        self._consumers.append(consumer)
+        self._elect()
+
+    def remove(self, number: int) -> None:
+        """Remove a consumer, if it is there; another one may become active."""
+        self._consumers = [one for one in self._consumers if one.number != number]
+        self._elect()
+
+    def may_unsubscribe(self, number: int) -> bool:
+        """Return whether a consumer may delete the subscription: it is the only one."""
+        return [one.number for one in self._consumers] == [number]
+
+    def _check_compatible(self, consumer: LocalConsumer) -> None:
+        first = self._consumers[0]
+        if consumer.kind != first.kind:
+            names = CommandSubscribe.SubType.Name
+            raise ConsumerBusyError(
+                f"Subscription is of different type. Active subscription type of '{names(first.kind)}' is different than the"
+                f" connecting consumer's type '{names(consumer.kind)}'."
+            )
+        if consumer.kind == CommandSubscribe.Exclusive:
+            raise ConsumerBusyError("Exclusive consumer is already connected")
+        if consumer.kind == CommandSubscribe.Key_Shared and consumer.key_shared != first.key_shared:
+            raise ConsumerBusyError(
+                "Subscription is of different type. Its consumers have another key_shared mode, or another choice of"
+                " allowOutOfOrderDelivery."
+            )
+
+    def _elect(self) -> None:
+        if not self._consumers or self._consumers[0].kind not in _SINGLE_ACTIVE:
+            self.active = None
+            return
+        self._consumers.sort(key=lambda one: (one.priority, one.name))
+        first = [one for one in self._consumers if one.priority == self._consumers[0].priority]
+        self.active = first[self._index(first)].number
+
+    def _index(self, consumers: list[LocalConsumer]) -> int:
+        """Return the index of the active one among the consumers of the highest priority."""
+        if self._partition >= 0:
+            return self._partition % len(consumers)
+        if len(consumers) == 1:
+            return 0
+        ring: dict[int, int] = {}
+        for index, consumer in enumerate(consumers):
+            for replica in range(HASH_RING_REPLICAS):
+                ring[key_hash(f"{consumer.name}{replica}".encode())] = index
+        points = sorted(ring)
+        place = bisect_left(points, murmur3_32(self._topic.encode()) & 0x7FFFFFFF)
+        return ring[points[place % len(points)]]

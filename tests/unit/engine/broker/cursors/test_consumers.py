@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.broker.cursors.consumers import ConsumerBusyError, LocalConsumer, LocalConsumers
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMeta, KeySharedMode
+
+TOPIC = "persistent://public/default/t"
+EXCLUSIVE, SHARED = CommandSubscribe.Exclusive, CommandSubscribe.Shared
+FAILOVER, KEY_SHARED = CommandSubscribe.Failover, CommandSubscribe.Key_Shared
+
+
+def consumer(number, kind, name="", priority=0, key_shared=(0, False)):
+    return LocalConsumer(number, name or f"c{number}", priority, kind, key_shared)
+
+
+def test_an_exclusive_subscription_has_one_consumer():
+    consumers = LocalConsumers(TOPIC, -1)
+    consumers.add(consumer(1, EXCLUSIVE))
+    assert consumers.active == 1
+    with pytest.raises(ConsumerBusyError, match="Exclusive consumer is already connected"):
+        consumers.add(consumer(2, EXCLUSIVE))
+    consumers.remove(2)  # was never there
+    assert consumers.active == 1
+    consumers.remove(1)
+    assert (consumers.active, consumers.kind, len(consumers)) == (None, None, 0)
+    consumers.add(consumer(2, SHARED))
+    assert (consumers.active, consumers.kind) == (None, SHARED)
+
+
+def test_types_do_not_mix():
+    consumers = LocalConsumers(TOPIC, -1)
+    consumers.add(consumer(1, SHARED))
+    with pytest.raises(
+        ConsumerBusyError, match="type of 'Shared' is different than the connecting consumer's type 'Failover'"
+    ):
+        consumers.add(consumer(2, FAILOVER))
+    assert len(consumers) == 1
+
+
+@pytest.mark.parametrize("policy", [(1, False), (0, True)])
+def test_key_shared_policies_do_not_mix(policy):
+    consumers = LocalConsumers(TOPIC, -1)
+    consumers.add(consumer(1, KEY_SHARED))
+    consumers.add(consumer(2, KEY_SHARED))
+    with pytest.raises(ConsumerBusyError, match="key_shared"):
+        consumers.add(consumer(3, KEY_SHARED, key_shared=policy))
+
+
+def test_the_limit_of_consumers():
+    consumers = LocalConsumers(TOPIC, -1, limit=2)
+    consumers.add(consumer(1, SHARED))
+    consumers.add(consumer(2, SHARED))
+    with pytest.raises(ConsumerBusyError, match="max consumers limit"):
+        consumers.add(consumer(3, SHARED))
+
+
+@pytest.mark.parametrize(("partition", "active"), [(0, 2), (1, 3), (2, 1), (3, 2)])
+def test_partitions_are_spread_over_consumers_by_name(partition, active):
+    consumers = LocalConsumers(TOPIC, partition)
+    for number, name in ((1, "c"), (2, "a"), (3, "b")):
+        consumers.add(consumer(number, FAILOVER, name))
+    assert consumers.active == active
+
+
+def test_priority_comes_first():
+    consumers = LocalConsumers(TOPIC, 0)
+    consumers.add(consumer(1, FAILOVER, "a", priority=1))
+    assert consumers.active == 1
+    consumers.add(consumer(2, FAILOVER, "z", priority=0))
+    assert consumers.active == 2
+    consumers.remove(2)
+    assert consumers.active == 1
+
+
+@given(st.lists(st.sampled_from("abcdef"), min_size=1, unique=True), st.randoms(use_true_random=False))
+def test_the_active_consumer_of_a_topic_without_partitions_depends_on_the_names_only(names, rng):
+    found = set()
+    for _ in range(3):
+        rng.shuffle(names)
+        consumers = LocalConsumers(TOPIC, -1)
+        for number, name in enumerate(names):
+            consumers.add(consumer(number, FAILOVER, name))
+        found.add(names[consumers.active])
+    assert len(found) == 1
+
+
+def test_only_the_last_consumer_may_unsubscribe():
+    consumers = LocalConsumers(TOPIC, -1)
+    consumers.add(consumer(1, SHARED))
+    assert consumers.may_unsubscribe(1)
+    consumers.add(consumer(2, SHARED))
+    assert not consumers.may_unsubscribe(1)
+    consumers.remove(1)
+    assert not consumers.may_unsubscribe(1)
+    assert consumers.may_unsubscribe(2)
+
+
+def test_a_consumer_of_a_subscribe():
+    subscribe = CommandSubscribe(
+        consumer_name="n",
+        priority_level=3,
+        sub_type=KEY_SHARED,
+        key_shared_meta=KeySharedMeta(key_shared_mode=KeySharedMode.STICKY, allow_out_of_order_delivery=True),
+    )
+    assert LocalConsumer.of(5, subscribe) == LocalConsumer(5, "n", 3, KEY_SHARED, (KeySharedMode.STICKY, True))
