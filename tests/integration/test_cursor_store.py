@@ -11,6 +11,8 @@ import pulsar as pulsar_lib
 import pulsar.asyncio as pulsar_asyncio
 import pytest
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.admin import AdminClient
 from readonly_engine.topic.position import Position, PositionRanges
 
 from devstack.pulsar.admin import AdminError
@@ -25,26 +27,6 @@ if TYPE_CHECKING:
     from devstack.pulsar.status import Endpoints
 
 TOPIC = "persistent://public/default/read"
-
-
-class Admin:
-    """The stock admin API, called in threads."""
-
-    def __init__(self, admin: PulsarAdmin) -> None:
-        self._admin = admin
-
-    async def create_topic(self, topic: str) -> None:
-        await self._unless_done(self._admin.create_topic, topic)
-
-    async def compact(self, topic: str) -> None:
-        await self._unless_done(self._admin.compact, topic)
-
-    async def _unless_done(self, call, topic: str) -> None:
-        try:
-            await asyncio.to_thread(call, topic)
-        except AdminError as error:
-            if error.status != 409:
-                raise
 
 
 class Served:
@@ -65,16 +47,18 @@ def records() -> str:
 
 
 @contextlib.asynccontextmanager
-async def opened(url: str, records: str, admin: Admin) -> AsyncIterator[tuple[CursorStore, list[str]]]:
-    client = pulsar_asyncio.Client(url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
+async def opened(pulsar: Endpoints, records: str) -> AsyncIterator[tuple[CursorStore, list[str]]]:
+    client = pulsar_asyncio.Client(pulsar.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
     lost: list[str] = []
-    store = CursorStore(client, records, admin, lost.append)
+    admin = AdminClient(pulsar.admin_url)
+    store = CursorStore(client, parse_topic_name(records), admin, lost.append)
     try:
         await store.open()
         yield store, lost
     finally:
         await store.close()
         await client.close()
+        await admin.close()
 
 
 async def compacted(admin: PulsarAdmin, records: str) -> None:
@@ -95,10 +79,8 @@ def states(store: CursorStore) -> dict[str, tuple[Position, int]]:
 
 
 def test_cursors_are_there_for_the_next_broker(pulsar: Endpoints, pulsar_stack: PulsarCluster, records: str) -> None:
-    admin = Admin(pulsar_stack.admin())
-
     async def run() -> None:
-        async with opened(pulsar.writer_url, records, admin) as (store, lost):
+        async with opened(pulsar, records) as (store, lost):
             cursors = store.of(TOPIC)
             first = [cursors.create(f"s{number}", Position(1, number)) for number in range(1_000)]
             await store.wait_stored(store.changed(cursors))
@@ -115,11 +97,11 @@ def test_cursors_are_there_for_the_next_broker(pulsar: Endpoints, pulsar_stack: 
             f"s{number}": (Position(2, 7), 1) if number < 500 else (Position(1, number), 0) for number in range(999)
         }
         expected["s0"] = (Position(1, 1), 0)
-        async with opened(pulsar.writer_url, records, admin) as (store, _):
+        async with opened(pulsar, records) as (store, _):
             assert states(store) == expected
         await asyncio.to_thread(pulsar_stack.admin().unload, records)
         await compacted(pulsar_stack.admin(), records)
-        async with opened(pulsar.writer_url, records, admin) as (store, _):
+        async with opened(pulsar, records) as (store, _):
             assert states(store) == expected
 
     asyncio.run(run())
@@ -128,13 +110,11 @@ def test_cursors_are_there_for_the_next_broker(pulsar: Endpoints, pulsar_stack: 
 def test_a_broker_that_was_replaced_stores_nothing_more(
     pulsar: Endpoints, pulsar_stack: PulsarCluster, records: str
 ) -> None:
-    admin = Admin(pulsar_stack.admin())
-
     async def run() -> None:
-        async with opened(pulsar.writer_url, records, admin) as (old, lost):
+        async with opened(pulsar, records) as (old, lost):
             old.of(TOPIC).create("s", Position(1, 1))
             await old.wait_stored(old.changed(old.of(TOPIC)))
-            async with opened(pulsar.writer_url, records, admin) as (new, _):
+            async with opened(pulsar, records) as (new, _):
                 cursors = old.of(TOPIC)
                 cursors.reset(cursors.find("s"), Position(9, 9))
                 with pytest.raises(CursorStoreError, match="cannot be stored here any more"):
@@ -142,7 +122,7 @@ def test_a_broker_that_was_replaced_stores_nothing_more(
                 assert len(lost) == 1
                 assert "ProducerFenced" in lost[0]
                 assert states(new) == {"s": (Position(1, 1), 0)}
-        async with opened(pulsar.writer_url, records, admin) as (store, _):
+        async with opened(pulsar, records) as (store, _):
             assert states(store) == {"s": (Position(1, 1), 0)}
 
     asyncio.run(run())
@@ -160,7 +140,7 @@ def test_messages_of_somebody_else_are_refused_and_stay(
             with pytest.raises(
                 CursorStoreError, match=f"{records} cannot be read: a record of cursors has the unknown key"
             ):
-                async with opened(pulsar.writer_url, records, Admin(pulsar_stack.admin())):
+                async with opened(pulsar, records):
                     pass
 
         asyncio.run(run())

@@ -154,7 +154,7 @@ BROKERS_ROOMS = {
     "pool": {"config", "owner", "metadata", "wire", "clock", "lease_guard"},
     "fanout": {"dispatch", "topic", "net", "lease_guard"},
     "tail": {"owner", "topic", "bookkeeper", "metadata", "wire"},
-    "cursors": {"owner", "topic", "wire"},
+    "cursors": {"owner", "topic", "metadata", "wire"},
     "subscription": {
         "tail",
         "fanout",

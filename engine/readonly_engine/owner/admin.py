@@ -36,6 +36,10 @@ MAX_ANSWER_BYTES = 256 << 20
 _READ_BYTES = 1 << 20
 _CURSOR_VERSION = ("cursorLedger", "cursorLedgerLastEntry", "lastLedgerSwitchTimestamp")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_NONE: frozenset[int] = frozenset()
+_MISSING = frozenset({HTTPStatus.NOT_FOUND})
+_THERE = frozenset({HTTPStatus.CONFLICT})
+_UNSUPPORTED = frozenset({HTTPStatus.METHOD_NOT_ALLOWED})
 
 _NOT_PERSISTED = "NoLedger"
 """State of a cursor between its load and the next time it is stored (ManagedCursorImpl.recoveredCursor)."""
@@ -154,7 +158,7 @@ class AdminClient:
         Raises:
             OwnerUnavailableError: the admin API did not answer.
         """
-        return await self._fetch(f"/admin/v2/{topic.rest_path}/{name}", unsupported_ok=True)
+        return await self._fetch(f"/admin/v2/{topic.rest_path}/{name}", accepted=_UNSUPPORTED)
 
     async def namespace_policy(self, topic: TopicName, name: str) -> Any:
         """Return a policy of the topic's namespace; None without one.
@@ -260,6 +264,22 @@ class AdminClient:
         )
         return _last_confirmed((stats.get("pendingAckLogStats") or {}).get("managedLedgerInternalStats") or {})
 
+    async def create_topic(self, topic: TopicName) -> None:
+        """Create a topic without partitions, unless it exists.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        await self._fetch(f"/admin/v2/{topic.rest_path}", accepted=_THERE, method="PUT")
+
+    async def compact(self, topic: TopicName) -> None:
+        """Begin a compaction of a topic, unless one is under way.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        await self._fetch(f"/admin/v2/{topic.rest_path}/compaction", accepted=_THERE, method="PUT")
+
     async def close(self) -> None:
         """Close the connections."""
         if self._session is not None:
@@ -272,7 +292,7 @@ class AdminClient:
     async def _get(self, path: str, *, missing_ok: bool) -> dict[str, Any] | None: ...
 
     async def _get(self, path: str, *, missing_ok: bool = False) -> dict[str, Any] | None:
-        document = await self._fetch(path, missing_ok=missing_ok)
+        document = await self._fetch(path, accepted=_MISSING if missing_ok else _NONE)
         if document is None and missing_ok:
             return None
         if not isinstance(document, dict):
@@ -281,15 +301,15 @@ class AdminClient:
             )
         return document
 
-    async def _fetch(self, path: str, *, missing_ok: bool = False, unsupported_ok: bool = False) -> Any:
+    async def _fetch(self, path: str, *, accepted: frozenset[int] = _NONE, method: str = "GET") -> Any:
+        """Return the document of an answer; None for one without a document, and for the accepted statuses."""
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         failure: Exception | None = None
         for _ in self._urls:
             number = self._preferred
             try:
-                url = self._urls[number] + path
-                return await self._request(self._session, url, missing_ok=missing_ok, unsupported_ok=unsupported_ok)
+                return await self._request(self._session, method, self._urls[number] + path, accepted)
             except (aiohttp.ClientError, TimeoutError, ValueError) as error:
                 failure = error
                 if self._preferred == number:
@@ -298,20 +318,18 @@ class AdminClient:
             f"the admin API at {', '.join(self._urls)} did not answer: {failure or 'no answer in time'}"
         ) from failure
 
-    async def _request(
-        self, session: aiohttp.ClientSession, url: str, *, missing_ok: bool, unsupported_ok: bool
-    ) -> Any:
+    async def _request(self, session: aiohttp.ClientSession, method: str, url: str, accepted: frozenset[int]) -> Any:
         # Redirects are followed here: aiohttp drops the token when the host changes, and the owner needs it.
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token.get()}"}
+        if method != "GET":
+            headers["Content-Type"] = "application/json"  # brokers refuse others, even without a body
         tls = True if self._tls is None else self._tls.context()
         for _ in range(MAX_REDIRECTS):
-            async with session.get(url, headers=headers, ssl=tls, allow_redirects=False) as response:
+            async with session.request(method, url, headers=headers, ssl=tls, allow_redirects=False) as response:
                 if response.status in _REDIRECTS and "Location" in response.headers:
                     url = _redirected(response)
                     continue
-                if response.status == HTTPStatus.NO_CONTENT or (missing_ok and response.status == HTTPStatus.NOT_FOUND):
-                    return None
-                if unsupported_ok and response.status == HTTPStatus.METHOD_NOT_ALLOWED:
+                if response.status == HTTPStatus.NO_CONTENT or response.status in accepted:
                     return None
                 if response.status != HTTPStatus.OK:
                     raise OwnerUnavailableError(

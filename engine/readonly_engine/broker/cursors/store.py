@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from pulsar.asyncio import Client, Producer
 
+    from readonly_engine.metadata.topic_name import TopicName
+
 log = logging.getLogger(__name__)
 
 SENDS: Final = 500
@@ -39,14 +41,14 @@ class CursorStoreError(Exception):
 class RecordTopicAdmin(Protocol):
     """Prepares the topic of the records."""
 
-    async def create_topic(self, topic: str) -> None:
+    async def create_topic(self, topic: TopicName) -> None:
         """Create a topic without partitions, unless it exists.
 
         Raises:
             RelayError: it cannot be created.
         """
 
-    async def compact(self, topic: str) -> None:
+    async def compact(self, topic: TopicName) -> None:
         """Begin a compaction, unless one is under way.
 
         Raises:
@@ -66,7 +68,9 @@ class CursorStore:
         on_lost: called with the reason when nothing can be stored any more, not after `close`.
     """
 
-    def __init__(self, client: Client, topic: str, admin: RecordTopicAdmin, on_lost: Callable[[str], None]) -> None:
+    def __init__(
+        self, client: Client, topic: TopicName, admin: RecordTopicAdmin, on_lost: Callable[[str], None]
+    ) -> None:
         self._client = client
         self._topic = topic
         self._admin = admin
@@ -104,7 +108,7 @@ class CursorStore:
         # The first compaction makes the cursor that keeps the records until the next one, also in an empty topic.
         await self._admin.compact(self._topic)
         self._producer = await self._client.create_producer(
-            self._topic,
+            str(self._topic),
             access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing,
             batching_enabled=True,
             batching_max_publish_delay_ms=1,
@@ -119,7 +123,7 @@ class CursorStore:
 
     async def _read(self) -> dict[str, bytes]:
         """Read the last records of all keys."""
-        reader = await self._client.create_reader(self._topic, pulsar.MessageId.earliest, is_read_compacted=True)
+        reader = await self._client.create_reader(str(self._topic), pulsar.MessageId.earliest, is_read_compacted=True)
         records: dict[str, bytes] = {}
         try:
             while await reader.has_message_available():
