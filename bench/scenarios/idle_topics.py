@@ -109,7 +109,7 @@ def _measure(cluster: BenchCluster, base: str, shape: Shape, *, pushed: bool) ->
             before, meter, begin = sent_bytes(pid), cluster.meter(engine), time.monotonic()
             time.sleep(MEASURE_S)
             seconds, cpu, after = time.monotonic() - begin, meter.used(), sent_bytes(pid)
-            result = IdleTopics(
+            return IdleTopics(
                 connected_s=readers.ready_s,
                 pushed_s=pushed_s,
                 empty=empty,
@@ -118,7 +118,6 @@ def _measure(cluster: BenchCluster, base: str, shape: Shape, *, pushed: bool) ->
                 cpu=cpu,
                 sent={name: sum(after[one] - before[one] for one in of if one) for name, of in ports.items()},
             )
-    return result
 
 
 def run(cluster: BenchCluster, plan: Plan) -> Report:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pulsar as pulsar_lib
 import pulsar.asyncio as pulsar_asyncio
 import pytest
+from readonly_engine.broker.cursors import store as store_module
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.admin import AdminClient
@@ -128,12 +129,33 @@ def test_a_broker_that_was_replaced_stores_nothing_more(
     asyncio.run(run())
 
 
+def test_more_records_than_the_bound_are_refused(
+    pulsar: Endpoints, records: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with opened(pulsar, records) as (store, _):
+            cursors = store.of(TOPIC)
+            cursors.create("s", Position(1, 1))
+            await store.wait_stored(store.changed(cursors))
+            size = len(store.of(TOPIC)._definitions(0))
+        monkeypatch.setattr(store_module, "MAX_KEPT_BYTES", size)
+        async with opened(pulsar, records) as (store, _):
+            assert states(store) == {"s": (Position(1, 1), 0)}
+        monkeypatch.setattr(store_module, "MAX_KEPT_BYTES", size - 1)
+        with pytest.raises(CursorStoreError, match=f"more than {size - 1} bytes"):
+            async with opened(pulsar, records):
+                pass
+
+    asyncio.run(run())
+
+
 def test_messages_of_somebody_else_are_refused_and_stay(
     pulsar: Endpoints, pulsar_stack: PulsarCluster, records: str
 ) -> None:
     client = quiet_client(pulsar.writer_url)
     try:
-        client.create_producer(records).send(b"mine")
+        producer = client.create_producer(records)
+        producer.send(b"mine")
         kept = client.create_reader(records, pulsar_lib.MessageId.earliest)
 
         async def run() -> None:
@@ -144,6 +166,8 @@ def test_messages_of_somebody_else_are_refused_and_stay(
                     pass
 
         asyncio.run(run())
-        assert kept.read_next(30_000).data() == b"mine"
+        producer.send(b"mine, too")
+        assert [kept.read_next(30_000).data() for _ in range(2)] == [b"mine", b"mine, too"]
+        assert "__compaction" not in pulsar_stack.admin().internal_stats(records)["cursors"]
     finally:
         client.close()

@@ -6,9 +6,9 @@ The subscriptions of a topic are numbered in pages of PAGE. Key | value:
 - `m|PAGE|TOPIC` | MarkDeletes: their mark-delete positions.
 - `a|PAGE|NUMBER|SEGMENT|TOPIC` | Acked: what one of them has acked after its mark-delete position, in segments of MAX_RANGES.
 
-A subscription gets a new generation at its creation and at each reset of its cursor (SEEK). A position or an ack counts only if
-its generation is the current one. Within a generation acks only grow. So a mixture of older and newer records never has an ack
-that was not sent, and no ack of before a SEEK hides an entry after it.
+A subscription gets a new generation at its creation and at each reset of its cursor (SEEK). Generations are unique in the topic.
+A position or an ack counts only if its generation is the current one, and within a generation acks only grow. So a mixture of
+older and newer records never has an ack that was not sent, and no ack of before a SEEK hides an entry after it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class PageDefinitions(NamedTuple):
     """The subscriptions of a page.
 
     Attributes:
-        last_generation: not less than any generation that the page has used.
+        last_generation: the topic's highest generation at that time.
         subscriptions: the subscriptions.
     """
 

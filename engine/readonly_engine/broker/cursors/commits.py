@@ -55,16 +55,20 @@ class CommitSchedule:
 
 
 class CompactionSchedule:
-    """Decides when a topic of records has grown enough to be compacted."""
+    """Decides when a topic of records has grown enough to be compacted.
+
+    Attributes:
+        kept: bytes of the last records of all keys.
+    """
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
-        self._kept = 0
+        self.kept = 0
         self._written = 0
 
     def written(self, key: str, size: int) -> None:
         """Count a record in the topic; one with the size 0 removes its key."""
-        self._kept += size - (self._sizes.pop(key, 0))
+        self.kept += size - self._sizes.pop(key, 0)
         if size:
             self._sizes[key] = size
         self._written += len(key) + size
@@ -72,7 +76,7 @@ class CompactionSchedule:
     @property
     def due(self) -> bool:
         """Whether to compact the topic now."""
-        return self._written >= max(COMPACT_BYTES, COMPACT_FACTOR * self._kept)
+        return self._written >= max(COMPACT_BYTES, COMPACT_FACTOR * self.kept)
 
     def begun(self) -> None:
         """Count from here on: a compaction has begun."""

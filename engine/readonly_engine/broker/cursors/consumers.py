@@ -5,11 +5,10 @@ The rules are those of PersistentSubscription.addConsumer and AbstractDispatcher
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
-from readonly_engine.wire.sticky_key import key_hash, murmur3_32
+from readonly_engine.wire.sticky_key import key_hash
 
 if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import KeySharedMeta
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 HASH_RING_REPLICAS: Final = 100
 """Points of each consumer on the hash ring (CONSUMER_CONSISTENT_HASH_REPLICAS)."""
 
+_RING: Final = (1 << 31) - 1
 _SINGLE_ACTIVE: Final = frozenset({CommandSubscribe.Exclusive, CommandSubscribe.Failover})
 
 
@@ -67,6 +67,7 @@ class LocalConsumers:
         self._partition = partition
         self._limit = limit
         self._consumers: list[LocalConsumer] = []
+        self._distances: dict[str, int] = {}  # by the consumers' names
 
     def __len__(self) -> int:
         return len(self._consumers)
@@ -92,6 +93,8 @@ class LocalConsumers:
     def remove(self, number: int) -> None:
         """Remove a consumer, if it is there; another one may become active."""
         self._consumers = [one for one in self._consumers if one.number != number]
+        names = {one.name for one in self._consumers}
+        self._distances = {name: distance for name, distance in self._distances.items() if name in names}
         self._elect()
 
     def may_unsubscribe(self, number: int) -> bool:
@@ -120,18 +123,17 @@ class LocalConsumers:
             return
         self._consumers.sort(key=lambda one: (one.priority, one.name))
         first = [one for one in self._consumers if one.priority == self._consumers[0].priority]
-        self.active = first[self._index(first)].number
-
-    def _index(self, consumers: list[LocalConsumer]) -> int:
-        """Return the index of the active one among the consumers of the highest priority."""
         if self._partition >= 0:
-            return self._partition % len(consumers)
-        if len(consumers) == 1:
-            return 0
-        ring: dict[int, int] = {}
-        for index, consumer in enumerate(consumers):
-            for replica in range(HASH_RING_REPLICAS):
-                ring[key_hash(f"{consumer.name}{replica}".encode())] = index
-        points = sorted(ring)
-        place = bisect_left(points, murmur3_32(self._topic.encode()) & 0x7FFFFFFF)
-        return ring[points[place % len(points)]]
+            self.active = first[self._partition % len(first)].number
+        else:
+            # Of equal points the last consumer's stays on the owner's ring.
+            self.active = min(reversed(first), key=lambda one: self._distance(one.name)).number
+
+    def _distance(self, name: str) -> int:
+        """Return the distance from the topic to the consumer's next point on the ring of 31 bits."""
+        found = self._distances.get(name)
+        if found is None:
+            points = (key_hash(f"{name}{replica}".encode()) for replica in range(HASH_RING_REPLICAS))
+            begin = key_hash(self._topic.encode())
+            found = self._distances[name] = min((point - begin) & _RING for point in points)
+        return found

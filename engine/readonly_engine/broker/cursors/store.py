@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, Protocol
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final
 
 import pulsar
 from pulsar.asyncio import PulsarException
@@ -12,14 +13,16 @@ from pulsar.asyncio import PulsarException
 from readonly_engine.broker.cursors.commits import CommitSchedule, CompactionSchedule
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors, by_topic
 from readonly_engine.owner.errors import RelayError
+from readonly_engine.wire.cursor_records import decode_key
 from readonly_engine.wire.errors import MalformedFrameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from pulsar.asyncio import Client, Producer
 
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.owner.admin import AdminClient
 
 log = logging.getLogger(__name__)
 
@@ -29,31 +32,16 @@ SENDS: Final = 500
 OPEN_TIMEOUT_S: Final = 60.0
 """Limit of the time to fence the last writer and to read all records."""
 
-
 CLOSE_TIMEOUT_S: Final = 10.0
-"""Limit of the time to store the last changes."""
+"""Limit of the time to store the last changes, and of that to close the producer."""
+
+
+MAX_KEPT_BYTES: Final = 1 << 30
+"""Bound of the last records of all keys, which are in memory while the store opens. A million cursors have some 50 MB."""
 
 
 class CursorStoreError(Exception):
     """The cursors are not readable or writable here: another broker has them, or the source cluster does not answer."""
-
-
-class RecordTopicAdmin(Protocol):
-    """Prepares the topic of the records."""
-
-    async def create_topic(self, topic: TopicName) -> None:
-        """Create a topic without partitions, unless it exists.
-
-        Raises:
-            RelayError: it cannot be created.
-        """
-
-    async def compact(self, topic: TopicName) -> None:
-        """Begin a compaction, unless one is under way.
-
-        Raises:
-            RelayError: it cannot be begun.
-        """
 
 
 class CursorStore:
@@ -64,13 +52,11 @@ class CursorStore:
     Args:
         client: client of the source cluster, with the broker's own credentials.
         topic: name of the topic of the records.
-        admin: prepares the topic.
+        admin: creates and compacts the topic.
         on_lost: called with the reason when nothing can be stored any more, not after `close`.
     """
 
-    def __init__(
-        self, client: Client, topic: TopicName, admin: RecordTopicAdmin, on_lost: Callable[[str], None]
-    ) -> None:
+    def __init__(self, client: Client, topic: TopicName, admin: AdminClient, on_lost: Callable[[str], None]) -> None:
         self._client = client
         self._topic = topic
         self._admin = admin
@@ -105,6 +91,7 @@ class CursorStore:
 
     async def _open(self) -> None:
         await self._admin.create_topic(self._topic)
+        await self._check_ours()
         # The first compaction makes the cursor that keeps the records until the next one, also in an empty topic.
         await self._admin.compact(self._topic)
         self._producer = await self._client.create_producer(
@@ -121,26 +108,39 @@ class CursorStore:
             if cursors.has_changes:
                 self.changed(cursors)
 
-    async def _read(self) -> dict[str, bytes]:
-        """Read the last records of all keys."""
+    async def _check_ours(self) -> None:
+        """Check the first message, before anything changes the topic or disconnects its producers.
+
+        Raises:
+            MalformedFrameError: it is none of these records.
+        """
+        async with aclosing(self._messages()) as messages:
+            async for key, _ in messages:
+                decode_key(key)
+                return
+
+    async def _messages(self) -> AsyncGenerator[tuple[str, bytes]]:
+        """Yield the keys and values of the topic, from its compacted ledger on."""
         reader = await self._client.create_reader(str(self._topic), pulsar.MessageId.earliest, is_read_compacted=True)
-        records: dict[str, bytes] = {}
         try:
             while await reader.has_message_available():
                 message = await reader.read_next()
                 key, value = message.partition_key(), message.data()
-                if not key and not value:
-                    continue  # the client delivers what a compaction has removed from a batch as an empty message
-                records[key] = value
-                self._compactions.written(key, len(value))
+                if key or value:  # the client delivers what a compaction has removed from a batch as an empty message
+                    yield key, value
         finally:
             await reader.close()
-        return records
 
-    @property
-    def topics(self) -> dict[str, TopicCursors]:
-        """The cursors of all topics, by the topic's name."""
-        return self._topics
+    async def _read(self) -> dict[str, bytes]:
+        """Read the last records of all keys."""
+        records: dict[str, bytes] = {}
+        async with aclosing(self._messages()) as messages:
+            async for key, value in messages:
+                records[key] = value
+                self._compactions.written(key, len(value))
+                if self._compactions.kept > MAX_KEPT_BYTES:
+                    raise MalformedFrameError(f"the last records of all keys have more than {MAX_KEPT_BYTES:,} bytes")
+        return records
 
     def of(self, topic: str) -> TopicCursors:
         """Return the cursors of a topic, which may have none."""
@@ -188,9 +188,12 @@ class CursorStore:
         producer, self._producer = self._producer, None
         if producer is not None:
             try:
-                await producer.close()
-            except PulsarException as error:
-                log.info("the producer of local cursors was not closed: topic=%s error=%s", self._topic, error)
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await producer.close()
+            except (PulsarException, TimeoutError) as error:
+                log.info(
+                    "the producer of local cursors was not closed: topic=%s error=%s", self._topic, error or "no answer"
+                )
 
     # Commits
 

@@ -68,7 +68,7 @@ class LocalCursor:
     Attributes:
         definition: the subscription at its creation.
         page: number of its page.
-        generation: number of the cursor's state since its creation or its last move; acks of other generations do not count.
+        generation: changes at each reset, and is unique in the topic; acks of other generations do not count.
         mark_delete: every entry up to here is acked.
         ranges: acked ranges after it.
         batches: partly acked batches after it, with the bits of their unacked messages.
@@ -101,21 +101,6 @@ class LocalCursor:
             self.batches = tuple(served.batches)
 
 
-class _Page:
-    """A page of cursors.
-
-    Attributes:
-        cursors: the cursors by their numbers.
-        last_generation: the highest generation so far.
-    """
-
-    __slots__ = ("cursors", "last_generation")
-
-    def __init__(self) -> None:
-        self.cursors: dict[int, LocalCursor] = {}
-        self.last_generation = 0
-
-
 class TopicCursors:
     """The local cursors of one topic.
 
@@ -126,8 +111,9 @@ class TopicCursors:
     def __init__(self, topic: str) -> None:
         self._topic = topic
         self._by_name: dict[str, LocalCursor] = {}
-        self._pages: list[_Page] = []
-        self._free: list[tuple[int, int]] = []  # heap of (page, index) below the end of the last page
+        self._pages: list[dict[int, LocalCursor]] = []  # the cursors of each page by their numbers
+        self._last_generation = 0
+        self._free: list[tuple[int, int]] = []  # heap of (page, number) below the end of the last page
         self._redefined: set[int] = set()
         self._changed: dict[LocalCursor, None] = {}
         self._removed: dict[RecordKey, None] = {}  # records of acks without a subscription
@@ -144,7 +130,10 @@ class TopicCursors:
 
     @property
     def slowest(self) -> Position | None:
-        """The lowest mark-delete position in the last list of changes; None without a subscription."""
+        """The lowest mark-delete position; None without a subscription.
+
+        Right after `take_changes`, nothing before it is needed any more, as soon as those changes are stored.
+        """
         return min((cursor.mark_delete for cursor in self), default=None)
 
     @property
@@ -175,25 +164,22 @@ class TopicCursors:
             raise CursorLimitError(
                 f"{self._topic} has {len(self._by_name):,} local subscriptions, and may have no more"
             )
-        number, index = heappop(self._free) if self._free else self._new_place()
-        page = self._pages[number]
-        page.last_generation += 1
-        cursor = LocalCursor(
-            number, SubscriptionDefinition(index, name, page.last_generation, start, created_ms, tuple(properties))
-        )
-        page.cursors[index] = self._by_name[name] = cursor
-        self._redefined.add(number)
+        page, number = heappop(self._free) if self._free else self._new_place()
+        self._last_generation += 1
+        definition = SubscriptionDefinition(number, name, self._last_generation, start, created_ms, tuple(properties))
+        cursor = self._pages[page][number] = self._by_name[name] = LocalCursor(page, definition)
+        self._redefined.add(page)
         return cursor
 
     def delete(self, cursor: LocalCursor) -> None:
         """Delete a subscription."""
-        index, page = cursor.definition.number, self._pages[cursor.page]
-        del self._by_name[cursor.name], page.cursors[index]
+        number = cursor.definition.number
+        del self._by_name[cursor.name], self._pages[cursor.page][number]
         self._changed.pop(cursor, None)
         self._redefined.add(cursor.page)
         for segment in range(cursor.segments):
             self._removed[self._acked_key(cursor, segment)] = None
-        heappush(self._free, (cursor.page, index))
+        heappush(self._free, (cursor.page, number))
 
     def set_properties(self, cursor: LocalCursor, properties: Sequence[tuple[str, str]]) -> None:
         """Replace the application's properties.
@@ -207,9 +193,8 @@ class TopicCursors:
 
     def reset(self, cursor: LocalCursor, mark_delete: Position) -> None:
         """Move a cursor back or forth: all acks of before are void. A served cursor must be replaced by the caller."""
-        page = self._pages[cursor.page]
-        page.last_generation += 1
-        cursor.generation = page.last_generation
+        self._last_generation += 1
+        cursor.generation = self._last_generation
         cursor.mark_delete, cursor.ranges, cursor.batches = mark_delete, (), ()
         cursor.served = None
         self._changed[cursor] = None
@@ -228,22 +213,23 @@ class TopicCursors:
 
     def take_changes(self) -> list[tuple[str, bytes]]:
         """Return the records since the last call, in the order in which they must be stored; b"" removes a key."""
-        records = [(self._key(DEFINITIONS, number), self._definitions(number)) for number in sorted(self._redefined)]
+        records = {self._key(DEFINITIONS, page): self._definitions(page) for page in sorted(self._redefined)}
         changed, removed = self._changed, self._removed
         self._redefined, self._changed, self._removed = set(), {}, {}
         for cursor in changed:
             cursor.refresh()
-        for number in sorted({cursor.page for cursor in changed}):
+        for page in sorted({cursor.page for cursor in changed}):
             marks = [
-                MarkDelete(index, cursor.generation, cursor.mark_delete)
-                for index, cursor in self._pages[number].cursors.items()
+                MarkDelete(number, cursor.generation, cursor.mark_delete)
+                for number, cursor in self._pages[page].items()
             ]
-            records.append((self._key(MARK_DELETES, number), encode_mark_deletes(marks)))
+            records[self._key(MARK_DELETES, page)] = encode_mark_deletes(marks)
         for cursor in changed:
             if cursor.segments or cursor.ranges or cursor.batches:
-                records += self._acks(cursor)
-                removed = {key: None for key in removed if not self._is_of(key, cursor)}
-        return records + [(encode_key(key), b"") for key in removed]
+                records.update(self._acks(cursor))
+        for key in removed:
+            records.setdefault(encode_key(key), b"")  # unless the place has acks of a new subscription
+        return list(records.items())
 
     def _acks(self, cursor: LocalCursor) -> Iterator[tuple[str, bytes]]:
         """Yield the records of a cursor's acks, and remove those that it no longer has."""
@@ -254,13 +240,9 @@ class TopicCursors:
         for segment in range(cursor.segments, before):
             yield encode_key(self._acked_key(cursor, segment)), b""
 
-    def _definitions(self, number: int) -> bytes:
-        page = self._pages[number]
-        if not page.cursors:
-            return b"" if page.last_generation == 0 else encode_definitions(PageDefinitions(page.last_generation, ()))
-        return encode_definitions(
-            PageDefinitions(page.last_generation, tuple(cursor.definition for cursor in page.cursors.values()))
-        )
+    def _definitions(self, page: int) -> bytes:
+        definitions = tuple(cursor.definition for cursor in self._pages[page].values())
+        return encode_definitions(PageDefinitions(self._last_generation, definitions))
 
     def _key(self, kind: str, page: int) -> str:
         return encode_key(RecordKey(kind, page, self._topic))
@@ -268,15 +250,10 @@ class TopicCursors:
     def _acked_key(self, cursor: LocalCursor, segment: int) -> RecordKey:
         return RecordKey(ACKED, cursor.page, self._topic, cursor.definition.number, segment)
 
-    @staticmethod
-    def _is_of(key: RecordKey, cursor: LocalCursor) -> bool:
-        """Whether a record of acks has the number of this cursor, and one of its segments."""
-        return (key.page, key.number) == (cursor.page, cursor.definition.number) and key.segment < cursor.segments
-
     def _new_place(self) -> tuple[int, int]:
-        if not self._pages or len(self._pages[-1].cursors) == PAGE:
-            self._pages.append(_Page())
-        return len(self._pages) - 1, len(self._pages[-1].cursors)
+        if not self._pages or len(self._pages[-1]) == PAGE:
+            self._pages.append({})
+        return len(self._pages) - 1, len(self._pages[-1])
 
     # Restoring
 
@@ -298,38 +275,39 @@ class TopicCursors:
         self._restore_marks(marks)
         self._restore_acked(acked)
         self._free = [
-            (number, index)
-            for number, page in enumerate(self._pages)
-            for index in range(PAGE if number < len(self._pages) - 1 else max(page.cursors, default=-1) + 1)
-            if index not in page.cursors
+            (page, number)
+            for page, cursors in enumerate(self._pages)
+            for number in range(PAGE if page < len(self._pages) - 1 else max(cursors, default=-1) + 1)
+            if number not in cursors
         ]
 
-    def _page(self, number: int) -> _Page:
-        while len(self._pages) <= number:
-            self._pages.append(_Page())
-        return self._pages[number]
-
-    def _restore_page(self, number: int, definitions: PageDefinitions) -> None:
-        page = self._page(number)
-        page.last_generation = definitions.last_generation
+    def _restore_page(self, page: int, definitions: PageDefinitions) -> None:
+        self._pages += [{} for _ in range(len(self._pages), page + 1)]
+        self._last_generation = max(self._last_generation, definitions.last_generation)
         for definition in definitions.subscriptions:
-            cursor = LocalCursor(number, definition)
-            page.cursors[definition.number] = self._by_name[definition.name] = cursor
+            cursor, other = LocalCursor(page, definition), self._by_name.get(definition.name)
+            if other is not None:
+                # It was deleted and created again in another page, and its broker died between the two records.
+                old, cursor = sorted((cursor, other), key=lambda one: one.generation)
+                self._pages[old.page].pop(old.definition.number, None)
+                self._redefined.add(old.page)
+            self._pages[cursor.page][cursor.definition.number] = self._by_name[cursor.name] = cursor
+
+    def _restored(self, page: int, number: int) -> LocalCursor | None:
+        return self._pages[page].get(number) if page < len(self._pages) else None
 
     def _restore_marks(self, marks: Iterable[tuple[int, MarkDelete]]) -> None:
-        for number, mark in marks:
-            page = self._page(number)
-            page.last_generation = max(page.last_generation, mark.generation)
-            cursor = page.cursors.get(mark.number)
+        for page, mark in marks:
+            self._last_generation = max(self._last_generation, mark.generation)
+            cursor = self._restored(page, mark.number)
             if cursor is not None and mark.generation >= cursor.generation:
                 cursor.generation, cursor.mark_delete = mark.generation, mark.position
 
     def _restore_acked(self, segments: Iterable[tuple[RecordKey, AckedSegment]]) -> None:
         found: dict[LocalCursor, tuple[PositionRanges, dict[Position, int]]] = {}
         for key, segment in segments:
-            page = self._page(key.page)
-            page.last_generation = max(page.last_generation, segment.generation)
-            cursor = page.cursors.get(key.number)
+            self._last_generation = max(self._last_generation, segment.generation)
+            cursor = self._restored(key.page, key.number)
             if cursor is None:
                 self._removed[key] = None
                 continue

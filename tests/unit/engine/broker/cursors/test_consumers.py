@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker.cursors.consumers import ConsumerBusyError, LocalConsumer, LocalConsumers
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMeta, KeySharedMode
+from readonly_engine.wire.sticky_key import key_hash
 
 TOPIC = "persistent://public/default/t"
 EXCLUSIVE, SHARED = CommandSubscribe.Exclusive, CommandSubscribe.Shared
@@ -84,6 +85,17 @@ def test_the_active_consumer_of_a_topic_without_partitions_depends_on_the_names_
             consumers.add(consumer(number, FAILOVER, name))
         found.add(names[consumers.active])
     assert len(found) == 1
+
+
+@given(st.lists(st.text(max_size=3), min_size=1, max_size=8, unique=True), st.text(max_size=5))
+def test_the_active_consumer_is_the_one_on_the_owners_hash_ring(names, topic):
+    """As AbstractDispatcherSingleActiveConsumer.makeHashRing and peekConsumerIndexFromHashRing."""
+    consumers = LocalConsumers(topic, -1)
+    for number, name in enumerate(names):
+        consumers.add(LocalConsumer(number, name, 0, FAILOVER))
+    ring = {key_hash(f"{name}{replica}".encode()): name for name in sorted(names) for replica in range(100)}
+    point = min((point for point in ring if point >= key_hash(topic.encode())), default=min(ring))
+    assert names[consumers.active] == ring[point]
 
 
 def test_only_the_last_consumer_may_unsubscribe():
