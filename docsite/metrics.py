@@ -79,7 +79,17 @@ def of_broker() -> list[Metric]:
     passthrough = parts(passed_through=[])
     claim_store = parts(held=(), suspended=False)
     owners: Any = None
-    broker = Broker(owners, topics, passthrough, parts(members={}), claim_store, parts(refused=0), Bindings(), None)
+    broker = Broker(
+        owners,
+        topics,
+        passthrough,
+        parts(members={}),
+        claim_store,
+        parts(held={}),
+        parts(refused=0),
+        Bindings(),
+        None,
+    )
     return list(BrokerCollector(broker, EntryCache(1000)).collect())
 
 

@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 
 from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.broker.cursors.client import cursor_client
+from readonly_engine.broker.cursors.local_cursors import LocalCursors
+from readonly_engine.broker.cursors.owner_access import ACCESS_PREFIX, OwnerAccess
 from readonly_engine.broker.passthrough.policy import PassThroughPolicy
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns
 from readonly_engine.broker.pool.claim_store import ClaimStore
@@ -33,6 +36,7 @@ from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.net import descriptors
 from readonly_engine.net.tls import ClientTls, Reloaded, TlsError
 from readonly_engine.owner.admin import AdminClient
+from readonly_engine.owner.cursor_admin import CursorAdmin
 from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
@@ -187,19 +191,31 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         guard,
         tail_of,
     )
+    owners = OwnerDirectory(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit)
+    claims = ClaimStore(store, fleet, guard)
+    local_cursors = LocalCursors(
+        partial(cursor_client, config),
+        CursorAdmin(admin),
+        OwnerAccess(owners, topics.authorizes, f"{ACCESS_PREFIX}{fleet.identity}-{urlsplit(url).netloc}-"),
+        claims,
+        fleet,
+        config.cursor_partitions,
+    )
     passthrough = PassThroughPolicy(
         admin, topics.namespace_policies, fleet.identity, topics.subscriptions, topics.can_read
     )
     broker = Broker(
-        OwnerDirectory(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit),
+        owners,
         topics,
         passthrough,
         fleet,
-        ClaimStore(store, fleet, guard),
+        claims,
+        local_cursors,
         Limits(config.limits),
         patterns,
         config.bindings,
         config.lookup_unbound,
+        config.cursors,
         guard,
     )
     http = HttpServer(broker, store, cache, cluster, bookies)

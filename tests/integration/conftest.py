@@ -135,6 +135,18 @@ def pool(pulsar: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         pool.close()
 
 
+@pytest.fixture(scope="session")
+def local_pool(pulsar: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    """As `pool`, but it keeps the cursors itself."""
+    options = ["--topics", "persistent://public/default/test-.*", "--cursors", "local", "--cursor-partitions", "4"]
+    pool = Pool(pulsar, tmp_path_factory.mktemp("local-pool"), uuid.uuid4().hex, options)
+    try:
+        pool.start(2)
+        yield pool
+    finally:
+        pool.close()
+
+
 @pytest.fixture
 def own_pool(pulsar: Endpoints, tmp_path: Path) -> Iterator[Callable[..., Pool]]:
     """Makes pools that a test may break: how many brokers, and more options of `serve`."""
@@ -163,6 +175,14 @@ def apart(pulsar: Endpoints, tmp_path: Path) -> Iterator[Apart]:
 def pool_client(pool: Pool) -> Iterator[pulsar_lib.Client]:
     """The stock Python client, connected to the pool."""
     client = pulsar_lib.Client(pool.url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def local_client(local_pool: Pool) -> Iterator[pulsar_lib.Client]:
+    """The stock Python client, connected to the pool that keeps cursors itself."""
+    client = pulsar_lib.Client(local_pool.url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
     yield client
     client.close()
 

@@ -118,6 +118,8 @@ def test_codecs_touch_nothing_but_bytes(path):
         "broker/pool/claims.py",
         "broker/cursors/commits.py",
         "broker/cursors/consumers.py",
+        "broker/cursors/guard.py",
+        "broker/cursors/partitions.py",
         "broker/cursors/topic_cursors.py",
         "metadata/lease.py",
     ],
@@ -154,8 +156,9 @@ BROKERS_ROOMS = {
     "pool": {"config", "owner", "metadata", "wire", "clock", "lease_guard"},
     "fanout": {"dispatch", "topic", "net", "lease_guard"},
     "tail": {"owner", "topic", "bookkeeper", "metadata", "wire"},
-    "cursors": {"owner", "topic", "metadata", "wire"},
+    "cursors": {"pool", "owner", "topic", "metadata", "config", "wire", "background", "waiting"},
     "subscription": {
+        "cursors",
         "tail",
         "fanout",
         "dispatch",
@@ -172,6 +175,7 @@ BROKERS_ROOMS = {
     },
     "passthrough": {"subscription", "dispatch", "owner", "topic", "metadata", "wire", "background", "waiting"},
     "session": {
+        "cursors",
         "passthrough",
         "subscription",
         "fanout",
@@ -186,6 +190,7 @@ BROKERS_ROOMS = {
         "clock",
     },
     "server": {
+        "cursors",
         "session",
         "passthrough",
         "subscription",

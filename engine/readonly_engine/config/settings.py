@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_WORKERS: Final = 64
+
+MAX_PARTITIONS: Final = 1024
+"""Bound of the partitions of a topic with local cursors."""
+
 PORT_OFFSET: Final = 100
 """Worker 0 listens on the given ports plus this offset, worker 1 on those plus twice the offset, and so on."""
 
@@ -58,6 +62,15 @@ class Tail(StrEnum):
     """Bookies, by long polls and batch reads."""
     OWNER = "owner"
     """The owner pushes all of them."""
+
+
+class Cursors(StrEnum):
+    """Keeper of the cursors of subscriptions."""
+
+    OWNER = "owner"
+    """The topic's owner, as everywhere in Pulsar."""
+    LOCAL = "local"
+    """The pool, in a compacted topic of the source cluster. The owner has one subscription for all of them."""
 
 
 class Unbound(StrEnum):
@@ -219,6 +232,22 @@ class EngineConfig:
             member_of(Tail),
             "source of new entries: the owner while they are few and bookies while they are many (auto), bookies only "
             "(bookies), or the owner only (owner)",
+        ),
+    )
+    cursors: Cursors = field(
+        default=Cursors.OWNER,
+        metadata=option(
+            member_of(Cursors),
+            "keeper of the subscriptions' cursors: the owner broker (owner), or the pool itself (local), for very many "
+            "subscriptions of a topic",
+        ),
+    )
+    cursor_partitions: int = field(
+        default=16,
+        metadata=option(
+            number_between(1, MAX_PARTITIONS, "best four for each broker of the pool"),
+            "partitions of a new topic with local cursors, which the brokers of the pool share; an existing one keeps its number",
+            unit="partitions",
         ),
     )
     pool: str = field(

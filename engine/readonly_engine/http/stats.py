@@ -63,6 +63,15 @@ class Statistics:
             "bufferedBytes": sum(connection.buffered for connection in broker.connections),
             "producers": sum(len(connection.producers) for connection in broker.connections),
             "claims": [{"topic": str(key.topic), "subscription": key.subscription} for key in broker.claim_store.held],
+            "localCursors": [
+                {
+                    "topic": str(key.topic),
+                    "subscriptions": len(partition.store),
+                    "active": len(partition.subscriptions),
+                    "unstored": partition.store.unstored,
+                }
+                for key, partition in broker.local_cursors.held.items()
+            ],
             "passedThrough": [
                 found._asdict() | {"topic": str(found.topic)} for found in broker.passthrough.passed_through
             ],

@@ -8,7 +8,7 @@ import logging
 import re
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from urllib.parse import quote, urljoin, urlsplit
 
 import aiohttp
@@ -38,7 +38,6 @@ _CURSOR_VERSION = ("cursorLedger", "cursorLedgerLastEntry", "lastLedgerSwitchTim
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NONE: frozenset[int] = frozenset()
 _MISSING = frozenset({HTTPStatus.NOT_FOUND})
-_THERE = frozenset({HTTPStatus.CONFLICT})
 _UNSUPPORTED = frozenset({HTTPStatus.METHOD_NOT_ALLOWED})
 
 _NOT_PERSISTED = "NoLedger"
@@ -62,6 +61,28 @@ def acked_ranges(cursor: dict[str, Any]) -> list[tuple[Position, Position]]:
     """Return the acked ranges (lower, upper] of a cursor in a topic's internal statistics."""
     up_to = f"({EARLIEST.ledger_id}:{EARLIEST.entry_id}..{cursor.get('markDeletePosition')}]"
     return parse_ranges(f"{up_to},{cursor.get('individuallyDeletedMessages', '')}")
+
+
+class Body(NamedTuple):
+    """Body of a request.
+
+    Attributes:
+        document: the JSON document.
+        content_type: its media type.
+    """
+
+    document: object
+    content_type: str = "application/json"
+
+
+class Accepted(NamedTuple):
+    """Answer with a status that the caller accepts.
+
+    Attributes:
+        status: the status.
+    """
+
+    status: int
 
 
 class AdminClient:
@@ -120,11 +141,16 @@ class AdminClient:
             ) from error
 
     async def _cursor(self, topic: TopicName, subscription: str) -> dict[str, Any]:
-        stats = await self._internal_stats(topic)
+        stats = await self.internal_stats(topic)
         cursor: dict[str, Any] = stats.get("cursors", {}).get(encode_name(subscription), {})
         return cursor
 
-    async def _internal_stats(self, topic: TopicName) -> dict[str, Any]:
+    async def internal_stats(self, topic: TopicName) -> dict[str, Any]:
+        """Return the internal statistics of a topic, with all its cursors; simultaneous callers share a request.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
+        """
         path = f"/admin/v2/{topic.rest_path}/internalStats"
         return await self._single_flight.run(path, partial(self._get, path))
 
@@ -146,7 +172,7 @@ class AdminClient:
         Raises:
             OwnerUnavailableError: the admin API did not answer.
         """
-        return await self._fetch(f"/admin/v2/{topic.rest_path}/{name}?applied=true")
+        return await self.fetch(f"/admin/v2/{topic.rest_path}/{name}?applied=true")
 
     async def topic_policy(self, topic: TopicName, name: str) -> Any:
         """Return a policy of the topic itself; None without one, also where topics cannot have policies.
@@ -158,7 +184,8 @@ class AdminClient:
         Raises:
             OwnerUnavailableError: the admin API did not answer.
         """
-        return await self._fetch(f"/admin/v2/{topic.rest_path}/{name}", accepted=_UNSUPPORTED)
+        found = await self.fetch(f"/admin/v2/{topic.rest_path}/{name}", accepted=_UNSUPPORTED)
+        return None if isinstance(found, Accepted) else found
 
     async def namespace_policy(self, topic: TopicName, name: str) -> Any:
         """Return a policy of the topic's namespace; None without one.
@@ -166,7 +193,7 @@ class AdminClient:
         Raises:
             OwnerUnavailableError: the admin API did not answer.
         """
-        return await self._fetch(f"/admin/v2/namespaces/{topic.tenant}/{topic.namespace}/{name}")
+        return await self.fetch(f"/admin/v2/namespaces/{topic.tenant}/{topic.namespace}/{name}")
 
     async def namespace_policies(self, topic: TopicName) -> dict[str, Any]:
         """Return all policies of the topic's namespace, by name (Policies).
@@ -182,7 +209,7 @@ class AdminClient:
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
         """
-        stats = await self._internal_stats(topic)
+        stats = await self.internal_stats(topic)
         compacted = (stats.get("compactedLedger") or {}).get("entries", 0)
         return stats.get("numberOfEntries") == 0 and isinstance(compacted, int) and compacted <= 0
 
@@ -209,7 +236,7 @@ class AdminClient:
         Raises:
             OwnerUnavailableError: the admin API did not answer, or has no such subscription.
         """
-        stats = await self._internal_stats(topic)
+        stats = await self.internal_stats(topic)
         cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
         mark_delete, last = _position(cursor.get("markDeletePosition")), _last_confirmed(stats)
         if mark_delete is None or last is None:
@@ -264,22 +291,6 @@ class AdminClient:
         )
         return _last_confirmed((stats.get("pendingAckLogStats") or {}).get("managedLedgerInternalStats") or {})
 
-    async def create_topic(self, topic: TopicName) -> None:
-        """Create a topic without partitions, unless it exists.
-
-        Raises:
-            OwnerUnavailableError: the admin API did not answer, or refused.
-        """
-        await self._fetch(f"/admin/v2/{topic.rest_path}", accepted=_THERE, method="PUT")
-
-    async def compact(self, topic: TopicName) -> None:
-        """Begin a compaction of a topic, unless one is under way.
-
-        Raises:
-            OwnerUnavailableError: the admin API did not answer, or refused.
-        """
-        await self._fetch(f"/admin/v2/{topic.rest_path}/compaction", accepted=_THERE, method="PUT")
-
     async def close(self) -> None:
         """Close the connections."""
         if self._session is not None:
@@ -292,8 +303,8 @@ class AdminClient:
     async def _get(self, path: str, *, missing_ok: bool) -> dict[str, Any] | None: ...
 
     async def _get(self, path: str, *, missing_ok: bool = False) -> dict[str, Any] | None:
-        document = await self._fetch(path, accepted=_MISSING if missing_ok else _NONE)
-        if document is None and missing_ok:
+        document = await self.fetch(path, accepted=_MISSING if missing_ok else _NONE)
+        if isinstance(document, Accepted):
             return None
         if not isinstance(document, dict):
             raise OwnerUnavailableError(
@@ -301,15 +312,30 @@ class AdminClient:
             )
         return document
 
-    async def _fetch(self, path: str, *, accepted: frozenset[int] = _NONE, method: str = "GET") -> Any:
-        """Return the document of an answer; None for one without a document, and for the accepted statuses."""
+    async def fetch(
+        self, path: str, *, accepted: frozenset[int] = _NONE, method: str = "GET", body: Body | None = None
+    ) -> Any:
+        """Send a request to any path of the admin API.
+
+        Args:
+            path: the path, with its query.
+            accepted: statuses besides 200 and 204 that are no errors.
+            method: the HTTP method.
+            body: the body; None for none.
+
+        Returns:
+            The document of the answer; None without one, and an `Accepted` for an accepted status.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         failure: Exception | None = None
         for _ in self._urls:
             number = self._preferred
             try:
-                return await self._request(self._session, method, self._urls[number] + path, accepted)
+                return await self._request(self._session, method, self._urls[number] + path, accepted, body)
             except (aiohttp.ClientError, TimeoutError, ValueError) as error:
                 failure = error
                 if self._preferred == number:
@@ -318,26 +344,39 @@ class AdminClient:
             f"the admin API at {', '.join(self._urls)} did not answer: {failure or 'no answer in time'}"
         ) from failure
 
-    async def _request(self, session: aiohttp.ClientSession, method: str, url: str, accepted: frozenset[int]) -> Any:
+    async def _request(
+        self,
+        session: aiohttp.ClientSession,
+        method: str,
+        url: str,
+        accepted: frozenset[int],
+        body: Body | None,
+    ) -> Any:
         # Redirects are followed here: aiohttp drops the token when the host changes, and the owner needs it.
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token.get()}"}
+        data = None if body is None else json.dumps(body.document).encode()
         if method != "GET":
-            headers["Content-Type"] = "application/json"  # brokers refuse others, even without a body
+            # Brokers refuse others, even without a body.
+            headers["Content-Type"] = "application/json" if body is None else body.content_type
         tls = True if self._tls is None else self._tls.context()
         for _ in range(MAX_REDIRECTS):
-            async with session.request(method, url, headers=headers, ssl=tls, allow_redirects=False) as response:
+            async with session.request(
+                method, url, headers=headers, data=data, ssl=tls, allow_redirects=False
+            ) as response:
                 if response.status in _REDIRECTS and "Location" in response.headers:
                     url = _redirected(response)
                     continue
-                if response.status == HTTPStatus.NO_CONTENT or response.status in accepted:
+                if response.status in accepted:
+                    return Accepted(response.status)
+                if response.status == HTTPStatus.NO_CONTENT:
                     return None
                 if response.status != HTTPStatus.OK:
                     raise OwnerUnavailableError(
                         f"the admin API answered {response.status} to {response.url.path}"
                         + _hint(response.status, token=self._token is not None)
                     )
-                body = await _body(response)
-                return json.loads(body) if body else None  # a namespace without the policy has no body
+                found = await _body(response)
+                return json.loads(found) if found else None  # a namespace without the policy has no body
         raise OwnerUnavailableError(
             f"the admin API redirected {MAX_REDIRECTS} times, at last to {url}; expected an answer after one or two"
         )

@@ -269,9 +269,10 @@ class OwnerConsumer:
 
     # Acks
 
-    def ack(self, ack: CommandAck) -> None:
-        """Ack on the owner, at once or after the return to it. The ack is kept until the owner has answered."""
+    def ack(self, ack: CommandAck) -> bool:
+        """Ack on the owner, at once or after the return to it; return True. The ack is kept until the owner has answered."""
         self._acks.add(ack)
+        return True
 
     def ack_entries(self, ids: bytes) -> None:
         """Ack whole entries, given as fields `message_id` of a CommandAck; otherwise as `ack`."""

@@ -22,6 +22,7 @@ class CommitSchedule:
 
     Attributes:
         stored: number of the last complete commit; 0 for none.
+        begun: number of the last commit that has begun; 0 for none.
         due: when the next commit is to begin; None without changes, and while a commit is under way.
     """
 
@@ -29,27 +30,27 @@ class CommitSchedule:
         self.stored = 0
         self.due: float | None = None
         self._interval_s = interval_s
-        self._begun = 0
+        self.begun = 0
         self._changed_at: float | None = None
 
     def changed(self, now: float) -> int:
         """Record a change; return the number of its commit."""
         if self._changed_at is None:
             self._changed_at = now
-            if self._begun == self.stored:
+            if self.begun == self.stored:
                 self.due = now + self._interval_s
-        return self._begun + 1
+        return self.begun + 1
 
     def begin(self) -> int:
         """Begin the next commit, with all changes so far; return its number."""
         assert self.due is not None
-        self._begun += 1
+        self.begun += 1
         self.due = self._changed_at = None
-        return self._begun
+        return self.begun
 
     def completed(self, now: float) -> None:
         """Complete the commit that is under way."""
-        self.stored = self._begun
+        self.stored = self.begun
         if self._changed_at is not None:
             self.due = max(self._changed_at + self._interval_s, now)
 

@@ -1,13 +1,15 @@
 """Consumers of one local subscription: who may subscribe, and who is active. A pure state machine.
 
-The rules are those of PersistentSubscription.addConsumer and AbstractDispatcherSingleActiveConsumer (Pulsar 4.0.8).
+The rules are those of PersistentSubscription.addConsumer, AbstractDispatcherSingleActiveConsumer and
+HashRangeExclusiveStickyKeyConsumerSelector (Pulsar 4.0.8).
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode
 from readonly_engine.wire.sticky_key import key_hash
 
 if TYPE_CHECKING:
@@ -24,6 +26,10 @@ class ConsumerBusyError(Exception):
     """The subscription has consumers that exclude the new one."""
 
 
+class ConsumerAssignError(Exception):
+    """The ranges of hashes that a consumer names are invalid, or another consumer has some of them (KeySharedMode.STICKY)."""
+
+
 class LocalConsumer(NamedTuple):
     """A consumer.
 
@@ -33,6 +39,7 @@ class LocalConsumer(NamedTuple):
         priority: priority level; lower numbers go first.
         kind: type of the subscription that it asks for.
         key_shared: for Key_Shared: policy (mode, and whether messages may be out of order).
+        ranges: for Key_Shared with the mode STICKY: its ranges of hashes, first and last.
     """
 
     number: int
@@ -40,13 +47,20 @@ class LocalConsumer(NamedTuple):
     priority: int
     kind: int
     key_shared: tuple[int, bool] = (0, False)
+    ranges: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, number: int, subscribe: CommandSubscribe) -> LocalConsumer:
         """Return the consumer of a SUBSCRIBE."""
         meta: KeySharedMeta = subscribe.key_shared_meta
         policy = (meta.key_shared_mode, meta.allow_out_of_order_delivery)
-        return cls(number, subscribe.consumer_name, subscribe.priority_level, subscribe.sub_type, policy)
+        ranges = tuple((one.start, one.end) for one in meta.hash_ranges)
+        return cls(number, subscribe.consumer_name, subscribe.priority_level, subscribe.sub_type, policy, ranges)
+
+    @property
+    def sticky(self) -> bool:
+        """Whether it gets the keys whose hashes are in its ranges."""
+        return self.kind == CommandSubscribe.Key_Shared and self.key_shared[0] == KeySharedMode.STICKY
 
 
 class LocalConsumers:
@@ -60,6 +74,8 @@ class LocalConsumers:
     Attributes:
         active: number of the consumer that gets messages, of Exclusive and Failover; None without one.
     """
+
+    __slots__ = ("_consumers", "_distances", "_limit", "_partition", "_topic", "active")
 
     def __init__(self, topic: str, partition: int, limit: int = 0) -> None:
         self.active: int | None = None
@@ -77,12 +93,20 @@ class LocalConsumers:
         """Type of the subscription; None without a consumer."""
         return self._consumers[0].kind if self._consumers else None
 
+    @property
+    def elects(self) -> bool:
+        """Whether consumers are told which of them is active (Failover)."""
+        return self.kind == CommandSubscribe.Failover
+
     def add(self, consumer: LocalConsumer) -> None:
         """Add a consumer, which may become the active one.
 
         Raises:
             ConsumerBusyError: the consumers that are there exclude it.
+            ConsumerAssignError: its ranges are invalid, or another consumer has some of them.
         """
+        if consumer.sticky:
+            _check_ranges(consumer.ranges)
         if self._consumers:
             self._check_compatible(consumer)
         if self._limit and len(self._consumers) >= self._limit:
@@ -116,6 +140,10 @@ class LocalConsumers:
                 "Subscription is of different type. Its consumers have another key_shared mode, or another choice of"
                 " allowOutOfOrderDelivery."
             )
+        if consumer.sticky:
+            for one in self._consumers:
+                if any(_overlap(own, other) for own in consumer.ranges for other in one.ranges):
+                    raise ConsumerAssignError(f"Range conflict with consumer {one.name}")
 
     def _elect(self) -> None:
         if not self._consumers or self._consumers[0].kind not in _SINGLE_ACTIVE:
@@ -137,3 +165,18 @@ class LocalConsumers:
             begin = key_hash(self._topic.encode())
             found = self._distances[name] = min((point - begin) & _RING for point in points)
         return found
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return max(one[0], other[0]) <= min(one[1], other[1])
+
+
+def _check_ranges(ranges: tuple[tuple[int, int], ...]) -> None:
+    if not ranges:
+        raise ConsumerAssignError("Ranges for KeyShared policy must not be empty.")
+    for first, last in ranges:
+        if first > last:
+            raise ConsumerAssignError(f"Fixed hash range start > end for range: [{first},{last}]")
+    for one, other in pairwise(sorted(ranges)):
+        if _overlap(one, other):
+            raise ConsumerAssignError(f"Consumer's own ranges conflict: {list(one)} overlaps with {list(other)}")

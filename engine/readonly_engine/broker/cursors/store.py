@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pulsar.asyncio import Client, Producer
 
     from readonly_engine.metadata.topic_name import TopicName
-    from readonly_engine.owner.admin import AdminClient
+    from readonly_engine.owner.cursor_admin import CursorAdmin
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ OPEN_TIMEOUT_S: Final = 60.0
 CLOSE_TIMEOUT_S: Final = 10.0
 """Limit of the time to store the last changes, and of that to close the producer."""
 
+STORE_TIMEOUT_S: Final = 20.0
+"""Limit of a wait for a commit, below the 30 s after which clients give up a request (operationTimeoutMs)."""
 
 MAX_KEPT_BYTES: Final = 1 << 30
 """Bound of the last records of all keys, which are in memory while the store opens. A million cursors have some 50 MB."""
@@ -52,11 +54,11 @@ class CursorStore:
     Args:
         client: client of the source cluster, with the broker's own credentials.
         topic: name of the topic of the records.
-        admin: creates and compacts the topic.
+        admin: compacts the topic.
         on_lost: called with the reason when nothing can be stored any more, not after `close`.
     """
 
-    def __init__(self, client: Client, topic: TopicName, admin: AdminClient, on_lost: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, topic: TopicName, admin: CursorAdmin, on_lost: Callable[[str], None]) -> None:
         self._client = client
         self._topic = topic
         self._admin = admin
@@ -65,12 +67,14 @@ class CursorStore:
         self._producer: Producer | None = None
         self._topics: dict[str, TopicCursors] = {}
         self._changed: dict[TopicCursors, None] = {}
+        self._stored_topics: set[str] = set()
         self._commits = CommitSchedule()
         self._compactions = CompactionSchedule()
         self._timer: asyncio.TimerHandle | None = None
         self._committing: asyncio.Task[None] | None = None
         self._compacting: asyncio.Task[None] | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._calls: list[tuple[int, Callable[[bool], None]]] = []
         self._lost = ""
         self._closing = False
 
@@ -78,7 +82,7 @@ class CursorStore:
         """Fence the last writer, and read all records.
 
         Raises:
-            CursorStoreError: the topic cannot be created, written or read; or its records are damaged.
+            CursorStoreError: the topic cannot be written or read; or its records are damaged.
         """
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
@@ -90,7 +94,6 @@ class CursorStore:
             ) from error
 
     async def _open(self) -> None:
-        await self._admin.create_topic(self._topic)
         await self._check_ours()
         # The first compaction makes the cursor that keeps the records until the next one, also in an empty topic.
         await self._admin.compact(self._topic)
@@ -142,6 +145,9 @@ class CursorStore:
                     raise MalformedFrameError(f"the last records of all keys have more than {MAX_KEPT_BYTES:,} bytes")
         return records
 
+    def __len__(self) -> int:
+        return sum(map(len, self._topics.values()))
+
     def of(self, topic: str) -> TopicCursors:
         """Return the cursors of a topic, which may have none."""
         found = self._topics.get(topic)
@@ -156,11 +162,36 @@ class CursorStore:
         self._schedule()
         return number
 
+    @property
+    def lost(self) -> str:
+        """Why nothing can be stored here any more; empty while it can."""
+        return self._lost
+
+    @property
+    def topics(self) -> list[str]:
+        """Names of the topics with cursors."""
+        return [topic for topic, cursors in self._topics.items() if len(cursors)]
+
+    def take_stored(self) -> set[str]:
+        """Return the names of topics whose cursors have changed since the last call."""
+        found, self._stored_topics = self._stored_topics, set()
+        return found
+
+    @property
+    def unstored(self) -> bool:
+        """Whether changes are not stored yet."""
+        return bool(self._changed) or self._committing is not None
+
+    @property
+    def begun(self) -> int:
+        """Number of the last commit that has begun: it has the changes that `TopicCursors.take_changes` has returned."""
+        return self._commits.begun
+
     async def wait_stored(self, number: int) -> None:
         """Wait until a commit is complete.
 
         Raises:
-            CursorStoreError: it cannot be stored here any more.
+            CursorStoreError: it cannot be stored here any more, or the source cluster does not store it in STORE_TIMEOUT_S.
         """
         if number <= self._commits.stored:
             return
@@ -168,7 +199,20 @@ class CursorStore:
             raise CursorStoreError(self._lost)
         stored: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append((number, stored))
-        await stored
+        try:
+            async with asyncio.timeout(STORE_TIMEOUT_S):
+                await stored
+        except TimeoutError as error:
+            raise CursorStoreError(
+                f"{self._topic} did not store a change of a cursor in {STORE_TIMEOUT_S:g} s"
+            ) from error
+
+    def call_when_stored(self, number: int, call: Callable[[bool], None]) -> None:
+        """Call back when a commit is complete, with True; or with False when nothing can be stored here any more."""
+        if number <= self._commits.stored or self._lost:
+            self._loop.call_soon(call, not self._lost)
+        else:
+            self._calls.append((number, call))
 
     async def close(self) -> None:
         """Store the last changes, and let other brokers write."""
@@ -210,6 +254,7 @@ class CursorStore:
             return
         self._commits.begin()
         changed, self._changed = self._changed, {}
+        self._stored_topics.update(cursors.topic for cursors in changed)
         records = [record for cursors in changed for record in cursors.take_changes()]
         self._committing = self._loop.create_task(self._store(records))
         self._committing.add_done_callback(self._committed)
@@ -218,7 +263,10 @@ class CursorStore:
         producer = self._producer
         assert producer is not None
         for begin in range(0, len(records), SENDS):
-            sends = [producer.send(value, partition_key=key) for key, value in records[begin : begin + SENDS]]
+            sends = [
+                producer.send(value, partition_key=key, disable_replication=True)
+                for key, value in records[begin : begin + SENDS]
+            ]
             await asyncio.gather(*sends)
         for key, value in records:
             self._compactions.written(key, len(value))
@@ -236,6 +284,12 @@ class CursorStore:
                 self._waiting.append((number, stored))
             elif not stored.done():
                 stored.set_result(None)
+        calls, self._calls = self._calls, []
+        for number, call in calls:
+            if number > self._commits.stored:
+                self._calls.append((number, call))
+            else:
+                call(True)
         self._schedule()
         if self._compactions.due and self._compacting is None:
             self._compacting = self._loop.create_task(self._compact())
@@ -259,5 +313,8 @@ class CursorStore:
         for _, stored in waiting:
             if not stored.done():
                 stored.set_exception(CursorStoreError(reason))
+        calls, self._calls = self._calls, []
+        for _, call in calls:
+            call(False)
         if first and not self._closing:
             self._on_lost(reason)

@@ -106,10 +106,13 @@ class TopicCursors:
 
     Args:
         topic: name of the topic.
+
+    Attributes:
+        topic: as above.
     """
 
     def __init__(self, topic: str) -> None:
-        self._topic = topic
+        self.topic = topic
         self._by_name: dict[str, LocalCursor] = {}
         self._pages: list[dict[int, LocalCursor]] = []  # the cursors of each page by their numbers
         self._last_generation = 0
@@ -161,9 +164,7 @@ class TopicCursors:
             raise ValueError(f"the subscription {name} exists")
         _check_size(name, properties)
         if not self._free and len(self._by_name) >= MAX_PAGES * PAGE:
-            raise CursorLimitError(
-                f"{self._topic} has {len(self._by_name):,} local subscriptions, and may have no more"
-            )
+            raise CursorLimitError(f"{self.topic} has {len(self._by_name):,} local subscriptions, and may have no more")
         page, number = heappop(self._free) if self._free else self._new_place()
         self._last_generation += 1
         definition = SubscriptionDefinition(number, name, self._last_generation, start, created_ms, tuple(properties))
@@ -191,13 +192,29 @@ class TopicCursors:
         cursor.definition = cursor.definition._replace(properties=tuple(properties))
         self._redefined.add(cursor.page)
 
-    def reset(self, cursor: LocalCursor, mark_delete: Position) -> None:
-        """Move a cursor back or forth: all acks of before are void. A served cursor must be replaced by the caller."""
+    def reset(self, cursor: LocalCursor, mark_delete: Position, batches: Iterable[tuple[Position, int]] = ()) -> None:
+        """Move a cursor back or forth: all acks of before are void. A served cursor must be replaced by the caller.
+
+        Args:
+            cursor: the cursor.
+            mark_delete: its new mark-delete position.
+            batches: partly acked batches after it, with the bits of their unacked messages.
+        """
         self._last_generation += 1
         cursor.generation = self._last_generation
-        cursor.mark_delete, cursor.ranges, cursor.batches = mark_delete, (), ()
+        cursor.mark_delete, cursor.ranges, cursor.batches = mark_delete, (), tuple(batches)
         cursor.served = None
         self._changed[cursor] = None
+
+    def expire(self, cursor: LocalCursor, mark_delete: Position) -> None:
+        """Ack everything up to a position for a subscription without consumers."""
+        if mark_delete > cursor.mark_delete:
+            cursor.mark_delete = mark_delete
+            cursor.ranges = tuple(
+                (max(lower, mark_delete), upper) for lower, upper in cursor.ranges if upper > mark_delete
+            )
+            cursor.batches = tuple((position, bits) for position, bits in cursor.batches if position > mark_delete)
+            self._changed[cursor] = None
 
     def acked(self, cursor: LocalCursor) -> None:
         """Record that the served cursor has changed. This is called for each ack."""
@@ -245,10 +262,10 @@ class TopicCursors:
         return encode_definitions(PageDefinitions(self._last_generation, definitions))
 
     def _key(self, kind: str, page: int) -> str:
-        return encode_key(RecordKey(kind, page, self._topic))
+        return encode_key(RecordKey(kind, page, self.topic))
 
     def _acked_key(self, cursor: LocalCursor, segment: int) -> RecordKey:
-        return RecordKey(ACKED, cursor.page, self._topic, cursor.definition.number, segment)
+        return RecordKey(ACKED, cursor.page, self.topic, cursor.definition.number, segment)
 
     def _new_place(self) -> tuple[int, int]:
         if not self._pages or len(self._pages[-1]) == PAGE:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from readonly_engine.config.expression import Expression, ExpressionError
-from readonly_engine.config.settings import Tail
+from readonly_engine.config.settings import Cursors, Tail
 from readonly_engine.config.topic_patterns import is_name, is_namespace, is_system_topic, literal_namespace
 from readonly_engine.config.yaml_file import YamlFileError, read_yaml
 from readonly_engine.metadata.errors import TopicNameError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.metadata.topic_name import TopicName
 
-_KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy", "tail"}
+_KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy", "tail", "cursors"}
 
 MAX_REMEMBERED = 100_000
 """Bound of topics with cached bindings."""
@@ -107,6 +107,7 @@ class Binding:
         fallback: answer to lookups while no broker of the pool can serve.
         lifecycle: handling of consumers when the binding is removed.
         tail: source of new entries; None for the broker's own setting.
+        cursors: keeper of the subscriptions' cursors; None for the broker's own setting.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Binding:
     fallback: Fallback = Fallback.REJECT
     lifecycle: Lifecycle = Lifecycle.DRAIN
     tail: Tail | None = None
+    cursors: Cursors | None = None
 
     def covers(self, topic: TopicName) -> bool:
         """Return whether the binding includes a topic."""
@@ -140,6 +142,8 @@ class Binding:
             found["lifecyclePolicy"] = self.lifecycle.value
         if self.tail is not None:
             found["tail"] = self.tail.capitalize()
+        if self.cursors is not None:
+            found["cursors"] = self.cursors.capitalize()
         return found
 
 
@@ -185,6 +189,17 @@ class Bindings:
     def tail_of(self, topic: TopicName) -> Tail | None:
         """Return the source of a topic's new entries, by the first binding that names one; None without any."""
         return next((binding.tail for binding in self.covering(topic) if binding.tail is not None), None)
+
+    def cursors_of(self, topic: TopicName, subscription: str) -> Cursors | None:
+        """Return the keeper of a subscription's cursor, by the first of its bindings that names one; None without any."""
+        return next(
+            (
+                binding.cursors
+                for binding in self.covering(topic)
+                if binding.cursors is not None and binding.names(subscription)
+            ),
+            None,
+        )
 
     def falls_back(self, topic: TopicName) -> bool:
         """Return whether lookups return the topic's owner while no broker of the pool can serve it."""
@@ -242,16 +257,18 @@ def _binding(entry: Mapping[str, Any]) -> Binding:
         tuple(_subscription(text) for text in subscriptions),
         _choice(entry, "fallback", Fallback.REJECT),
         _choice(entry, "lifecyclePolicy", Lifecycle.DRAIN),
-        _tail(entry.get("tail")),
+        _member(Tail, "tail", entry),
+        _member(Cursors, "cursors", entry),
     )
 
 
-def _tail(value: object) -> Tail | None:
-    choices = {tail.capitalize(): tail for tail in Tail}
+def _member(enumeration: type[E], key: str, entry: Mapping[str, Any]) -> E | None:
+    """Return the member of an enumeration that an entry names, with a capital; None without the key."""
+    choices, value = {member.capitalize(): member for member in enumeration}, entry.get(key)
     if value is None:
         return None
     if not isinstance(value, str) or value not in choices:
-        raise BindingsError(f"tail must be {' or '.join(choices)}, not {value!r}")
+        raise BindingsError(f"{key} must be {' or '.join(choices)}, not {value!r}")
     return choices[value]
 
 

@@ -133,6 +133,15 @@ class ClaimStore:
             if not held:
                 self._execute(self._claims.release(key, number))
 
+    async def holder(self, key: ClaimKey) -> str:
+        """Return the URL of the broker that has a claim; empty for none.
+
+        Raises:
+            MetadataUnavailableError: the metadata store does not answer.
+        """
+        found = await self._store.get(self._path(key))
+        return "" if found is None else _url_in(found.value)
+
     def release(self, claim: ClaimHandle) -> None:
         """Release a consumer's part in a claim. Call it after the owner has processed the consumer's acks."""
         if self._closed:

@@ -7,6 +7,7 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from readonly_engine.broker.cursors.local_cursors import WHOLE_PARTITION
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, load_bindings
 from readonly_engine.broker.pool.claims import ActionKind
 from readonly_engine.broker.pool.member_selector import MemberSelector
@@ -21,7 +22,7 @@ from readonly_engine.broker.session.request_quota import RequestQuota
 from readonly_engine.broker.subscription.owner_leases import OwnerLeases
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.config.listeners import DEFAULT
-from readonly_engine.config.settings import Unbound
+from readonly_engine.config.settings import Cursors, Unbound
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.net import descriptors
 from readonly_engine.net.half_open import MAX_HALF_OPEN, HalfOpenConnections
@@ -34,13 +35,16 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
+    from readonly_engine.broker.cursors.local_cursors import LocalCursors
     from readonly_engine.broker.passthrough.policy import PassThroughPolicy
     from readonly_engine.broker.pool.claim_store import ClaimStore
-    from readonly_engine.broker.pool.claims import ClaimAction
+    from readonly_engine.broker.pool.claims import ClaimAction, ClaimKey
     from readonly_engine.broker.pool.membership import Member, PoolMembership
     from readonly_engine.broker.session.consumer import Consumer
     from readonly_engine.broker.session.limits import Limits
+    from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.broker.subscription.topics import TopicRegistry
+    from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.net.tls import Reloaded
     from readonly_engine.owner.directory import OwnerDirectory
 
@@ -61,10 +65,12 @@ class Broker:
         passthrough: decides which subscriptions the owner serves.
         pool: the membership in the pool.
         claim_store: the claims of this broker.
+        local_cursors: the cursors that this broker keeps.
         limits: limits of connections and consumers.
         patterns: bindings of the command line and the configuration.
         bindings_file: bindings of the operator, read again after a change; None without one.
         unbound: handling of topics without a binding.
+        cursors: keeper of cursors where no binding names it.
         guard: checks leases before each delivery.
     """
 
@@ -75,10 +81,12 @@ class Broker:
         passthrough: PassThroughPolicy,
         pool: PoolMembership,
         claim_store: ClaimStore,
+        local_cursors: LocalCursors,
         limits: Limits,
         patterns: Bindings,
         bindings_file: Path | None,
         unbound: Unbound = Unbound.REDIRECT,
+        cursors: Cursors = Cursors.OWNER,
         guard: LeaseGuard | None = None,
     ) -> None:
         self.unbound = unbound
@@ -87,6 +95,8 @@ class Broker:
         self.passthrough = passthrough
         self.pool = pool
         self.claim_store = claim_store
+        self.local_cursors = local_cursors
+        self._cursors = cursors
         self.limits = limits
         self.owner_leases = OwnerLeases(guard or LeaseGuard())
         self.redirects = RedirectHistory()
@@ -202,6 +212,10 @@ class Broker:
         """Whether the buffers of slow clients may exceed the limit of buffered bytes."""
         return self.slow_clients * WRITE_BUFFER_BYTES > self.limits.settings.buffered_bytes
 
+    def keeps_cursors(self, topic: TopicName, subscription: str) -> bool:
+        """Return whether the pool keeps the cursor of a subscription, instead of its owner."""
+        return (self.bindings.cursors_of(topic, subscription) or self._cursors) is Cursors.LOCAL
+
     def choose_broker(self, *, tls: bool, listener: str, locality: str) -> Member | None:
         """Return the broker of the pool for the next consumer; None without one.
 
@@ -258,23 +272,32 @@ class Broker:
                 consumer.close_for_resubscribe("the subscription is not bound to the pool any more")
 
     def _claim_changed(self, action: ClaimAction) -> None:
-        """Apply a change of a claim: close its consumers, or suspend or resume its subscription."""
+        """Apply a change of a claim: close its consumers, or suspend or resume its subscriptions."""
         kind, key = action.kind, action.key
         if kind == ActionKind.REVOKE:
             for consumer in self.consumers:
                 if consumer.claim is not None and consumer.claim.key == key and not consumer.peer:
                     consumer.close_for_resubscribe("another broker has claimed the subscription")
+            self.local_cursors.end(key, "another broker has claimed them")
             return
-        subscription = self.topics.subscription(key.topic, key.subscription)
-        if subscription is None:
-            return  # admission checks the claims of new consumers
+        if kind == ActionKind.REFRESH and key.subscription == WHOLE_PARTITION:
+            self.local_cursors.end(key, "another broker may have had them")
+            return
         if kind == ActionKind.SUSPEND:
-            log.warning("subscription suspended, ZooKeeper does not confirm the claim: topic=%s subscription=%s", *key)
-            subscription.pause(Pause.LEASE)
-        else:
-            if kind == ActionKind.REFRESH:
-                subscription.refresh()
-            subscription.resume(Pause.LEASE)
+            log.warning("ZooKeeper does not confirm a claim, delivery suspended: topic=%s subscription=%s", *key)
+        for subscription in self._claimed(key):
+            if kind == ActionKind.SUSPEND:
+                subscription.pause(Pause.LEASE)
+            else:
+                if kind == ActionKind.REFRESH:
+                    subscription.refresh()
+                subscription.resume(Pause.LEASE)
+
+    def _claimed(self, key: ClaimKey) -> list[Subscription]:
+        """Return the subscriptions of a claim on this broker. Admission checks the claims of new consumers."""
+        names = [key] if key.subscription != WHOLE_PARTITION else self.local_cursors.subscriptions(key)
+        found = [self.topics.subscription(topic, name) for topic, name in names]
+        return [subscription for subscription in found if subscription is not None]
 
     # Bindings
 

@@ -4,7 +4,7 @@ The order matters:
 
 1. The broker leaves the pool, so lookups no longer return it.
 2. It delivers no new messages, and waits for acks and for the owner's answers to them.
-3. It closes the consumers on the owner and releases the claims.
+3. It closes the consumers on the owner, stores local cursors and releases the claims.
 4. It closes the consumers on the clients. They look up the topic again, and the subscriptions are free.
 5. It drains the producers.
 6. It keeps the connections for some seconds, because clients send lookups over them.
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
     from typing import Any
 
+    from readonly_engine.broker.cursors.local_cursors import LocalCursors
     from readonly_engine.broker.pool.claim_store import ClaimStore
     from readonly_engine.broker.pool.membership import PoolMembership
     from readonly_engine.broker.session.connection import ClientConnection
@@ -49,11 +50,13 @@ class DrainedBroker(Protocol):
     Attributes:
         pool: the membership.
         claim_store: the claims.
+        local_cursors: the cursors that this broker keeps.
         connections: the connections of clients.
     """
 
     pool: PoolMembership
     claim_store: ClaimStore
+    local_cursors: LocalCursors
     connections: set[ClientConnection]
 
     @property
@@ -81,6 +84,7 @@ async def _leave(broker: DrainedBroker) -> None:
     log.info("drain begins: consumers=%d producers=%d", len(consumers), len(producers))
     await await_acks(consumers)
     await _all((consumer.detach() for consumer in consumers), CLOSE_TIMEOUT_S)
+    await broker.local_cursors.close()
     await broker.claim_store.wait_released()
     for consumer in consumers:
         consumer.close_for_resubscribe("this broker leaves the pool")

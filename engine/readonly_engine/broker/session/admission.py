@@ -64,20 +64,38 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         # An unbound topic comes from a lookup before a change of bindings, or because the pool relays unbound topics. An
         # unbound subscription of a bound topic comes because a lookup does not name the subscription.
         bound = services.bindings.serves(topic, subscribe.subscription)
-        if bound and subscribe.sub_type in CLAIMED_TYPES:
-            claim = await services.claim_store.acquire(ClaimKey(topic, subscribe.subscription))
-            if claim.url and from_peer is not None:
+        local = bound and services.keeps_cursors(topic, subscribe.subscription)
+        key = await _claim_key(services, topic, subscribe, local=local) if bound else None
+        peer = await services.local_cursors.place(key) if local and key is not None and from_peer is None else ""
+        if key is not None and not peer:
+            claim = await services.claim_store.acquire(key)
+            peer = claim.url
+            if peer and from_peer is not None:
                 raise OwnerUnavailableError(f"{from_peer} takes this broker for the one that serves the subscription")
-        peer = claim.url if claim is not None else ""
+        partition = await services.local_cursors.open(key) if local and key is not None and not peer else None
         if peer:
             subscribe.metadata.add(key=RELAYED_BY, value=services.pool.url)
         pass_through = not bound or bool(peer) or await services.passthrough.admit(topic, subscribe)
+        if pass_through and partition is not None:
+            raise OwnerRefusedError(
+                ServerError.NotAllowedError,
+                f"{topic} has entry filters, or its subscription is replicated, so its owner must keep the cursors: bind it with"
+                " cursors: Owner",
+            )
         peer_url = ""
         if peer:
             member = services.pool.members.get(peer)
             peer_url = services.owners.peer_url(peer, "" if member is None else member.tls_url)
         consumer = Consumer(
-            client, topic, subscribe, pass_through=pass_through, peer=peer, peer_url=peer_url, claim=claim, bound=bound
+            client,
+            topic,
+            subscribe,
+            pass_through=pass_through,
+            peer=peer,
+            peer_url=peer_url,
+            claim=claim,
+            bound=bound,
+            partition=partition,
         )
         sent = lease_time()
         answer = await subscribe_at_owner(consumer, services.exclusives)
@@ -94,7 +112,7 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
             # The broker closes only consumers of connections when bindings change, and this one is not listed there yet.
             raise OwnerUnavailableError(f"the bindings of {topic} have changed; look it up again")
         if claim is not None and from_peer is None:
-            services.pending_redirects.arrived(claim.key)
+            services.pending_redirects.arrived(ClaimKey(topic, subscribe.subscription))
         if consumer.exclusive:
             services.exclusives.add(consumer)
         admitted = True
@@ -108,6 +126,15 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
                 services.limits.leave(topic, subscribe.subscription)
                 if claim is not None:
                     services.claim_store.release(claim)
+
+
+async def _claim_key(
+    services: Services, topic: TopicName, subscribe: CommandSubscribe, *, local: bool
+) -> ClaimKey | None:
+    """Return the claim that a broker needs to serve a subscription; None if it needs none."""
+    if local:
+        return await services.local_cursors.key_of(topic, subscribe.subscription)
+    return ClaimKey(topic, subscribe.subscription) if subscribe.sub_type in CLAIMED_TYPES else None
 
 
 def _check_claim(services: Services, claim: ClaimHandle | None, subscription: Subscription) -> None:

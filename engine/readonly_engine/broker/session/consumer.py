@@ -8,8 +8,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.cursors.local_consumer import LocalCursorConsumer
 from readonly_engine.broker.dispatch.make import MULTIPLE, make_consumer_state
 from readonly_engine.broker.passthrough.flow_window import FlowWindow
+from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.redirects import close_consumer
 from readonly_engine.broker.session.consumer_stats import DispatchStats, complete_stats
 from readonly_engine.broker.session.rates import Rates
@@ -33,12 +35,15 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 if TYPE_CHECKING:
+    from readonly_engine.broker.cursors.held_partition import HeldPartition
+    from readonly_engine.broker.cursors.local_subscription import LocalSubscription
     from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.broker.session.client_link import ClientLink
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.owner.consumer_events import OwnerCursorState
+    from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.wire.acks import PlainAck
     from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse
 
@@ -65,6 +70,7 @@ class Consumer:
         peer_url: URL for connections to the peer.
         claim: the claim of the subscription, of this broker or of the peer; None if the type needs no claim.
         bound: whether a binding includes the subscription.
+        partition: the partition that has the subscription's cursor; None where the owner has it.
 
     Attributes:
         created_at: time (monotonic) of its creation.
@@ -79,7 +85,8 @@ class Consumer:
         subscription: the subscription on this broker; None before it is joined, and for passthrough.
         messages: number of messages sent to the client.
         bytes: bytes of frames sent to the client.
-        owner_consumer: the consumer on the owner, a zero-permit consumer unless it passes through.
+        owner_consumer: the consumer where the cursor is kept: on the owner, a zero-permit consumer unless it passes through; or
+            in a partition of this broker's.
     """
 
     __slots__ = (
@@ -123,6 +130,7 @@ class Consumer:
         peer_url: str = "",
         claim: ClaimHandle | None = None,
         bound: bool = True,
+        partition: HeldPartition | None = None,
     ) -> None:
         self.connection = connection
         self.bound = bound
@@ -152,14 +160,24 @@ class Consumer:
         self._saving_batches: asyncio.Task[None] | None = None
         self._leaving: Subscription | None = None
         self._closing: asyncio.Task[BaseCommand | None] | None = None
-        self.owner_consumer = OwnerConsumer(
-            connection.services.owners,
-            connection.identity,
-            subscribe,
-            self,
-            zero_permit=not pass_through,
-            peer_url=peer_url,
-        )
+        self.owner_consumer: CursorConsumer
+        if partition is not None:
+            self.owner_consumer = LocalCursorConsumer(partition, topic, connection.identity, subscribe, self)
+        else:
+            self.owner_consumer = OwnerConsumer(
+                connection.services.owners,
+                connection.identity,
+                subscribe,
+                self,
+                zero_permit=not pass_through,
+                peer_url=peer_url,
+            )
+
+    @property
+    def local(self) -> LocalSubscription | None:
+        """Its subscription, whose cursor this broker keeps; None where the owner keeps it."""
+        kept = self.owner_consumer
+        return kept.local if isinstance(kept, LocalCursorConsumer) else None
 
     @property
     def subscribe_command(self) -> CommandSubscribe:
@@ -203,7 +221,8 @@ class Consumer:
 
     def ack(self, command: BaseCommand) -> None:
         """Relay an ACK to the owner, and apply it to the copy of the cursor."""
-        self.owner_consumer.ack(command.ack)
+        if not self.owner_consumer.ack(command.ack):
+            return
         if self.flow_window is not None:
             cumulative = command.ack.ack_type == CommandAck.Cumulative
             self.flow_window.on_ack(
@@ -280,7 +299,8 @@ class Consumer:
             self._leave_subscription(self.subscription)
             self.subscription = None
         if self.claim is not None and self.relayed_at is not None:
-            services.pending_redirects.expect(self.claim.key, self.relayed_at, time.monotonic())
+            key = ClaimKey(self.topic, self.subscribe_command.subscription)
+            services.pending_redirects.expect(key, self.relayed_at, time.monotonic())
         self._release_if_closed()
 
     def _leave_subscription(self, subscription: Subscription) -> None:

@@ -11,7 +11,7 @@ from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
-    from readonly_engine.owner.consumer import OwnerConsumer
+    from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class ExclusiveConsumer(Protocol):
     """Interface of a consumer for its exclusive access."""
 
     topic: TopicName
-    owner_consumer: OwnerConsumer
+    owner_consumer: CursorConsumer
     exclusive: bool
 
     @property
@@ -79,7 +79,7 @@ async def subscribe_at_owner(consumer: ExclusiveConsumer, exclusives: ExclusiveC
         The owner's answer.
 
     Raises:
-        RelayError: as OwnerConsumer.subscribe.
+        RelayError: as CursorConsumer.subscribe.
     """
     try:
         return await consumer.owner_consumer.subscribe()

@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.pending_redirects import ARRIVAL_TIMEOUT_S
 from readonly_engine.broker.session.client_link import ClientLink
 from readonly_engine.owner.errors import RelayError
@@ -120,9 +121,10 @@ async def _await_redirects(consumer: Consumer) -> None:
     """
     redirects = consumer.connection.services.pending_redirects
     deadline = time.monotonic() + ARRIVAL_TIMEOUT_S
+    key = ClaimKey(consumer.topic, consumer.subscribe_command.subscription)
     while consumer.claim is not None and not consumer.unregistered:
         now = time.monotonic()
-        if now >= deadline or not redirects.expected(consumer.claim.key, now):
+        if now >= deadline or not redirects.expected(key, now):
             return
         await asyncio.sleep(POLL_INTERVAL_S)
 

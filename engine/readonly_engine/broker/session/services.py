@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine
 
+    from readonly_engine.broker.cursors.local_cursors import LocalCursors
     from readonly_engine.broker.passthrough.policy import PassThroughPolicy
     from readonly_engine.broker.pool.bindings import Bindings
     from readonly_engine.broker.pool.claim_store import ClaimStore
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.subscription.owner_leases import OwnerLeases
     from readonly_engine.broker.subscription.topics import TopicRegistry
     from readonly_engine.config.settings import Unbound
+    from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.directory import OwnerDirectory
 
 T = TypeVar("T")
@@ -42,6 +44,7 @@ class Services(Protocol):
         pending_redirects: consumers that other brokers of the pool redirect to this one.
         requests: quota of unanswered requests of all clients.
         exclusives: consumers of Exclusive subscriptions.
+        local_cursors: the cursors that this broker keeps.
         draining: whether the broker leaves the pool.
     """
 
@@ -58,7 +61,11 @@ class Services(Protocol):
     pending_redirects: PendingRedirects
     requests: RequestQuota
     exclusives: ExclusiveConsumers
+    local_cursors: LocalCursors
     draining: bool
+
+    def keeps_cursors(self, topic: TopicName, subscription: str) -> bool:
+        """Return whether the pool keeps the cursor of a subscription, instead of its owner."""
 
     def choose_broker(self, *, tls: bool, listener: str, locality: str) -> Member | None:
         """Return the broker of the pool for the next consumer; None without one.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
-    from readonly_engine.owner.consumer import OwnerConsumer
+    from readonly_engine.owner.cursor_consumer import CursorConsumer
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class BatchIndexAckStore:
         topic: TopicName,
         subscription: str,
         batches: Iterable[tuple[Position, int]],
-        owner_consumer: OwnerConsumer,
+        owner_consumer: CursorConsumer,
         still_ours: Callable[[], bool] = lambda: True,
     ) -> asyncio.Task[None]:
         """Store the batches of a subscription when its last consumer leaves.
@@ -151,7 +151,7 @@ class BatchIndexAckStore:
         topic: TopicName,
         subscription: str,
         batches: list[tuple[Position, int]],
-        owner_consumer: OwnerConsumer,
+        owner_consumer: CursorConsumer,
         still_ours: Callable[[], bool],
     ) -> None:
         subscribe_count = owner_consumer.subscribe_count

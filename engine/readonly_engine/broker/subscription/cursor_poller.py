@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from readonly_engine.broker.subscription.subscription import Subscription
-    from readonly_engine.owner.consumer import OwnerConsumer
     from readonly_engine.owner.consumer_events import OwnerCursorState
+    from readonly_engine.owner.cursor_consumer import CursorConsumer
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class CursorPoller:
     def __init__(
         self,
         subscriptions: Callable[[], Iterable[Subscription]],
-        state: Callable[[OwnerConsumer], Awaitable[OwnerCursorState]],
+        state: Callable[[CursorConsumer], Awaitable[OwnerCursorState]],
     ) -> None:
         self._subscriptions = subscriptions
         self._state = state

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.broker.subscription.pending_acks import PendingAckSource
-    from readonly_engine.owner.consumer import OwnerConsumer
     from readonly_engine.owner.consumer_events import OwnerCursorState
+    from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.owner.grouped_acks import GroupedAckSender
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.view import TopicView
@@ -80,8 +80,8 @@ class ResumeContext(NamedTuple):
         owner_mark_delete: Position,
         state: OwnerCursorState,
         newest_ledger: int,
-        owner_consumer: OwnerConsumer,
-        consumers: Sequence[OwnerConsumer],
+        owner_consumer: CursorConsumer,
+        consumers: Sequence[CursorConsumer],
         grouped_acks: GroupedAckSender | None,
     ) -> ResumeContext:
         """Collect the state of a subscription. `owner_mark_delete` is the owner's last known mark-delete position."""
@@ -97,7 +97,7 @@ class ResumeContext(NamedTuple):
 class CursorQueries(Protocol):
     """Questions to the owner and the pool about one subscription."""
 
-    async def state(self, owner_consumer: OwnerConsumer) -> OwnerCursorState:
+    async def state(self, owner_consumer: CursorConsumer) -> OwnerCursorState:
         """Return the owner's answer about the subscription, requested through one of its consumers."""
 
     async def acked(self) -> list[tuple[Position, Position]]:
@@ -152,7 +152,7 @@ class CursorSync:
         self._compared_at = 0.0
         self._comparing = asyncio.Lock()
 
-    async def catch_up(self, owner_consumer: OwnerConsumer) -> OwnerCursorState:
+    async def catch_up(self, owner_consumer: CursorConsumer) -> OwnerCursorState:
         """Apply the owner's cursor to the copy. Retries until the owner answers.
 
         Args:
@@ -160,7 +160,7 @@ class CursorSync:
         """
         return await self._catch_up_through(lambda: owner_consumer)
 
-    async def refresh(self, owner_consumers: Callable[[], Iterable[OwnerConsumer]]) -> OwnerCursorState:
+    async def refresh(self, owner_consumers: Callable[[], Iterable[CursorConsumer]]) -> OwnerCursorState:
         """Apply the owner's cursor to the copy. Retries until the owner answers.
 
         Args:
@@ -168,7 +168,7 @@ class CursorSync:
         """
         return await self._catch_up_through(lambda: _first_subscribed(owner_consumers()))
 
-    async def _catch_up_through(self, choose: Callable[[], OwnerConsumer]) -> OwnerCursorState:
+    async def _catch_up_through(self, choose: Callable[[], CursorConsumer]) -> OwnerCursorState:
         pause = BACKOFF_S[0]
         while True:
             try:
@@ -191,11 +191,11 @@ class CursorSync:
 
     async def can_resume(
         self,
-        owner_consumer: OwnerConsumer,
+        owner_consumer: CursorConsumer,
         observed_at: float,
         state: OwnerCursorState,
         newest_ledger: int,
-        consumers: Sequence[OwnerConsumer],
+        consumers: Sequence[CursorConsumer],
         grouped_acks: GroupedAckSender | None,
     ) -> bool:
         """Compare the copy with the owner's cursor after a consumer has subscribed again.
@@ -225,7 +225,7 @@ class CursorSync:
             self._compared_at = time.monotonic()
             return resumable
 
-    def ack(self, owner_consumer: OwnerConsumer, positions: list[Position]) -> None:
+    def ack(self, owner_consumer: CursorConsumer, positions: list[Position]) -> None:
         """Send acks of entries that are acked in the copy to the owner."""
         for start in range(0, len(positions), MAX_ACKS_PER_COMMAND):
             ack = CommandAck(ack_type=CommandAck.Individual)
@@ -253,7 +253,7 @@ class CursorSync:
         return not behind
 
     async def _compare(
-        self, owner_consumer: OwnerConsumer, context: ResumeContext, consumers: Sequence[OwnerConsumer]
+        self, owner_consumer: CursorConsumer, context: ResumeContext, consumers: Sequence[CursorConsumer]
     ) -> bool:
         state, cursor = context.state, self._cursor
         if state.mark_delete is None:
@@ -342,7 +342,7 @@ def follow_owner(cursor: CursorReplica, chain: LedgerChain, state: OwnerCursorSt
     return True
 
 
-def _first_subscribed(owner_consumers: Iterable[OwnerConsumer]) -> OwnerConsumer:
+def _first_subscribed(owner_consumers: Iterable[CursorConsumer]) -> CursorConsumer:
     for one in owner_consumers:
         if one.subscribed:
             return one
@@ -350,7 +350,7 @@ def _first_subscribed(owner_consumers: Iterable[OwnerConsumer]) -> OwnerConsumer
 
 
 def unanswered_acks(
-    owner_mark_delete: Position, consumers: Iterable[OwnerConsumer], grouped_acks: GroupedAckSender | None
+    owner_mark_delete: Position, consumers: Iterable[CursorConsumer], grouped_acks: GroupedAckSender | None
 ) -> list[tuple[Position, CommandAck]]:
     """Return the acks that the owner has not answered, each with a position up to which it had answered all acks.
 
@@ -367,7 +367,7 @@ def unanswered_acks(
     return unanswered
 
 
-def _confirmed_up_to(owner_mark_delete: Position, consumers: Iterable[OwnerConsumer]) -> Position:
+def _confirmed_up_to(owner_mark_delete: Position, consumers: Iterable[CursorConsumer]) -> Position:
     answered = (one.confirmed_up_to for one in consumers)
     return max([owner_mark_delete, *(position for position in answered if position is not None)])
 

@@ -64,6 +64,7 @@ class DeliveryLoop(Pausable):
         "_fanout",
         "_grouped_acks",
         "_guard",
+        "_local",
         "_log",
         "_membership",
         "_moving",
@@ -93,7 +94,8 @@ class DeliveryLoop(Pausable):
         self._dispatcher = dispatcher
         self._single = dispatcher if isinstance(dispatcher, SingleActiveDispatcher) and not parts.rates else None
         self._multiple = dispatcher if isinstance(dispatcher, MultipleDispatcher) else None
-        self._grouped_acks = GroupedAckSender() if self._multiple is not None else None
+        self._local = parts.local
+        self._grouped_acks = GroupedAckSender() if self._multiple is not None and parts.local is None else None
         self._rates = parts.rates
         self._timer: asyncio.TimerHandle | None = None
         self._fanout = parts.fanout
@@ -107,6 +109,11 @@ class DeliveryLoop(Pausable):
         self._transactions = parts.transactions
         self._read_gate = TransactionReadGate(parts.transactions, view.chain, self._cursor)
         self._read_gate.check_open_transactions(parts.state.last)
+
+    @property
+    def cursor(self) -> CursorReplica:
+        """The cursor, or this broker's copy of the owner's."""
+        return self._cursor
 
     def start(self) -> None:
         """Listen to the topic."""
@@ -326,6 +333,11 @@ class DeliveryLoop(Pausable):
         positions = [position for position in positions if not self._cursor.is_acked(position)]
         consumer = next(iter(self._consumers.values()), None)
         if not positions or consumer is None:
+            return
+        if self._local is not None:
+            for position in positions:
+                self._cursor.ack(position)
+            self._local.acked()
             return
         if self._grouped_acks is None:
             self._grouped_acks = GroupedAckSender()

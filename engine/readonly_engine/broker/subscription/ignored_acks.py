@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.broker.subscription.cursor_sync import CursorQueries
-    from readonly_engine.owner.consumer import OwnerConsumer
     from readonly_engine.owner.consumer_events import OwnerCursorState
+    from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.owner.grouped_acks import GroupedAckSender
     from readonly_engine.topic.chain import LedgerChain
 
@@ -41,7 +41,7 @@ class SentAcks(NamedTuple):
 
     @classmethod
     def of(
-        cls, cursor: CursorReplica, consumers: Sequence[OwnerConsumer], grouped_acks: GroupedAckSender | None
+        cls, cursor: CursorReplica, consumers: Sequence[CursorConsumer], grouped_acks: GroupedAckSender | None
     ) -> SentAcks:
         """Return the acks of now."""
         unanswered = unanswered_acks(cursor.owner_mark_delete, consumers, grouped_acks)

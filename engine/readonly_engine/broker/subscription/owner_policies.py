@@ -38,6 +38,11 @@ def transactions_enabled(configuration: dict[str, Any]) -> bool:
     return str(configuration.get("transactionCoordinatorEnabled", "false")).lower() == "true"
 
 
+def authorization_enabled(configuration: dict[str, Any]) -> bool:
+    """Return whether brokers with this configuration check what clients may do."""
+    return str(configuration.get("authorizationEnabled", "true")).lower() != "false"
+
+
 def settings_of(consumer_limit: Any, subscription_limit: Any, delayed: Any, *, batch_acks: bool) -> DispatchSettings:
     """Return the settings for policies from the admin API, which include the defaults of namespace and broker.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
-    from readonly_engine.owner.consumer import OwnerConsumer
+    from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.topic.log import TopicLog
     from readonly_engine.topic.position import Position
 
@@ -47,7 +47,7 @@ class OwnerQueries:
         self,
         admin: AdminClient,
         batches: BatchIndexAckStore | None,
-        owner_consumers: Callable[[TopicName], Iterable[OwnerConsumer]],
+        owner_consumers: Callable[[TopicName], Iterable[CursorConsumer]],
         make_log: Callable[[TopicName, Callable[[], Awaitable[Position | None]]], TopicLog],
     ) -> None:
         self._admin = admin
@@ -88,7 +88,7 @@ class OwnerQueries:
 
     # A subscription
 
-    async def state(self, topic: TopicName, subscription: str, owner_consumer: OwnerConsumer) -> OwnerCursorState:
+    async def state(self, topic: TopicName, subscription: str, owner_consumer: CursorConsumer) -> OwnerCursorState:
         """Return where a subscription stands, and how far its consumers may read.
 
         An owner that cannot parse the topic's last entry serves consumers, but refuses this request. Then the admin API is asked.
@@ -117,7 +117,7 @@ class OwnerQueries:
             last = limit
         return OwnerCursorState(mark_delete, last)
 
-    async def consumer_state(self, owner_consumer: OwnerConsumer) -> OwnerCursorState:
+    async def consumer_state(self, owner_consumer: CursorConsumer) -> OwnerCursorState:
         """Return where a subscription stands, asked through a consumer only.
 
         Raises:
@@ -245,7 +245,7 @@ class SubscriptionQueries:
     def _subscribe(self) -> CommandSubscribe:
         return CommandSubscribe.FromString(self._encoded_subscribe)
 
-    async def state(self, owner_consumer: OwnerConsumer) -> OwnerCursorState:
+    async def state(self, owner_consumer: CursorConsumer) -> OwnerCursorState:
         """Return where the subscription stands, asked through one of its consumers."""
         return await self._queries.state(self._topic, self._subscribe.subscription, owner_consumer)
 

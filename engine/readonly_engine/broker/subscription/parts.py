@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from readonly_engine.broker.cursors.local_subscription import LocalSubscription
     from readonly_engine.broker.dispatch.counters import Counters
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.dispatch.rate import RateLimit
@@ -35,6 +36,7 @@ class SubscriptionParts:
         acked: ranges (lower, upper] of entries that are acked on the owner.
         batches: partly acked batches, with the bits of their unacked messages.
         queries: later questions to the owner.
+        local: the subscription's cursor and consumers, where this broker keeps its cursor; None where the owner does.
         counters: counters of the subscription.
         fanout: fan-out at the topic's tail; None without it.
         guard: checks the leases before each delivery.
@@ -49,6 +51,7 @@ class SubscriptionParts:
     acked: Iterable[tuple[Position, Position]]
     batches: Iterable[tuple[Position, int]]
     queries: CursorQueries
+    local: LocalSubscription | None
     counters: Counters
     fanout: TailFanout | None
     guard: LeaseGuard

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from readonly_engine.broker.fanout.membership import FanoutConsumer
 
 if TYPE_CHECKING:
-    from readonly_engine.owner.consumer import OwnerConsumer
+    from readonly_engine.broker.cursors.local_subscription import LocalSubscription
+    from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 
@@ -19,8 +20,12 @@ class Subscriber(FanoutConsumer, Protocol):
         """The client's SUBSCRIBE, a new object at each access."""
 
     @property
-    def owner_consumer(self) -> OwnerConsumer:
-        """Its zero-permit consumer on the owner broker."""
+    def owner_consumer(self) -> CursorConsumer:
+        """The consumer where its cursor is kept: a zero-permit consumer on the owner broker, or one of a local subscription."""
+
+    @property
+    def local(self) -> LocalSubscription | None:
+        """Its subscription, whose cursor this broker keeps; None where the owner keeps it."""
 
     @property
     def in_sync(self) -> bool:

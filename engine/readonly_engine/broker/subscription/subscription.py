@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from readonly_engine.broker.subscription.parts import SubscriptionParts
     from readonly_engine.broker.subscription.pending_acks import EndedTransaction
     from readonly_engine.broker.subscription.subscriber import Subscriber
-    from readonly_engine.owner.consumer import OwnerConsumer
     from readonly_engine.owner.consumer_events import OwnerCursorState
+    from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.wire.acks import PlainAck
     from readonly_engine.wire.pulsar_pb2 import CommandAck, MessageIdData
 
@@ -66,7 +66,9 @@ class Subscription(DeliveryLoop):
     def __init__(self, parts: SubscriptionParts, on_unreadable: Callable[[Subscription, Position, str], None]) -> None:
         super().__init__(parts)
         self.kind = parts.subscribe.sub_type
-        self.durable = parts.subscribe.durable
+        self.durable = parts.subscribe.durable and parts.local is None
+        if parts.local is not None:
+            parts.local.serve(self)
         self._batch_acks = parts.settings.batch_acks
         self._queries = parts.queries
         self._on_unreadable = on_unreadable
@@ -123,6 +125,8 @@ class Subscription(DeliveryLoop):
     def close(self) -> None:
         """Stop delivery and all tasks of the subscription."""
         super().close()
+        if self._local is not None:
+            self._local.release(self)
         if self._transaction_acks is not None:
             self._transaction_acks.close()
         self._stop_activating()
@@ -253,7 +257,7 @@ class Subscription(DeliveryLoop):
             because an owner ignores the rest of an ack after an unknown entry.
         """
         dispatcher = self._multiple
-        if dispatcher is None or self._grouped_acks is None:
+        if dispatcher is None:
             consumer.owner_consumer.ack_entries(ack.ids)
             self._cursor.ack_entries(ack.entries)
             self._check_fanout()
@@ -262,7 +266,10 @@ class Subscription(DeliveryLoop):
             messages = dispatcher.take_pending(state, entries)
             if messages is None:
                 return False
-            self._grouped_acks.add(consumer.owner_consumer, ack.ids, len(entries))
+            if self._grouped_acks is None:
+                consumer.owner_consumer.ack_entries(ack.ids)
+            else:
+                self._grouped_acks.add(consumer.owner_consumer, ack.ids, len(entries))
             self._cursor.ack_entries(entries, delivered=True)
             if dispatcher.acked_entries(state, entries, messages):
                 self.read_more()
@@ -347,7 +354,9 @@ class Subscription(DeliveryLoop):
         """The acks of now, for a comparison with the owner's cursor."""
         return SentAcks.of(self._cursor, [one.owner_consumer for one in self.consumers], self._grouped_acks)
 
-    async def repeat_ignored_acks(self, owner_consumer: OwnerConsumer, sent: SentAcks, state: OwnerCursorState) -> None:
+    async def repeat_ignored_acks(
+        self, owner_consumer: CursorConsumer, sent: SentAcks, state: OwnerCursorState
+    ) -> None:
         """Send acks again that the owner has answered and ignored (ignored_acks.py).
 
         Args:

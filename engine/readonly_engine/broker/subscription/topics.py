@@ -7,6 +7,7 @@ import logging
 import time
 from collections import OrderedDict
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.subscription.cursor_poller import CursorPoller
 from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
-from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S
+from readonly_engine.broker.subscription.local_queries import LocalQueries
+from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S, authorization_enabled
 from readonly_engine.broker.subscription.owner_queries import OwnerQueries, SubscriptionQueries
 from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.pending_acks import pending_ack_log_name
@@ -27,6 +29,7 @@ from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.config.limits import UNLIMITED, DispatchRate
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
 from readonly_engine.owner.namespace_policies import NamespacePolicies
 from readonly_engine.topic.compacted import find_compaction
@@ -39,14 +42,14 @@ if TYPE_CHECKING:
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
+    from readonly_engine.broker.subscription.cursor_sync import CursorQueries
     from readonly_engine.broker.subscription.subscriber import Subscriber
     from readonly_engine.broker.tail.budget import TailSettings
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
     from readonly_engine.owner.connection import OwnerConnection
-    from readonly_engine.owner.consumer import OwnerConsumer
-    from readonly_engine.owner.consumer_events import OwnerCursorState
+    from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.topic.position import Position
@@ -158,7 +161,7 @@ class TopicRegistry:
             name = subscribe.subscription
             key, join_state = (topic, name), served.join_state(name)
             unsettled, dropped = self.leaving.pending(key), join_state.dropped
-            state = await self._queries.state(topic, name, consumer.owner_consumer)
+            state = await self._state(topic, consumer)
             await served.log.opened()
             served.confirm(state)
             await self._guard_reads(served)
@@ -168,7 +171,7 @@ class TopicRegistry:
                     if unsettled or dropped != join_state.dropped:
                         # The owner answered before it had processed the acks of consumers that have left meanwhile.
                         await self.leaving.wait_for_none(key)
-                        state = await self._queries.state(topic, name, consumer.owner_consumer)
+                        state = await self._state(topic, consumer)
                         served.confirm(state)
                     subscription = await self._start_subscription(topic, served, consumer, state)
                     with ExitStack() as cleanup:
@@ -179,7 +182,7 @@ class TopicRegistry:
                 else:
                     check_claim(subscription)
                 subscription.add(consumer)
-                if subscribe.durable:
+                if subscribe.durable and consumer.local is None:
                     consumer.owner_consumer.hold_early_acks(served.log.owner_end)
             self._cursor_poller.start()
             if served.tail is not None:
@@ -193,11 +196,15 @@ class TopicRegistry:
         self, topic: TopicName, served: ServedTopic, consumer: Subscriber, state: OwnerCursorState
     ) -> Subscription:
         """Make a subscription at the position of the owner's cursor, for its first consumer on this broker."""
-        subscribe = consumer.subscribe_command
+        subscribe, local = consumer.subscribe_command, consumer.local
         settings = await self._queries.settings(topic, subscribe)
-        # With a cursor at the end of the topic no later entry can be acked.
-        behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
-        queries = SubscriptionQueries(self._queries, topic, consumer.owner_consumer.encoded_subscribe, settings)
+        queries: CursorQueries
+        if local is not None:
+            settings, queries, behind = replace(settings, batch_acks=True), LocalQueries(local), True
+        else:
+            queries = SubscriptionQueries(self._queries, topic, consumer.owner_consumer.encoded_subscribe, settings)
+            # With a cursor at the end of the topic no later entry can be acked.
+            behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
         acked = await queries.acked() if behind else []
         batches = await queries.batches() if behind else []
         view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
@@ -211,6 +218,7 @@ class TopicRegistry:
             acked=acked,
             batches=batches,
             queries=queries,
+            local=local,
             counters=self._counters_of(topic, subscribe.subscription),
             fanout=served.fanout if view is served.log else None,
             guard=self._lease_guard,
@@ -219,13 +227,25 @@ class TopicRegistry:
         with ExitStack() as cleanup:
             cleanup.callback(subscription.close)  # also if the client leaves meanwhile
             subscription.start()
-            if subscribe.durable and await self._queries.may_have_transactions():
+            if subscribe.durable and local is None and await self._queries.may_have_transactions():
                 await self._replay_pending_acks(subscription)
             if not consumer.in_sync:
                 # The owner's cursor may have moved, so the consumer must not start at the earlier position.
                 raise OwnerUnavailableError(f"the owner of {topic} has closed the consumer; try again")
             cleanup.pop_all()
         return subscription
+
+    async def authorizes(self) -> bool | None:
+        """Return whether the source cluster authorizes clients; None if unknown."""
+        configuration = await self._queries.configuration()
+        return None if configuration is None else authorization_enabled(configuration)
+
+    async def _state(self, topic: TopicName, consumer: Subscriber) -> OwnerCursorState:
+        """Return where a consumer's subscription stands, where its cursor is kept."""
+        local = consumer.local
+        if local is not None:
+            return OwnerCursorState(local.mark_delete, local.mark_delete)
+        return await self._queries.state(topic, consumer.subscribe_command.subscription, consumer.owner_consumer)
 
     def flush_accounting(self) -> None:
         """Add the entries that the fan-out groups have delivered to the counters. Call it before the counters are read."""
@@ -339,7 +359,7 @@ class TopicRegistry:
             served.log.owner_end.confirm(last)
         return last
 
-    def _owner_consumers(self, topic: TopicName) -> Iterator[OwnerConsumer]:
+    def _owner_consumers(self, topic: TopicName) -> Iterator[CursorConsumer]:
         served = self._topics.get(topic)
         for subscription in [] if served is None else list(served.subscriptions.values()):
             for consumer in subscription.consumers:

@@ -9,7 +9,7 @@ from readonly_engine.config.limits import DispatchRate, LimitSettings
 from readonly_engine.config.listeners import BindAddress, Urls
 from readonly_engine.config.option import ConfigError, keys_of
 from readonly_engine.config.reader import make_config, read_config_file
-from readonly_engine.config.settings import EngineConfig, Tail, Unbound
+from readonly_engine.config.settings import Cursors, EngineConfig, Tail, Unbound
 from readonly_engine.config.tiered import TieredConfig
 from readonly_engine.net.tls import TlsFiles
 
@@ -102,6 +102,8 @@ topics: [orders, "persistent://a/b/.*"]
 bindings: /etc/bindings.yaml
 lookup-unbound: proxy
 tail: auto
+cursors: local
+cursor-partitions: 32
 pool: red
 pool-uid: 3f0e
 locality: /zone-a/rack-1
@@ -152,6 +154,7 @@ log-format: json
     )
     assert config.lookup_unbound is Unbound.PROXY
     assert config.tail is Tail.AUTO
+    assert (config.cursors, config.cursor_partitions) == (Cursors.LOCAL, 32)
     assert (config.bindings, config.pool, config.cache_size) == (Path("/etc/bindings.yaml"), "red", 1 << 30)
     assert config.locality == "/zone-a/rack-1"
     assert config.locality_file == Path("/etc/pod/locality")
@@ -232,6 +235,8 @@ MALFORMED = {
     "bindings": ("the path of a file", [["a"]]),
     "lookup-unbound": ("one of redirect, proxy, reject", ["Proxy", []]),
     "tail": ("one of auto, bookies, owner", ["Auto", "both"]),
+    "cursors": ("one of owner, local", ["Local", "both"]),
+    "cursor-partitions": ("a number from 1 to 1024, best four for each broker of the pool", ["0", "1025", "many"]),
     "pool": ("a non-empty text", ["", 5]),
     "pool-uid": ("a non-empty text", [""]),
     "locality": (PLACE, ["rack-1", "/a//b"]),

@@ -3,7 +3,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.cursors.consumers import ConsumerBusyError, LocalConsumer, LocalConsumers
+from readonly_engine.broker.cursors.consumers import (
+    ConsumerAssignError,
+    ConsumerBusyError,
+    LocalConsumer,
+    LocalConsumers,
+)
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMeta, KeySharedMode
 from readonly_engine.wire.sticky_key import key_hash
 
@@ -13,7 +18,7 @@ FAILOVER, KEY_SHARED = CommandSubscribe.Failover, CommandSubscribe.Key_Shared
 
 
 def consumer(number, kind, name="", priority=0, key_shared=(0, False)):
-    return LocalConsumer(number, name or f"c{number}", priority, kind, key_shared)
+    return LocalConsumer(number, name or f"c{number}", priority, kind, key_shared, ((0, 1),) * (key_shared[0] == 1))
 
 
 def test_an_exclusive_subscription_has_one_consumer():
@@ -47,6 +52,38 @@ def test_key_shared_policies_do_not_mix(policy):
     consumers.add(consumer(2, KEY_SHARED))
     with pytest.raises(ConsumerBusyError, match="key_shared"):
         consumers.add(consumer(3, KEY_SHARED, key_shared=policy))
+
+
+def sticky(number, *ranges):
+    meta = KeySharedMeta(key_shared_mode=KeySharedMode.STICKY)
+    for first, last in ranges:
+        meta.hash_ranges.add(start=first, end=last)
+    subscribe = CommandSubscribe(
+        topic=TOPIC, subscription="s", consumer_name=f"c{number}", sub_type=KEY_SHARED, key_shared_meta=meta
+    )
+    return LocalConsumer.of(number, subscribe)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "why"),
+    [
+        ([], "must not be empty"),
+        ([(9, 8)], r"start > end for range: \[9,8\]"),
+        ([(0, 10), (10, 20)], "own ranges conflict"),
+        ([(1_000, 1_999), (40, 60)], "Range conflict with consumer c1"),
+        ([(99, 99)], "Range conflict with consumer c1"),
+        ([(150, 151), (0, 200)], "own ranges conflict"),
+    ],
+)
+def test_ranges_of_hashes_are_valid_and_nobody_elses(ranges, why):
+    consumers = LocalConsumers(TOPIC, -1)
+    consumers.add(sticky(1, (50, 99), (200, 300)))
+    with pytest.raises(ConsumerAssignError, match=why):
+        consumers.add(sticky(2, *ranges))
+    consumers.add(sticky(3, (100, 199), (0, 49)))
+    consumers.remove(1)
+    consumers.add(sticky(4, (50, 50)))
+    assert len(consumers) == 2
 
 
 def test_the_limit_of_consumers():

@@ -4,7 +4,7 @@ import pytest
 import yaml
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns, load_bindings, parse_pattern
 from readonly_engine.broker.server.broker import Broker
-from readonly_engine.config.settings import Tail
+from readonly_engine.config.settings import Cursors, Tail
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -149,6 +149,20 @@ def test_the_first_binding_that_names_a_source_of_new_entries_counts(file):
     assert tails == [Tail.AUTO, Tail.AUTO, Tail.BOOKIES, None]
 
 
+def test_the_first_binding_of_a_subscription_that_names_it_says_who_keeps_its_cursor(file):
+    bindings = (
+        "{name: a, topics: [x], subscriptions: [b-.*]}, {name: b, topics: [x], subscriptions: [b-.*], cursors: Local},"
+        "{name: c, topics: [x, y], cursors: Owner}"
+    )
+    file.write_text(f"revision: '7'\nbindings: [{bindings}]", encoding="utf-8")
+    found = load_bindings(file)
+    of = [("x", "b-1"), ("x", "other"), ("y", "b-1"), ("z", "b-1")]
+    keepers = [found.cursors_of(parse_topic_name(topic), subscription) for topic, subscription in of]
+    assert keepers == [Cursors.LOCAL, Cursors.OWNER, Cursors.OWNER, None]
+    assert "cursors" not in found.bindings[0].document()
+    assert found.bindings[1].document()["cursors"] == "Local"
+
+
 def test_only_subscriptions_that_are_named_are_served(full):
     for name, served in [("audit", True), ("ml-7", True), ("auditor", False), ("x-ml-7", False), ("", False)]:
         assert serves(full, P + "orders", name) == served, name
@@ -217,7 +231,7 @@ class BoundConsumer:
 )
 def test_consumers_of_what_is_bound_no_more_leave_unless_they_may_stay(file, policy, after, reason):
     file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], lifecyclePolicy: {policy}}}]")
-    broker = Broker(None, None, None, None, None, None, Bindings(), file)
+    broker = Broker(None, None, None, None, None, None, None, Bindings(), file)
     broker._load_bindings()
     consumer = BoundConsumer(P + "orders", "s", bound=True)
     broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
@@ -241,7 +255,7 @@ def test_a_subscription_that_is_named_from_now_on_comes_over(broker):
 
 @pytest.mark.parametrize("via", ["", "pulsar://another:6650"])
 def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_bound_again(file, via):
-    broker = Broker(None, None, None, None, None, None, Bindings(), file)
+    broker = Broker(None, None, None, None, None, None, None, Bindings(), file)
     consumer = BoundConsumer(P + "orders", "s", bound=True, via=via)
     broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
     bound = []
@@ -275,15 +289,19 @@ def test_a_file_without_bindings_binds_nothing(file):
         ("revision: 7\nbindings: []", "revision must be a text"),
         ("revision: '7'\nbindings: {}", "bindings must be a list"),
         ("revision: '7'\nbinding: []", "unknown key 'binding'; known are bindings, revision"),
-        ("revision: '7'\nbindings: [x]", "bindings[0] must be a mapping with the keys fallback, lifecyclePolicy, name"),
+        (
+            "revision: '7'\nbindings: [x]",
+            "bindings[0] must be a mapping with the keys cursors, fallback, lifecyclePolicy, name",
+        ),
         ("revision: '7'\nbindings: [{name: a}]", "bindings[0] must have a name and a list of topics"),
         ("revision: '7'\nbindings: [{name: a, topics: x}]", "bindings[0] must have a name and a list of topics"),
         ("revision: '7'\nbindings: [{name: a, topics: [1]}]", "bindings[0] must have a name and a list of topics"),
         ("revision: '7'\nbindings: [{topics: []}]", "bindings[0] must have a name and a list of topics"),
         (
-            "revision: '7'\nbindings: [{name: a, topics: []}, {name: b, topics: [], cursors: Local}]",
+            "revision: '7'\nbindings: [{name: a, topics: []}, {name: b, topics: [], cursor: Local}]",
             (
-                "bindings[1]: unknown key 'cursors'; known are fallback, lifecyclePolicy, name, namespaces, subscriptions, tail, "
+                "bindings[1]: unknown key 'cursor'; known are cursors, fallback, lifecyclePolicy, name, namespaces, "
+                "subscriptions, tail, "
                 "topics"
             ),
         ),
@@ -319,6 +337,10 @@ def test_a_file_without_bindings_binds_nothing(file):
             "revision: '7'\nbindings: [{name: a, topics: [], tail: [Auto]}]",
             "bindings[0]: tail must be Auto or Bookies or Owner, not ['Auto']",
         ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], cursors: local}]",
+            "bindings[0]: cursors must be Owner or Local, not 'local'",
+        ),
         ("revision: '7'\nbindings: [{name: a, topics: ['x*']}]", "bindings[0]: 'x*' is not a topic pattern"),
     ],
 )
@@ -341,7 +363,7 @@ def test_a_file_that_is_not_there(tmp_path):
 @pytest.fixture
 def broker(file):
     patterns = Bindings((from_patterns("topics", [P + "always"]),))
-    made = Broker(None, None, None, None, None, None, patterns, file)
+    made = Broker(None, None, None, None, None, None, None, patterns, file)
     made._load_bindings()
     return made
 
@@ -392,7 +414,7 @@ def test_a_config_map_that_is_swapped_by_links_is_taken_up(tmp_path):
         (tmp_path / day / "bindings.yaml").write_text(f'revision: "{revision}"')
     (tmp_path / "..data").symlink_to("monday")
     (tmp_path / "bindings.yaml").symlink_to("..data/bindings.yaml")
-    broker = Broker(None, None, None, None, None, None, Bindings(), tmp_path / "bindings.yaml")
+    broker = Broker(None, None, None, None, None, None, None, Bindings(), tmp_path / "bindings.yaml")
     broker._load_bindings()
     assert broker.bindings.revision == "1"
     (tmp_path / "..new").symlink_to("tuesday")

@@ -11,6 +11,7 @@ from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.pending_redirects import ARRIVAL_TIMEOUT_S, MAX_REDIRECT_DELAY_S, PendingRedirects
 from readonly_engine.broker.session import requests
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     import pytest
@@ -76,7 +77,11 @@ def test_a_client_that_keeps_saying_that_it_comes_is_not_waited_for_any_longer_t
     monkeypatch.setattr(requests, "ARRIVAL_TIMEOUT_S", 0.1)
     broker = SimpleNamespace(pending_redirects=SimpleNamespace(expected=lambda *_: True))
     consumer = SimpleNamespace(
-        connection=SimpleNamespace(services=broker), claim=SimpleNamespace(key=KEY, epoch=1), unregistered=False
+        connection=SimpleNamespace(services=broker),
+        claim=SimpleNamespace(key=KEY, epoch=1),
+        unregistered=False,
+        topic=KEY.topic,
+        subscribe_command=CommandSubscribe(subscription=KEY.subscription),
     )
 
     async def run() -> None:

@@ -40,6 +40,9 @@ class Broker:
     async def later(self, *_):
         return None
 
+    def keeps_cursors(self, *_):
+        return False
+
     def spawn(self, coroutine):
         self.spawned.append(asyncio.create_task(coroutine))
 

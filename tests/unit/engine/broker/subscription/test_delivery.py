@@ -92,6 +92,7 @@ def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadab
         acked=[],
         batches=[],
         queries=None,
+        local=None,
         counters=Counters(),
         fanout=None,
         guard=LeaseGuard(),

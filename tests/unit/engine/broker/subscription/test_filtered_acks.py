@@ -134,6 +134,7 @@ def subscription(subscribe: CommandSubscribe) -> Subscription:
         acked=[],
         batches=[],
         queries=cast("CursorQueries", None),
+        local=None,
         counters=Counters(),
         fanout=None,
         guard=LeaseGuard(),

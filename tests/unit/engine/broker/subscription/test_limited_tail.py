@@ -113,6 +113,7 @@ class Scene:
             acked=[],
             batches=[],
             queries=None,
+            local=None,
             counters=Counters(),
             fanout=self.fanout,
             guard=LeaseGuard(),

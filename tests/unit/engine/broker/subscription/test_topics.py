@@ -111,7 +111,7 @@ def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends
     monkeypatch.setattr(Admin, "answer", "true")
     subscribe = CommandSubscribe(subscription="s", durable=True)
     owner_consumer = OwnerConsumer(subscribe)
-    consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True)
+    consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True, local=None)
 
     async def run():
         served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
@@ -142,7 +142,7 @@ def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
     monkeypatch.setattr(Subscription, "add", lambda self, consumer: None, raising=False)
     subscribe = CommandSubscribe(subscription="s", durable=True)
     owner_consumer = OwnerConsumer(subscribe)
-    consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True)
+    consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True, local=None)
 
     async def run():
         served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
@@ -157,7 +157,7 @@ def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
 class Consumer:
     """One that is at the owner."""
 
-    in_sync = True
+    in_sync, local = True, None
 
     def __init__(self, subscribe):
         self.subscribe_command = subscribe

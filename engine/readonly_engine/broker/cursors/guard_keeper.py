@@ -1,0 +1,165 @@
+"""Keeps the guards of one partition: the asyncio shell around guard.py."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.background import run_forever
+from readonly_engine.broker.cursors.guard import Guard, ledger_begin
+from readonly_engine.broker.cursors.store import CursorStoreError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.errors import RelayError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from readonly_engine.broker.cursors.store import CursorStore
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.owner.cursor_admin import CursorAdmin
+    from readonly_engine.topic.position import Position
+
+log = logging.getLogger(__name__)
+
+MOVE_INTERVAL_S: Final = 1.0
+"""Interval of checks whether a guard can move on. Most find nothing: the slowest cursor must have left a ledger."""
+
+POLL_INTERVAL_S: Final = 30.0
+"""Interval of questions where a guard is, as for the cursors of an owner (CursorPoller)."""
+
+POLLS_PER_S: Final = 20.0
+"""Bound of these questions. With more than 600 topics the interval grows."""
+
+
+class _TopicGuard:
+    """The guard of one topic.
+
+    Attributes:
+        guard: its state.
+        lock: held while it is moved.
+        ends: last entries of closed ledgers, each with the position before the next ledger.
+        known: whether its position at the owner is known.
+    """
+
+    def __init__(self) -> None:
+        self.guard = Guard()
+        self.lock = asyncio.Lock()
+        self.ends: Mapping[Position, Position] = {}
+        self.known = False
+
+
+class GuardKeeper:
+    """Moves the guards behind the slowest stored cursors, and follows those that the owner moves.
+
+    Args:
+        admin: moves subscriptions at owners.
+        name: name of the guards' subscriptions.
+        store: the cursors of the partition.
+        expire: called with a topic and the mark-delete position to which its owner has moved the guard.
+    """
+
+    def __init__(
+        self, admin: CursorAdmin, name: str, store: CursorStore, expire: Callable[[str, Position], None]
+    ) -> None:
+        self._admin = admin
+        self._name = name
+        self._store = store
+        self._expire = expire
+        self._topics: dict[str, _TopicGuard] = {}
+        self._tasks = [
+            run_forever(self._move_on, "the move of local cursors' guards"),
+            run_forever(self._poll, "the poll of local cursors' guards"),
+        ]
+
+    def close(self) -> None:
+        """Stop; the guards stay."""
+        for task in self._tasks:
+            task.cancel()
+
+    @asynccontextmanager
+    async def retained(self, topic: TopicName, mark_delete: Position) -> AsyncIterator[None]:
+        """Hold the retention for a cursor that is about to be created, or moved, at a position.
+
+        Raises:
+            RelayError: the owner does not answer, or does not permit a subscription for it.
+            CursorStoreError: the cursors cannot be stored here any more.
+        """
+        found = self._of(str(topic))
+        found.guard.expect(mark_delete)
+        try:
+            async with found.lock:
+                await self._apply(topic, found)
+            yield
+        finally:
+            found.guard.arrived(mark_delete)
+
+    def _of(self, topic: str) -> _TopicGuard:
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = _TopicGuard()
+        return found
+
+    async def _apply(self, topic: TopicName, found: _TopicGuard) -> None:
+        """Move a guard where it has to be; the caller holds its lock."""
+        guard = found.guard
+        if not found.known:
+            await self._compare(topic, found)
+        slowest = self._slowest(str(topic), found)
+        await self._store.wait_stored(self._store.begun)
+        target = guard.target(slowest)
+        if target == guard.mark_delete:
+            return
+        if target is None:
+            await self._admin.delete_subscription(topic, self._name)
+        elif guard.mark_delete is None:
+            if not await self._admin.create_subscription(topic, self._name, target):
+                await self._admin.move_subscription(topic, self._name, target)
+        elif not await self._admin.move_subscription(topic, self._name, target):
+            await self._admin.create_subscription(topic, self._name, target)
+        guard.mark_delete = target
+
+    def _slowest(self, topic: str, found: _TopicGuard) -> Position | None:
+        slowest = self._store.of(topic).slowest
+        return None if slowest is None else found.ends.get(slowest, slowest)
+
+    async def _compare(self, topic: TopicName, found: _TopicGuard) -> None:
+        """Compare a guard with the subscription at the owner, which expiry, a backlog quota or an administrator may move."""
+        state = await self._admin.cursor(topic, self._name)
+        guard, at_owner = found.guard, state.mark_delete
+        found.ends, found.known = state.ends, True
+        if at_owner is None:
+            guard.mark_delete = None
+            return
+        slowest = self._slowest(str(topic), found)
+        ahead = slowest is not None and at_owner > slowest if guard.mark_delete is None else guard.expired(at_owner)
+        if ahead:
+            log.info("the owner has expired messages of local cursors: topic=%s up to=%s", topic, at_owner)
+            self._expire(str(topic), at_owner)
+        guard.mark_delete = ledger_begin(at_owner) if ahead or guard.mark_delete is None else guard.mark_delete
+
+    async def _move_on(self) -> None:
+        while True:
+            await asyncio.sleep(MOVE_INTERVAL_S)
+            for topic in self._store.take_stored():
+                found = self._of(topic)
+                if not found.known or found.guard.target(self._slowest(topic, found)) != found.guard.mark_delete:
+                    await self._try(topic, found, poll=False)
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_INTERVAL_S)
+            for topic in self._store.topics:
+                await self._try(topic, self._of(topic), poll=True)
+                await asyncio.sleep(1 / POLLS_PER_S)
+
+    async def _try(self, topic: str, found: _TopicGuard, *, poll: bool) -> None:
+        name = parse_topic_name(topic)
+        try:
+            async with found.lock:
+                if poll:
+                    await self._compare(name, found)
+                await self._apply(name, found)
+        except (RelayError, CursorStoreError) as error:
+            log.warning("guard of local cursors not moved: topic=%s error=%s", topic, error)

@@ -1,0 +1,240 @@
+"""The local subscriptions of one partition that this broker has: their cursors, consumers and guards."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import count
+from typing import TYPE_CHECKING, Final, Protocol
+
+from readonly_engine.broker.cursors.consumers import ConsumerAssignError, ConsumerBusyError
+from readonly_engine.broker.cursors.guard_keeper import GuardKeeper
+from readonly_engine.broker.cursors.local_subscription import LocalSubscription, Member
+from readonly_engine.broker.cursors.owner_access import Authorized
+from readonly_engine.broker.cursors.store import CursorStoreError
+from readonly_engine.broker.cursors.topic_cursors import CursorLimitError, LocalCursor
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.wire.cursor_records import SubscriptionDefinition
+from readonly_engine.wire.pulsar_pb2 import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.broker.cursors.consumers import LocalConsumer
+    from readonly_engine.broker.cursors.namesakes import Namesakes
+    from readonly_engine.broker.cursors.owner_access import OwnerAccess
+    from readonly_engine.broker.cursors.store import CursorStore
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.owner.cursor_admin import CursorAdmin
+    from readonly_engine.topic.position import Position
+    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+_NUMBERS: Final = count(1)
+
+
+def _non_durable(name: str, start: Position) -> LocalCursor:
+    """Return a cursor that is stored nowhere."""
+    return LocalCursor(0, SubscriptionDefinition(0, name, 0, start, 0, ()))
+
+
+class PartitionConsumer(Authorized, Member, Protocol):
+    """A consumer of a subscription in the partition."""
+
+    def as_local(self) -> LocalConsumer:
+        """Return the consumer as the subscription's rules know it."""
+
+
+class HeldPartition:
+    """The local subscriptions of one partition.
+
+    Args:
+        store: stores the cursors; it is open.
+        admin: asks and moves subscriptions at owners.
+        access: asks owners whether clients may consume.
+        namesakes: knows the durable subscriptions at owners.
+        guard: name of the subscriptions that hold the retention at owners.
+
+    Attributes:
+        store: as above.
+        admin: as above.
+        access: as above.
+        guards: the guards.
+    """
+
+    def __init__(
+        self, store: CursorStore, admin: CursorAdmin, access: OwnerAccess, namesakes: Namesakes, guard: str
+    ) -> None:
+        self.store = store
+        self.admin = admin
+        self.access = access
+        self.guards = GuardKeeper(admin, guard, store, self._expire)
+        self._namesakes = namesakes
+        self._subscriptions: dict[tuple[TopicName, str], LocalSubscription] = {}
+
+    @staticmethod
+    def next_number() -> int:
+        """Return the number of a new consumer."""
+        return next(_NUMBERS)
+
+    @property
+    def subscriptions(self) -> list[LocalSubscription]:
+        """The subscriptions with consumers."""
+        return list(self._subscriptions.values())
+
+    # Consumers
+
+    async def subscribe(self, consumer: PartitionConsumer) -> LocalSubscription:
+        """Add a consumer to its subscription, which is created if necessary; `leave` must follow.
+
+        Raises:
+            RelayError: the owner or the subscription refuses the consumer, or the owner does not answer.
+            CursorStoreError: the subscription cannot be stored here.
+        """
+        subscribe, topic = consumer.subscribe_command, consumer.topic
+        state = await self.access.subscribe(consumer, new=self._find(topic, subscribe) is None)
+        found = self._find(topic, subscribe)
+        if found is None:
+            if state is None:
+                raise OwnerUnavailableError(f"subscription {subscribe.subscription} was deleted meanwhile; try again")
+            start = state.last if state.mark_delete is None else state.mark_delete
+            return await self._create(consumer, subscribe, start)
+        self._check_open()
+        self._set_properties(found, subscribe)
+        return self._add(found, consumer)
+
+    async def _create(
+        self, consumer: PartitionConsumer, subscribe: CommandSubscribe, start: Position
+    ) -> LocalSubscription:
+        topic, name = consumer.topic, subscribe.subscription
+        if not subscribe.durable:
+            return self._add(LocalSubscription(topic, _non_durable(name, start), None, self.store), consumer)
+        await self._namesakes.check(topic, name)
+        async with self.guards.retained(topic, start):
+            self._check_open()
+            found = self._find(topic, subscribe) or self._new(topic, subscribe, start)
+            found = self._add(found, consumer)
+            try:
+                await self.store.wait_stored(found.acked())
+            except BaseException:
+                self.leave(consumer, found)
+                raise
+        return found
+
+    def _new(self, topic: TopicName, subscribe: CommandSubscribe, start: Position) -> LocalSubscription:
+        cursors = self.store.of(str(topic))
+        properties = [(item.key, item.value) for item in subscribe.subscription_properties]
+        try:
+            cursor = cursors.create(subscribe.subscription, start, time.time_ns() // 1_000_000, properties)
+        except CursorLimitError as error:
+            raise OwnerRefusedError(ServerError.NotAllowedError, str(error)) from error
+        return LocalSubscription(topic, cursor, cursors, self.store)
+
+    def _find(self, topic: TopicName, subscribe: CommandSubscribe) -> LocalSubscription | None:
+        """Return a subscription with consumers, or a stored one; None if it does not exist.
+
+        Raises:
+            OwnerRefusedError: it exists, but not as durable or non-durable as the client asks for.
+        """
+        name = subscribe.subscription
+        found = self._subscriptions.get((topic, name))
+        cursors = self.store.of(str(topic))
+        cursor = cursors.find(name)
+        if (cursor is not None) != subscribe.durable and (cursor is not None or found is not None):
+            kind = "Non-durable" if cursor is None else "Durable"
+            raise OwnerRefusedError(
+                ServerError.NotAllowedError, f"{kind} subscription with the same name already exists."
+            )
+        if found is None and cursor is not None:
+            found = LocalSubscription(topic, cursor, cursors, self.store)
+        return found
+
+    def _check_open(self) -> None:
+        if self.store.lost:
+            raise CursorStoreError(self.store.lost)
+
+    def _set_properties(self, found: LocalSubscription, subscribe: CommandSubscribe) -> None:
+        """Set the properties of a subscription that has none, as PersistentTopic.getDurableSubscription does."""
+        if subscribe.subscription_properties and subscribe.durable and not found.cursor.definition.properties:
+            cursors = self.store.of(str(found.topic))
+            try:
+                cursors.set_properties(
+                    found.cursor, [(item.key, item.value) for item in subscribe.subscription_properties]
+                )
+            except CursorLimitError as error:
+                raise OwnerRefusedError(ServerError.NotAllowedError, str(error)) from error
+            self.store.changed(cursors)
+
+    def _add(self, found: LocalSubscription, consumer: PartitionConsumer) -> LocalSubscription:
+        """Add a consumer to a subscription, or to that of the same name which has consumers; return this one."""
+        key = (found.topic, found.cursor.name)
+        found = self._subscriptions.setdefault(key, found)
+        try:
+            found.add(consumer, consumer.as_local())
+        except (ConsumerBusyError, ConsumerAssignError) as error:
+            if not found.members:
+                del self._subscriptions[key]
+            busy = isinstance(error, ConsumerBusyError)
+            code = ServerError.ConsumerBusy if busy else ServerError.ConsumerAssignError
+            raise OwnerRefusedError(code, str(error)) from error
+        self.access.add(consumer)
+        return found
+
+    def leave(self, consumer: PartitionConsumer, found: LocalSubscription) -> None:
+        """Remove a consumer from its subscription."""
+        self.access.remove(consumer)
+        key = (found.topic, found.cursor.name)
+        if found.remove(consumer) and self._subscriptions.get(key) is found:
+            del self._subscriptions[key]
+
+    # Cursors
+
+    async def move(
+        self, found: LocalSubscription, mark_delete: Position, batches: Iterable[tuple[Position, int]]
+    ) -> None:
+        """Move the cursor of a subscription.
+
+        Args:
+            found: the subscription.
+            mark_delete: its new mark-delete position.
+            batches: partly acked batches after it, with the bits of their unacked messages.
+
+        Raises:
+            RelayError: the owner does not hold the retention for it.
+            CursorStoreError: it cannot be stored here.
+        """
+        async with self.guards.retained(found.topic, mark_delete):
+            await found.move(mark_delete, batches)
+
+    async def delete(self, found: LocalSubscription) -> None:
+        """Delete a subscription.
+
+        Raises:
+            CursorStoreError: that cannot be stored here.
+        """
+        await found.delete()
+
+    def _expire(self, topic: str, mark_delete: Position) -> None:
+        """Move the cursors that are before the position to which the owner has moved their guard."""
+        cursors = self.store.of(topic)
+        served = {one.cursor: one for one in self._subscriptions.values() if str(one.topic) == topic}
+        for cursor in cursors:
+            one = served.get(cursor)
+            if one is not None and one.served is not None:
+                if one.mark_delete < mark_delete:
+                    one.expire(mark_delete)
+            else:
+                cursors.expire(cursor, mark_delete)
+        self.store.changed(cursors)
+
+    # The end
+
+    async def end(self, reason: str) -> None:
+        """Close all consumers, then store their cursors, so that another broker can have the partition."""
+        self.guards.close()
+        members = [member for one in self.subscriptions for member in one.members]
+        for number, member in enumerate(members):
+            member.end(reason)
+            if number % 1000 == 999:
+                await asyncio.sleep(0)  # other clients wait meanwhile
+        await asyncio.sleep(0)
+        await self.store.close()

@@ -1,0 +1,244 @@
+"""The local cursors of this broker: which partitions it has, and which broker of the pool has the others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from readonly_engine.background import run_forever
+from readonly_engine.broker.cursors.held_partition import HeldPartition
+from readonly_engine.broker.cursors.namesakes import Namesakes
+from readonly_engine.broker.cursors.partitions import cursor_topic, guard_name, partition_of, preferred_broker
+from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
+from readonly_engine.broker.pool.claims import ClaimKey
+from readonly_engine.config.settings import MAX_PARTITIONS
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.owner.single_flight import SingleFlight
+from readonly_engine.waiting import await_shared
+from readonly_engine.wire.pulsar_pb2 import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pulsar.asyncio import Client
+
+    from readonly_engine.broker.cursors.owner_access import OwnerAccess
+    from readonly_engine.broker.pool.claim_store import ClaimHandle, ClaimStore
+    from readonly_engine.broker.pool.membership import PoolMembership
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.owner.cursor_admin import CursorAdmin
+
+log = logging.getLogger(__name__)
+
+POOL_PROPERTY: Final = "pulsar-readonly.pool"
+"""Property of a topic with cursors: the pool to which it belongs."""
+
+WHOLE_PARTITION: Final = ""
+"""Name in the claim of a partition, which is for all its subscriptions."""
+
+PLACE_S: Final = 1.0
+"""Age of a known holder of a partition."""
+
+RETURN_S: Final = 15.0
+"""Time without a change of the pool's members, after which a partition moves to its preferred broker."""
+
+RETURN_INTERVAL_S: Final = 2.0
+"""Interval between two partitions that move."""
+
+MAX_OPENING: Final = 8
+"""Partitions that are opened at the same time."""
+
+
+class _Held(NamedTuple):
+    partition: HeldPartition
+    claim: ClaimHandle
+
+
+class LocalCursors:
+    """Has the partitions of local cursors that this broker has claimed.
+
+    Args:
+        client: makes the client of the source cluster, with the broker's own credentials.
+        admin: topics of cursors, and subscriptions at owners.
+        access: asks owners whether clients may consume.
+        claims: the claims of this broker.
+        pool: the pool.
+        partitions: number of partitions of a new topic with cursors; an existing one keeps its number.
+    """
+
+    def __init__(
+        self,
+        client: Callable[[], Client],
+        admin: CursorAdmin,
+        access: OwnerAccess,
+        claims: ClaimStore,
+        pool: PoolMembership,
+        partitions: int,
+    ) -> None:
+        self._make_client = client
+        self._client: Client | None = None
+        self._admin = admin
+        self._access = access
+        self._claims = claims
+        self._pool = pool
+        self._new_partitions = partitions
+        self._namesakes = Namesakes(admin)
+        self._counts: dict[TopicName, int] = {}
+        self._counting: SingleFlight[int] = SingleFlight()
+        self._held: dict[ClaimKey, _Held] = {}
+        self._opening: dict[ClaimKey, asyncio.Task[HeldPartition]] = {}
+        self._slots = asyncio.Semaphore(MAX_OPENING)
+        self._ending: dict[ClaimKey, asyncio.Task[None]] = {}
+        self._places: dict[ClaimKey, tuple[float, str]] = {}
+        self._returning: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def held(self) -> dict[ClaimKey, HeldPartition]:
+        """The partitions that this broker has, by their claims."""
+        return {key: one.partition for key, one in self._held.items()}
+
+    def subscriptions(self, key: ClaimKey) -> list[tuple[TopicName, str]]:
+        """Return the topics and names of the subscriptions with consumers in a partition of this broker."""
+        held = self._held.get(key)
+        return [] if held is None else [(one.topic, one.cursor.name) for one in held.partition.subscriptions]
+
+    # Places
+
+    async def key_of(self, topic: TopicName, subscription: str) -> ClaimKey:
+        """Return the claim of the partition of a subscription.
+
+        Raises:
+            OwnerUnavailableError: the admin API does not answer.
+            OwnerRefusedError: the topic with cursors cannot be created, or belongs to somebody else.
+        """
+        cursors = cursor_topic(topic, self._pool.identity)
+        partitions = self._counts.get(cursors)
+        if partitions is None:
+            partitions = self._counts[cursors] = await self._counting.run(cursors, lambda: self._count(cursors))
+        return ClaimKey(cursors.at(partition_of(topic, subscription, partitions)), WHOLE_PARTITION)
+
+    async def _count(self, cursors: TopicName) -> int:
+        found = await self._admin.partitioned(cursors)
+        if not found.partitions:
+            properties = {POOL_PROPERTY: self._pool.identity}
+            await self._admin.create_partitioned(cursors, self._new_partitions, properties)
+            found = await self._admin.partitioned(cursors)
+        if found.properties.get(POOL_PROPERTY) != self._pool.identity or not 0 < found.partitions <= MAX_PARTITIONS:
+            raise OwnerRefusedError(
+                ServerError.NotAllowedError,
+                f"{cursors} is no topic of this pool's cursors: it has {found.partitions} partitions and the property"
+                f" {POOL_PROPERTY}={found.properties.get(POOL_PROPERTY, '')!r}, expected {self._pool.identity!r};"
+                " delete it, or rename the pool",
+            )
+        return found.partitions
+
+    async def place(self, key: ClaimKey) -> str:
+        """Return the URL of the broker that has a partition, or should have it; empty for this broker.
+
+        Raises:
+            MetadataUnavailableError: the metadata store does not answer.
+        """
+        if key in self._held:
+            return ""
+        now = asyncio.get_running_loop().time()
+        at, url = self._places.get(key, (-PLACE_S, ""))
+        if now - at >= PLACE_S:
+            url = await self._claims.holder(key)
+            self._places[key] = (now, url)
+        members = self._pool.members
+        if url not in members:
+            url = preferred_broker(key.topic, members)
+        return "" if url == self._pool.url else url
+
+    # Partitions of this broker
+
+    async def open(self, key: ClaimKey) -> HeldPartition:
+        """Return the cursors of a partition that this broker has claimed.
+
+        Raises:
+            OwnerUnavailableError: they cannot be read or written now, or another broker has them.
+        """
+        held = self._held.get(key)
+        if held is not None:
+            return held.partition
+        if self._closed or key in self._ending:
+            raise OwnerUnavailableError("the local cursors move to another broker; look the topic up again")
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = self._opening[key] = asyncio.get_running_loop().create_task(self._open(key))
+            opening.add_done_callback(lambda _: self._opening.pop(key, None))
+        try:
+            return await await_shared(opening)
+        except CursorStoreError as error:
+            raise OwnerUnavailableError(str(error)) from error
+
+    async def _open(self, key: ClaimKey) -> HeldPartition:
+        claim = await self._claims.acquire(key)
+        opened = False
+        try:
+            if claim.url:
+                raise OwnerUnavailableError(
+                    f"{claim.url} has the local cursors in {key.topic}; look the topic up again"
+                )
+            async with self._slots:
+                if self._client is None:
+                    self._client = self._make_client()
+                store = CursorStore(self._client, key.topic, self._admin, lambda reason: self.end(key, reason))
+                await store.open()
+            if store.lost or not self._claims.is_valid(claim):
+                await store.close()
+                raise OwnerUnavailableError(f"{key.topic} has moved to another broker; look the topic up again")
+            guard = guard_name(self._pool.identity, key.topic.partition)
+            held = HeldPartition(store, self._admin, self._access, self._namesakes, guard)
+            self._held[key] = _Held(held, claim)
+            opened = True
+        finally:
+            if not opened:
+                self._claims.release(claim)
+        if self._returning is None:
+            self._returning = run_forever(self._return_partitions, "the return of local cursors to other brokers")
+        log.info("local cursors opened: topic=%s subscriptions=%d", key.topic, len(store))
+        return held
+
+    def end(self, key: ClaimKey, reason: str) -> None:
+        """Give a partition up: another broker has its cursors, or they cannot be stored."""
+        held = self._held.pop(key, None)
+        if held is not None:
+            log.warning("local cursors closed: topic=%s reason=%s", key.topic, reason)
+            self._places[key] = (asyncio.get_running_loop().time(), "")
+            task = self._ending[key] = asyncio.get_running_loop().create_task(self._end(held, reason))
+            task.add_done_callback(lambda _: self._ending.pop(key, None))
+
+    async def _end(self, held: _Held, reason: str) -> None:
+        try:
+            await held.partition.end(reason)
+        finally:
+            self._claims.release(held.claim)
+
+    async def _return_partitions(self) -> None:
+        """Give partitions to the brokers that should have them, one by one, when the members have not changed for a while."""
+        members, since = frozenset(self._pool.members), asyncio.get_running_loop().time()
+        while True:
+            await asyncio.sleep(RETURN_INTERVAL_S)
+            now, current = asyncio.get_running_loop().time(), frozenset(self._pool.members)
+            if current != members or self._pool.url not in current:
+                members, since = current, now
+            elif now - since >= RETURN_S:
+                key = next((key for key in self._held if preferred_broker(key.topic, members) != self._pool.url), None)
+                if key is not None:
+                    self.end(key, "the local cursors move to another broker of the pool")
+
+    async def close(self) -> None:
+        """Store all cursors, and let other brokers have them."""
+        self._closed = True
+        if self._returning is not None:
+            self._returning.cancel()
+        for key in list(self._held):
+            self.end(key, "this broker stops")
+        if self._ending:
+            await asyncio.wait(set(self._ending.values()))
+        self._access.close()
+        if self._client is not None:
+            await self._client.close()

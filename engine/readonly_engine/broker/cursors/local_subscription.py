@@ -1,0 +1,178 @@
+"""A local subscription that has consumers on this broker: who is active, where its cursor is, and what changes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from readonly_engine.broker.cursors.consumers import LocalConsumers
+from readonly_engine.owner.consumer_events import OwnerCursorState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.broker.cursors.consumers import LocalConsumer
+    from readonly_engine.broker.cursors.store import CursorStore
+    from readonly_engine.broker.cursors.topic_cursors import LocalCursor, ServedCursor, TopicCursors
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.topic.position import Position
+
+
+class ServedSubscription(Protocol):
+    """A subscription with its dispatcher."""
+
+    @property
+    def cursor(self) -> ServedCursor:
+        """Its cursor."""
+
+    @property
+    def backlog(self) -> int:
+        """Number of readable unacked entries."""
+
+    def follow_owner(self, state: OwnerCursorState) -> bool:
+        """Move the cursor to a mark-delete position, unless it is ahead."""
+
+
+class Member(Protocol):
+    """A consumer of the subscription.
+
+    Attributes:
+        number: its number.
+    """
+
+    number: int
+
+    def active_changed(self, *, active: bool) -> None:
+        """Handle that it has become active or inactive (Failover)."""
+
+    def end(self, reason: str) -> None:
+        """Close the consumer, so that its client subscribes again."""
+
+
+class LocalSubscription:
+    """The consumers of one local subscription, and its cursor.
+
+    Args:
+        topic: the topic.
+        cursor: the cursor.
+        cursors: the topic's cursors, which store it; None for a non-durable subscription.
+        store: stores the cursors.
+
+    Attributes:
+        topic: as above.
+        cursor: as above.
+        consumers: who may subscribe, and who is active.
+        served: the subscription with its dispatcher; None before and after.
+    """
+
+    __slots__ = ("_active", "_cursors", "_members", "_store", "consumers", "cursor", "served", "topic")
+
+    def __init__(self, topic: TopicName, cursor: LocalCursor, cursors: TopicCursors | None, store: CursorStore) -> None:
+        self.topic = topic
+        self.cursor = cursor
+        self.consumers = LocalConsumers(str(topic), topic.partition)
+        self.served: ServedSubscription | None = None
+        self._cursors = cursors
+        self._store = store
+        self._members: dict[int, Member] = {}
+        self._active: int | None = None
+
+    # Consumers
+
+    @property
+    def members(self) -> list[Member]:
+        """The consumers."""
+        return list(self._members.values())
+
+    def add(self, member: Member, consumer: LocalConsumer) -> None:
+        """Add a consumer. `announce` must follow.
+
+        Raises:
+            ConsumerBusyError: the consumers that are there exclude it.
+        """
+        self.consumers.add(consumer)
+        self._members[member.number] = member
+
+    def announce(self, member: Member) -> None:
+        """Tell a new consumer of Failover, and all if another one is active now, which of them is active."""
+        if self.consumers.elects:
+            if self.consumers.active != self._active:
+                self._announce_all()
+            elif member.number in self._members:
+                member.active_changed(active=member.number == self._active)
+
+    def remove(self, member: Member) -> bool:
+        """Remove a consumer, if it is there. Return whether none is left."""
+        if self._members.pop(member.number, None) is not None:
+            self.consumers.remove(member.number)
+            if self.consumers.elects and self.consumers.active != self._active:
+                self._announce_all()
+        return not self._members
+
+    def _announce_all(self) -> None:
+        self._active = self.consumers.active
+        for member in self.members:
+            member.active_changed(active=member.number == self._active)
+
+    # The cursor
+
+    def acked(self) -> int:
+        """Store the cursor soon, which an ack changes; return the number of the commit."""
+        if self._cursors is None:
+            return 0
+        self._cursors.acked(self.cursor)
+        return self._store.changed(self._cursors)
+
+    @property
+    def mark_delete(self) -> Position:
+        """Every entry up to here is acked."""
+        return self.cursor.mark_delete if self.served is None else self.served.cursor.mark_delete
+
+    def serve(self, served: ServedSubscription) -> None:
+        """Take the cursor of a dispatcher from now on."""
+        self.served = served
+        self.cursor.served = served.cursor
+
+    def release(self, served: ServedSubscription) -> None:
+        """Keep the state of a dispatcher's cursor, which ends."""
+        if self.served is not served:
+            return
+        self.served = None
+        if self.cursor.served is not served.cursor:
+            return  # the cursor was moved or deleted meanwhile
+        if self._cursors is None:
+            self.cursor.refresh()
+            self.cursor.served = None
+        else:
+            self._cursors.released(self.cursor)
+            self._store.changed(self._cursors)
+
+    def expire(self, mark_delete: Position) -> None:
+        """Move the cursor as the owner has moved its guard."""
+        if self.served is not None:
+            self.served.follow_owner(OwnerCursorState(mark_delete, mark_delete))
+            self.acked()
+
+    async def move(self, mark_delete: Position, batches: Iterable[tuple[Position, int]] = ()) -> None:
+        """Move the cursor, and store it.
+
+        Raises:
+            CursorStoreError: it cannot be stored here any more.
+        """
+        if self._cursors is None:
+            self.cursor.mark_delete, self.cursor.ranges, self.cursor.batches = mark_delete, (), tuple(batches)
+            self.cursor.served = None
+            return
+        self._cursors.reset(self.cursor, mark_delete, batches)
+        await self._store.wait_stored(self._store.changed(self._cursors))
+
+    async def delete(self) -> None:
+        """Delete the subscription.
+
+        Raises:
+            CursorStoreError: that cannot be stored here any more.
+        """
+        self.cursor.served = None
+        if self._cursors is not None:
+            if self._cursors.find(self.cursor.name) is self.cursor:
+                self._cursors.delete(self.cursor)
+            await self._store.wait_stored(self._store.changed(self._cursors))

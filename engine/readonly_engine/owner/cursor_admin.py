@@ -1,0 +1,171 @@
+"""What local cursors need of the admin API: their topics, and subscriptions at owners that hold the retention."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from readonly_engine.metadata.topic_name import encode_name
+from readonly_engine.owner.admin import Accepted, Body
+from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.topic.position import EARLIEST, Position
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.owner.admin import AdminClient
+
+_THERE: Final = frozenset({HTTPStatus.CONFLICT})
+_MISSING: Final = frozenset({HTTPStatus.NOT_FOUND})
+
+
+class PartitionedTopic(NamedTuple):
+    """A partitioned topic.
+
+    Attributes:
+        partitions: number of its partitions; 0 if the topic does not exist, or has none.
+        properties: its properties.
+    """
+
+    partitions: int
+    properties: Mapping[str, str]
+
+
+class CursorState(NamedTuple):
+    """Where a subscription of an owner is.
+
+    Attributes:
+        mark_delete: its mark-delete position; None if there is no such subscription.
+        ends: last entries of the topic's closed ledgers, each with the position before the next ledger's first entry.
+    """
+
+    mark_delete: Position | None
+    ends: Mapping[Position, Position]
+
+
+def _next_ledgers(stats: Mapping[str, Any]) -> dict[Position, Position]:
+    ledgers = [(int(one["ledgerId"]), int(one.get("entries", 0))) for one in stats.get("ledgers", ())]
+    return {
+        Position(ledger, entries - 1): Position(following, -1)
+        for (ledger, entries), (following, _) in pairwise(ledgers)
+        if entries
+    }
+
+
+class CursorAdmin:
+    """Requests of local cursors to the admin API.
+
+    Args:
+        admin: client of the admin API.
+    """
+
+    def __init__(self, admin: AdminClient) -> None:
+        self._admin = admin
+
+    async def partitioned(self, topic: TopicName) -> PartitionedTopic:
+        """Return a partitioned topic.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        found = await self._admin.fetch(f"/admin/v2/{topic.rest_path}/partitions", accepted=_MISSING)
+        found = found if isinstance(found, dict) else {}
+        return PartitionedTopic(int(found.get("partitions", 0)), found.get("properties") or {})
+
+    async def create_partitioned(self, topic: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+        """Create a partitioned topic, unless the topic exists.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        body = {"partitions": partitions, "properties": dict(properties)}
+        await self._admin.fetch(
+            f"/admin/v2/{topic.rest_path}/partitions",
+            accepted=_THERE,
+            method="PUT",
+            body=Body(body, "application/vnd.partitioned-topic-metadata+json"),
+        )
+
+    async def compact(self, topic: TopicName) -> None:
+        """Begin a compaction of a topic, unless one is under way.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        await self._admin.fetch(f"/admin/v2/{topic.rest_path}/compaction", accepted=_THERE, method="PUT")
+
+    async def subscriptions(self, topic: TopicName) -> frozenset[str]:
+        """Return the names of a topic's durable subscriptions at its owner.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
+        """
+        return frozenset((await self._admin.internal_stats(topic)).get("cursors", {}))
+
+    async def cursor(self, topic: TopicName, subscription: str) -> CursorState:
+        """Return where a subscription is, and the ends of the topic's ledgers.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
+        """
+        stats = await self._admin.internal_stats(topic)
+        cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
+        ledger_id, found, entry_id = str(cursor.get("markDeletePosition", "")).partition(":")
+        return CursorState(Position(int(ledger_id), int(entry_id)) if found else None, _next_ledgers(stats))
+
+    async def create_subscription(self, topic: TopicName, subscription: str, mark_delete: Position) -> bool:
+        """Create a durable subscription; return whether it was created, so that it did not exist before.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        answer = await self._admin.fetch(
+            self._path(topic, subscription), accepted=_THERE, method="PUT", body=_next_to_read(mark_delete)
+        )
+        return not isinstance(answer, Accepted)
+
+    async def move_subscription(self, topic: TopicName, subscription: str, mark_delete: Position) -> bool:
+        """Move the cursor of a subscription; return whether it exists.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        answer = await self._admin.fetch(
+            f"{self._path(topic, subscription)}/resetcursor",
+            accepted=_MISSING,
+            method="POST",
+            body=_next_to_read(mark_delete),
+        )
+        return not isinstance(answer, Accepted)
+
+    async def delete_subscription(self, topic: TopicName, subscription: str) -> None:
+        """Delete a subscription; a missing one is no error.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        await self._admin.fetch(self._path(topic, subscription), accepted=_MISSING, method="DELETE")
+
+    async def position_at(self, topic: TopicName, timestamp_ms: int) -> Position:
+        """Return the first message that was published at a time or later; if there is none, the position after the last one.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        found = await self._admin.fetch(f"/admin/v2/{topic.rest_path}/messageid/{timestamp_ms}")
+        if not isinstance(found, dict) or "ledgerId" not in found or "entryId" not in found:
+            raise OwnerUnavailableError(f"the admin API did not answer with a message of {topic} for a time")
+        return Position(int(found["ledgerId"]), int(found["entryId"]))
+
+    @staticmethod
+    def _path(topic: TopicName, subscription: str) -> str:
+        return f"/admin/v2/{topic.rest_path}/subscription/{quote(subscription, safe='')}"
+
+
+def _next_to_read(mark_delete: Position) -> Body:
+    """Return the message id of the next entry to read, as the admin API expects it."""
+    entry_id = -1 if mark_delete == EARLIEST else mark_delete.entry_id + 1
+    return Body({"ledgerId": mark_delete.ledger_id, "entryId": entry_id, "partitionIndex": -1})

@@ -1,0 +1,49 @@
+"""Where local cursors are stored, and which broker has them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from readonly_engine.broker.cursors.partitions import cursor_topic, guard_name, partition_of, preferred_broker
+from readonly_engine.config.topic_patterns import is_system_topic
+from readonly_engine.metadata.topic_name import parse_topic_name
+
+TOPIC = parse_topic_name("persistent://tenant/space/orders")
+BROKERS = [f"pulsar://broker-{number}:6650" for number in range(20)]
+
+
+def test_each_pool_has_one_topic_for_each_namespace() -> None:
+    name = cursor_topic(TOPIC, "pool@uid")
+    assert str(name) == "persistent://tenant/space/__readonly_cursors-pool@uid"
+    assert parse_topic_name(str(name)) == name
+    assert cursor_topic(parse_topic_name("persistent://tenant/space/a/b-partition-3"), "pool@uid") == name
+    assert cursor_topic(TOPIC, "other") != name
+    assert "/" not in cursor_topic(TOPIC, "a/b").local_name
+    assert is_system_topic(str(name)), "a binding of the whole namespace would serve it"
+    assert guard_name("pool@uid", 3) == "pulsar-readonly-guard-pool@uid-3"
+
+
+def test_subscriptions_keep_their_partition_for_ever() -> None:
+    assert [partition_of(TOPIC, f"s{number}", 16) for number in range(6)] == [5, 15, 9, 6, 2, 15]
+    assert partition_of(TOPIC, "s", 1) == 0
+    assert {partition_of(TOPIC, f"s{number}", 1024) for number in range(10)} <= set(range(1024))
+
+
+def test_subscriptions_are_spread_evenly() -> None:
+    counts = Counter(partition_of(TOPIC, f"s{number}", 16) for number in range(16_000))
+    assert len(counts) == 16
+    assert 850 < min(counts.values()) <= max(counts.values()) < 1150
+
+
+def test_partitions_are_spread_over_the_brokers_and_stay_where_they_are() -> None:
+    partitions = [cursor_topic(TOPIC, "pool").at(number) for number in range(200)]
+    before = {partition: preferred_broker(partition, BROKERS) for partition in partitions}
+    counts = Counter(before.values())
+    assert len(counts) == len(BROKERS)
+    assert max(counts.values()) < 25
+    left = BROKERS[1:]
+    for partition, broker in before.items():
+        now = preferred_broker(partition, left)
+        assert now == broker or broker == BROKERS[0]
+    assert preferred_broker(partitions[0], []) == ""
+    assert preferred_broker(partitions[0], reversed(BROKERS)) == before[partitions[0]]
