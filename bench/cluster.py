@@ -163,10 +163,19 @@ class BenchCluster:
     def engine(
         self, *topics: str, options: Sequence[str] = (), python: str = sys.executable
     ) -> Iterator[BrokerProcess]:
-        """Start a read-only broker with a pool of its own; end it with the context.
+        """Start a read-only broker with a pool of its own; end it with the context. Arguments as for `engines`."""
+        with self.engines(1, *topics, options=options, python=python) as (broker,):
+            yield broker
+
+    @contextmanager
+    def engines(
+        self, count: int, *topics: str, options: Sequence[str] = (), python: str = sys.executable
+    ) -> Iterator[list[BrokerProcess]]:
+        """Start read-only brokers of a new pool; end them with the context.
 
         Args:
-            topics: names or patterns of the topics that it serves.
+            count: number of brokers.
+            topics: names or patterns of the topics that they serve.
             options: more options of the command.
             python: interpreter that has the engine installed.
         """
@@ -178,7 +187,6 @@ class BenchCluster:
             python,
         )
         try:
-            (broker,) = pool.start()
-            yield broker
+            yield pool.start(count)
         finally:
             pool.close()

@@ -26,8 +26,8 @@ type connection struct {
 	lock   sync.Mutex
 }
 
-// open connects, sends CONNECT and waits for CONNECTED. source is the local address, empty for any.
-func open(address string, source string) (*connection, error) {
+// open connects, sends CONNECT and waits for CONNECTED. source is the local address, empty for any; version is the client's.
+func open(address string, source string, version string) (*connection, error) {
 	dialer := net.Dialer{Timeout: openTimeout}
 	if source != "" {
 		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(source)}
@@ -37,7 +37,7 @@ func open(address string, source string) (*connection, error) {
 		return nil, err
 	}
 	c := &connection{socket: socket, buffer: make([]byte, readBytes)}
-	if _, err := c.request(cmdConnect, message(nil).text(1, "load").number(4, protocolVersion), cmdConnected); err != nil {
+	if _, err := c.request(cmdConnect, message(nil).text(1, version).number(4, protocolVersion), cmdConnected); err != nil {
 		socket.Close()
 		return nil, err
 	}
@@ -45,10 +45,10 @@ func open(address string, source string) (*connection, error) {
 }
 
 // openTopic connects to the broker that serves a topic. It sends the lookup to the broker at address, and follows redirects.
-func openTopic(address string, topic string, source string) (*connection, error) {
+func openTopic(address string, topic string, source string, version string) (*connection, error) {
 	authoritative := uint64(0)
 	for hops := 0; hops < 10; hops++ {
-		c, err := open(address, source)
+		c, err := open(address, source, version)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func openTopic(address string, topic string, source string) (*connection, error)
 		}
 		c.socket.Close()
 		if answer.number[3] == lookupConnect {
-			return open(next, source)
+			return open(next, source, version)
 		}
 		address, authoritative = next, answer.number[5]
 	}

@@ -20,6 +20,10 @@ const (
 	metaBatch      = 11 // num_messages_in_batch
 	stampBytes     = 8
 	singleMetadata = 4 // bytes of the length before the metadata of a single message of a batch
+	plainVersion   = "load"
+	movedVersion   = "Pulsar-Java-v4.0.8" // of a client that follows CLOSE_CONSUMER to the broker that it names (PIP-307)
+	retryAfter     = 200 * time.Millisecond
+	settled        = 500 * time.Millisecond // all have subscribed, and no broker has sent one on for so long
 )
 
 // kinds maps subscription types to their numbers in CommandSubscribe.
@@ -37,6 +41,14 @@ type consumeOptions struct {
 	durable      bool
 	earliest     bool
 	ack          bool
+	redirects    bool
+}
+
+func (o *consumeOptions) version() string {
+	if o.redirects {
+		return movedVersion
+	}
+	return plainVersion
 }
 
 // totals counts for all consumers since the start.
@@ -46,6 +58,8 @@ type totals struct {
 	entries  atomic.Uint64
 	last     atomic.Int64
 	ended    atomic.Uint64
+	joined   atomic.Int64 // consumers that have subscribed, and were not sent on
+	joinedAt atomic.Int64
 	latency  histogram
 }
 
@@ -56,20 +70,29 @@ func (t *totals) told() map[string]any {
 	}
 }
 
-// consumer is the state of one consumer of a connection.
+// consumer is the state of one consumer.
 type consumer struct {
-	used uint64 // permits since the last FLOW
+	at   *reader // its connection now
+	used uint64  // permits since the last FLOW
 	acks message
 	held int
 }
 
-// reader is one connection with its consumers.
+// reader is one connection with its consumers. Brokers may send some of them on to others: then one more connection to each of
+// these brokers shares the consumers.
 type reader struct {
 	*connection
 	options   *consumeOptions
 	totals    *totals
+	number    int
 	consumers []consumer
-	acks      sync.Mutex
+	shared    *shared
+}
+
+// shared is what the connections of one group of consumers share.
+type shared struct {
+	lock  sync.Mutex
+	other map[string]*reader // by address
 }
 
 func consume(arguments []string) error {
@@ -85,6 +108,7 @@ func consume(arguments []string) error {
 	set.IntVar(&options.permits, "permits", 1000, "receiver queue size")
 	set.BoolVar(&options.durable, "durable", false, "durable subscriptions instead of readers")
 	set.BoolVar(&options.earliest, "earliest", false, "start at the first message")
+	set.BoolVar(&options.redirects, "redirects", false, "follow brokers that send consumers on to others (PIP-307)")
 	set.BoolVar(&options.ack, "ack", false, "ack each message, grouped for 100 ms as by stock clients")
 	set.Parse(arguments)
 	if options.connections == 0 {
@@ -96,7 +120,17 @@ func consume(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	tell(map[string]any{"ready": options.consumers, "seconds": time.Since(begin).Seconds()})
+	for sums.joined.Load() < int64(options.consumers) || time.Now().UnixNano()-sums.joinedAt.Load() < int64(settled) {
+		if sums.ended.Load() > 0 {
+			return fmt.Errorf("%d connections have ended", sums.ended.Load())
+		}
+		if !options.redirects {
+			break
+		}
+		time.Sleep(settled / 10)
+	}
+	ready := time.Unix(0, sums.joinedAt.Load()).Sub(begin)
+	tell(map[string]any{"ready": options.consumers, "seconds": ready.Seconds()})
 	go keepAlive(readers)
 	return obey(sums.told)
 }
@@ -125,39 +159,114 @@ func openAll(options *consumeOptions, sums *totals) ([]*reader, error) {
 func newReader(options *consumeOptions, sums *totals, number int) (*reader, error) {
 	topic := strings.ReplaceAll(options.topic, "#", fmt.Sprint(number))
 	source := strings.ReplaceAll(options.source, "#", fmt.Sprint(2+number/20000))
-	c, err := openTopic(options.broker, topic, source)
+	c, err := openTopic(options.broker, topic, source, options.version())
 	if err != nil {
 		return nil, err
 	}
 	count := (options.consumers - number + options.connections - 1) / options.connections
-	r := &reader{connection: c, options: options, totals: sums, consumers: make([]consumer, count)}
+	r := &reader{connection: c, options: options, totals: sums, number: number, consumers: make([]consumer, count)}
+	r.shared = &shared{other: map[string]*reader{}}
 	// All consumers of one connection subscribe at once.
 	ready := make(chan error, 1)
 	go func() { ready <- r.run() }()
 	var asked []byte
 	for id := range r.consumers {
-		index := id*options.connections + number
-		name := strings.ReplaceAll(options.subscription, "#", fmt.Sprint(index))
-		mine := strings.ReplaceAll(options.topic, "#", fmt.Sprint(index))
-		body := message(nil).text(1, mine).text(2, name).number(3, kinds[options.kind])
-		body = body.number(4, uint64(id)).number(5, uint64(id)+10).text(6, fmt.Sprintf("c%d", index))
-		if !options.durable {
-			body = body.number(8, 0)
-			if options.earliest {
-				body = body.bytes(9, message(nil).number(1, ^uint64(0)).number(2, ^uint64(0)))
-			} else {
-				body = body.bytes(9, message(nil).number(1, uint64(latest)).number(2, uint64(latest)))
-			}
-		}
-		if options.earliest {
-			body = body.number(13, 1)
-		}
-		asked = appendCommand(asked, cmdSubscribe, body)
+		r.consumers[id].at = r
+		asked = appendCommand(asked, cmdSubscribe, r.subscribe(id))
 	}
 	if err := c.write(asked); err != nil {
 		return nil, err
 	}
 	return r, <-ready
+}
+
+// subscribe returns the body of a consumer's SUBSCRIBE.
+func (r *reader) subscribe(id int) message {
+	options := r.options
+	index := id*options.connections + r.number
+	name := strings.ReplaceAll(options.subscription, "#", fmt.Sprint(index))
+	mine := strings.ReplaceAll(options.topic, "#", fmt.Sprint(index))
+	body := message(nil).text(1, mine).text(2, name).number(3, kinds[options.kind])
+	body = body.number(4, uint64(id)).number(5, uint64(id)+10).text(6, fmt.Sprintf("c%d", index))
+	if !options.durable {
+		body = body.number(8, 0)
+		if options.earliest {
+			body = body.bytes(9, message(nil).number(1, ^uint64(0)).number(2, ^uint64(0)))
+		} else {
+			body = body.bytes(9, message(nil).number(1, uint64(latest)).number(2, uint64(latest)))
+		}
+	}
+	if options.earliest {
+		body = body.number(13, 1)
+	}
+	return body
+}
+
+// joined handles the answer to a SUBSCRIBE.
+func (r *reader) joined(body []byte) error {
+	found, err := parse(body)
+	if err != nil {
+		return err
+	}
+	r.totals.joinedAt.Store(time.Now().UnixNano())
+	r.totals.joined.Add(1)
+	flow := message(nil).number(1, found.number[1]-10).number(2, uint64(r.options.permits))
+	return r.write(appendCommand(nil, cmdFlow, flow))
+}
+
+// refused handles an ERROR: a broker that cannot serve a consumer now is asked again.
+func (r *reader) refused(body []byte) error {
+	found, err := parse(body)
+	if err != nil {
+		return err
+	}
+	id := int(found.number[1]) - 10
+	if !r.options.redirects || found.number[2] != notReady || id < 0 || id >= len(r.consumers) {
+		return fmt.Errorf("subscribe: error %d: %s", found.number[2], found.data[3])
+	}
+	time.AfterFunc(retryAfter, func() { r.write(appendCommand(nil, cmdSubscribe, r.subscribe(id))) })
+	return nil
+}
+
+// closed handles CLOSE_CONSUMER: the consumer subscribes at the broker that it names.
+func (r *reader) closed(body []byte) error {
+	found, err := parse(body)
+	if err != nil {
+		return err
+	}
+	address := strings.TrimPrefix(string(found.data[3]), "pulsar://")
+	id := int(found.number[1])
+	if !r.options.redirects || address == "" || id >= len(r.consumers) {
+		return fmt.Errorf("the broker closed a consumer")
+	}
+	r.totals.joined.Add(-1)
+	next, err := r.to(address)
+	if err != nil {
+		return err
+	}
+	r.shared.lock.Lock()
+	r.consumers[id].at, r.consumers[id].used = next, 0
+	r.shared.lock.Unlock()
+	return next.write(appendCommand(nil, cmdSubscribe, next.subscribe(id)))
+}
+
+// to returns the group's connection to a broker.
+func (r *reader) to(address string) (*reader, error) {
+	r.shared.lock.Lock()
+	defer r.shared.lock.Unlock()
+	if found := r.shared.other[address]; found != nil {
+		return found, nil
+	}
+	c, err := open(address, "", r.options.version())
+	if err != nil {
+		return nil, err
+	}
+	made := &reader{
+		connection: c, options: r.options, totals: r.totals, number: r.number, consumers: r.consumers, shared: r.shared,
+	}
+	r.shared.other[address] = made
+	made.start()
+	return made, nil
 }
 
 // run reads until all consumers have subscribed, and returns. Another goroutine then reads until the connection ends.
@@ -173,24 +282,22 @@ func (r *reader) run() error {
 		}
 		switch kind {
 		case cmdSuccess:
-			found, err := parse(body)
-			if err != nil {
-				return err
-			}
-			flow := message(nil).number(1, found.number[1]-10).number(2, uint64(r.options.permits))
-			if err := r.write(appendCommand(nil, cmdFlow, flow)); err != nil {
+			if err := r.joined(body); err != nil {
 				return err
 			}
 			waiting--
-		case cmdError:
-			found, _ := parse(body)
-			return fmt.Errorf("subscribe: error %d: %s", found.number[2], found.data[3])
 		default:
 			if err := r.take(kind, body, rest, time.Now().UnixNano()); err != nil {
 				return err
 			}
 		}
 	}
+	r.start()
+	return nil
+}
+
+// start reads until the connection ends, and acks.
+func (r *reader) start() {
 	go func() {
 		if err := r.follow(); err != nil {
 			r.totals.ended.Add(1)
@@ -200,7 +307,6 @@ func (r *reader) run() error {
 	if r.options.ack {
 		go r.ackOften()
 	}
-	return nil
 }
 
 func (r *reader) follow() error {
@@ -229,8 +335,12 @@ func (r *reader) take(kind int, body []byte, rest []byte, now int64) error {
 		return r.count(body, rest, now)
 	case cmdPing:
 		return r.pong()
+	case cmdSuccess:
+		return r.joined(body)
+	case cmdError:
+		return r.refused(body)
 	case cmdCloseConsumer:
-		return fmt.Errorf("the broker closed a consumer")
+		return r.closed(body)
 	}
 	return nil
 }
@@ -272,11 +382,11 @@ func (r *reader) count(body []byte, rest []byte, now int64) error {
 		if err != nil {
 			return err
 		}
-		r.acks.Lock()
+		r.shared.lock.Lock()
 		c.acks = c.acks.bytes(3, withoutPartition(messageID.data[2]))
 		c.held++
 		full := c.held >= ackMost
-		r.acks.Unlock()
+		r.shared.lock.Unlock()
 		if full {
 			if err := r.sendAcks(); err != nil {
 				return err
@@ -311,15 +421,15 @@ func (r *reader) ackOften() {
 
 func (r *reader) sendAcks() error {
 	var out []byte
-	r.acks.Lock()
+	r.shared.lock.Lock()
 	for id := range r.consumers {
 		c := &r.consumers[id]
-		if c.held > 0 {
+		if c.held > 0 && c.at == r {
 			out = appendCommand(out, cmdAck, append(message(nil).number(1, uint64(id)).number(2, 0), c.acks...))
 			c.acks, c.held = c.acks[:0], 0
 		}
 	}
-	r.acks.Unlock()
+	r.shared.lock.Unlock()
 	if len(out) == 0 {
 		return nil
 	}

@@ -92,7 +92,7 @@ func produce(arguments []string) error {
 }
 
 func newProducer(broker string, topic string) (*producer, error) {
-	c, err := openTopic(broker, topic, "")
+	c, err := openTopic(broker, topic, "", plainVersion)
 	if err != nil {
 		return nil, err
 	}

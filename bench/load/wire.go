@@ -29,6 +29,7 @@ const (
 	cmdLookupResponse  = 24
 
 	protocolVersion = 21
+	notReady        = 6 // ServiceNotReady of ServerError
 	lookupConnect   = 1
 
 	checksumMagic = 0x0e01

@@ -14,6 +14,7 @@ from readonly_engine.broker.cursors import store as store_module
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.admin import AdminClient
+from readonly_engine.owner.cursor_admin import CursorAdmin
 from readonly_engine.topic.position import Position, PositionRanges
 
 from devstack.pulsar.admin import AdminError
@@ -38,13 +39,23 @@ class Served:
         self.batches: list[tuple[Position, int]] = []
         self.ranges = PositionRanges()
 
+    @property
+    def has_acked_ranges(self) -> bool:
+        return bool(self.ranges)
+
+    @property
+    def has_batches(self) -> bool:
+        return bool(self.batches)
+
     def acked_beyond(self, _position: Position) -> PositionRanges:
         return self.ranges
 
 
 @pytest.fixture
-def records() -> str:
-    return f"persistent://public/default/cursors-{uuid.uuid4().hex[:8]}"
+def records(admin: PulsarAdmin) -> str:
+    name = f"persistent://public/default/cursors-{uuid.uuid4().hex[:8]}"
+    admin.create_topic(name)
+    return name
 
 
 @contextlib.asynccontextmanager
@@ -52,7 +63,7 @@ async def opened(pulsar: Endpoints, records: str) -> AsyncIterator[tuple[CursorS
     client = pulsar_asyncio.Client(pulsar.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
     lost: list[str] = []
     admin = AdminClient(pulsar.admin_url)
-    store = CursorStore(client, parse_topic_name(records), admin, lost.append)
+    store = CursorStore(client, parse_topic_name(records), CursorAdmin(admin), lost.append)
     try:
         await store.open()
         yield store, lost

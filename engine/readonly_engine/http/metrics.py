@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from readonly_engine.broker.cursors.commits import LATENCY_BOUNDS
 from readonly_engine.broker.passthrough.reasons import Reason
 
 if TYPE_CHECKING:
@@ -80,11 +82,34 @@ class BrokerCollector(Collector):
             "pulsar_readonly_connections", "Client connections open", value=len(self._broker.connections)
         )
         yield from self._tails()
+        yield from self._local_cursors()
         yield from self._pool()
         yield GaugeMetricFamily("pulsar_readonly_cache_bytes", "Bytes of entries in the cache", value=self._cache.size)
         yield CounterMetricFamily("pulsar_readonly_cache_hits", "Entries found in the cache", value=self._cache.hits)
         yield CounterMetricFamily(
             "pulsar_readonly_cache_misses", "Entries not found in the cache", value=self._cache.misses
+        )
+
+    def _local_cursors(self) -> Iterator[Metric]:
+        stores = [partition.store for partition in self._broker.local_cursors.held.values()]
+        yield GaugeMetricFamily(
+            "pulsar_readonly_local_cursor_partitions",
+            "Partitions of local cursors that the broker has",
+            value=len(stores),
+        )
+        yield GaugeMetricFamily(
+            "pulsar_readonly_local_subscriptions",
+            "Durable subscriptions in these partitions, also those without consumers",
+            value=sum(map(len, stores)),
+        )
+        counts = [sum(found) for found in zip(*(store.commits.latencies for store in stores), strict=True)]
+        counts = list(accumulate(counts or [0] * len(LATENCY_BOUNDS)))
+        bounds = [f"{bound:g}".replace("inf", "+Inf") for bound in LATENCY_BOUNDS]
+        yield HistogramMetricFamily(
+            "pulsar_readonly_local_cursor_commit_seconds",
+            "Time from the first change of local cursors in a commit until it is stored",
+            buckets=list(zip(bounds, map(float, counts), strict=True)),
+            sum_value=sum(store.commits.latency_sum for store in stores),
         )
 
     def _tails(self) -> Iterator[Metric]:

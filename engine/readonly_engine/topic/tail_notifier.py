@@ -37,6 +37,38 @@ MEASURE_EVERY: Final = 4
 """Number of dispatches of which the cost of one is measured: the clock of CPU time is a system call."""
 
 
+SLICE_S: Final = 0.02
+"""Time after which calls of listeners go on later, so that very many of them do not hold up everything else."""
+
+SLICE_CALLS: Final = 64
+"""Calls of listeners between two looks at the clock."""
+
+
+class _Notification:
+    """Calls of listeners that are under way.
+
+    Attributes:
+        listeners: the listeners, the next one to be called last.
+        batch: the new entries.
+        limit: the last readable entry.
+        cost: CPU seconds so far; None if they are not measured.
+    """
+
+    __slots__ = ("batch", "cost", "limit", "listeners")
+
+    def __init__(
+        self,
+        listeners: list[Callable[[], None]],
+        batch: TailBatch | None,
+        limit: Position | None,
+        cost: float | None,
+    ) -> None:
+        self.listeners = listeners
+        self.batch = batch
+        self.limit = limit
+        self.cost = cost
+
+
 class TailNotifier:
     """Calls the listeners of one topic with new entries.
 
@@ -74,6 +106,7 @@ class TailNotifier:
         self._asked = False
         self._closed = False
         self._unmeasured = 0
+        self._going_on: asyncio.Handle | None = None
 
     def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
         """As TopicLog.listen."""
@@ -96,8 +129,9 @@ class TailNotifier:
         self._closed = True
         self._listeners.clear()
         self._latency_tolerant.clear()
-        if self._handle is not None:
-            self._handle.cancel()
+        for handle in (self._handle, self._going_on):
+            if handle is not None:
+                handle.cancel()
         if self._gathering is not None:
             self._gathering.cancel()
 
@@ -305,14 +339,43 @@ class TailNotifier:
             self._asked = False
         self._unmeasured += 1
         measured = batch is not None and self._unmeasured >= MEASURE_EVERY
-        began = time.thread_time() if measured else 0.0
-        for listener in list(self._listeners):
-            listener()
-        if measured:
+        if self._going_on is not None:
+            self._going_on.cancel()  # its listeners are called now
+            self._going_on = None
+        self._call(_Notification(list(self._listeners), batch, limit, 0.0 if measured else None))
+
+    def _call(self, notification: _Notification) -> None:
+        """Call listeners for SLICE_S, and the others soon."""
+        listeners, began = notification.listeners, time.thread_time() if notification.cost is not None else 0.0
+        until = self._loop.time() + SLICE_S if len(listeners) > SLICE_CALLS else 0.0
+        while listeners:
+            slice_, listeners[-SLICE_CALLS:] = listeners[-SLICE_CALLS:], []
+            for listener in slice_:
+                if listener in self._listeners:
+                    listener()
+            if listeners and self._loop.time() >= until:
+                break
+        if notification.cost is not None:
+            notification.cost += time.thread_time() - began
+        if listeners and not self._closed:
+            self._going_on = self._loop.call_soon(self._go_on, notification)
+        else:
+            self._called(notification)
+
+    def _go_on(self, notification: _Notification) -> None:
+        self._going_on = None
+        try:
+            self._call(notification)
+        except Exception as error:  # noqa: BLE001 - listeners may raise any error
+            self._failed(error)
+
+    def _called(self, notification: _Notification) -> None:
+        if notification.cost is not None:
             self._unmeasured = 0
-            self._flush_interval.cost(time.thread_time() - began)
+            self._flush_interval.cost(notification.cost)
+        batch = notification.batch
         if batch is not None and not batch.complete:
             if self._awaited:
                 self.on_limit_changed()
             else:
-                self._notified = limit
+                self._notified = notification.limit

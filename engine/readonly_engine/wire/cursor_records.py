@@ -199,13 +199,15 @@ def _definition(one: Definition) -> SubscriptionDefinition:
     )
 
 
-def encode_mark_deletes(marks: Sequence[MarkDelete]) -> bytes:
-    """Encode the mark-delete positions of a page."""
+def encode_mark_deletes(marks: Sequence[tuple[int, int, Position]]) -> bytes:
+    """Encode the mark-delete positions of a page, given as fields of a MarkDelete."""
     encoded = MarkDeletes()
-    encoded.number.extend([mark.number for mark in marks])
-    encoded.generation.extend([mark.generation for mark in marks])
-    encoded.ledger_id.extend([mark.position[0] for mark in marks])
-    encoded.entry_id.extend([mark.position[1] for mark in marks])
+    numbers, generations, positions = zip(*marks, strict=True) if marks else ((), (), ())
+    ledger_ids, entry_ids = zip(*positions, strict=True) if positions else ((), ())
+    encoded.number.extend(numbers)
+    encoded.generation.extend(generations)
+    encoded.ledger_id.extend(ledger_ids)
+    encoded.entry_id.extend(entry_ids)
     return encoded.SerializeToString()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from typing import Final
 
 COMMIT_S: Final = 0.1
@@ -14,6 +16,10 @@ COMPACT_FACTOR: Final = 4
 """The topic is compacted after so many times the bytes of the last records of all keys, at least."""
 
 
+LATENCY_BOUNDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0, math.inf)
+"""Upper bounds of the histogram of commit latencies, in seconds."""
+
+
 class CommitSchedule:
     """Numbers the commits. A change belongs to the first commit that begins after it.
 
@@ -24,6 +30,8 @@ class CommitSchedule:
         stored: number of the last complete commit; 0 for none.
         begun: number of the last commit that has begun; 0 for none.
         due: when the next commit is to begin; None without changes, and while a commit is under way.
+        latencies: number of commits by latency, from the first change to its storage, one for each of LATENCY_BOUNDS.
+        latency_sum: sum of these latencies.
     """
 
     def __init__(self, interval_s: float = COMMIT_S) -> None:
@@ -32,6 +40,9 @@ class CommitSchedule:
         self._interval_s = interval_s
         self.begun = 0
         self._changed_at: float | None = None
+        self._first_change = 0.0  # of the commit under way
+        self.latencies = [0] * len(LATENCY_BOUNDS)
+        self.latency_sum = 0.0
 
     def changed(self, now: float) -> int:
         """Record a change; return the number of its commit."""
@@ -43,7 +54,8 @@ class CommitSchedule:
 
     def begin(self) -> int:
         """Begin the next commit, with all changes so far; return its number."""
-        assert self.due is not None
+        assert self._changed_at is not None
+        self._first_change = self._changed_at
         self.begun += 1
         self.due = self._changed_at = None
         return self.begun
@@ -51,6 +63,9 @@ class CommitSchedule:
     def completed(self, now: float) -> None:
         """Complete the commit that is under way."""
         self.stored = self.begun
+        latency = now - self._first_change
+        self.latencies[bisect_left(LATENCY_BOUNDS, latency)] += 1
+        self.latency_sum += latency
         if self._changed_at is not None:
             self.due = max(self._changed_at + self._interval_s, now)
 

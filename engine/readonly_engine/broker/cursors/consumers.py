@@ -83,7 +83,7 @@ class LocalConsumers:
         self._partition = partition
         self._limit = limit
         self._consumers: list[LocalConsumer] = []
-        self._distances: dict[str, int] = {}  # by the consumers' names
+        self._distances: dict[str, int] | None = None  # by the consumers' names; most subscriptions have one consumer
 
     def __len__(self) -> int:
         return len(self._consumers)
@@ -118,7 +118,8 @@ class LocalConsumers:
         """Remove a consumer, if it is there; another one may become active."""
         self._consumers = [one for one in self._consumers if one.number != number]
         names = {one.name for one in self._consumers}
-        self._distances = {name: distance for name, distance in self._distances.items() if name in names}
+        if self._distances is not None:
+            self._distances = {name: distance for name, distance in self._distances.items() if name in names}
         self._elect()
 
     def may_unsubscribe(self, number: int) -> bool:
@@ -149,6 +150,9 @@ class LocalConsumers:
         if not self._consumers or self._consumers[0].kind not in _SINGLE_ACTIVE:
             self.active = None
             return
+        if len(self._consumers) == 1:
+            self.active = self._consumers[0].number  # a hundred hashes less for each of very many subscriptions
+            return
         self._consumers.sort(key=lambda one: (one.priority, one.name))
         first = [one for one in self._consumers if one.priority == self._consumers[0].priority]
         if self._partition >= 0:
@@ -159,6 +163,8 @@ class LocalConsumers:
 
     def _distance(self, name: str) -> int:
         """Return the distance from the topic to the consumer's next point on the ring of 31 bits."""
+        if self._distances is None:
+            self._distances = {}
         found = self._distances.get(name)
         if found is None:
             points = (key_hash(f"{name}{replica}".encode()) for replica in range(HASH_RING_REPLICAS))

@@ -55,6 +55,10 @@ class Guard:
         needed = [*self._expected, *([] if slowest is None else [slowest])]
         return ledger_begin(min(needed)) if needed else None
 
+    def retains(self, mark_delete: Position) -> bool:
+        """Return whether the owner retains everything after a position already."""
+        return self.mark_delete is not None and self.mark_delete <= ledger_begin(mark_delete)
+
     def expired(self, at_owner: Position) -> bool:
         """Return whether the owner has moved the guard: by expiry (TTL), by a backlog quota, or by its admin API.
 

@@ -89,8 +89,10 @@ class GuardKeeper:
         found = self._of(str(topic))
         found.guard.expect(mark_delete)
         try:
-            async with found.lock:
-                await self._apply(topic, found)
+            if found.lock.locked() or not found.guard.retains(mark_delete):
+                async with found.lock:
+                    if not found.guard.retains(mark_delete):  # it may have been moved meanwhile
+                        await self._apply(topic, found)
             yield
         finally:
             found.guard.arrived(mark_delete)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import nullcontext
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -105,7 +106,7 @@ class LocalCursorConsumer:
         self._partition = partition
         self._events = events
         self._closed = False
-        self._created = datetime.now().astimezone()
+        self._created = time.time()
         self.topic = topic
         self.identity = identity
         self.encoded_subscribe = subscribe.SerializeToString()
@@ -232,7 +233,7 @@ class LocalCursorConsumer:
         stats = CommandConsumerStatsResponse(
             consumer_name=subscribe.consumer_name,
             type=CommandSubscribe.SubType.Name(subscribe.sub_type),
-            connected_since=self._created.isoformat(),
+            connected_since=datetime.fromtimestamp(self._created, UTC).isoformat(),
             msg_backlog=0 if local.served is None else local.served.backlog,
         )
         return BaseCommand(type=BaseCommand.CONSUMER_STATS_RESPONSE, consumer_stats_response=stats)

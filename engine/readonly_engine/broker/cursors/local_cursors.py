@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from readonly_engine.background import run_forever
 from readonly_engine.broker.cursors.held_partition import HeldPartition
 from readonly_engine.broker.cursors.namesakes import Namesakes
-from readonly_engine.broker.cursors.partitions import cursor_topic, guard_name, partition_of, preferred_broker
+from readonly_engine.broker.cursors.partitions import cursor_topic, guard_name, partition_of, preferred_brokers
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.config.settings import MAX_PARTITIONS
@@ -147,10 +147,16 @@ class LocalCursors:
         if now - at >= PLACE_S:
             url = await self._claims.holder(key)
             self._places[key] = (now, url)
-        members = self._pool.members
+        members = frozenset(self._pool.members)
         if url not in members:
-            url = preferred_broker(key.topic, members)
+            url = self._preferred(key, members)
         return "" if url == self._pool.url else url
+
+    def _preferred(self, key: ClaimKey, members: frozenset[str]) -> str:
+        """Return the broker that should have a partition; empty without one."""
+        topic = key.topic.base
+        found = preferred_brokers(topic, self._counts[topic], members)
+        return found[key.topic.partition] if found else ""
 
     # Partitions of this broker
 
@@ -226,7 +232,7 @@ class LocalCursors:
             if current != members or self._pool.url not in current:
                 members, since = current, now
             elif now - since >= RETURN_S:
-                key = next((key for key in self._held if preferred_broker(key.topic, members) != self._pool.url), None)
+                key = next((key for key in self._held if self._preferred(key, members) != self._pool.url), None)
                 if key is not None:
                     self.end(key, "the local cursors move to another broker of the pool")
 

@@ -60,11 +60,12 @@ class LocalSubscription:
     Attributes:
         topic: as above.
         cursor: as above.
+        members: the consumers.
         consumers: who may subscribe, and who is active.
         served: the subscription with its dispatcher; None before and after.
     """
 
-    __slots__ = ("_active", "_cursors", "_members", "_store", "consumers", "cursor", "served", "topic")
+    __slots__ = ("_active", "_cursors", "_store", "consumers", "cursor", "members", "served", "topic")
 
     def __init__(self, topic: TopicName, cursor: LocalCursor, cursors: TopicCursors | None, store: CursorStore) -> None:
         self.topic = topic
@@ -73,15 +74,10 @@ class LocalSubscription:
         self.served: ServedSubscription | None = None
         self._cursors = cursors
         self._store = store
-        self._members: dict[int, Member] = {}
+        self.members: list[Member] = []
         self._active: int | None = None
 
     # Consumers
-
-    @property
-    def members(self) -> list[Member]:
-        """The consumers."""
-        return list(self._members.values())
 
     def add(self, member: Member, consumer: LocalConsumer) -> None:
         """Add a consumer. `announce` must follow.
@@ -90,27 +86,28 @@ class LocalSubscription:
             ConsumerBusyError: the consumers that are there exclude it.
         """
         self.consumers.add(consumer)
-        self._members[member.number] = member
+        self.members.append(member)
 
     def announce(self, member: Member) -> None:
         """Tell a new consumer of Failover, and all if another one is active now, which of them is active."""
         if self.consumers.elects:
             if self.consumers.active != self._active:
                 self._announce_all()
-            elif member.number in self._members:
+            elif member in self.members:
                 member.active_changed(active=member.number == self._active)
 
     def remove(self, member: Member) -> bool:
         """Remove a consumer, if it is there. Return whether none is left."""
-        if self._members.pop(member.number, None) is not None:
+        if member in self.members:
+            self.members.remove(member)
             self.consumers.remove(member.number)
             if self.consumers.elects and self.consumers.active != self._active:
                 self._announce_all()
-        return not self._members
+        return not self.members
 
     def _announce_all(self) -> None:
         self._active = self.consumers.active
-        for member in self.members:
+        for member in list(self.members):
             member.active_changed(active=member.number == self._active)
 
     # The cursor

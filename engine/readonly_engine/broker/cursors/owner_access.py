@@ -17,7 +17,7 @@ from readonly_engine.topic.position import EARLIEST
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Hashable
 
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
@@ -42,6 +42,12 @@ ATTEMPTS: Final = 5
 """Attempts to subscribe: an owner may still remove the last one's subscription of the same name."""
 
 RETRY_S: Final = 0.05
+
+SHARED_INTERVAL_S: Final = 0.05
+"""Shortest interval of equal questions that do not depend on a subscription. Later callers share the next one."""
+
+MAX_INTERVALS: Final = 10_000
+"""Bound of the questions of which the last time is known."""
 
 _REVOKED: Final = frozenset({ServerError.AuthorizationError, ServerError.AuthenticationError})
 
@@ -123,10 +129,11 @@ class OwnerAccess:
         self._name = name
         self._numbers = count(1)
         self._shared: SingleFlight[BaseCommand] = SingleFlight()
+        self._asked_at: OrderedDict[Hashable, float] = OrderedDict()
         self._names: dict[tuple[TopicName, str], asyncio.Lock] = {}
         self._connections: dict[tuple[TopicName, Identity], OwnerConnection] = {}
         self._connecting: set[asyncio.Task[None]] = set()
-        self._authorized: OrderedDict[Authorized, float] = OrderedDict()
+        self._authorized: dict[Authorized, float] = {}  # the longest unasked first; a third of an OrderedDict
         self._checking: asyncio.Task[None] | None = None
 
     async def subscribe(self, consumer: Authorized, *, new: bool) -> OwnerCursorState | None:
@@ -230,13 +237,23 @@ class OwnerAccess:
             probe.ClearField(name)
         identity = consumer.identity
 
+        key = (consumer.topic, identity, probe.SerializeToString())
+        loop = asyncio.get_running_loop()
+
         async def ask() -> BaseCommand:
+            wait = self._asked_at.get(key, 0.0) + SHARED_INTERVAL_S - loop.time()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            self._asked_at[key] = loop.time()
+            self._asked_at.move_to_end(key)
+            if len(self._asked_at) > MAX_INTERVALS:
+                self._asked_at.popitem(last=False)
             own = CommandSubscribe()
             own.CopyFrom(probe)
             own.subscription = own.consumer_name = f"{self._name}{next(self._numbers)}"
             return await self._ask(identity, own)
 
-        return await self._shared.run((consumer.topic, identity, probe.SerializeToString()), ask)
+        return await self._shared.run(key, ask)
 
     async def _probe(self, consumer: Authorized, probe: CommandSubscribe) -> BaseCommand:
         """Ask with the subscription's own name, one at a time.
@@ -278,7 +295,7 @@ class OwnerAccess:
             if not self._authorized or now - next(iter(self._authorized.values())) < AUTHORIZED_S:
                 continue
             if await self._authorizes() is False:
-                self._authorized = OrderedDict.fromkeys(self._authorized, now)
+                self._authorized = dict.fromkeys(self._authorized, now)
                 continue
             for consumer, at in list(self._authorized.items()):
                 if now - at < AUTHORIZED_S:
@@ -296,6 +313,5 @@ class OwnerAccess:
                 consumer.end(str(error))
                 return
             log.info("consumer's permission unknown: topic=%s error=%s", consumer.topic, error)
-        if consumer in self._authorized:
+        if self._authorized.pop(consumer, None) is not None:
             self._authorized[consumer] = asyncio.get_running_loop().time()
-            self._authorized.move_to_end(consumer)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 from readonly_engine.metadata.topic_name import TopicName
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 TOPIC_PREFIX: Final = "__readonly_cursors-"
 """Begin of the names of topics with cursors. Two underscores keep them out of bindings of whole namespaces."""
@@ -44,12 +42,30 @@ def guard_name(pool: str, partition: int) -> str:
     return f"{GUARD_PREFIX}{pool}-{partition}"
 
 
-def preferred_broker(partition: TopicName, urls: Iterable[str]) -> str:
-    """Return the broker that should have a partition; empty without a broker.
+@lru_cache(maxsize=1024)
+def preferred_brokers(topic: TopicName, count: int, urls: frozenset[str]) -> tuple[str, ...]:
+    """Return the broker that should have each partition; none without a broker.
 
-    Rendezvous hashing: when a broker comes or goes, only its own partitions change their place.
+    Rendezvous hashing, in which no broker gets more than its share. So most partitions stay where they are when a broker comes or
+    goes.
+
+    Args:
+        topic: the partitioned topic.
+        count: number of its partitions.
+        urls: URLs of the brokers.
     """
-    return max(urls, key=lambda url: (_hash(f"{url}\0{partition}"), url), default="")
+    if not urls:
+        return ()
+    share = -(-count // len(urls))
+    left = dict.fromkeys(sorted(urls), share)
+    found = []
+    for partition in range(count):
+        best = max(left, key=lambda url: (_hash(f"{url}\0{topic}\0{partition}"), url))
+        found.append(best)
+        left[best] -= 1
+        if not left[best]:
+            del left[best]
+    return tuple(found)
 
 
 def _hash(text: str) -> int:

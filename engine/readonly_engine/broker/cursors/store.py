@@ -178,6 +178,11 @@ class CursorStore:
         return found
 
     @property
+    def commits(self) -> CommitSchedule:
+        """The commits, with their latencies."""
+        return self._commits
+
+    @property
     def unstored(self) -> bool:
         """Whether changes are not stored yet."""
         return bool(self._changed) or self._committing is not None

@@ -55,6 +55,14 @@ class ServedCursor(Protocol):
     mark_delete: Position
 
     @property
+    def has_acked_ranges(self) -> bool:
+        """Whether entries after the mark-delete position are acked."""
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether there are partly acked batches."""
+
+    @property
     def batches(self) -> list[tuple[Position, int]]:
         """Partly acked batches, with the bits of their unacked messages."""
 
@@ -97,8 +105,14 @@ class LocalCursor:
         served = self.served
         if served is not None:
             self.mark_delete = served.mark_delete
-            self.ranges = tuple(served.acked_beyond(served.mark_delete))
-            self.batches = tuple(served.batches)
+            if served.has_acked_ranges:
+                self.ranges = tuple(served.acked_beyond(served.mark_delete))
+            elif self.ranges:
+                self.ranges = ()
+            if served.has_batches:
+                self.batches = tuple(served.batches)
+            elif self.batches:
+                self.batches = ()
 
 
 class TopicCursors:
@@ -236,10 +250,7 @@ class TopicCursors:
         for cursor in changed:
             cursor.refresh()
         for page in sorted({cursor.page for cursor in changed}):
-            marks = [
-                MarkDelete(number, cursor.generation, cursor.mark_delete)
-                for number, cursor in self._pages[page].items()
-            ]
+            marks = [(number, cursor.generation, cursor.mark_delete) for number, cursor in self._pages[page].items()]
             records[self._key(MARK_DELETES, page)] = encode_mark_deletes(marks)
         for cursor in changed:
             if cursor.segments or cursor.ranges or cursor.batches:

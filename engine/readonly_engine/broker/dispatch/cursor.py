@@ -63,6 +63,11 @@ class CursorReplica:
         """The partly acked batches, with the bits of their unacked messages."""
         return list(self._unacked.items())
 
+    @property
+    def has_batches(self) -> bool:
+        """Whether there are partly acked batches."""
+        return bool(self._unacked)
+
     def unacked_bits(self, position: Position) -> int:
         """Return the bits of the unacked messages of a partly acked batch; 0 for any other entry."""
         return self._unacked.get(position, 0) if self._unacked else 0
@@ -108,6 +113,8 @@ class CursorReplica:
             entries: ledger id and entry id of each, mostly consecutive.
             delivered: whether all were delivered; if not, they are checked as by `accepts_ack`.
         """
+        if len(entries) == 1 and self._ack_next(*entries[0]):
+            return
         ack_run = self._add_run if delivered else self._ack_range
         if self._unacked:
             for entry in entries:
@@ -122,6 +129,17 @@ class CursorReplica:
                 ledger_id, first, last = ledger, entry_id, entry_id
         ack_run(ledger_id, first, last)
         self._advance()
+
+    def _ack_next(self, ledger_id: int, entry_id: int) -> bool:
+        """Ack the entry right after the mark-delete position, if nothing else is acked; return False without effect otherwise."""
+        mark_delete = self.mark_delete
+        if ledger_id != mark_delete[0] or entry_id != mark_delete[1] + 1 or self._unacked or self._acked:
+            return False
+        ledger = self._chain.ledger(ledger_id)
+        if ledger is None or entry_id > ledger.last_readable:
+            return False
+        self.mark_delete = Position(ledger_id, entry_id)
+        return True
 
     def ack_partially(self, position: Position, unacked: int) -> int:
         """Ack single messages of a batch.

@@ -17,7 +17,7 @@ FanoutKey = tuple[int, int, int]
 """Consumer id, partition and epoch: members with equal keys get the same bytes."""
 
 MAX_CONNECTION_BATCH_BYTES: Final = 2 << 20
-"""Largest batch of one connection, for all its consumers together. Above this, each consumer reads for itself."""
+"""Largest batch of one group of a connection, for all its consumers together. Above this, each consumer reads for itself."""
 
 
 class FanoutSubscriber(Protocol):
@@ -86,6 +86,11 @@ class FanoutMember:
         return DeliveredTotals(
             group.entries - entries, group.messages - messages, group.bytes - size + own, group.following
         )
+
+    @property
+    def alone(self) -> bool:
+        """Whether its group has no members left, which it has left itself."""
+        return not self._group.members
 
     def leave(self) -> None:
         """Leave the group."""
@@ -210,7 +215,7 @@ class BroadcastGroup(FanoutGroup):
 
 
 class ConnectionGroup(FanoutGroup):
-    """Consumers on one connection. One write sends the frames of all of them."""
+    """Some consumers of one connection. One write sends the frames of all of them."""
 
     __slots__ = ()
 

@@ -1,13 +1,14 @@
 """Fan-out of tail batches: consumers at the end of one topic get each batch together.
 
 Consumers with equal bytes, each alone on its connection, get a batch by one call into C. Consumers on one connection get it in
-one write. A consumer joins after it has read a batch alone, and leaves at any other event than the next batch. Its totals are
+few writes. A consumer joins after it has read a batch alone, and leaves at any other event than the next batch. Its totals are
 counted when a caller asks, or when it leaves. So a batch costs little more for each consumer than the write.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.broker.fanout.groups import BroadcastGroup, ConnectionGroup
 from readonly_engine.lease_guard import LeaseGuard
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from readonly_engine.net.direct_writer import DirectWriter
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.tail_batch import TailBatch
+
+
+MAX_GROUP_MEMBERS: Final = 256
+"""Consumers of one connection in one group. More get several writes: one write has a bound of its size."""
 
 
 class TopicTail(Protocol):
@@ -65,7 +70,7 @@ class TailFanout:
         self._tail = tail
         self._owner = owner
         self._broadcast_groups: dict[FanoutKey, BroadcastGroup] = {}
-        self._connection_groups: dict[DirectWriter, ConnectionGroup] = {}
+        self._connection_groups: dict[DirectWriter, list[ConnectionGroup]] = {}
         self._direct_members: dict[DirectWriter, FanoutMember] = {}  # members of broadcast groups
         self._latest_batch: TailBatch | None = None
 
@@ -89,20 +94,22 @@ class TailFanout:
         if latest is not self._latest_batch:
             self.on_tail_batch()  # deliver the batch to the present members before one joins that has it
             self._latest_batch = latest
-        group = self._connection_groups.get(writer)
+        groups = self._connection_groups.get(writer)
         direct = writer.descriptor != NO_DESCRIPTOR
-        if group is None and not direct and not writer.tls:
+        if groups is None and not direct and not writer.tls:
             return None
         if not self._broadcast_groups and not self._connection_groups:
             self._tail.listen(self.on_tail_batch)
-        if group is None and direct and writer not in self._direct_members:
+        if groups is None and direct and writer not in self._direct_members:
             return self._join_broadcast(subscriber, writer, key, permits, latest.following)
-        if group is None:
-            group = self._connection_groups[writer] = ConnectionGroup(latest.following, self._connection_member_left)
+        if groups is None:
+            groups = self._connection_groups[writer] = []
+        if not groups or len(groups[-1].members) >= MAX_GROUP_MEMBERS:
+            groups.append(ConnectionGroup(latest.following, self._connection_member_left))
             other = self._direct_members.get(writer)
             if other is not None:
-                other.move_to(group)
-        return group.join(subscriber, writer, key, permits)
+                other.move_to(groups[-1])
+        return groups[-1].join(subscriber, writer, key, permits)
 
     def _join_broadcast(
         self, subscriber: FanoutSubscriber, writer: DirectWriter, key: FanoutKey, permits: int, following: Position
@@ -140,7 +147,7 @@ class TailFanout:
 
     @property
     def _groups(self) -> list[FanoutGroup]:
-        return [*self._broadcast_groups.values(), *self._connection_groups.values()]
+        return [*self._broadcast_groups.values(), *chain.from_iterable(self._connection_groups.values())]
 
     def _disband(self) -> None:
         """Remove all members, and let each subscription read for itself."""
@@ -158,7 +165,10 @@ class TailFanout:
             self._stop_if_empty()
 
     def _connection_member_left(self, member: FanoutMember) -> None:
-        if not self._connection_groups[member.writer].members:
+        groups = self._connection_groups[member.writer]
+        if member.alone:
+            groups[:] = [group for group in groups if group.members]
+        if not groups:
             del self._connection_groups[member.writer]
             self._stop_if_empty()
 

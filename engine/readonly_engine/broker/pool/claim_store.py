@@ -120,8 +120,11 @@ class ClaimStore:
         held = False
         try:
             self._execute(self._claims.request(key, number, lease_time()))
-            async with asyncio.timeout(CLAIM_TIMEOUT_S):
-                granted = await answer
+            if answer.done():
+                granted = answer.result()
+            else:
+                async with asyncio.timeout(CLAIM_TIMEOUT_S):
+                    granted = await answer
             claim = ClaimHandle(key, number, granted.url, granted.epoch)
             held = True
         except TimeoutError:

@@ -88,7 +88,8 @@ class DeliveryLoop(Pausable):
         self.counters = parts.counters
         self._log = view
         self._cursor = CursorReplica(view.chain, start_position(parts.subscribe, parts.state))
-        self._cursor.load_acked_ranges(parts.acked)
+        if parts.acked:
+            self._cursor.load_acked_ranges(parts.acked)
         self._cursor.load_batches(parts.batches)
         dispatcher = make_dispatcher(parts.subscribe, view.chain, self._cursor, parts.settings)
         self._dispatcher = dispatcher

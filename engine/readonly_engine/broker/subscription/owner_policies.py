@@ -123,6 +123,8 @@ class OwnerPolicies:
     async def _fetch_configuration(self, max_age_s: float) -> dict[str, Any] | None:
         """Return the brokers' configuration, the last known one if they do not answer; None if unknown."""
         time = asyncio.get_running_loop().time
+        if time() - self._fetched_at < max_age_s:
+            return self._configuration
         async with self._fetching:
             if time() - self._fetched_at >= max_age_s:
                 try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from readonly_engine.broker.cursors.local_subscription import LocalSubscription
     from readonly_engine.broker.dispatch.counters import Counters
@@ -48,7 +48,7 @@ class SubscriptionParts:
     rates: tuple[RateLimit, ...]
     transactions: TopicTransactions
     state: OwnerCursorState
-    acked: Iterable[tuple[Position, Position]]
+    acked: Sequence[tuple[Position, Position]]
     batches: Iterable[tuple[Position, int]]
     queries: CursorQueries
     local: LocalSubscription | None

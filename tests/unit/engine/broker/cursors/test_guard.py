@@ -48,6 +48,16 @@ def test_a_guard_that_is_further_than_it_was_put_was_moved_by_the_owner() -> Non
     assert guard.expired(Position(4, 0))
 
 
+def test_what_a_guard_retains_needs_no_move() -> None:
+    guard = Guard()
+    assert not guard.retains(Position(4, 7))
+    guard.mark_delete = Position(4, -1)
+    assert guard.retains(Position(4, -1))
+    assert guard.retains(Position(5, 0))
+    assert not guard.retains(Position(3, 99))
+    assert not guard.retains(EARLIEST)
+
+
 @given(slowest=POSITIONS | st.none(), expected=st.lists(POSITIONS))
 def test_it_is_never_after_a_cursor_and_never_a_ledger_before_all(
     slowest: Position | None, expected: list[Position]

@@ -24,6 +24,14 @@ class Served:
     ranges: list = field(default_factory=list)
     batches: list = field(default_factory=list)
 
+    @property
+    def has_acked_ranges(self):
+        return bool(list(self.acked_beyond(self.mark_delete)))
+
+    @property
+    def has_batches(self):
+        return bool(self.batches)
+
     def acked_beyond(self, position):
         acked = PositionRanges()
         acked.add_ranges((max(lower, position), upper) for lower, upper in self.ranges)
