@@ -1,0 +1,121 @@
+"""What the owner keeps for local cursors: nothing less than they need, and nothing more for long."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import pulsar
+import pytest
+
+from tests.integration.conftest import LEDGER_ENTRIES
+from tests.integration.fleet import quiet_client
+from tests.support.messages import numbers_of, publish_numbers
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from devstack.pool import Pool
+    from devstack.pulsar.admin import PulsarAdmin
+
+RECEIVE_MS = 20_000
+GUARD = "pulsar-readonly-guard-"
+EARLIEST = pulsar.InitialPosition.Earliest
+
+
+@pytest.fixture
+def kept_topic(admin: PulsarAdmin) -> str:
+    """A topic whose owner keeps nothing but what subscriptions need."""
+    namespace = f"public/kept-{uuid.uuid4().hex[:8]}"
+    admin.create_namespace(namespace)
+    admin.set_retention(namespace, minutes=0, megabytes=0)
+    return f"persistent://{namespace}/orders"
+
+
+@pytest.fixture
+def kept_client(own_pool: Callable[..., Pool], kept_topic: str) -> Iterator[pulsar.Client]:
+    pool = own_pool(2, "--topics", kept_topic, "--cursors", "local", "--cursor-partitions", "4")
+    client = quiet_client(pool.url)
+    yield client
+    client.close()
+
+
+def first_ledger(admin: PulsarAdmin, topic: str) -> int:
+    admin.trim(topic)
+    return int(admin.internal_stats(topic)["ledgers"][0]["ledgerId"])
+
+
+def test_the_owner_deletes_what_all_have_acked_and_nothing_else(
+    kept_client: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, kept_topic: str
+) -> None:
+    total = 3 * LEDGER_ENTRIES + 10
+    fast, slow = (kept_client.subscribe(kept_topic, name, initial_position=EARLIEST) for name in ("fast", "slow"))
+    ids = publish_numbers(pulsar_client, kept_topic, range(total), batching_enabled=False)
+    for _ in range(total):
+        fast.acknowledge(fast.receive(RECEIVE_MS))
+    got = [slow.receive(RECEIVE_MS) for _ in range(total)]
+    assert numbers_of(got) == list(range(total))
+    # Attempts to trim, over more time than the guards need to move.
+    until = time.monotonic() + 4
+    wait_until(lambda: first_ledger(admin, kept_topic) != ids[0].ledger_id() or time.monotonic() > until, 10)
+    assert first_ledger(admin, kept_topic) == ids[0].ledger_id(), "the owner has deleted what a local cursor needs"
+    slow.acknowledge_cumulative(got[2 * LEDGER_ENTRIES + 5])
+    wait_until(lambda: first_ledger(admin, kept_topic) == ids[2 * LEDGER_ENTRIES + 5].ledger_id(), 30)
+    slow.acknowledge_cumulative(got[-1])
+    wait_until(lambda: first_ledger(admin, kept_topic) == ids[-1].ledger_id(), 30)
+
+
+def test_a_seek_back_holds_what_is_still_there(
+    kept_client: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, kept_topic: str
+) -> None:
+    total = 2 * LEDGER_ENTRIES + 10
+    one = kept_client.subscribe(kept_topic, "one", initial_position=EARLIEST)
+    keeper = pulsar_client.subscribe(kept_topic, "keeper", initial_position=EARLIEST)
+    ids = publish_numbers(pulsar_client, kept_topic, range(total), batching_enabled=False)
+    for _ in range(total):
+        one.acknowledge(one.receive(RECEIVE_MS))
+
+    def guard_ledger() -> int:
+        cursors = admin.internal_stats(kept_topic)["cursors"]
+        (guard,) = [found for name, found in cursors.items() if name.startswith(GUARD)]
+        return int(guard["readPosition"].partition(":")[0])
+
+    wait_until(lambda: guard_ledger() == ids[-1].ledger_id(), 30)
+    one.seek(ids[3])
+    assert guard_ledger() == ids[0].ledger_id(), "the guard moves before the seek is answered"
+    keeper.unsubscribe()
+    until = time.monotonic() + 3
+    wait_until(lambda: first_ledger(admin, kept_topic) != ids[0].ledger_id() or time.monotonic() > until, 10)
+    again = [one.receive(RECEIVE_MS) for _ in range(total - 4)]
+    assert numbers_of(again) == list(range(4, total))
+
+
+def test_what_the_owner_expires_is_expired_here(
+    kept_client: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, kept_topic: str
+) -> None:
+    busy = kept_client.subscribe(kept_topic, "busy", initial_position=EARLIEST)
+    idle = kept_client.subscribe(kept_topic, "idle", initial_position=EARLIEST)
+    idle.close()
+    ids = publish_numbers(pulsar_client, kept_topic, range(LEDGER_ENTRIES + 10), batching_enabled=False)
+    first = busy.receive(RECEIVE_MS)
+    assert int(first.data()) == 0
+
+    def expired() -> bool:
+        """The owner moves the guards on, as by its TTL."""
+        for name in admin.subscriptions(kept_topic):
+            admin.skip_all(kept_topic, name)
+        return first_ledger(admin, kept_topic) == ids[-1].ledger_id()
+
+    wait_until(expired, 30)
+    busy.close()
+    for name in ("busy", "idle"):
+        consumer = kept_client.subscribe(kept_topic, name)
+        publish_numbers(pulsar_client, kept_topic, [7000], batching_enabled=False)
+
+        def expiry_is_here(consumer: pulsar.Consumer = consumer) -> bool:
+            return int(consumer.receive(RECEIVE_MS).data()) >= LEDGER_ENTRIES
+
+        wait_until(expiry_is_here, 90)
+        consumer.close()

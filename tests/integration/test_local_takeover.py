@@ -1,0 +1,119 @@
+"""Local cursors while brokers of the pool die and come: each subscription is at one broker, and goes on at the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pulsar
+import pytest
+
+from tests.integration.fleet import TESTS, Feed, Sink, quiet_client
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from devstack.pool import BrokerProcess, Pool
+
+LOCAL = ("--topics", TESTS, "--cursors", "local", "--cursor-partitions", "4")
+NAMES = [f"s{number}" for number in range(8)]
+TAKE_OVER_S = 15.0
+"""A session of ZooKeeper lasts 10 s."""
+
+COMMITTED_S = 2.0
+"""Messages whose acks a killed broker may not have stored: those of so many seconds, and some of a loaded machine."""
+
+PAUSE_S = 0.01
+
+
+def partitions_of(broker: BrokerProcess) -> set[str]:
+    """The partitions of local cursors that a broker has."""
+    return {one["topic"] for one in broker.stats()["localCursors"]}
+
+
+def subscribe_all(client: pulsar.Client, topic: str, **options: Any) -> dict[str, pulsar.Consumer]:
+    return {name: client.subscribe(topic, name, **options) for name in NAMES}
+
+
+@pytest.mark.parametrize("end", ["killed", "stopped", "frozen"])
+def test_another_broker_takes_over(
+    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, topic: str, end: str
+) -> None:
+    pool = own_pool(2, *LOCAL)
+    client = quiet_client(pool.url)
+    consumers = subscribe_all(client, topic, consumer_type=pulsar.ConsumerType.Exclusive)
+    victim, other = pool.brokers
+    assert partitions_of(victim)
+    assert partitions_of(other)
+    assert not partitions_of(victim) & partitions_of(other)
+    sinks = {name: Sink(consumer) for name, consumer in consumers.items()}
+    feed = Feed(pulsar_client, topic, PAUSE_S)
+    try:
+        wait_until(lambda: all(len(sink.got) > 50 for sink in sinks.values()), 30)
+        ended = time.monotonic()
+        if end == "killed":
+            victim.kill()
+        elif end == "stopped":
+            victim.stop()
+        else:
+            # Its clients notice nothing, but its session ends.
+            os.kill(victim.process.pid, signal.SIGSTOP)
+            wait_until(lambda: len(other.stats()["brokers"]) == 1, 60)
+            os.kill(victim.process.pid, signal.SIGCONT)
+        wait_until(lambda: end == "frozen" or len(partitions_of(other)) == 4, 60)
+        now = feed.sent
+        wait_until(lambda: all(sink.got[-1] >= now for sink in sinks.values()), 60)
+        gap = time.monotonic() - ended
+    finally:
+        sent = feed.stop()
+    wait_until(lambda: all(sink.got and max(sink.got) == sent - 1 for sink in sinks.values()), 60)
+    got = {name: sink.stop() for name, sink in sinks.items()}
+    client.close()
+    allowed = 0 if end == "stopped" else COMMITTED_S / PAUSE_S
+    for name, numbers in got.items():
+        assert set(numbers) == set(range(sent)), f"{name} has lost messages"
+        assert sum(Counter(numbers).values()) - sent <= allowed, f"{name} got too many again"
+    assert gap < (60 if end == "frozen" else TAKE_OVER_S + 5), "the machine is slow, or the take-over"
+
+
+def test_a_broker_that_comes_gets_its_share(
+    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, topic: str
+) -> None:
+    pool = own_pool(1, *LOCAL)
+    client = quiet_client(pool.url)
+    sinks = {name: Sink(consumer) for name, consumer in subscribe_all(client, topic).items()}
+    (first,) = pool.brokers
+    assert len(partitions_of(first)) >= 3
+    feed = Feed(pulsar_client, topic, PAUSE_S)
+    (second,) = pool.start(1)
+    wait_until(lambda: len(partitions_of(second)) == 2 and len(partitions_of(first)) <= 2, 90)
+    sent = feed.stop()
+    wait_until(lambda: all(sink.got and max(sink.got) == sent - 1 for sink in sinks.values()), 60)
+    for name, sink in sinks.items():
+        assert set(sink.stop()) == set(range(sent)), f"{name} has lost messages"
+    client.close()
+
+
+def test_failover_goes_on_at_the_next_consumer(
+    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, topic: str
+) -> None:
+    pool = own_pool(2, *LOCAL)
+    clients = [quiet_client(broker.url) for broker in pool.brokers]
+    sinks = [
+        Sink(client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Failover, consumer_name=f"c{number}"))
+        for number, client in enumerate(clients)
+    ]
+    feed = Feed(pulsar_client, topic, PAUSE_S)
+    wait_until(lambda: any(len(sink.got) > 50 for sink in sinks), 30)
+    active, passive = sorted(sinks, key=lambda sink: -len(sink.got))
+    assert passive.got == []
+    clients[sinks.index(active)].close()
+    wait_until(lambda: len(passive.got) > 50, 30)
+    sent = feed.stop()
+    wait_until(lambda: passive.got[-1] == sent - 1, 30)
+    assert set(active.stop()) | set(passive.stop()) == set(range(sent))
+    clients[sinks.index(passive)].close()
