@@ -178,6 +178,9 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     def tail_of(topic: TopicName) -> TailSettings | None:
         return tails[broker.bindings.tail_of(topic) or config.tail]
 
+    def is_bound(topic: TopicName) -> bool:
+        return broker.bindings.covers(topic)
+
     topics = TopicRegistry(
         cluster,
         bookies,
@@ -200,6 +203,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         claims,
         fleet,
         config.cursor_partitions,
+        is_bound,
     )
     passthrough = PassThroughPolicy(
         admin, topics.namespace_policies, fleet.identity, topics.subscriptions, topics.can_read

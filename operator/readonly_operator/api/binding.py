@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from readonly_engine.config.expression import MAX_LENGTH, SYNTAX, Expression, ExpressionError
 from readonly_engine.config.topic_patterns import NAMESPACE as NAMESPACE_PATTERN
 
+from readonly_operator.api.cursors import KEEP, KEEPERS, ON_DELETION, RELEASE
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.api.schema import Choice, ListOf, Nested, Rule, Text, declare, load
 from readonly_operator.kube.names import PAUSED_KEY, PoolKey
@@ -38,7 +39,6 @@ TOPIC = Text(
 
 NAMESPACE = Text(256, NAMESPACE_PATTERN, "must be TENANT/NAMESPACE, for example public/default")
 SUBSCRIPTION = Text(256, rules=(IS_EXPRESSION,))
-CURSORS = ("Forwarded",)
 FALLBACKS = ("Reject", "Writer")
 LIFECYCLES = ("Drain", "Detach")
 TAILS = ("Auto", "Bookies", "Owner")
@@ -72,10 +72,11 @@ class BindingSpec:
         topics: full names or regular expressions of full names.
         namespaces: TENANT/NAMESPACE, with all their topics.
         subscriptions: names or regular expressions of names; empty for all.
-        cursors: where cursors are stored.
+        cursors: keeper of the subscriptions' cursors; empty for the pool's setting.
         fallback: answer to lookups while no broker can serve.
         lifecycle_policy: handling of connected consumers when the binding is deleted.
         tail: source of new entries; empty for the brokers' own setting.
+        on_deletion: Keep or Release, of the guards of local cursors.
     """
 
     RULES = (
@@ -122,11 +123,11 @@ class BindingSpec:
         ),
     )
     cursors: str = field(
-        default="Forwarded",
+        default="",
         metadata=declare(
-            Choice(CURSORS),
-            "Location of the subscriptions' cursors. Forwarded: at the owner broker, which gets all acks.",
-            stored=True,
+            Choice(KEEPERS),
+            "Keeper of the subscriptions' cursors. Owner: the owner broker, which gets all acks. Local: the pool, in a compacted "
+            "topic of each namespace, for very many subscriptions of a topic. Without it, the pool's spec.cursors.",
         ),
     )
     fallback: str = field(
@@ -155,6 +156,16 @@ class BindingSpec:
             "many. Bookies: bookies only. Owner: the owner broker only. Without it, the brokers' own setting applies: Auto.",
         ),
     )
+    on_deletion: str = field(
+        default=KEEP,
+        metadata=declare(
+            Choice(ON_DELETION),
+            "Action on local cursors when this binding is deleted. Keep: nothing is removed, so the pool's guards still hold the "
+            "retention at the source cluster. Release: the operator removes the guards of topics that no other binding of "
+            "the pool covers. The deletion waits for that.",
+            stored=True,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +183,8 @@ class Binding:
         fallback: one of FALLBACKS.
         lifecycle: one of LIFECYCLES.
         tail: one of TAILS; empty for the brokers' own setting.
+        cursors: one of KEEPERS; empty for the pool's setting.
+        on_deletion: one of ON_DELETION.
         created: creation time of the object, as the API server writes it.
         paused: whether the annotation pauses it.
     """
@@ -186,8 +199,15 @@ class Binding:
     fallback: str = FALLBACKS[0]
     lifecycle: str = LIFECYCLES[0]
     tail: str = ""
+    cursors: str = ""
+    on_deletion: str = KEEP
     created: str = ""
     paused: bool = False
+
+    @property
+    def releases(self) -> bool:
+        """Return whether the deletion of the binding removes guards of local cursors."""
+        return self.on_deletion == RELEASE
 
     @property
     def full_name(self) -> str:
@@ -218,6 +238,8 @@ class Binding:
             fallback=spec.fallback,
             lifecycle=spec.lifecycle_policy,
             tail=spec.tail,
+            cursors=spec.cursors,
+            on_deletion=spec.on_deletion,
             created=metadata.get("creationTimestamp") or "",
             paused=is_paused(body),
         )

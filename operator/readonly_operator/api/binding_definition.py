@@ -36,6 +36,7 @@ COLUMNS = (
     Column("Brokers", ".status.brokers", "Brokers of the pool.", "integer"),
     condition_column("Ready", "Ready", "Whether every broker of the pool holds this binding."),
     condition_column("Reason", "Ready", "Reason of Ready.", "reason"),
+    condition_column("LocalCursors", "LocalCursors", "Whether the source cluster allows local cursors.", wide=True),
     AGE,
 )
 
@@ -62,5 +63,6 @@ STATUS = status_schema(
         ),
     },
     "Ready (every broker of the pool holds this binding), Progressing (brokers are about to get it), LookupConfigured (brokers "
-    "hold its newest generation), Paused (an annotation pauses it). Stalled is present while a person must act.",
+    "hold its newest generation), LocalCursors (policies of the source cluster allow them; only with local cursors), Paused (an "
+    "annotation pauses it). Stalled is present while a person must act.",
 )

@@ -33,6 +33,7 @@ CONDITIONS: Final = {
     "SourceReachable": "The three URLs of `spec.source` answer, as seen from the operator's pod.",
     "ExplicitLac": "Every active owner broker sends explicit LACs, often enough.",
     "ClusterRegistered": "The pool is a cluster in the source cluster's metadata. Only with `spec.lookup.clusterName`.",
+    "LocalCursors": "The source cluster allows local cursors. Only with `cursors: Local`, and while cursors are removed.",
     "Paused": "An annotation keeps the operator from changing the object.",
     "Stalled": "A user must act. The condition is absent otherwise, so kstatus reports Failed only then.",
 }
@@ -130,16 +131,57 @@ OF_BINDINGS: Final = (
     Meaning("Ready", "False", "InvalidSpec", "The spec cannot be used. The message names the field."),
     Meaning("Ready", "False", "Conflict", "An older binding gives one of the topics to another pool."),
     Meaning("Progressing", "False", "Settled", "The operator waits for nothing."),
+    Meaning("LocalCursors", "True", "Allowed", "The policies of the binding's namespaces allow local cursors."),
+    Meaning(
+        "LocalCursors",
+        "False",
+        "EncryptionRequired",
+        "A namespace or the brokers accept encrypted messages only. Local cursors are not encrypted. Use `cursors: Owner`.",
+    ),
+    Meaning(
+        "LocalCursors",
+        "False",
+        "PartitionLimit",
+        "`spec.cursorPartitions` of the pool is above `maxNumPartitionsPerPartitionedTopic` of the owner brokers. Lower it.",
+    ),
+    Meaning(
+        "LocalCursors",
+        "False",
+        "TopicLimit",
+        "The topic with cursors exceeds the topics that a namespace may have. The message has the command.",
+    ),
+    Meaning(
+        "LocalCursors",
+        "False",
+        "SubscriptionLimit",
+        "The guards may exceed the subscriptions that a topic may have. The message has the command.",
+    ),
+    Meaning(
+        "LocalCursors",
+        "False",
+        "InactiveTopicsDeleted",
+        "Inactive topics with subscriptions are deleted, and so the cursors of a pool without brokers. The message has the "
+        "command.",
+    ),
+    Meaning("LocalCursors", "False", "CompactionReplaced", "The owner brokers have another compaction than Pulsar's."),
+    Meaning(
+        "LocalCursors", "Unknown", "SourceUnreachable", "The admin API does not answer. The message has its error."
+    ),
+    Meaning("LocalCursors", "Unknown", "NotChecked", "The first check has not ended."),
 )
 OF_BOTH: Final = (
     Meaning("Paused", "True", "Paused", "The annotation `pulsar-readonly.io/paused` is set."),
     Meaning("Paused", "False", "NotPaused", "The operator works on the object."),
+    Meaning("LocalCursors", "False", "Releasing", "The object is being deleted, and its local cursors with it."),
+    Meaning("LocalCursors", "False", "Forbidden", "The operator may not set the finalizer. Grant it the right."),
 )
 EVENTS: Final = {
     "Created": "Objects of the pool were created.",
     "Updated": "Objects of the pool were changed to what the spec says.",
     "Removed": "Objects of the pool were deleted.",
     "Scaled": "The number of brokers changed.",
+    "Released": "Local cursors of a deleted object were removed. The message has their numbers.",
+    "NotReleased": "Local cursors of a deleted object stay at the source cluster. Remove them by hand.",
     "Resumed": "The object is no longer paused.",
     "PodsNotAnnotated": "The operator may not annotate pods, so brokers get changed bindings late.",
 }

@@ -18,8 +18,20 @@ if TYPE_CHECKING:
     from readonly_operator.kube.names import PoolKey
 
 
-def report_status(context: Context, bindings: Sequence[tuple[Binding, Manifest]], state: LookupState) -> None:
-    """Write to each binding how many brokers hold it, and its statistics."""
+def report_status(
+    context: Context,
+    bindings: Sequence[tuple[Binding, Manifest]],
+    state: LookupState,
+    cursors: Mapping[str, Condition],
+) -> None:
+    """Write to each binding how many brokers hold it, and its statistics.
+
+    Args:
+        context: dependencies.
+        bindings: the bindings.
+        state: bindings at the brokers.
+        cursors: the condition LocalCursors by the binding's name, of those that have one.
+    """
     for binding, body in bindings:
         if binding.paused:
             write_paused(context, BINDING, body)
@@ -35,7 +47,9 @@ def report_status(context: Context, bindings: Sequence[tuple[Binding, Manifest]]
             "matchedPartitions": stats.partitions,
             "lag": [asdict(lag) for lag in stats.lag] or None,
         }
-        _write(context, body, _conditions(state, holders, stats.topics), values)
+        conditions = _conditions(state, holders, stats.topics)
+        local_cursors = cursors.get(binding.full_name)
+        _write(context, body, conditions if local_cursors is None else [*conditions, local_cursors], values)
 
 
 def _revision(body: Manifest, state: LookupState, holders: int) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from readonly_operator.assembly.lookup_history import LookupHistory
     from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
     from readonly_operator.cluster.explicit_lac.prober import ProbeController
+    from readonly_operator.cluster.local_cursors.checks import NamespaceChecks
+    from readonly_operator.cluster.local_cursors.controller import ReleaseController
     from readonly_operator.cluster.registration import RegistrationController
     from readonly_operator.cluster.source import SourceMonitor
     from readonly_operator.kube.api_server import Kube
@@ -37,6 +39,8 @@ class Context:
         lac: last reports of managed explicit LAC.
         registrations: last reports of pools that are registered as clusters.
         probes: last results of explicit LAC probes.
+        cursor_checks: whether namespaces allow local cursors.
+        cursor_releases: last reports of the removal of local cursors.
         lookup_history: the last config of each pool.
         events: writes events.
         settings: of this process.
@@ -52,6 +56,8 @@ class Context:
     lac: ExplicitLacController
     registrations: RegistrationController
     probes: ProbeController
+    cursor_checks: NamespaceChecks
+    cursor_releases: ReleaseController
     lookup_history: LookupHistory
     events: Recorder
     settings: Settings

@@ -1,4 +1,4 @@
-"""Finalizer of pools whose deletion must restore or remove something at the source cluster; other pools have none."""
+"""Finalizer of pools and bindings whose deletion must restore or remove something at the source cluster; others have none."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.explicit_lac import RESTORE
 from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.assembly import cursor_release
 from readonly_operator.cluster import registration
 from readonly_operator.cluster.explicit_lac import conditions as explicit_lac
 from readonly_operator.cluster.explicit_lac.requests import SettingRequest
-from readonly_operator.kube.api_server import KubeError
-from readonly_operator.kube.kinds import POOL
+from readonly_operator.cluster.local_cursors import policies as local_cursors
+from readonly_operator.kube.api_server import HTTP_CONFLICT, KubeError
+from readonly_operator.kube.kinds import BINDING, POOL
 from readonly_operator.kube.names import FINALIZER_WRITER, MANAGER_EXPLICIT_LAC
 from readonly_operator.kube.status import Condition, ConditionStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from readonly_operator.assembly.brokers import BrokerReport
     from readonly_operator.assembly.context import Context
-    from readonly_operator.kube.kinds import Manifest
+    from readonly_operator.bindings.pool_bindings import LoadedBinding, PoolBindings
+    from readonly_operator.kube.events import Notice
+    from readonly_operator.kube.kinds import Kind, Manifest
 
 logger = logging.getLogger(__name__)
 
@@ -39,23 +44,104 @@ def sync_finalizer(context: Context, pool: Pool, body: Manifest) -> dict[str, Co
         KubeError: the API server refused for another reason.
     """
     wanted = needs_finalizer(pool)
-    present = FINALIZER_WRITER in (body["metadata"].get("finalizers") or ())
-    if wanted == present:
+    if wanted == _is_present(body):
         return {}
     try:
-        _set(context, body, present=wanted)
+        _set(context, POOL, body, present=wanted)
     except KubeError as error:
         if error.status != FORBIDDEN:
             raise
         types = [explicit_lac.TYPE] if _restores(pool) or not wanted else []
         types += [registration.TYPE] if pool.lookup.cluster_name else []
-        return {one.type: one for one in (_forbidden(name, pool.key.namespace) for name in types)}
+        types += [local_cursors.TYPE] if pool.releases else []
+        return {one.type: one for one in (_forbidden(name, POOL, pool.key.namespace) for name in types)}
     return {}
 
 
 def needs_finalizer(pool: Pool) -> bool:
     """Return whether the pool's deletion must restore or remove something at the source cluster."""
-    return bool(pool.lookup.cluster_name) or _restores(pool)
+    return bool(pool.lookup.cluster_name) or _restores(pool) or pool.releases
+
+
+def sync_binding_finalizers(context: Context, bindings: Sequence[LoadedBinding]) -> dict[str, Condition]:
+    """Add the finalizer to bindings whose deletion releases local cursors, and remove it from the others.
+
+    Returns:
+        Conditions by the binding's name that report missing rights; empty on success.
+
+    Raises:
+        KubeError: the API server refused for another reason.
+    """
+    errors = {}
+    for binding, body in bindings:
+        if binding.paused or binding.releases == _is_present(body):
+            continue
+        try:
+            _set(context, BINDING, body, present=binding.releases)
+        except KubeError as error:
+            if error.status == FORBIDDEN:
+                errors[binding.full_name] = _forbidden(local_cursors.TYPE, BINDING, binding.namespace)
+            elif error.status != HTTP_CONFLICT:  # the event about the other change reconciles the binding again
+                raise
+    return errors
+
+
+def release_bindings(
+    context: Context,
+    pool: Pool,
+    bindings: PoolBindings,
+    brokers: Sequence[BrokerReport],
+    report: Callable[[Manifest, Condition], object],
+) -> bool:
+    """Remove the finalizer of deleted bindings once their local cursors are released; else report the pending work.
+
+    Returns:
+        Whether a deletion waits.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+
+    def finish(body: Manifest, notice: Notice | None) -> None:
+        _finish_binding(context, body, notice)
+
+    return cursor_release.release_bindings(context, pool, bindings, brokers, finish, report)
+
+
+def abandon_bindings(context: Context, bindings: PoolBindings, reason: str) -> None:
+    """Remove the finalizer of deleted bindings without releasing local cursors.
+
+    Args:
+        context: dependencies.
+        bindings: the bindings of the pool.
+        reason: why, for an event; empty for no event.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    for body in filter(cursor_release.is_leaving, bindings.leaving):
+        _finish_binding(context, body, cursor_release.abandoned(body, reason) if reason else None)
+
+
+def hold_bindings(
+    context: Context, bindings: PoolBindings, reason: str, report: Callable[[Manifest, Condition], object]
+) -> None:
+    """Report why the deletion of bindings waits that release local cursors; remove the finalizer of other deleted bindings.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    for body in filter(cursor_release.is_leaving, bindings.leaving):
+        if cursor_release.releases(body):
+            report(body, cursor_release.waiting(reason))
+        else:
+            _finish_binding(context, body, None)
+
+
+def _finish_binding(context: Context, body: Manifest, notice: Notice | None) -> None:
+    _set(context, BINDING, body, present=False)
+    if notice is not None:
+        context.events.record(BINDING, body, [notice])
 
 
 def registration_condition(context: Context, pool: Pool, finalizer_errors: Mapping[str, Condition]) -> list[Condition]:
@@ -76,40 +162,50 @@ def registration_condition(context: Context, pool: Pool, finalizer_errors: Mappi
     return [context.registrations.report(pool.key).condition or waiting]
 
 
-def release(context: Context, body: Manifest, report: Callable[[Condition], object]) -> None:
+def release(context: Context, body: Manifest, bindings: PoolBindings, report: Callable[[Condition], object]) -> bool:
     """Remove the finalizer of a pool that is being deleted once nothing is left to restore; else report the pending work.
+
+    Returns:
+        Whether the deletion waits.
 
     Raises:
         KubeError: the API server refused.
     """
-    if FINALIZER_WRITER not in (body["metadata"].get("finalizers") or ()):
-        return
-    waiting = _pending(context, body)
-    if waiting is not None:
-        report(waiting)
-        return
+    if not _is_present(body):
+        return False
+    found = _pending(context, body, bindings)
+    if isinstance(found, Condition):
+        report(found)
+        return True
     try:
-        _set(context, body, present=False)
+        _set(context, POOL, body, present=False)
     except KubeError as error:
         if error.status == FORBIDDEN:
-            report(_forbidden(explicit_lac.TYPE, body["metadata"]["namespace"]))
+            report(_forbidden(explicit_lac.TYPE, POOL, body["metadata"]["namespace"]))
         raise
+    if found is not None:
+        context.events.record(POOL, body, [found])
+    return False
 
 
-def _pending(context: Context, body: Manifest) -> Condition | None:
+def _pending(context: Context, body: Manifest, bindings: PoolBindings) -> Condition | Notice | None:
+    """Return the condition while the deletion has to wait, then an event about the result, if any."""
     try:
         pool = Pool.load(body)
     except ApiSpecError:
         return None
+    released = cursor_release.pool_release(context, pool, body, bindings)
+    if isinstance(released, Condition):
+        return released
     if pool.lookup.cluster_name and not (entry := context.registrations.report(pool.key)).released:
         return entry.condition or Condition(
             registration.TYPE, ConditionStatus.FALSE, "Removing", "the cluster's entry is being removed"
         )
     if SettingRequest.of(pool, body) is None:
-        return None
+        return released
     report = context.lac.report(pool.key)
     if report.released:
-        return None
+        return released
     return report.condition or Condition(
         explicit_lac.TYPE, ConditionStatus.FALSE, "Restoring", "the owner brokers' former setting is being restored"
     )
@@ -119,27 +215,31 @@ def _restores(pool: Pool) -> bool:
     return pool.explicit_lac.manages and pool.explicit_lac.on_deletion == RESTORE
 
 
-def _forbidden(condition: str, namespace: str) -> Condition:
+def _is_present(body: Manifest) -> bool:
+    return FINALIZER_WRITER in (body["metadata"].get("finalizers") or ())
+
+
+def _forbidden(condition: str, kind: Kind, namespace: str) -> Condition:
     return Condition(
         condition,
         ConditionStatus.FALSE,
         "Forbidden",
-        "something is to be put back when the pool is deleted (spec.explicitLac.onDeletion: Restore, "
-        "spec.lookup.clusterName), and for that it has a finalizer, which the operator may neither set nor take away: "
-        f"grant its service account verb patch on readonlybrokerpools.pulsar-readonly.io in namespace {namespace}, "
+        f"something is to be put back or removed when the {kind.kind} is deleted (spec.explicitLac.onDeletion: Restore, "
+        "spec.lookup.clusterName, spec.onDeletion: Release), and for that it has a finalizer, which the operator may neither "
+        f"set nor take away: grant its service account verb patch on {kind.plural}.{kind.group} in namespace {namespace}, "
         "as manifests/explicit-lac does",
     )
 
 
-def _set(context: Context, body: Manifest, *, present: bool) -> None:
+def _set(context: Context, kind: Kind, body: Manifest, *, present: bool) -> None:
     metadata = body["metadata"]
     finalizers = [one for one in metadata.get("finalizers") or () if one != FINALIZER_WRITER]
     if present:
         finalizers.append(FINALIZER_WRITER)
     # conditional on the version, because the whole list is written
     patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": finalizers}}
-    after = context.kube.merge(MANAGER_EXPLICIT_LAC, POOL, metadata["namespace"], metadata["name"], patch)
+    after = context.kube.merge(MANAGER_EXPLICIT_LAC, kind, metadata["namespace"], metadata["name"], patch)
     if after is None or ("deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers")):
-        context.store.remove(POOL, body)  # the watch may start after the deletion and miss it
+        context.store.remove(kind, body)  # the watch may start after the deletion and miss it
     else:
-        context.store.put(POOL, after)
+        context.store.put(kind, after)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator import metrics
 from readonly_operator.api.binding import is_paused
+from readonly_operator.api.cursors import RELEASE
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly import binding_status, finalizer, readiness
 from readonly_operator.assembly.apply_events import apply_events
 from readonly_operator.assembly.conditions import write_conditions, write_paused
 from readonly_operator.assembly.context import Context, Outcome
+from readonly_operator.assembly.cursor_release import is_leaving
+from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
 from readonly_operator.bindings.pool_bindings import PoolBindings
@@ -51,16 +55,20 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         if is_paused(body):
             return _skip_paused(context, pool, body, bindings)
         finalizer_errors = finalizer.sync_finalizer(context, pool, body)
+        binding_errors = finalizer.sync_binding_finalizers(context, bindings.good)
         bindings = bindings.without_conflicts(context.store, context.brokers.matched, pool)
         lookup = _lookup(context, pool, bindings)
         limitations = _apply(context, pool, body, lookup)
     except (ApiSpecError, NameConflictError, KubeError) as error:
         return _report_failure(context, body, bindings, error)
     observed = _observe(context, pool, body, lookup, limitations)
-    _write_statuses(
-        context, pool, body, bindings, observed, _conditions(context, pool, body, observed, finalizer_errors)
+    cursors = {**check_namespaces(context, pool, bindings.good), **binding_errors}
+    conditions = _conditions(context, pool, body, observed, finalizer_errors)
+    _write_statuses(context, pool, body, bindings, observed, conditions, cursors)
+    waits = finalizer.release_bindings(
+        context, pool, bindings, observed.state.reports, partial(_report_leaving, context)
     )
-    return _outcome(context, bindings, observed, finalizer_errors)
+    return _outcome(context, bindings, observed, retry=waits or bool(finalizer_errors or binding_errors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +99,24 @@ def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: P
     """Handle a missing pool or one that is being deleted: restore what the finalizer guards, and report to its bindings."""
     binding_status.report_pool_not_found(context, key, bindings.good, deleting=body is not None)
     binding_status.report_invalid(context, bindings.broken)
+    context.cursor_checks.track(key, {})
     if body is None:
         context.lookup_history.forget(key)
-    else:
-        values = _values(context, key, body, len(bindings))
-        finalizer.release(context, body, lambda condition: write_conditions(context, POOL, body, [condition], values))
-    return Outcome(settled=True, look_again=False)
+        context.cursor_releases.track(key, {})
+        finalizer.abandon_bindings(context, bindings, f"ReadOnlyBrokerPool {key} does not exist")
+        return Outcome(settled=True, look_again=False)
+    own = is_leaving(body) and (body.get("spec") or {}).get("onDeletion") == RELEASE
+    finalizer.abandon_bindings(context, bindings, "" if own else f"ReadOnlyBrokerPool {key} is being deleted")
+    values = _values(context, key, body, len(bindings))
+    waits = finalizer.release(
+        context, body, bindings, lambda condition: write_conditions(context, POOL, body, [condition], values)
+    )
+    return Outcome(settled=True, look_again=False, refresh_seconds=finalizer.RETRY_SECONDS if waits else 0.0)
+
+
+def _report_leaving(context: Context, body: Manifest, condition: Condition) -> None:
+    """Report why the deletion of a binding waits."""
+    write_conditions(context, BINDING, body, [condition], {})
 
 
 def _skip_paused(context: Context, pool: Pool, body: Manifest, bindings: PoolBindings) -> Outcome:
@@ -104,6 +124,8 @@ def _skip_paused(context: Context, pool: Pool, body: Manifest, bindings: PoolBin
     write_paused(context, POOL, body)
     for _, binding_body in bindings.good:
         write_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{pool.key.name}" is paused')
+    reason = f'ReadOnlyBrokerPool "{pool.key.name}" is paused'
+    finalizer.hold_bindings(context, bindings, reason, partial(_report_leaving, context))
     binding_status.report_invalid(context, bindings.broken)
     return Outcome(settled=True, look_again=False)
 
@@ -185,6 +207,7 @@ def _conditions(
         finalizer_errors.get("ExplicitLac")
         or last_known(body, explicit_lac(report, pool.explicit_lac, managed, probed)),
         *finalizer.registration_condition(context, pool, finalizer_errors),
+        *([finalizer_errors["LocalCursors"]] if "LocalCursors" in finalizer_errors else []),
     ]
 
 
@@ -195,6 +218,7 @@ def _write_statuses(
     bindings: PoolBindings,
     observed: _Observation,
     conditions: Sequence[Condition],
+    cursors: Mapping[str, Condition],
 ) -> None:
     """Write the statuses of the pool and of its bindings."""
     values = _values(context, pool.key, body, len(bindings))
@@ -202,20 +226,18 @@ def _write_statuses(
     applied = context.lac.report(pool.key).applied or values["explicitLac"]
     values["explicitLac"] = applied if pool.explicit_lac.manages else None
     write_conditions(context, POOL, body, conditions, values)
-    binding_status.report_status(context, bindings.good, observed.state)
+    binding_status.report_status(context, bindings.good, observed.state, cursors)
     binding_status.report_conflicts(context, bindings.against, bindings.held_back)
     binding_status.report_invalid(context, bindings.broken)
 
 
-def _outcome(
-    context: Context, bindings: PoolBindings, observed: _Observation, finalizer_errors: Mapping[str, Condition]
-) -> Outcome:
+def _outcome(context: Context, bindings: PoolBindings, observed: _Observation, *, retry: bool) -> Outcome:
     """Return when to reconcile again without an event."""
     return Outcome(
         observed.settled,
         look_again=not observed.settled and not all(map(waiting_reason, observed.pods)),
         refresh_seconds=finalizer.RETRY_SECONDS
-        if finalizer_errors or observed.refused
+        if retry or observed.refused
         else _refresh_seconds(context, bindings, observed.state),
     )
 
@@ -267,5 +289,7 @@ def _report_failure(
         logger.warning("pool not reconciled: pool=%s reason=%s: %s", key, reason, message)
     binding_status.report_pool_failed(context, bindings.readable, reason, message)
     binding_status.report_invalid(context, bindings.broken)
+    held = f'ReadOnlyBrokerPool "{key.name}": {reason}: {message}'
+    finalizer.hold_bindings(context, bindings, held, partial(_report_leaving, context))
     # no event announces that a foreign object or a quota is gone
     return Outcome(settled=False, look_again=reason in {"NameConflict", "Refused"})

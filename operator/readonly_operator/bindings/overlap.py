@@ -66,14 +66,14 @@ def find_overlap(older: Binding, younger: Binding, matched: Callable[[], Iterabl
     places = {namespace_of(expression) for expression in one.expressions}
     if not places & {namespace_of(expression) for expression in other.expressions}:
         return ""
-    return next((topic for topic in matched() if _matches(other.expressions, topic)), "")
+    return next((topic for topic in matched() if matches(other.expressions, topic)), "")
 
 
 def _names(one: Claimed, other: Claimed) -> str:
     """Return a topic that one claims by name, and the other in any way."""
     others = set(other.names)
     for name in one.names:
-        if name in others or base_of(name) in others or _matches(other.expressions, name):
+        if name in others or base_of(name) in others or matches(other.expressions, name):
             return name
         if namespace_of(name) in other.namespaces and not is_system_topic(name):
             return name
@@ -91,7 +91,7 @@ def _namespaces(one: Claimed, other: Claimed) -> str:
     return ""
 
 
-def _matches(expressions: Iterable[str], topic: str) -> bool:
+def matches(expressions: Iterable[str], topic: str) -> bool:
     """Return whether an expression of the topic's own namespace matches the topic."""
     return any(
         namespace_of(text) == namespace_of(topic) and any(map(_parsed(text).matches, (topic, base_of(topic))))

@@ -32,6 +32,7 @@ class PoolBindings:
         held_back: bindings that conflict with an older one of another pool.
         against: message of each conflict, by full name.
         contested: whether any binding overlaps another pool's; the existing topics then decide.
+        leaving: objects of bindings that are being deleted, and wait for a finalizer.
     """
 
     good: tuple[LoadedBinding, ...]
@@ -39,20 +40,23 @@ class PoolBindings:
     held_back: tuple[LoadedBinding, ...] = ()
     against: Mapping[str, str] = field(default_factory=dict)
     contested: bool = False
+    leaving: tuple[Manifest, ...] = ()
 
     @classmethod
     def of(cls, store: Store, key: PoolKey) -> PoolBindings:
-        """Return the bindings of a pool that are not being deleted."""
+        """Return the bindings of a pool."""
         good: list[LoadedBinding] = []
+        leaving: list[Manifest] = []
         broken: list[tuple[str, Manifest]] = []
         for body in store.of_pool(BINDING, key):
             if "deletionTimestamp" in body["metadata"]:
+                leaving.append(body)
                 continue
             try:
                 good.append((Binding.load(body), body))
             except ApiSpecError as error:
                 broken.append((str(error), body))
-        return cls(tuple(good), tuple(broken))
+        return cls(tuple(good), tuple(broken), leaving=tuple(leaving))
 
     def without_conflicts(self, store: Store, matched: MatchedTopics, pool: Pool) -> PoolBindings:
         """Return the same bindings, with conflicting ones held back."""
@@ -71,5 +75,5 @@ class PoolBindings:
         return (*self.good, *self.held_back)
 
     def __len__(self) -> int:
-        """Return the number of bindings that name the pool."""
+        """Return the number of bindings that name the pool, without those being deleted."""
         return len(self.readable) + len(self.broken)

@@ -74,15 +74,23 @@ def get(url: str, timeout: float, credentials: Credentials = ANONYMOUS) -> tuple
     return status, body
 
 
-def send(method: str, url: str, value: Any, timeout: float, credentials: Credentials = ANONYMOUS) -> bytes:
+def send(
+    method: str,
+    url: str,
+    value: Any,
+    timeout: float,
+    credentials: Credentials = ANONYMOUS,
+    max_bytes: int | None = None,
+) -> bytes:
     """Send JSON and follow redirects: Pulsar redirects a request to the broker that can serve it.
 
     Args:
-        method: PUT, POST or DELETE.
+        method: GET, PUT, POST or DELETE.
         url: the URL.
         value: JSON; None for no body.
         timeout: seconds in all.
         credentials: also sent to redirect targets, which are in the same cluster.
+        max_bytes: largest answer; None for MAX_BYTES.
 
     Returns:
         The body of the answer.
@@ -93,7 +101,8 @@ def send(method: str, url: str, value: Any, timeout: float, credentials: Credent
     deadline = time.monotonic() + timeout
     body = None if value is None else json.dumps(value).encode()
     for _ in range(REDIRECTS + 1):
-        status, location, answer = _exchange(method, url, body, max(0.1, deadline - time.monotonic()), credentials)
+        left = max(0.1, deadline - time.monotonic())
+        status, location, answer = _exchange(method, url, body, left, credentials, max_bytes)
         if status != http.client.TEMPORARY_REDIRECT or not location:
             break
         url = redirected(url, location)
@@ -115,7 +124,12 @@ def redirected(url: str, location: str) -> str:
 
 
 def _exchange(
-    method: str, url: str, body: bytes | None, timeout: float, credentials: Credentials
+    method: str,
+    url: str,
+    body: bytes | None,
+    timeout: float,
+    credentials: Credentials,
+    max_bytes: int | None = None,
 ) -> tuple[int, str, bytes]:
     deadline = time.monotonic() + timeout
     parts = urlsplit(url)
@@ -138,7 +152,7 @@ def _exchange(
     try:
         connection.request(method, path, body=body, headers=headers)
         response = connection.getresponse()
-        answer = _read(response, deadline)
+        answer = _read(response, deadline, MAX_BYTES if max_bytes is None else max_bytes)
     except (OSError, http.client.HTTPException) as error:
         raise FetchError(explain(error)) from error
     finally:
@@ -177,12 +191,12 @@ def explain(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _read(response: http.client.HTTPResponse, deadline: float) -> bytes:
+def _read(response: http.client.HTTPResponse, deadline: float, max_bytes: int) -> bytes:
     body = bytearray()
     while chunk := response.read1(CHUNK):
         body += chunk
-        if len(body) > MAX_BYTES:
-            raise http.client.HTTPException(f"the answer is larger than {MAX_BYTES} bytes")
+        if len(body) > max_bytes:
+            raise http.client.HTTPException(f"the answer is larger than {max_bytes} bytes")
         if time.monotonic() > deadline:
             raise TimeoutError
     return bytes(body)

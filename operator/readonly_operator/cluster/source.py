@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING
+from readonly_operator.cluster.cursor_limits import NO_LIMITS, CursorLimits
 from readonly_operator.cluster.fetch import ANONYMOUS, Credentials, FetchError, connect, get, get_json, send
 
 if TYPE_CHECKING:
@@ -46,11 +47,13 @@ class SourceReport:
         problems: unreachable URLs of the spec with the reason; none when all answer.
         intervals_ms: explicit LAC interval of each active broker that answered, by broker; 0 is off.
         unasked: active brokers whose configuration could not be read, with the reason.
+        cursor_limits: settings of the brokers that answered which limit local cursors, the strictest of each.
     """
 
     problems: tuple[str, ...]
     intervals_ms: tuple[tuple[str, int], ...] = ()
     unasked: tuple[tuple[str, str], ...] = ()
+    cursor_limits: CursorLimits = NO_LIMITS
 
 
 def check(source: Source, credentials_for: Callable[[Source], Credentials] = lambda _: ANONYMOUS) -> SourceReport:
@@ -72,12 +75,15 @@ def check(source: Source, credentials_for: Callable[[Source], Credentials] = lam
     problems += _unreachable("metadataStoreUrl", source.metadata_store_url, _store_addresses(source.metadata_store_url))
     intervals: list[tuple[str, int]] = []
     unasked: list[tuple[str, str]] = []
+    limits = NO_LIMITS
     for broker in sorted(brokers)[:MAX_BROKERS]:
         try:
-            intervals.append((broker, lac_interval(source, broker, credentials)))
+            settings = _runtime_settings(source, broker, credentials)
+            intervals.append((broker, _lac_interval(settings)))
+            limits = limits.strictest(CursorLimits.of_broker(settings))
         except FetchError as error:
             unasked.append((broker, str(error)))
-    return SourceReport(tuple(problems), tuple(intervals), tuple(unasked))
+    return SourceReport(tuple(problems), tuple(intervals), tuple(unasked), limits)
 
 
 class SourceMonitor:
@@ -200,9 +206,16 @@ def lac_interval(source: Source, broker: str, credentials: Credentials = ANONYMO
     Raises:
         FetchError: the broker does not answer with it.
     """
-    answer = get_json(f"{_scheme(source)}://{broker}/admin/v2/brokers/configuration/runtime", STEP_SECONDS, credentials)
+    return _lac_interval(_runtime_settings(source, broker, credentials))
+
+
+def _runtime_settings(source: Source, broker: str, credentials: Credentials) -> Any:
+    return get_json(f"{_scheme(source)}://{broker}/admin/v2/brokers/configuration/runtime", STEP_SECONDS, credentials)
+
+
+def _lac_interval(settings: Any) -> int:
     try:
-        return int(answer[LAC_SETTING])
+        return int(settings[LAC_SETTING])
     except (KeyError, TypeError, ValueError):
         raise FetchError(f"its runtime configuration has no {LAC_SETTING}") from None
 

@@ -1,4 +1,4 @@
-"""Entry point of all work at source clusters: checks, managed explicit LAC, registrations and probes, with their threads."""
+"""Entry point of all work at source clusters, with its threads: checks, explicit LAC, registrations, probes, local cursors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from readonly_operator.cluster.credentials import CredentialsReader
 from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
 from readonly_operator.cluster.explicit_lac.prober import ProbeController
+from readonly_operator.cluster.local_cursors.admin import CursorAdmin
+from readonly_operator.cluster.local_cursors.checks import NamespaceChecks
+from readonly_operator.cluster.local_cursors.controller import ReleaseController
 from readonly_operator.cluster.registration import RegistrationController
 from readonly_operator.cluster.source import SourceMonitor
 from readonly_operator.cluster.worker import BackgroundThread
@@ -31,6 +34,8 @@ class SourceClusters:
         lac: last reports of managed explicit LAC.
         registrations: last reports of pools that are registered as clusters.
         probes: last results of explicit LAC probes.
+        cursor_checks: whether namespaces allow local cursors.
+        cursor_releases: last reports of the removal of local cursors.
 
     Args:
         kube: the API server.
@@ -58,10 +63,17 @@ class SourceClusters:
         self.lac = ExplicitLacController(kube, store, period, now, changed, self.sources.refresh, credentials)
         self.registrations = RegistrationController(store, cluster_domain, period, now, changed, credentials)
         self.probes = ProbeController(store, self.sources, changed, credentials, self._stopped)
+
+        def admin_for(source: Source) -> CursorAdmin:
+            return CursorAdmin(source, credentials(source))
+
+        self.cursor_checks = NamespaceChecks(period, changed, admin_for, self._wake_cursors, self._stopped)
+        self.cursor_releases = ReleaseController(changed, admin_for, self._wake_cursors, self._stopped)
         # on a thread of its own: a probe waits long, and must not delay the restart of an owner broker
         self._threads = (
             BackgroundThread("settings", [self.lac, self.registrations]),
             BackgroundThread("probes", [self.probes]),
+            BackgroundThread("cursors", [self.cursor_releases, self.cursor_checks]),
         )
 
     def start(self) -> None:
@@ -86,6 +98,9 @@ class SourceClusters:
         """Sync again soon, because a pool changed."""
         for thread in self._threads:
             thread.wake()
+
+    def _wake_cursors(self) -> None:
+        self._threads[-1].wake()
 
     def is_active(self) -> bool:
         """Return whether a step may still change something after `stop`."""

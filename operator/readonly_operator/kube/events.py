@@ -84,10 +84,12 @@ _TROUBLE = frozenset(
             "Refused",
         ),
         *("Rolling", "RollStopped", "Reverted", "NotTaken"),  # managed explicit LAC
+        *("EncryptionRequired", "PartitionLimit", "TopicLimit", "SubscriptionLimit"),  # local cursors
+        *("InactiveTopicsDeleted", "CompactionReplaced"),
     }
 )
 """Reasons of conditions that make a warning."""
-_ONCE = ("Ready", "LookupConfigured", "SourceReachable", "ExplicitLac", "Paused")
+_ONCE = ("Ready", "LookupConfigured", "SourceReachable", "ExplicitLac", "LocalCursors", "Paused")
 
 
 def of_conditions(before: Mapping[str, Any], after: Iterable[Condition]) -> list[Notice]:

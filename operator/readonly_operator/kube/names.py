@@ -22,7 +22,7 @@ ANNOTATION_BINDINGS_REVISION = f"{GROUP}/bindings-revision"
 """On each broker's pod: a change of it makes the kubelet refresh the pod's ConfigMap volumes at once."""
 
 FINALIZER_WRITER = f"{GROUP}/writable-cluster"
-"""On pools whose deletion must restore or remove something at the source cluster; on no others."""
+"""On pools and bindings whose deletion must restore or remove something at the source cluster; on no others."""
 MANAGER_EXPLICIT_LAC = "pulsar-readonly-explicit-lac"
 """Field manager of the setting in the ConfigMap of owner brokers."""
 ANNOTATION_EXPLICIT_LAC = f"{GROUP}/explicit-lac"

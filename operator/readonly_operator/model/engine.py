@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from readonly_operator.api.cursors import DEFAULT_PARTITIONS, OWNER
 from readonly_operator.kube.names import LOCALITY_FILE, PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS, SECRETS_DIRECTORY
 from readonly_operator.model.files import mounts
 
@@ -38,6 +39,10 @@ def engine_config(pool: Pool) -> dict[str, Any]:
         config["locality-file"] = LOCALITY_FILE
     if pool.lookup.unbound != "Redirect":
         config["lookup-unbound"] = pool.lookup.unbound.lower()
+    if pool.cursors != OWNER:
+        config["cursors"] = pool.cursors.lower()
+    if pool.cursor_partitions != DEFAULT_PARTITIONS:
+        config["cursor-partitions"] = pool.cursor_partitions
     config |= _limits(pool.limits)
     if pool.tiered_storage is not None:
         config["tiered-storage"] = _tiered_storage(pool.tiered_storage)

@@ -28,6 +28,7 @@ class Entry:
         fallback: one of FALLBACKS.
         lifecycle: one of LIFECYCLES.
         tail: one of TAILS; empty for the brokers' own setting.
+        cursors: one of KEEPERS; empty for the brokers' own setting.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Entry:
     fallback: str = FALLBACKS[0]
     lifecycle: str = LIFECYCLES[0]
     tail: str = ""
+    cursors: str = ""
 
     @classmethod
     def of(cls, binding: Binding) -> Entry:
@@ -49,6 +51,7 @@ class Entry:
             binding.fallback,
             binding.lifecycle,
             binding.tail,
+            binding.cursors,
         )
 
     @classmethod
@@ -67,6 +70,7 @@ class Entry:
             document.get("fallback", FALLBACKS[0]),
             document.get("lifecyclePolicy", LIFECYCLES[0]),
             document.get("tail", ""),
+            document.get("cursors", ""),
         )
 
     def document(self) -> dict[str, Any]:
@@ -82,6 +86,8 @@ class Entry:
             found["lifecyclePolicy"] = self.lifecycle
         if self.tail:
             found["tail"] = self.tail
+        if self.cursors:
+            found["cursors"] = self.cursors
         return found
 
 

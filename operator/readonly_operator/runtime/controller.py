@@ -85,6 +85,8 @@ class Controller:
             lac=self._clusters.lac,
             registrations=self._clusters.registrations,
             probes=self._clusters.probes,
+            cursor_checks=self._clusters.cursor_checks,
+            cursor_releases=self._clusters.cursor_releases,
             lookup_history=LookupHistory(),
             events=Recorder(kube, _now),
             settings=settings,

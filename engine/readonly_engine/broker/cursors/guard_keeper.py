@@ -58,15 +58,23 @@ class GuardKeeper:
         name: name of the guards' subscriptions.
         store: the cursors of the partition.
         expire: called with a topic and the mark-delete position to which its owner has moved the guard.
+        is_bound: returns whether a binding covers a topic. The guards of other topics stay as they are: the operator may have
+            removed them.
     """
 
     def __init__(
-        self, admin: CursorAdmin, name: str, store: CursorStore, expire: Callable[[str, Position], None]
+        self,
+        admin: CursorAdmin,
+        name: str,
+        store: CursorStore,
+        expire: Callable[[str, Position], None],
+        is_bound: Callable[[TopicName], bool],
     ) -> None:
         self._admin = admin
         self._name = name
         self._store = store
         self._expire = expire
+        self._is_bound = is_bound
         self._topics: dict[str, _TopicGuard] = {}
         self._tasks = [
             run_forever(self._move_on, "the move of local cursors' guards"),
@@ -158,6 +166,8 @@ class GuardKeeper:
 
     async def _try(self, topic: str, found: _TopicGuard, *, poll: bool) -> None:
         name = parse_topic_name(topic)
+        if not self._is_bound(name):
+            return
         try:
             async with found.lock:
                 if poll:

@@ -18,7 +18,7 @@ from readonly_engine.wire.cursor_records import SubscriptionDefinition
 from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from readonly_engine.broker.cursors.consumers import LocalConsumer
     from readonly_engine.broker.cursors.namesakes import Namesakes
@@ -53,6 +53,7 @@ class HeldPartition:
         access: asks owners whether clients may consume.
         namesakes: knows the durable subscriptions at owners.
         guard: name of the subscriptions that hold the retention at owners.
+        is_bound: returns whether a binding covers a topic.
 
     Attributes:
         store: as above.
@@ -62,12 +63,18 @@ class HeldPartition:
     """
 
     def __init__(
-        self, store: CursorStore, admin: CursorAdmin, access: OwnerAccess, namesakes: Namesakes, guard: str
+        self,
+        store: CursorStore,
+        admin: CursorAdmin,
+        access: OwnerAccess,
+        namesakes: Namesakes,
+        guard: str,
+        is_bound: Callable[[TopicName], bool],
     ) -> None:
         self.store = store
         self.admin = admin
         self.access = access
-        self.guards = GuardKeeper(admin, guard, store, self._expire)
+        self.guards = GuardKeeper(admin, guard, store, self._expire, is_bound)
         self._namesakes = namesakes
         self._subscriptions: dict[tuple[TopicName, str], LocalSubscription] = {}
 

@@ -65,6 +65,7 @@ class LocalCursors:
         claims: the claims of this broker.
         pool: the pool.
         partitions: number of partitions of a new topic with cursors; an existing one keeps its number.
+        is_bound: returns whether a binding covers a topic.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class LocalCursors:
         claims: ClaimStore,
         pool: PoolMembership,
         partitions: int,
+        is_bound: Callable[[TopicName], bool],
     ) -> None:
         self._make_client = client
         self._client: Client | None = None
@@ -83,6 +85,7 @@ class LocalCursors:
         self._claims = claims
         self._pool = pool
         self._new_partitions = partitions
+        self._is_bound = is_bound
         self._namesakes = Namesakes(admin)
         self._counts: dict[TopicName, int] = {}
         self._counting: SingleFlight[int] = SingleFlight()
@@ -197,7 +200,7 @@ class LocalCursors:
                 await store.close()
                 raise OwnerUnavailableError(f"{key.topic} has moved to another broker; look the topic up again")
             guard = guard_name(self._pool.identity, key.topic.partition)
-            held = HeldPartition(store, self._admin, self._access, self._namesakes, guard)
+            held = HeldPartition(store, self._admin, self._access, self._namesakes, guard, self._is_bound)
             self._held[key] = _Held(held, claim)
             opened = True
         finally:

@@ -37,6 +37,11 @@ class Pool(PoolSpec):
     generation: int
 
     @property
+    def identity(self) -> str:
+        """Return the pool's identity for the brokers: name and uid, as in PoolMembership of the engine."""
+        return f"{self.key.membership_name}@{self.uid}"
+
+    @property
     def replaced(self) -> int:
         """Return how many brokers must run the newest pod template without a person's action."""
         strategy = self.update_strategy

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from readonly_operator.api.cursors import DEFAULT_PARTITIONS, KEEP, KEEPERS, MAX_PARTITIONS, ON_DELETION, OWNER, RELEASE
 from readonly_operator.api.pool.explicit_lac import ExplicitLac
 from readonly_operator.api.pool.limits import Cache, Limits, TieredStorage
 from readonly_operator.api.pool.listeners import Listeners, Lookup
@@ -52,6 +53,9 @@ class PoolSpec:
         image_pull_secrets: with credentials for the image.
         resources: of a broker's container, as in a pod.
         cache: entry cache of a broker.
+        cursors: keeper of the subscriptions' cursors.
+        cursor_partitions: of a new topic with local cursors.
+        on_deletion: Keep or Release, of local cursors.
         limits: limits of one broker.
         tiered_storage: reads of offloaded ledgers.
         listeners: listeners for clients.
@@ -134,6 +138,34 @@ class PoolSpec:
         metadata=declare(
             Nested(Cache),
             "Entry cache of a broker: it reads each entry from a bookie once for all its consumers.",
+            stored=True,
+        ),
+    )
+    cursors: str = field(
+        default=OWNER,
+        metadata=declare(
+            Choice(KEEPERS),
+            "Keeper of the subscriptions' cursors. Owner: the owner broker, which gets all acks. Local: the pool, in a compacted "
+            "topic of each namespace, for very many subscriptions of a topic. A binding can choose otherwise.",
+            stored=True,
+        ),
+    )
+    cursor_partitions: int = field(
+        default=DEFAULT_PARTITIONS,
+        metadata=declare(
+            Number(1, MAX_PARTITIONS),
+            "Partitions of a new topic with local cursors, which the brokers share: best four for each broker. It counts "
+            "when the topic of a namespace is created; an existing topic keeps its number.",
+            stored=True,
+        ),
+    )
+    on_deletion: str = field(
+        default=KEEP,
+        metadata=declare(
+            Choice(ON_DELETION),
+            "Action on local cursors when this pool is deleted. Keep: nothing is removed, so the pool's guards still hold the "
+            "retention at the source cluster. Release: the operator deletes the brokers, then removes the pool's guards and "
+            "topics with cursors, in all namespaces. The deletion waits for that.",
             stored=True,
         ),
     )
@@ -225,3 +257,8 @@ class PoolSpec:
         default="info",
         metadata=declare(Choice(("debug", "info", "warning", "error")), "Log level of the brokers."),
     )
+
+    @property
+    def releases(self) -> bool:
+        """Return whether the deletion of the pool removes its local cursors."""
+        return self.on_deletion == RELEASE

@@ -116,7 +116,8 @@ def test_a_binding_with_everything(binding_body):
     body["spec"] |= {
         "namespaces": ["shop/eu", "a/b"],
         "subscriptions": ["ml-.*", "audit"],
-        "cursors": "Forwarded",
+        "cursors": "Local",
+        "onDeletion": "Release",
         "fallback": "Writer",
         "lifecyclePolicy": "Detach",
         "tail": "Auto",
@@ -128,9 +129,12 @@ def test_a_binding_with_everything(binding_body):
     binding = Binding.load(body)
     assert (binding.namespaces, binding.subscriptions) == (("a/b", "shop/eu"), ("audit", "ml-.*"))
     assert (binding.fallback, binding.lifecycle, binding.tail, binding.paused) == ("Writer", "Detach", "Auto", True)
+    assert (binding.cursors, binding.on_deletion, binding.releases) == ("Local", "Release", True)
     assert Entry.parse(Entry.of(binding).document()) == Entry.of(binding)
+    assert Entry.of(binding).document()["cursors"] == "Local"
     plain = Binding.load(binding_body())
     assert (plain.fallback, plain.lifecycle, plain.paused) == ("Reject", "Drain", False)
+    assert (plain.cursors, plain.on_deletion, plain.releases) == ("", "Keep", False)
     assert Entry.of(plain).document().keys() == {"name", "topics"}, "older brokers know no more"
 
 
@@ -151,7 +155,8 @@ def test_a_binding_with_everything(binding_body):
             "spec.subscriptions[0] '[\\\\pL\\\\pN]{1000}' is no regular expression: pattern too",
         ),
         ("subscriptions", [], "spec.subscriptions must have 1 to 64 items, not 0"),
-        ("cursors", "Local", "spec.cursors must be one of Forwarded, not 'Local'"),
+        ("cursors", "Pool", "spec.cursors must be one of Owner, Local, not 'Pool'"),
+        ("onDeletion", "Restore", "spec.onDeletion must be one of Keep, Release, not 'Restore'"),
         ("fallback", "Redirect", "spec.fallback must be one of Reject, Writer, not 'Redirect'"),
         ("lifecyclePolicy", "Keep", "spec.lifecyclePolicy must be one of Drain, Detach, not 'Keep'"),
         ("tail", "auto", "spec.tail must be one of Auto, Bookies, Owner, not 'auto'"),

@@ -7,122 +7,17 @@ import datetime as dt
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
-from readonly_operator.assembly.brokers import Brokers
-from readonly_operator.assembly.context import Context
-from readonly_operator.assembly.locality import LocalityAnnotator
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
-from readonly_operator.bindings.topic_index import BindingTopicIndex
-from readonly_operator.cluster.explicit_lac.controller import Report
 from readonly_operator.kube.api_server import KubeError
-from readonly_operator.kube.apply import Applier
-from readonly_operator.kube.events import Recorder
 from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POD, POOL
 from readonly_operator.kube.names import FINALIZER_WRITER, LABEL_POOL, PAUSED_KEY, PoolKey
-from readonly_operator.kube.store import Store
-from readonly_operator.settings import Settings
 
 DEMO = PoolKey("team", "demo")
 NOTED = {"target": "pulsar/broker/key", "intervalMs": 200}
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
-
-
-class Server:
-    """An API server that takes statuses, and nothing else where it is told so."""
-
-    def __init__(self):
-        self.objects: dict[tuple[str, str], Any] = {}
-        self.refuses = True
-        self.deleted = []
-        self.versions = 100
-
-    def get(self, kind, namespace, name):
-        return self.objects.get((kind.kind, name))
-
-    def apply(self, manifest):
-        if self.refuses and manifest["kind"] != "Event":
-            raise KubeError("exceeded quota", 403)
-        return self._keep(manifest)
-
-    def apply_status(self, manifest):
-        return self._keep(
-            {**self.objects[manifest["kind"], manifest["metadata"]["name"]], "status": manifest["status"]}
-        )
-
-    def annotate(self, kind, namespace, name, annotations):
-        raise KubeError(f'pods "{name}" is forbidden', 403)
-
-    def delete(self, manifest):
-        self.deleted.append(manifest["metadata"]["name"])
-
-    def merge(self, manager, kind, namespace, name, patch):
-        raise KubeError("forbidden", 403)
-
-    def add(self, body):
-        return self._keep(body)
-
-    def _keep(self, manifest):
-        self.versions += 1
-        body = copy.deepcopy(manifest)
-        body["metadata"] = {"uid": body["metadata"]["name"], **body["metadata"], "resourceVersion": str(self.versions)}
-        self.objects[body["kind"], body["metadata"]["name"]] = body
-        return body
-
-    def status(self, kind, name):
-        return self.objects[kind.kind, name]["status"]
-
-
-class Silent:
-    """Checks of source clusters that have found nothing yet."""
-
-    def report(self, _):
-        return None
-
-
-class Managed:
-    """Management of explicit LAC that has done nothing in this process."""
-
-    def report(self, _):
-        return Report()
-
-
-@pytest.fixture
-def server():
-    return Server()
-
-
-@pytest.fixture
-def context(server):
-    store = Store(BindingTopicIndex())
-    brokers = Brokers(server, store, 1)
-    yield Context(
-        kube=server,
-        store=store,
-        applier=Applier(server, store),
-        brokers=brokers,
-        locality_annotator=LocalityAnnotator(server, store),
-        sources=Silent(),
-        lac=Managed(),
-        registrations=Managed(),
-        probes=Silent(),
-        lookup_history=LookupHistory(),
-        events=Recorder(server, lambda: NOON),
-        settings=Settings(engine_image="engine"),
-        now=lambda: NOON,
-    )
-    brokers.close()
-
-
-@pytest.fixture
-def put(server, context):
-    def make(kind, body, **status):
-        body = {**body, "status": status} if status else body
-        context.store.put(kind, server.add(body))
-
-    return make
 
 
 def ready(status):

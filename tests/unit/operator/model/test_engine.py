@@ -63,6 +63,9 @@ def specs(draw):
                 )
             ),
             logLevel=st.sampled_from(["debug", "info", "warning", "error"]),
+            cursors=st.sampled_from(["Owner", "Local"]),
+            cursorPartitions=st.integers(1, 1024),
+            onDeletion=st.sampled_from(["Keep", "Release"]),
         )
     )
     source = {
@@ -83,3 +86,4 @@ def test_the_engine_takes_the_configuration_of_every_pool(spec):
     config = make_config(written, {"bindings": "bindings.yaml", "advertised-url": "pulsar://demo-0:6650"})
     assert (config.tls is not None) == (pool.listeners.tls is not None)
     assert (config.admin_token_file is not None) == (pool.source.authentication is not None)
+    assert (config.cursors.capitalize(), config.cursor_partitions) == (pool.cursors, pool.cursor_partitions)

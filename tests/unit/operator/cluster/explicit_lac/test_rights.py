@@ -7,7 +7,7 @@ import pathlib
 import yaml
 from readonly_operator.cluster.explicit_lac.controller import rights
 from readonly_operator.cluster.explicit_lac.requests import SettingLocation
-from readonly_operator.kube.kinds import POOL
+from readonly_operator.kube.kinds import BINDING, POOL
 
 FILE = pathlib.Path(__file__).parents[5] / "manifests" / "explicit-lac" / "rbac.yaml"
 
@@ -35,7 +35,7 @@ def test_the_role_grants_what_managing_asks_for():
 
 
 def test_the_finalizer_needs_a_right_of_its_own():
-    assert granted(roles()["ClusterRole"]) == {("patch", POOL.group, POOL.plural, "")}
+    assert granted(roles()["ClusterRole"]) == {("patch", kind.group, kind.plural, "") for kind in (POOL, BINDING)}
 
 
 def test_everything_is_granted_to_the_operator():

@@ -1,0 +1,58 @@
+"""Guards of topics that no binding covers stay as they are: the operator may have removed them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.broker.cursors.guard_keeper import GuardKeeper
+from readonly_engine.broker.cursors.topic_cursors import TopicCursors
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.cursor_admin import CursorState
+from readonly_engine.topic.position import Position
+
+TOPIC = "persistent://shop/eu/orders"
+
+
+class Admin:
+    """An owner whose topic has no guard."""
+
+    def __init__(self):
+        self.created = []
+
+    async def cursor(self, topic, subscription):
+        return CursorState(None, {})
+
+    async def create_subscription(self, topic, subscription, mark_delete):
+        self.created.append((str(topic), subscription, mark_delete))
+        return True
+
+
+class Stored:
+    """A store with one cursor."""
+
+    begun = 0
+
+    def __init__(self):
+        self.cursors = TopicCursors(TOPIC)
+        self.cursors.create("audit", Position(7, 3), 0, [])
+
+    def of(self, topic):
+        return self.cursors
+
+    async def wait_stored(self, number):
+        pass
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_only_the_guards_of_bound_topics_are_made_again(bound):
+    admin, asked = Admin(), []
+
+    async def check():
+        keeper = GuardKeeper(admin, "guard-0", Stored(), lambda *_: None, lambda topic: asked.append(topic) or bound)
+        await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
+        keeper.close()
+
+    asyncio.run(check())
+    assert asked == [parse_topic_name(TOPIC)]
+    assert admin.created == ([(TOPIC, "guard-0", Position(7, -1))] if bound else [])

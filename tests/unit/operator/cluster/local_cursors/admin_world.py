@@ -1,0 +1,113 @@
+"""A source cluster's admin API in memory, behind a real HTTP server: namespaces, topics, subscriptions, topics with cursors."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+from readonly_operator.api.pool.source import Source
+from readonly_operator.cluster.fetch import ANONYMOUS
+from readonly_operator.cluster.local_cursors.admin import CursorAdmin
+from readonly_operator.cluster.local_cursors.names import POOL_PROPERTY, cursor_topic
+
+IDENTITY = "team.demo@uid-of-demo"
+GUARD = f"pulsar-readonly-guard-{IDENTITY}-"
+
+
+@dataclass
+class AdminWorld:
+    """The cluster's state, and what was asked.
+
+    Attributes:
+        policies: by namespace; only these namespaces exist.
+        topics: subscriptions by full name of a topic or partition.
+        cursors: partitions and the property's pool, by the full name of a topic with cursors.
+        refused: status of the answer by a part of the path.
+        asked: method and path of each request.
+    """
+
+    policies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    topics: dict[str, list[str]] = field(default_factory=dict)
+    cursors: dict[str, tuple[int, str]] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def __post_init__(self):
+        world = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.answer()
+
+            def do_DELETE(self):
+                self.answer()
+
+            def answer(self):
+                path = self.path.removeprefix("/admin/v2/")
+                world.asked.append(f"{self.command} {path}")
+                status = next((code for part, code in world.refused.items() if part in f"{self.command} {path}"), 0)
+                found = None if status else world.answer(self.command, [unquote(part) for part in path.split("/")])
+                body = b"" if found is None else json.dumps(found).encode()
+                self.send_response(status or (404 if found is None else 200))
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+    @property
+    def source(self):
+        return Source(
+            service_url="pulsar://127.0.0.1:1",
+            admin_url=f"http://127.0.0.1:{self.server.server_port}",
+            metadata_store_url="zk:127.0.0.1:1",
+        )
+
+    def admin(self, source=None):
+        return CursorAdmin(source or self.source, ANONYMOUS)
+
+    def add(self, namespace, *topics, guards=(), pool=IDENTITY, partitions=16):
+        """A namespace whose topics have these subscriptions, and a topic with cursors of a pool; empty for none."""
+        self.policies.setdefault(namespace, {})
+        for topic in topics:
+            self.topics[f"persistent://{namespace}/{topic}"] = list(guards)
+        if pool:
+            self.cursors[cursor_topic(namespace, IDENTITY)] = (partitions, pool)
+
+    def answer(self, method, parts):
+        match method, parts:
+            case "GET", ["tenants"]:
+                return sorted({name.split("/")[0] for name in self.policies})
+            case "GET", ["namespaces", tenant]:
+                return [name for name in self.policies if name.startswith(f"{tenant}/")]
+            case "GET", ["namespaces", tenant, namespace]:
+                return self.policies.get(f"{tenant}/{namespace}")
+            case "GET", ["persistent", tenant, namespace]:
+                begin = f"persistent://{tenant}/{namespace}/"
+                partitions = [
+                    f"{name}-partition-{i}" for name, (count, _) in self.cursors.items() for i in range(count)
+                ]
+                return [name for name in (*self.topics, *partitions) if name.startswith(begin)]
+            case "GET", ["persistent", tenant, namespace, topic, "subscriptions"]:
+                return self.topics.get(f"persistent://{tenant}/{namespace}/{topic}")
+            case "DELETE", ["persistent", tenant, namespace, topic, "subscription", name]:
+                found = self.topics.get(f"persistent://{tenant}/{namespace}/{topic}", [])
+                return found.remove(name) or {} if name in found else None
+            case "GET", ["persistent", tenant, namespace, topic, "partitions"]:
+                found = self.cursors.get(f"persistent://{tenant}/{namespace}/{topic}")
+                return found and {"partitions": found[0], "properties": {POOL_PROPERTY: found[1]} if found[1] else {}}
+            case "DELETE", ["persistent", tenant, namespace, topic, "partitions"]:
+                return {} if self.cursors.pop(f"persistent://{tenant}/{namespace}/{topic}", None) else None
+        raise AssertionError(parts)
