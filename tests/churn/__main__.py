@@ -31,8 +31,11 @@ def main(argv: list[str] | None = None) -> int:
         "--rate", type=float, default=RATE, help="messages per second in each topic (default %(default)s)"
     )
     parser.add_argument("--direct", action="store_true", help="clients connect to the owners, to test a stock broker")
+    parser.add_argument("--local-cursors", action="store_true", help="the pool keeps the cursors itself")
     parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
     args = parser.parse_args(argv)
+    if args.direct and args.local_cursors:
+        parser.error("--local-cursors: only a pool keeps cursors; omit --direct")
     seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed
     folder = cache_root() / "churn" / f"{seed}{'-direct' if args.direct else ''}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -44,7 +47,9 @@ def main(argv: list[str] | None = None) -> int:
     stack = PulsarCluster(SPEC)
     try:
         stack.up()
-        outcome = asyncio.run(Run(stack, plan, folder, direct=args.direct, rate=args.rate).run())
+        outcome = asyncio.run(
+            Run(stack, plan, folder, direct=args.direct, local=args.local_cursors, rate=args.rate).run()
+        )
     except (ChurnError, DevstackError) as error:
         say(f"churn: {error}")
         return 1

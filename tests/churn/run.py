@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pulsar
+from readonly_engine.broker.cursors.partitions import GUARD_PREFIX
 from readonly_engine.broker.tail.budget import SUBSCRIPTION_PREFIX
 
 from devstack.console import say
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tests.churn.plan import Plan, Step
 
 BROKERS: Final = 3
+LOCAL: Final = ("--cursors", "local", "--cursor-partitions", "8")
 RATE: Final = 20.0
 
 LOOK_EVERY_S: Final = 4.0
@@ -93,14 +95,25 @@ class Run:
         plan: the plan to follow.
         folder: folder of the history and the logs.
         direct: whether the clients connect to the owners, without read-only brokers.
+        local: whether the pool keeps the cursors.
         rate: messages per second in each topic.
     """
 
-    def __init__(self, stack: PulsarCluster, plan: Plan, folder: Path, *, direct: bool, rate: float = RATE) -> None:
+    def __init__(
+        self,
+        stack: PulsarCluster,
+        plan: Plan,
+        folder: Path,
+        *,
+        direct: bool,
+        local: bool = False,
+        rate: float = RATE,
+    ) -> None:
         self._stack = stack
         self._plan = plan
         self._folder = folder
         self._direct = direct
+        self._local = local
         self._rate = rate
         self._namespace = f"public/churn-{uuid.uuid4().hex[:8]}"
         self._topics = [f"persistent://{self._namespace}/topic-{number}" for number in range(plan.topics)]
@@ -156,12 +169,25 @@ class Run:
         admin.set_retention(self._namespace, minutes=-1, megabytes=-1)
         for topic in self._topics:
             admin.create_topic(topic)
-        for subscription in self._plan.subscriptions:
-            admin.create_subscription(self._topics[subscription.topic], subscription.name.rpartition("/")[2])
+        if not self._local:
+            for subscription in self._plan.subscriptions:
+                admin.create_subscription(self._topics[subscription.topic], subscription.name.rpartition("/")[2])
         if not self._direct:
-            options = ["--topics", f"persistent://{self._namespace}/.*"]
+            options = ["--topics", f"persistent://{self._namespace}/.*", *(LOCAL if self._local else ())]
             self._pool = Pool(self._stack.endpoints, self._folder, uuid.uuid4().hex, options)
             self._pool.start(BROKERS)
+        if self._local:
+            self._create_subscriptions()
+
+    def _create_subscriptions(self) -> None:
+        """Create the subscriptions through the pool."""
+        client = pulsar.Client(_service_url(self._urls()), logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        try:
+            for subscription in self._plan.subscriptions:
+                topic, name = self._topics[subscription.topic], subscription.name.rpartition("/")[2]
+                client.subscribe(topic, name, initial_position=pulsar.InitialPosition.Earliest).close()
+        finally:
+            client.close()
 
     def _owners(self) -> list[str]:
         return list(self._stack.endpoints.brokers)
@@ -286,8 +312,8 @@ class Run:
             self._history.add(Kind.NOTE, text=f"stats: {error}")
             return
         for name, subscription in stats["subscriptions"].items():
-            if name.startswith(SUBSCRIPTION_PREFIX):
-                continue  # what the owner pushes to read-only brokers
+            if name.startswith((SUBSCRIPTION_PREFIX, GUARD_PREFIX)):
+                continue  # what the owner pushes to read-only brokers, and what retention waits for
             full = f"{topic.rpartition('/')[2]}/{name}"
             count = int(subscription["msgOutCounter"])
             before = self._counted.get(full, 0)
@@ -344,7 +370,20 @@ class Run:
             kept |= {broker.url: broker.stats() for broker in self._pool.brokers}
         (self._folder / "stats.json").write_text(json.dumps(kept, indent=1), encoding="utf-8")
 
+    def _local_backlogs(self) -> dict[str, int]:
+        """Return the backlogs of all subscriptions; they have consumers on some broker."""
+        assert self._pool is not None
+        backlogs = dict.fromkeys(self._plans, 1)
+        for broker in self._pool.brokers:
+            for topic, stats in broker.stats()["topics"].items():
+                for name, subscription in stats["subscriptions"].items():
+                    if "msgBacklog" in subscription:
+                        backlogs[f"{topic.rpartition('/')[2]}/{name}"] = int(subscription["msgBacklog"])
+        return backlogs
+
     def _backlogs(self) -> dict[str, int]:
+        if self._local:
+            return self._local_backlogs()
         backlogs = {}
         for topic in self._topics:
             try:

@@ -117,11 +117,20 @@ class Run:
         folder: folder of the logs.
         workers: number of concurrent scenarios.
         resume: whether to keep the results of an earlier run in the folder.
+        cursors: keeper of the pool's cursors, `owner` or `local`.
     """
 
     def __init__(
-        self, stack: PulsarCluster, place: Environment, folder: Path, workers: int, *, resume: bool = False
+        self,
+        stack: PulsarCluster,
+        place: Environment,
+        folder: Path,
+        workers: int,
+        *,
+        resume: bool = False,
+        cursors: str = "owner",
     ) -> None:
+        self._cursors = cursors
         self._stack = stack
         self._place = place
         self._folder = folder
@@ -198,7 +207,7 @@ class Run:
         self._pools += 1
         folder = self._folder / f"pool-{self._pools}"
         folder.mkdir(parents=True, exist_ok=True)
-        pool = PoolTarget(self._stack.endpoints, folder)
+        pool = PoolTarget(self._stack.endpoints, folder, self._cursors)
         open_.callback(pool.close)
         return pool
 

@@ -81,8 +81,8 @@ class PoolTarget:
 
     name = POOL
 
-    def __init__(self, endpoints: Endpoints, folder: Path) -> None:
-        self._pool = Pool(endpoints, folder, uuid.uuid4().hex, ["--topics", TOPICS])
+    def __init__(self, endpoints: Endpoints, folder: Path, cursors: str = "owner") -> None:
+        self._pool = Pool(endpoints, folder, uuid.uuid4().hex, ["--topics", TOPICS, "--cursors", cursors])
         try:
             self._pool.start(POOL_BROKERS)
         except BaseException:

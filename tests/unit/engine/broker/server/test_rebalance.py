@@ -14,7 +14,7 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 
 def consumer(name, subscription="", peer=""):
     claim = ClaimHandle(ClaimKey(parse_topic_name("orders"), subscription), 1, peer) if subscription else None
-    return SimpleNamespace(name=name, claim=claim, peer=peer)
+    return SimpleNamespace(name=name, claim=claim, peer=peer, local=None)
 
 
 def test_a_claimed_subscription_moves_as_a_whole_and_after_all_others():
@@ -33,7 +33,7 @@ class Connected:
     """A consumer without a subscription on this broker."""
 
     def __init__(self, created_at, claim=None):
-        self.created_at, self.claim, self.peer = created_at, claim, ""
+        self.created_at, self.claim, self.peer, self.local = created_at, claim, "", None
         self.subscription = self.flow_window = None
         self.unregistered = False
         self.reasons = []
