@@ -163,14 +163,14 @@ class BenchCluster:
     def engine(
         self, *topics: str, options: Sequence[str] = (), python: str = sys.executable
     ) -> Iterator[BrokerProcess]:
-        """Start a read-only broker with a pool of its own; end it with the context. Arguments as for `engines`."""
-        with self.engines(1, *topics, options=options, python=python) as (broker,):
-            yield broker
+        """Start a read-only broker with a pool of its own; end it with the context. Arguments as for `pool`."""
+        with self.pool(1, *topics, options=options, python=python) as pool:
+            yield pool.brokers[0]
 
     @contextmanager
-    def engines(
+    def pool(
         self, count: int, *topics: str, options: Sequence[str] = (), python: str = sys.executable
-    ) -> Iterator[list[BrokerProcess]]:
+    ) -> Iterator[Pool]:
         """Start read-only brokers of a new pool; end them with the context.
 
         Args:
@@ -187,6 +187,7 @@ class BenchCluster:
             python,
         )
         try:
-            yield pool.start(count)
+            pool.start(count)
+            yield pool
         finally:
             pool.close()

@@ -43,6 +43,8 @@ UNITS: Final = {
     "clients": "clients",
     "producers": "producers",
     "claims": "subscriptions",
+    "subscriptions": "subscriptions",
+    "partitions": "partitions",
     "passed": "subscriptions",
     "members": "brokers",
     "brokers": "brokers",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import urllib.request
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.client import LoadClient
@@ -16,7 +16,7 @@ from devstack.console import say
 if TYPE_CHECKING:
     from bench.cluster import BenchCluster
     from bench.plan import Plan
-    from devstack.pool import BrokerProcess
+    from devstack.pool import BrokerProcess, Pool
 
 TITLE: Final = "Local subscriptions of one topic: mean end-to-end latency at 1 message per second"
 COUNTS: Final = (10_000, 40_000, 100_000)
@@ -25,6 +25,9 @@ OWNER_COUNTS: Final = (10_000, 40_000)
 
 BROKERS: Final = 2
 CONNECTIONS: Final = 40
+FEW: Final = 200
+"""Enough subscriptions for every partition to have some."""
+
 MEASURE_S: Final = 30.0
 FIRST_S: Final = 300.0
 SETTLE_S: Final = 15.0
@@ -48,6 +51,7 @@ class Crowd:
         pool_cpu: share of a core of the read-only brokers during the measurement.
         owner_cpu: share of a core of the owner during the measurement.
         owner_bytes: resident bytes of the owner after the measurement.
+        cold_start_s: seconds until one new broker has all cursors after the death of all; 0 for the owner.
         stored_late: commits of the measurement that took more than a second; 0 for the owner.
     """
 
@@ -61,6 +65,7 @@ class Crowd:
     owner_cpu: float
     owner_bytes: int
     stored_late: int = 0
+    cold_start_s: float = 0.0
 
 
 def _commits(brokers: list[BrokerProcess]) -> dict[str, float]:
@@ -120,6 +125,20 @@ def _measure(cluster: BenchCluster, side: str, count: int, topic: str, brokers: 
     return found
 
 
+def _cold_start(pool: Pool, topic: str) -> float:
+    """Kill all brokers, start one, and return the seconds until it serves some subscriptions of every partition.
+
+    The time includes the end of the dead brokers' sessions.
+    """
+    for broker in pool.brokers:
+        broker.kill()
+    begin = time.monotonic()
+    pool.restart(0)
+    some: dict[str, Any] = {"consumers": FEW, "connections": 1, "durable": True, "redirects": True}
+    with LoadClient("consume", "cold", broker=pool.brokers[0].address, topic=topic, **some):
+        return time.monotonic() - begin
+
+
 def _crowd(cluster: BenchCluster, side: str, count: int) -> Crowd:
     """Measure one side with a new topic and a restarted owner."""
     cluster.restart_owner()
@@ -128,8 +147,11 @@ def _crowd(cluster: BenchCluster, side: str, count: int) -> Crowd:
     try:
         if side == "owner":
             return _measure(cluster, side, count, topic, [])
-        with cluster.engines(BROKERS, topic, options=OPTIONS) as brokers:
-            return _measure(cluster, side, count, topic, brokers)
+        with cluster.pool(BROKERS, topic, options=OPTIONS) as pool:
+            found = _measure(cluster, side, count, topic, pool.brokers)
+            cold = _cold_start(pool, topic)
+        say(f"{count:,} subscriptions: a single new broker has them all after {cold:.1f} s")
+        return replace(found, cold_start_s=cold)
     finally:
         cluster.delete_topics([topic])
 
@@ -153,6 +175,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
                 f"{pool.owner_cpu:.0%}, {pool.owner_bytes / 1e6:,.0f} MB",
                 f"{pool.pool_cpu:.0%}",
                 f"{pool.stored_late}",
+                f"{pool.cold_start_s:.1f} s",
             )
         )
         for side, series in ((owner, "owner"), (pool, "read-only brokers")):
@@ -170,6 +193,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         "owner's CPU and memory, with the pool",
         "CPU of the read-only brokers",
         "commits above 1 s",
+        "cold start",
     )
     how = f"once per side, {MEASURE_S:g} s of messages, {BROKERS} read-only brokers"
     return Report(columns, tuple(rows), "ms", tuple(bars), (), raw, how)
