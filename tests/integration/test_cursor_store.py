@@ -14,6 +14,7 @@ from readonly_engine.broker.cursors import store as store_module
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.admin import AdminClient
+from readonly_engine.owner.cursor_admin import CursorAdmin
 from readonly_engine.topic.position import Position, PositionRanges
 
 from devstack.pulsar.admin import AdminError
@@ -52,7 +53,7 @@ async def opened(pulsar: Endpoints, records: str) -> AsyncIterator[tuple[CursorS
     client = pulsar_asyncio.Client(pulsar.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
     lost: list[str] = []
     admin = AdminClient(pulsar.admin_url)
-    store = CursorStore(client, parse_topic_name(records), admin, lost.append)
+    store = CursorStore(client, parse_topic_name(records), CursorAdmin(admin), lost.append)
     try:
         await store.open()
         yield store, lost

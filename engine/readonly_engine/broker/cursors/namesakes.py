@@ -45,7 +45,8 @@ class Namesakes:
             raise OwnerRefusedError(
                 ServerError.NotAllowedError,
                 f"the owner of {topic} has a subscription {subscription} already, so this pool cannot keep one of the same name:"
-                " choose another name, or delete the owner's subscription",
+                " choose another name, delete the owner's subscription, or import it while it has no consumers:"
+                f" pulsar-readonly subscriptions import {topic} {subscription}",
             )
 
     async def _of(self, topic: TopicName) -> frozenset[str]:

@@ -170,6 +170,15 @@ class OwnerAccess:
         found = OwnerCursorState.from_response(answer)
         return found.last if found.mark_delete is None else found.mark_delete
 
+    def consumer_at_owner(self, consumer: Authorized, subscribe: CommandSubscribe) -> OwnerConsumer:
+        """Return a consumer at the owner without permits, with a client's credentials. The owner's close ends it.
+
+        Args:
+            consumer: the client's consumer.
+            subscribe: its SUBSCRIBE at the owner.
+        """
+        return OwnerConsumer(self._owners, consumer.identity, subscribe, _NoEvents(), zero_permit=False)
+
     def add(self, consumer: Authorized) -> None:
         """Ask again from time to time whether a consumer may consume."""
         self._authorized[consumer] = asyncio.get_running_loop().time()
