@@ -120,6 +120,14 @@ class CursorAdmin:
             body=Body(body, "application/vnd.partitioned-topic-metadata+json"),
         )
 
+    async def exists(self, topic: TopicName) -> bool:
+        """Return whether there is a topic without partitions, or a partition.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        return await self._admin.stats(topic) is not None
+
     async def compact(self, topic: TopicName) -> None:
         """Begin a compaction of a topic, unless one is under way.
 

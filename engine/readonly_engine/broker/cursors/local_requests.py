@@ -37,6 +37,11 @@ class LocalRequest(StrEnum):
     EXISTING = "pulsar-readonly.existing"
     """Refuse the consumer if the pool does not keep the subscription."""
 
+    @property
+    def word(self) -> str:
+        """Its name on the command line."""
+        return self.rpartition(".")[2]
+
 
 def request_of(subscribe: CommandSubscribe) -> LocalRequest | None:
     """Return the request in the metadata of a SUBSCRIBE; None without one."""

@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.cursors.local_requests import check_not_local
+from readonly_engine.broker.cursors.local_requests import check_not_local, request_of
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.session.consumer import Consumer
 from readonly_engine.broker.session.exclusives import subscribe_at_owner
@@ -161,6 +161,8 @@ def redirect_if_supported(consumer: Consumer) -> None:
 
     The consumer was subscribed through this broker before, so the owner has authorized it.
     """
+    if request_of(consumer.subscribe_command) is not None:
+        return  # it sends one more command, which could arrive before the client has followed
     client, services = consumer.connection, consumer.connection.services
     member = services.pool.members.get(consumer.peer)
     urls = Urls() if member is None else member.urls_for(client.listener)
