@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -10,7 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pulsar
+import pulsar.asyncio as pulsar_asyncio
 import pytest
+from pulsar import PulsarException
+from readonly_engine.broker.cursors.local_requests import LocalRequest, marked
+from readonly_engine.broker.cursors.partitions import cursor_topic, partition_of
+from readonly_engine.broker.cursors.store import CursorStore
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.admin import AdminClient
+from readonly_engine.owner.cursor_admin import CursorAdmin
+from readonly_engine.topic.position import EARLIEST
 
 from tests.integration.fleet import SHARED, TESTS, quiet_client
 from tests.support.messages import numbers_of, publish_numbers
@@ -221,7 +231,7 @@ def test_import_and_export(
     assert tool.ls(topic) == {}
     theirs.close()
     left = [number for number in range(250) if number not in acked]
-    with pytest.raises(pulsar.PulsarException, match="NotAllowed"):
+    with pytest.raises(PulsarException, match="NotAllowed"):
         subscribe(local_client, topic)
     assert tool.run("import", topic, "s").startswith(f"{topic}: imported, mark-delete position ")
     assert at_owner(admin, topic) == set()
@@ -342,6 +352,113 @@ def test_nothing_answers(pulsar: Endpoints, local_pool: Pool, topic: str, pulsar
     tool.connections = []
     tool.run("ls", topic, status=2)
     assert "pulsar-readonly subscriptions: --writer-url is missing" in tool.error
+
+
+def test_requests_of_any_client(
+    tool: Tool, local_client: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    """The requests are in the metadata of consumers, so any client may send them."""
+    publish_numbers(pulsar_client, topic, range(3))
+    for key in ("existing", "export", "import"):
+        with pytest.raises(PulsarException, match="NotAllowed"):
+            subscribe(local_client, topic, properties={f"pulsar-readonly.{key}": "true"})
+        with pytest.raises(PulsarException, match="NotAllowed"):
+            subscribe(local_client, topic, "__compaction", properties={f"pulsar-readonly.{key}": "true"})
+    assert tool.ls(topic) == {}
+    assert at_owner(admin, topic) == set()
+
+
+async def store_half(pulsar_: Endpoints, pool: Pool, topic: str, migration: LocalRequest) -> None:
+    """Store the cursor of a migration that has died after its first step."""
+    name = parse_topic_name(topic)
+    cursors_topic = cursor_topic(name, pool.name)
+    client = pulsar_asyncio.Client(pulsar_.writer_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    admin = AdminClient(pulsar_.admin_url)
+    store = CursorStore(client, cursors_topic.at(partition_of(name, "s", 4)), CursorAdmin(admin), lambda _: None)
+    try:
+        await store.open()
+        cursors = store.of(topic)
+        cursor = cursors.find("s") or cursors.create("s", EARLIEST)
+        cursors.set_properties(cursor, marked((), migration))
+        await store.wait_stored(store.changed(cursors))
+    finally:
+        await store.close()
+        await client.close()
+        await admin.close()
+
+
+def test_a_half_import_has_no_consumers_until_it_is_run_again(
+    own_pool: Callable[..., Pool], pulsar: Endpoints, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    pool = own_pool(1, *LOCAL)
+    tool = tool_of(pulsar, pool)
+    publish_numbers(pulsar_client, topic, range(10), batching_enabled=False)
+    client = quiet_client(pool.url)
+    subscribe(client, topic, "other").close()  # it makes the topic of the cursors
+    client.close()
+    pool.brokers[0].stop()
+    theirs = subscribe(pulsar_client, topic)
+    asyncio.run(store_half(pulsar, pool, topic, LocalRequest.IMPORT))
+    pool.restart(0)
+    assert tool.ls(topic)["s"]["migration"] == "import"
+    client = quiet_client(pool.url)
+    with pytest.raises(PulsarException, match="NotAllowed"):
+        subscribe(client, topic)
+    for words in (("seek", topic, "s", "--to", "latest"), ("delete", topic, "s"), ("export", topic, "s")):
+        assert f"run `pulsar-readonly subscriptions import {topic} s` first" in tool.fails(*words)
+    take(theirs, 10, 0, 1, 4)  # consumers at the owner go on
+    theirs.close()
+    tool.run("import", topic, "s")
+    assert at_owner(admin, topic) == set()
+    assert left_at(client, topic) == [2, 3, 5, 6, 7, 8, 9]
+    client.close()
+
+
+def test_a_half_export_has_no_consumers_at_the_pool_until_it_is_run_again(
+    own_pool: Callable[..., Pool], pulsar: Endpoints, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    pool = own_pool(1, *LOCAL)
+    tool = tool_of(pulsar, pool)
+    publish_numbers(pulsar_client, topic, range(10), batching_enabled=False)
+    client = quiet_client(pool.url)
+    consumer = subscribe(client, topic)
+    take(consumer, 10, 0, 1, 4)
+    client.close()
+    pool.brokers[0].stop()
+    asyncio.run(store_half(pulsar, pool, topic, LocalRequest.EXPORT))
+    theirs = subscribe(pulsar_client, topic)  # as the export has made it; then a consumer comes too early
+    take(theirs, 10, 1, 5)
+    theirs.close()
+    pool.restart(0)
+    client = quiet_client(pool.url)
+    with pytest.raises(PulsarException, match="NotAllowed"):
+        subscribe(client, topic)
+    assert f"run `pulsar-readonly subscriptions export {topic} s` again" in tool.fails("import", topic, "s")
+    tool.run("export", topic, "s")
+    assert tool.ls(topic) == {}
+    assert left_at(pulsar_client, topic) == [2, 3, 6, 7, 8, 9], "the acks of both count"
+    client.close()
+
+
+def test_a_mark_alone_is_no_obstacle(
+    own_pool: Callable[..., Pool], pulsar: Endpoints, pulsar_client: pulsar.Client, topic: str
+) -> None:
+    """The import has died after its UNSUBSCRIBE, or the export before its SUBSCRIBE."""
+    pool = own_pool(1, *LOCAL)
+    tool = tool_of(pulsar, pool)
+    publish_numbers(pulsar_client, topic, range(3), batching_enabled=False)
+    for migration in (LocalRequest.IMPORT, LocalRequest.EXPORT):
+        client = quiet_client(pool.url)
+        subscribe(client, topic).close()
+        client.close()
+        pool.brokers[0].stop()
+        asyncio.run(store_half(pulsar, pool, topic, migration))
+        pool.restart(0)
+        assert tool.ls(topic)["s"]["migration"] == migration.word
+        client = quiet_client(pool.url)
+        assert left_at(client, topic) == [0, 1, 2]
+        client.close()
+        assert "migration" not in tool.ls(topic)["s"]
 
 
 def consumers(admin: PulsarAdmin, topic: str) -> int:

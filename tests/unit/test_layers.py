@@ -159,7 +159,7 @@ BROKERS_ROOMS = {
     "pool": {"config", "owner", "metadata", "wire", "clock", "lease_guard"},
     "fanout": {"dispatch", "topic", "net", "lease_guard"},
     "tail": {"owner", "topic", "bookkeeper", "metadata", "wire"},
-    "cursors": {"pool", "owner", "topic", "metadata", "config", "wire", "background", "waiting"},
+    "cursors": {"pool", "owner", "topic", "metadata", "config", "net", "wire", "background", "waiting"},
     "subscription": {
         "cursors",
         "tail",

@@ -116,7 +116,7 @@ class HeldPartition:
         if found is None:
             if request is LocalRequest.EXISTING:
                 raise OwnerRefusedError(
-                    ServerError.SubscriptionNotFound,
+                    ServerError.NotAllowedError,
                     f"this pool keeps no subscription {subscribe.subscription} of {topic}",
                 )
             if state is None:

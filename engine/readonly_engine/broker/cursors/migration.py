@@ -54,6 +54,9 @@ MAX_ACKED_ENTRIES: Final = 1_000_000
 ACK_ENTRIES: Final = 1_000
 """Entries in one ACK of an export."""
 
+ACKS_UNDER_WAY: Final = 10
+"""ACKs of an export that are sent together."""
+
 COPIES: Final = 5
 """Copies of an owner's cursor that an administrator moves meanwhile, before the import is refused."""
 
@@ -209,8 +212,11 @@ class Migration:
                 f" {cursor.mark_delete}, and at most {MAX_ACKED_ENTRIES:,} can be exported: let its consumers ack the messages"
                 " between them first",
             )
-        for ack in acks_of(ledgers, cursor):
-            _check(await owner.request(BaseCommand(type=BaseCommand.ACK, ack=ack)))
+        acks = acks_of(ledgers, cursor)
+        while some := list(islice(acks, ACKS_UNDER_WAY)):
+            sends = [owner.request(BaseCommand(type=BaseCommand.ACK, ack=ack)) for ack in some]
+            for answer in await asyncio.gather(*sends):
+                _check(answer)
         for _ in range(CHECKS):
             state = await self._state(topic, cursor.name)
             if covers(Ledgers(state.ledgers), state.ranges, acked):
@@ -298,7 +304,7 @@ def _check(answer: BaseCommand) -> None:
 
 
 def _missing(text: str) -> OwnerRefusedError:
-    return OwnerRefusedError(ServerError.SubscriptionNotFound, text)
+    return OwnerRefusedError(ServerError.NotAllowedError, text)  # which stock clients do not retry
 
 
 def _unfinished(topic: TopicName, name: str, migration: LocalRequest) -> str:
