@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pulsar.asyncio import PulsarException
+
 from readonly_engine.config.option import ConfigError, help_of, key_of, options_of
 from readonly_engine.config.reader import read_config_file
 from readonly_engine.metadata.errors import TopicNameError
@@ -157,4 +159,4 @@ def main(argv: list[str]) -> int:
         print_error(NAME, str(error))
         return 2
     work = _show if options.command in {"ls", "show"} else _change
-    return exit_now(run_command(NAME, work(options, config), (ToolError, TopicNameError, RelayError)))
+    return exit_now(run_command(NAME, work(options, config), (ToolError, TopicNameError, RelayError, PulsarException)))

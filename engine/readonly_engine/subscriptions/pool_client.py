@@ -144,9 +144,7 @@ class PoolClient:
             return await request
         except PulsarException as error:
             if error.error() == pulsar.Result.ConsumerBusy:
-                raise ConsumersConnectedError(
-                    f"{topic}: the subscription has consumers ({self._reason(error)}): close them, then try again"
-                ) from error
+                raise ConsumersConnectedError(f"{topic}: {_remedy(self._reason(error))}") from error
             raise ToolError(f"{topic}: {self._reason(error)}") from error
 
     def _reason(self, error: Exception) -> str:
@@ -180,6 +178,11 @@ async def pool_client(config: ToolConfig, log: ClientLog) -> AsyncIterator[PoolC
         yield PoolClient(client, config.service_url, log)
     finally:
         await client.close()
+
+
+def _remedy(reason: str) -> str:
+    remedy = "close them, then try again"
+    return reason if reason.endswith(remedy) else f"the subscription has consumers ({reason}): {remedy}"
 
 
 def _check_token(path: Path | None) -> None:

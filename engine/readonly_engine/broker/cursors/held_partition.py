@@ -85,6 +85,7 @@ class HeldPartition:
         self._namesakes = namesakes
         self._migration = Migration(store, admin, access, self.guards)
         self._migrating: set[tuple[TopicName, str]] = set()
+        self._migrations = 0
         self._subscriptions: dict[tuple[TopicName, str], LocalSubscription] = {}
 
     @staticmethod
@@ -145,7 +146,10 @@ class HeldPartition:
         if not subscribe.durable:
             self._check_settled(topic, name)
             return self._add(LocalSubscription(topic, _non_durable(name, start), None, self.store), consumer)
+        migrations = self._migrations
         await self._namesakes.check(topic, name)
+        if migrations != self._migrations:
+            raise OwnerUnavailableError("a subscription was migrated meanwhile, maybe this one; try again")
         async with self.guards.retained(topic, start):
             self._check_open()
             self._check_settled(topic, name)
@@ -259,7 +263,8 @@ class HeldPartition:
         """Keep consumers and migrations of a subscription away.
 
         Raises:
-            OwnerRefusedError: it has consumers, or is being migrated.
+            OwnerRefusedError: it has consumers.
+            OwnerUnavailableError: it is being migrated.
         """
         key = (topic, name)
         self._check_settled(topic, name)
@@ -273,10 +278,12 @@ class HeldPartition:
             yield
         finally:
             self._migrating.discard(key)
+            self._migrations += 1
+            self._namesakes.forget(topic)
 
     def _check_settled(self, topic: TopicName, name: str) -> None:
         if (topic, name) in self._migrating:
-            raise OwnerRefusedError(ServerError.ConsumerBusy, f"subscription {name} of {topic} is being migrated")
+            raise OwnerUnavailableError(f"subscription {name} of {topic} is being migrated; try again")
 
     # Cursors
 
