@@ -138,6 +138,9 @@ class Pool:
         name: the pool's name.
         options: more options for every broker.
         python: interpreter that has the brokers' engine installed; by default the running one.
+
+    Attributes:
+        name: as above.
     """
 
     def __init__(
@@ -145,6 +148,7 @@ class Pool:
     ) -> None:
         self._pulsar = pulsar
         self._folder = folder
+        self.name = name
         self._options = ["--pool", name, *options]
         self._python = python
         self.brokers: list[BrokerProcess] = []

@@ -49,6 +49,7 @@ OTHER_STACKS: Final = tuple(
         "spark_streams",
         "spark_tls",
         "spark_values",
+        "subscriptions_rights",
         "tiered",
         "tls",
         "transactions",

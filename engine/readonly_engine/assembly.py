@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.pool import BookiePool
-from readonly_engine.broker.cursors.client import cursor_client
+from readonly_engine.broker.cursors.client import stock_client
 from readonly_engine.broker.cursors.local_cursors import LocalCursors
 from readonly_engine.broker.cursors.owner_access import ACCESS_PREFIX, OwnerAccess
 from readonly_engine.broker.passthrough.policy import PassThroughPolicy
@@ -197,7 +197,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     owners = OwnerDirectory(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit)
     claims = ClaimStore(store, fleet, guard)
     local_cursors = LocalCursors(
-        partial(cursor_client, config),
+        partial(stock_client, config.writer_url, config.writer_tls, config.admin_token_file),
         CursorAdmin(admin),
         OwnerAccess(owners, topics.authorizes, f"{ACCESS_PREFIX}{fleet.identity}-{urlsplit(url).netloc}-"),
         claims,

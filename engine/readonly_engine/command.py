@@ -11,6 +11,10 @@ from readonly_engine import __version__
 PARTS = {
     "serve": ("readonly_engine.serve", "run one read-only broker"),
     "topic": ("readonly_engine.tool.command", "inspect topics in storage"),
+    "subscriptions": (
+        "readonly_engine.subscriptions.command",
+        "inspect and change subscriptions that a pool keeps itself",
+    ),
     "export": ("readonly_spark.export.command", "export topics to Parquet, Delta or Iceberg with Apache Spark"),
     "operator": ("readonly_operator.command", "run the Kubernetes operator"),
 }
@@ -18,7 +22,7 @@ PARTS = {
 
 def usage() -> str:
     """Return the text of `--help`."""
-    parts = "\n".join(f"  {name:10} {summary}" for name, (_, summary) in PARTS.items())
+    parts = "\n".join(f"  {name:13} {summary}" for name, (_, summary) in PARTS.items())
     return (
         "usage: pulsar-readonly COMMAND [options]\n\nRead-only broker pools for Apache Pulsar.\n\n"
         f"commands:\n{parts}\n\n`pulsar-readonly COMMAND --help` lists its options; --version prints the version."

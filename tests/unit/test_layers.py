@@ -42,6 +42,7 @@ BELOW = {
         "clock",
         "waiting",
     },
+    "subscriptions": {"tool", "broker", "owner", "topic", "metadata", "wire", "config", "net"},
     "http": {"broker", "owner", "topic", "bookkeeper", "metadata", "wire"},
     "workers": {"http", "config", "background"},
 }
@@ -118,7 +119,9 @@ def test_codecs_touch_nothing_but_bytes(path):
         "broker/pool/claims.py",
         "broker/cursors/commits.py",
         "broker/cursors/consumers.py",
+        "broker/cursors/coverage.py",
         "broker/cursors/guard.py",
+        "broker/cursors/local_requests.py",
         "broker/cursors/partitions.py",
         "broker/cursors/topic_cursors.py",
         "metadata/lease.py",
@@ -156,7 +159,7 @@ BROKERS_ROOMS = {
     "pool": {"config", "owner", "metadata", "wire", "clock", "lease_guard"},
     "fanout": {"dispatch", "topic", "net", "lease_guard"},
     "tail": {"owner", "topic", "bookkeeper", "metadata", "wire"},
-    "cursors": {"pool", "owner", "topic", "metadata", "config", "wire", "background", "waiting"},
+    "cursors": {"pool", "owner", "topic", "metadata", "config", "net", "wire", "background", "waiting"},
     "subscription": {
         "cursors",
         "tail",

@@ -43,7 +43,7 @@ _UNSUPPORTED = frozenset({HTTPStatus.METHOD_NOT_ALLOWED})
 _NOT_PERSISTED = "NoLedger"
 """State of a cursor between its load and the next time it is stored (ManagedCursorImpl.recoveredCursor)."""
 
-_LONG_TEXT = 100_000
+LONG_TEXT = 100_000
 """Characters of acked ranges above which a thread parses them: a range takes 1 us."""
 
 _BUFFER_STATES = frozenset({"Ready", "NoSnapshot"})
@@ -121,7 +121,7 @@ class AdminClient:
         """
         cursor = await self._cursor(topic, subscription)
         not_persisted = cursor.get("state") == _NOT_PERSISTED
-        if len(cursor.get("individuallyDeletedMessages", "")) < _LONG_TEXT:
+        if len(cursor.get("individuallyDeletedMessages", "")) < LONG_TEXT:
             return acked_ranges(cursor), not_persisted
         return await asyncio.to_thread(acked_ranges, cursor), not_persisted
 

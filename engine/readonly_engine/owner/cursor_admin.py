@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from readonly_engine.metadata.topic_name import encode_name
-from readonly_engine.owner.admin import Accepted, Body
-from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.owner.admin import LONG_TEXT, Accepted, Body, acked_ranges
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,11 +48,40 @@ class CursorState(NamedTuple):
     ends: Mapping[Position, Position]
 
 
+class AckedState(NamedTuple):
+    """What a subscription of an owner has acked, at one moment.
+
+    Attributes:
+        ranges: acked ranges (lower, upper]; the first one ends at the mark-delete position.
+        ledgers: the topic's ledgers, each with its number of entries; that of the last one is unknown.
+    """
+
+    ranges: tuple[tuple[Position, Position], ...]
+    ledgers: tuple[tuple[int, int], ...]
+
+
+class SubscriptionDescription(NamedTuple):
+    """A subscription of an owner, as its statistics describe it.
+
+    Attributes:
+        properties: the application's properties.
+        replicated: whether its state is replicated to other clusters.
+        consumers: number of its consumers.
+    """
+
+    properties: tuple[tuple[str, str], ...]
+    replicated: bool
+    consumers: int
+
+
+def _ledgers(stats: Mapping[str, Any]) -> list[tuple[int, int]]:
+    return [(int(one["ledgerId"]), int(one.get("entries", 0))) for one in stats.get("ledgers", ())]
+
+
 def _next_ledgers(stats: Mapping[str, Any]) -> dict[Position, Position]:
-    ledgers = [(int(one["ledgerId"]), int(one.get("entries", 0))) for one in stats.get("ledgers", ())]
     return {
         Position(ledger, entries - 1): Position(following, -1)
-        for (ledger, entries), (following, _) in pairwise(ledgers)
+        for (ledger, entries), (following, _) in pairwise(_ledgers(stats))
         if entries
     }
 
@@ -89,6 +120,14 @@ class CursorAdmin:
             body=Body(body, "application/vnd.partitioned-topic-metadata+json"),
         )
 
+    async def exists(self, topic: TopicName) -> bool:
+        """Return whether there is a topic without partitions, or a partition.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        return await self._admin.stats(topic) is not None
+
     async def compact(self, topic: TopicName) -> None:
         """Begin a compaction of a topic, unless one is under way.
 
@@ -115,6 +154,44 @@ class CursorAdmin:
         cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
         ledger_id, found, entry_id = str(cursor.get("markDeletePosition", "")).partition(":")
         return CursorState(Position(int(ledger_id), int(entry_id)) if found else None, _next_ledgers(stats))
+
+    async def acked(self, topic: TopicName, subscription: str) -> AckedState | None:
+        """Return what a subscription has acked; None if there is no such subscription.
+
+        Concurrent callers share an answer, which may be as old as the first one's request.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
+        """
+        stats = await self._admin.internal_stats(topic)
+        cursor = stats.get("cursors", {}).get(encode_name(subscription))
+        if cursor is None:
+            return None
+        if len(cursor.get("individuallyDeletedMessages", "")) < LONG_TEXT:
+            ranges = acked_ranges(cursor)
+        else:
+            ranges = await asyncio.to_thread(acked_ranges, cursor)
+        if "markDeletePosition" not in cursor or not ranges:
+            raise OwnerUnavailableError(
+                f"the internal statistics of {topic} have no position of subscription {subscription}"
+            )
+        return AckedState(tuple(ranges), tuple(_ledgers(stats)))
+
+    async def describe(self, topic: TopicName, subscription: str) -> SubscriptionDescription | None:
+        """Return a durable subscription as its statistics describe it; None if there is no such subscription.
+
+        Raises:
+            OwnerRefusedError: there is no such topic.
+            OwnerUnavailableError: the admin API did not answer, or not with statistics.
+        """
+        stats = await self._admin.stats(topic)
+        if stats is None:
+            raise OwnerRefusedError(ServerError.TopicNotFound, f"there is no topic {topic}")
+        found = stats.get("subscriptions", {}).get(subscription)
+        if found is None or not found.get("isDurable", True):
+            return None
+        properties = tuple(sorted((found.get("subscriptionProperties") or {}).items()))
+        return SubscriptionDescription(properties, bool(found.get("isReplicated")), len(found.get("consumers", ())))
 
     async def create_subscription(self, topic: TopicName, subscription: str, mark_delete: Position) -> bool:
         """Create a durable subscription; return whether it was created, so that it did not exist before.

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import logging
 import os
 import re
-import signal
 import sys
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from readonly_engine import collector
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.tool.errors import ToolError
@@ -22,17 +18,13 @@ from readonly_engine.tool.listing import list_namespaces, list_topics
 from readonly_engine.tool.output import FORMATS
 from readonly_engine.tool.progress import Progress
 from readonly_engine.tool.reading import Outcome, ReadOptions, read_topic
+from readonly_engine.tool.run import print_error, run_command
 from readonly_engine.tool.show import describe, render
 from readonly_engine.tool.start import parse_start
 from readonly_engine.tool.storage import ENVIRONMENT, storage_at
 from readonly_engine.wire.errors import WireError
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
 NAME = "pulsar-readonly topic"
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
 
 _EXAMPLES = """examples:
   pulsar-readonly topic ls
@@ -150,34 +142,9 @@ async def _read(options: argparse.Namespace) -> None:
         if progress is not None:
             progress.end()
     if outcome.incomplete:
-        _print_error(f"incomplete chunked messages: {outcome.incomplete}; --parts shows their chunks")
+        print_error(NAME, f"incomplete chunked messages: {outcome.incomplete}; --parts shows their chunks")
     if outcome.lost:
-        _print_error(f"entries trimmed before they were read: {outcome.lost}")
-
-
-def _print_error(text: str) -> None:
-    print(f"{NAME}: {text}", file=sys.stderr)  # noqa: T201
-
-
-async def _until_interrupted(work: Coroutine[Any, Any, None]) -> bool:
-    """Run a coroutine until it ends, or until SIGINT or SIGTERM; return whether a signal ended it."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(work)
-    interrupted = False
-
-    def interrupt() -> None:
-        nonlocal interrupted
-        interrupted = True
-        task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt)
-    try:
-        await task
-    except asyncio.CancelledError:
-        if not interrupted:
-            raise
-    return interrupted
+        print_error(NAME, f"entries trimmed before they were read: {outcome.lost}")
 
 
 def main(argv: list[str]) -> int:
@@ -190,16 +157,4 @@ def main(argv: list[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format=f"{NAME}: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     work = {"ls": _ls, "show": _show, "read": _read}[options.command]
-    collector.tune_garbage_collector()
-    try:
-        interrupted = asyncio.run(_until_interrupted(work(options)))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of the output has ended, for example `head`. The rest must not be flushed at exit.
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (ToolError, MetadataError, BookKeeperError, WireError) as error:
-        _print_error(str(error))
-        return 1
-    return INTERRUPTED if interrupted else 0
+    return run_command(NAME, work(options), (ToolError, MetadataError, BookKeeperError, WireError))

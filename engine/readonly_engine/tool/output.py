@@ -32,7 +32,7 @@ def as_text(item: Item) -> bytes:
             words.append(f"({item.note})")
         if item.message.key is not None:
             words.append(f"key={_readable(item.message.key)}")
-        words += [f"{_escaped(name)}={_escaped(value)}" for name, value in item.message.properties]
+        words += [f"{escaped(name)}={escaped(value)}" for name, value in item.message.properties]
         words.append("(no value)" if item.message.value is None else _readable(item.message.value))
     return " ".join(words).encode() + b"\n"
 
@@ -104,13 +104,13 @@ def _bytes_field(name: str, value: bytes | None) -> dict[str, str | None]:
 
 def _readable(value: bytes) -> str:
     try:
-        return _escaped(value.decode())
+        return escaped(value.decode())
     except UnicodeDecodeError:
         more = f"... ({len(value)} bytes)" if len(value) > SHOWN_BYTES else ""
         return f"0x{value[:SHOWN_BYTES].hex()}{more}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape control characters as Python does, so that a text stays on its line and cannot control the terminal."""
     if text.isprintable():
         return text

@@ -8,6 +8,7 @@ from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.tool.start import show_time
+from readonly_engine.tool.table import table
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.cursors import read_cursor
 from readonly_engine.topic.position import EARLIEST, Position
@@ -140,10 +141,10 @@ def render(topic: Fields) -> list[str]:
     lines = [topic["topic"], f"  {span}{end}"]
     lines += [f"  {name} = {value}" for name, value in topic["properties"].items()]
     rows = [["LEDGER", "STATE", "ENTRIES", "BYTES", "CLOSED", "E/QW/QA", "BOOKIES"]]
-    lines += _table(rows + [_ledger_row(ledger) for ledger in topic["ledgers"]])
+    lines += table(rows + [_ledger_row(ledger) for ledger in topic["ledgers"]])
     if topic["subscriptions"]:
         rows = [["SUBSCRIPTION", "MARK-DELETE", "BACKLOG", "ACKED BEHIND", "STORED IN", "LAST ACTIVE"]]
-        lines += _table(rows + [_subscription_row(one) for one in topic["subscriptions"]])
+        lines += table(rows + [_subscription_row(one) for one in topic["subscriptions"]])
     return lines
 
 
@@ -180,10 +181,3 @@ def _subscription_row(one: Fields) -> list[str]:
     if "partly_acked_batches" in one:
         behind += f", {len(one['partly_acked_batches'])} batches in part"
     return [one["name"], one["mark_delete"], str(one["backlog"]), behind, one["stored_in"], one.get("last_active", "-")]
-
-
-def _table(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  " + "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]

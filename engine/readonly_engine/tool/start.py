@@ -1,4 +1,4 @@
-"""Start of a read: the values of `--from`."""
+"""Places in a topic: the values of `--from` and `--to`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ Start = str | Position | int
 """`earliest`, `latest`, a position, or a time in ms since the epoch."""
 
 
-def parse_start(text: str, now_ms: int) -> Start:
-    """Parse the value of `--from`.
+def parse_start(text: str, now_ms: int, option: str = "--from") -> Start:
+    """Parse a place in a topic, as of `--from`.
 
     Args:
         text: earliest, latest, LEDGER:ENTRY, a time (ISO 8601; local time without a zone), an age (90s, 10m, 2h, 1d), or ms since
             the epoch.
         now_ms: the time now, in ms since the epoch.
+        option: the option, for errors.
 
     Raises:
         ToolError: the text has another form.
@@ -45,7 +46,7 @@ def parse_start(text: str, now_ms: int) -> Start:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise ToolError(
-            f"--from {text}: must be earliest, latest, LEDGER:ENTRY, a time such as 2026-11-21T12:00:00 or "
+            f"{option} {text}: must be earliest, latest, LEDGER:ENTRY, a time such as 2026-11-21T12:00:00 or "
             "2026-11-21T12:00:00Z, or an age such as 90s, 10m, 2h, 1d"
         ) from error
 

@@ -26,7 +26,10 @@ def test_the_version(capsys):
 
 def test_an_unknown_command_is_named_with_those_that_there_are(capsys):
     assert main(["sevre", "--help"]) == 2
-    assert capsys.readouterr().err == "pulsar-readonly: no command 'sevre'; there are serve, topic, export, operator\n"
+    assert (
+        capsys.readouterr().err
+        == "pulsar-readonly: no command 'sevre'; there are serve, topic, subscriptions, export, operator\n"
+    )
 
 
 def test_arguments_go_to_the_part(capsys):

@@ -1,4 +1,4 @@
-"""The stock client of the source cluster that stores local cursors, with the broker's own credentials."""
+"""Stock clients of Pulsar: that of the source cluster, which stores local cursors, and those of the command line."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from pulsar.asyncio import Client
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from readonly_engine.config.settings import EngineConfig
+    from readonly_engine.net.tls import TlsFiles
 
 
 def _token_of(path: Path) -> str:
     return path.read_text(encoding="ascii").strip()
 
 
-def cursor_client(config: EngineConfig) -> Client:
-    """Return a client; its role is that of --admin-token-file, else of the certificate.
+def stock_client(url: str, tls: TlsFiles | None, token_file: Path | None, **options: Any) -> Client:
+    """Return a client; its role is that of the token, else of the certificate.
 
     Args:
-        config: settings of the broker.
+        url: service URL.
+        tls: files of TLS; they count for a URL of pulsar+ssl:// only.
+        token_file: file with a token, read again for each connection; None for none.
+        options: more arguments of the client.
     """
-    options: dict[str, Any] = {"logger": pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)}
-    if config.admin_token_file is not None:
-        path = config.admin_token_file
-        options["authentication"] = pulsar.AuthenticationToken(lambda: _token_of(path))
-    tls = config.writer_tls
-    if tls is not None and config.writer_url.startswith("pulsar+ssl:"):
+    options = {"logger": pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **options}
+    if token_file is not None:
+        options["authentication"] = pulsar.AuthenticationToken(lambda: _token_of(token_file))
+    if tls is not None and url.startswith("pulsar+ssl:"):
         if tls.trust is not None:
             options["tls_trust_certs_file_path"] = str(tls.trust)
         options["tls_validate_hostname"] = tls.verify_hostname
         if tls.certificate is not None and tls.key is not None and "authentication" not in options:
             options["authentication"] = pulsar.AuthenticationTLS(str(tls.certificate), str(tls.key))
     asyncio.get_running_loop()  # the client calls back on it
-    return Client(config.writer_url, **options)
+    return Client(url, **options)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.broker.cursors.consumers import ConsumerAssignError, ConsumerBusyError
 from readonly_engine.broker.cursors.guard_keeper import GuardKeeper
+from readonly_engine.broker.cursors.local_requests import (
+    LocalRequest,
+    check_migratable,
+    migration_of,
+    own_properties,
+    request_of,
+)
 from readonly_engine.broker.cursors.local_subscription import LocalSubscription, Member
+from readonly_engine.broker.cursors.migration import Migration
 from readonly_engine.broker.cursors.owner_access import Authorized
 from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.broker.cursors.topic_cursors import CursorLimitError, LocalCursor
@@ -18,13 +27,14 @@ from readonly_engine.wire.cursor_records import SubscriptionDefinition
 from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from readonly_engine.broker.cursors.consumers import LocalConsumer
     from readonly_engine.broker.cursors.namesakes import Namesakes
     from readonly_engine.broker.cursors.owner_access import OwnerAccess
     from readonly_engine.broker.cursors.store import CursorStore
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.cursor_admin import CursorAdmin
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
@@ -35,6 +45,10 @@ _NUMBERS: Final = count(1)
 def _non_durable(name: str, start: Position) -> LocalCursor:
     """Return a cursor that is stored nowhere."""
     return LocalCursor(0, SubscriptionDefinition(0, name, 0, start, 0, ()))
+
+
+def _properties_of(subscribe: CommandSubscribe) -> tuple[tuple[str, str], ...]:
+    return own_properties((item.key, item.value) for item in subscribe.subscription_properties)
 
 
 class PartitionConsumer(Authorized, Member, Protocol):
@@ -76,6 +90,9 @@ class HeldPartition:
         self.access = access
         self.guards = GuardKeeper(admin, guard, store, self._expire, is_bound)
         self._namesakes = namesakes
+        self._migration = Migration(store, admin, access, self.guards)
+        self._migrating: set[tuple[TopicName, str]] = set()
+        self._migrations = 0
         self._subscriptions: dict[tuple[TopicName, str], LocalSubscription] = {}
 
     @staticmethod
@@ -98,26 +115,51 @@ class HeldPartition:
             CursorStoreError: the subscription cannot be stored here.
         """
         subscribe, topic = consumer.subscribe_command, consumer.topic
-        state = await self.access.subscribe(consumer, new=self._find(topic, subscribe) is None)
+        request = request_of(subscribe)
+        if request in {LocalRequest.IMPORT, LocalRequest.EXPORT}:
+            return await self._migrate(consumer, subscribe, request)
+        await self._finish_migration(topic, subscribe)
+        state = await self._authorize(consumer, subscribe)
         found = self._find(topic, subscribe)
         if found is None:
+            if request is LocalRequest.EXISTING:
+                raise OwnerRefusedError(
+                    ServerError.NotAllowedError,
+                    f"this pool keeps no subscription {subscribe.subscription} of {topic}",
+                )
             if state is None:
                 raise OwnerUnavailableError(f"subscription {subscribe.subscription} was deleted meanwhile; try again")
             start = state.last if state.mark_delete is None else state.mark_delete
             return await self._create(consumer, subscribe, start)
         self._check_open()
+        self._check_settled(topic, subscribe.subscription)
         self._set_properties(found, subscribe)
         return self._add(found, consumer)
+
+    async def _authorize(self, consumer: PartitionConsumer, subscribe: CommandSubscribe) -> OwnerCursorState | None:
+        """Check at the owner that a client may consume (OwnerAccess.subscribe)."""
+        new = self._find(consumer.topic, subscribe) is None
+        try:
+            return await self.access.subscribe(consumer, new=new)
+        except OwnerRefusedError as error:
+            if new and subscribe.durable and error.code == ServerError.NotAllowedError:
+                await self._namesakes.check(consumer.topic, subscribe.subscription)  # its text has the remedy
+            raise
 
     async def _create(
         self, consumer: PartitionConsumer, subscribe: CommandSubscribe, start: Position
     ) -> LocalSubscription:
         topic, name = consumer.topic, subscribe.subscription
         if not subscribe.durable:
+            self._check_settled(topic, name)
             return self._add(LocalSubscription(topic, _non_durable(name, start), None, self.store), consumer)
+        migrations = self._migrations
         await self._namesakes.check(topic, name)
+        if migrations != self._migrations:
+            raise OwnerUnavailableError("a subscription was migrated meanwhile, maybe this one; try again")
         async with self.guards.retained(topic, start):
             self._check_open()
+            self._check_settled(topic, name)
             found = self._find(topic, subscribe) or self._new(topic, subscribe, start)
             found = self._add(found, consumer)
             try:
@@ -129,7 +171,7 @@ class HeldPartition:
 
     def _new(self, topic: TopicName, subscribe: CommandSubscribe, start: Position) -> LocalSubscription:
         cursors = self.store.of(str(topic))
-        properties = [(item.key, item.value) for item in subscribe.subscription_properties]
+        properties = _properties_of(subscribe)
         try:
             cursor = cursors.create(subscribe.subscription, start, time.time_ns() // 1_000_000, properties)
         except CursorLimitError as error:
@@ -161,12 +203,11 @@ class HeldPartition:
 
     def _set_properties(self, found: LocalSubscription, subscribe: CommandSubscribe) -> None:
         """Set the properties of a subscription that has none, as PersistentTopic.getDurableSubscription does."""
-        if subscribe.subscription_properties and subscribe.durable and not found.cursor.definition.properties:
+        properties = _properties_of(subscribe)
+        if properties and subscribe.durable and not found.cursor.definition.properties:
             cursors = self.store.of(str(found.topic))
             try:
-                cursors.set_properties(
-                    found.cursor, [(item.key, item.value) for item in subscribe.subscription_properties]
-                )
+                cursors.set_properties(found.cursor, properties)
             except CursorLimitError as error:
                 raise OwnerRefusedError(ServerError.NotAllowedError, str(error)) from error
             self.store.changed(cursors)
@@ -192,6 +233,64 @@ class HeldPartition:
         key = (found.topic, found.cursor.name)
         if found.remove(consumer) and self._subscriptions.get(key) is found:
             del self._subscriptions[key]
+
+    # Migrations
+
+    async def _migrate(
+        self, consumer: PartitionConsumer, subscribe: CommandSubscribe, request: LocalRequest
+    ) -> LocalSubscription:
+        """Move a subscription from its owner to here, or back. After an export, its consumer has a cursor that is not stored.
+
+        Raises:
+            RelayError: the subscription cannot be moved now, or the owner refuses the client.
+            CursorStoreError: a change cannot be stored here.
+        """
+        topic, name = consumer.topic, subscribe.subscription
+        check_migratable(subscribe)
+        self._check_open()
+        with self._unsettled(topic, name):
+            if request is LocalRequest.IMPORT:
+                cursor = await self._migration.bring_in(consumer)
+                found = LocalSubscription(topic, cursor, self.store.of(str(topic)), self.store)
+            else:
+                mark_delete = await self._migration.give_back(consumer)
+                found = LocalSubscription(topic, _non_durable(name, mark_delete), None, self.store)
+            return self._add(found, consumer)
+
+    async def _finish_migration(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
+        """Finish the migration of a subscription, if only its mark is left of it (Migration.finish)."""
+        cursor = self.store.of(str(topic)).find(subscribe.subscription)
+        if cursor is None or migration_of(cursor.definition) is None:
+            return
+        with self._unsettled(topic, subscribe.subscription):
+            await self._migration.finish(topic, cursor)
+
+    @contextmanager
+    def _unsettled(self, topic: TopicName, name: str) -> Iterator[None]:
+        """Keep consumers and migrations of a subscription away.
+
+        Raises:
+            OwnerRefusedError: it has consumers.
+            OwnerUnavailableError: it is being migrated.
+        """
+        key = (topic, name)
+        self._check_settled(topic, name)
+        if key in self._subscriptions:
+            raise OwnerRefusedError(
+                ServerError.ConsumerBusy,
+                f"the pool has consumers of subscription {name} of {topic}: close them, then try again",
+            )
+        self._migrating.add(key)
+        try:
+            yield
+        finally:
+            self._migrating.discard(key)
+            self._migrations += 1
+            self._namesakes.forget(topic)
+
+    def _check_settled(self, topic: TopicName, name: str) -> None:
+        if (topic, name) in self._migrating:
+            raise OwnerUnavailableError(f"subscription {name} of {topic} is being migrated; try again")
 
     # Cursors
 

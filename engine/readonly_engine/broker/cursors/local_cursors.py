@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from readonly_engine.background import run_forever
 from readonly_engine.broker.cursors.held_partition import HeldPartition
 from readonly_engine.broker.cursors.namesakes import Namesakes
-from readonly_engine.broker.cursors.partitions import cursor_topic, guard_name, partition_of, preferred_brokers
+from readonly_engine.broker.cursors.partitions import (
+    POOL_PROPERTY,
+    check_cursor_topic,
+    cursor_topic,
+    guard_name,
+    partition_of,
+    preferred_brokers,
+)
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
 from readonly_engine.broker.pool.claims import ClaimKey
-from readonly_engine.config.settings import MAX_PARTITIONS
-from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.waiting import await_shared
-from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +35,6 @@ if TYPE_CHECKING:
     from readonly_engine.owner.cursor_admin import CursorAdmin
 
 log = logging.getLogger(__name__)
-
-POOL_PROPERTY: Final = "pulsar-readonly.pool"
-"""Property of a topic with cursors: the pool to which it belongs."""
 
 WHOLE_PARTITION: Final = ""
 """Name in the claim of a partition, which is for all its subscriptions."""
@@ -128,13 +130,7 @@ class LocalCursors:
             properties = {POOL_PROPERTY: self._pool.identity}
             await self._admin.create_partitioned(cursors, self._new_partitions, properties)
             found = await self._admin.partitioned(cursors)
-        if found.properties.get(POOL_PROPERTY) != self._pool.identity or not 0 < found.partitions <= MAX_PARTITIONS:
-            raise OwnerRefusedError(
-                ServerError.NotAllowedError,
-                f"{cursors} is no topic of this pool's cursors: it has {found.partitions} partitions and the property"
-                f" {POOL_PROPERTY}={found.properties.get(POOL_PROPERTY, '')!r}, expected {self._pool.identity!r};"
-                " delete it, or rename the pool",
-            )
+        check_cursor_topic(cursors, found, self._pool.identity)
         return found.partitions
 
     async def place(self, key: ClaimKey) -> str:

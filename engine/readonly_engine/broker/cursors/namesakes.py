@@ -32,6 +32,7 @@ class Namesakes:
     def __init__(self, admin: CursorAdmin) -> None:
         self._admin = admin
         self._asking: SingleFlight[frozenset[str]] = SingleFlight()
+        self._forgotten = 0
         self._kept: OrderedDict[TopicName, tuple[float, frozenset[str]]] = OrderedDict()
 
     async def check(self, topic: TopicName, subscription: str) -> None:
@@ -45,15 +46,24 @@ class Namesakes:
             raise OwnerRefusedError(
                 ServerError.NotAllowedError,
                 f"the owner of {topic} has a subscription {subscription} already, so this pool cannot keep one of the same name:"
-                " choose another name, or delete the owner's subscription",
+                " choose another name, delete the owner's subscription, or import it while it has no consumers:"
+                f" pulsar-readonly subscriptions import {topic} {subscription}",
             )
+
+    def forget(self, topic: TopicName) -> None:
+        """Forget the names of a topic whose subscriptions at the owner have changed."""
+        self._forgotten += 1
+        self._kept.pop(topic, None)
 
     async def _of(self, topic: TopicName) -> frozenset[str]:
         time = asyncio.get_running_loop().time
         kept = self._kept.get(topic)
         if kept is not None and time() - kept[0] < KEPT_S:
             return kept[1]
+        forgotten = self._forgotten
         names = await self._asking.run(topic, lambda: self._admin.subscriptions(topic))
+        if forgotten != self._forgotten:
+            return names  # they may be older than the change
         self._kept[topic] = (time(), names)
         self._kept.move_to_end(topic)
         if len(self._kept) > MAX_KEPT:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from readonly_engine.background import run_forever
 from readonly_engine.owner.consumer import OwnerConsumer
 from readonly_engine.owner.consumer_events import OwnerCursorState, last_message_id_request
-from readonly_engine.owner.errors import OwnerRefusedError, RelayError
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.topic.position import EARLIEST
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
@@ -71,26 +71,27 @@ class Authorized(Protocol):
         """Close the consumer: the owner does not authorize it any more."""
 
 
-class _NoEvents:
+class NoEvents:
     """Ignores the events of an OwnerConsumer that lasts for one answer."""
 
     def on_owner_command(self, command: BaseCommand, payload: bytes) -> None:
-        pass
+        """Ignore a command of the owner."""
 
     def on_detached(self) -> None:
-        pass
+        """Ignore a move of the owner."""
 
     def mark_delete_position(self) -> Position | None:
+        """Return None."""
         return None
 
     def on_owner_dead(self, checked_at: float) -> None:
-        pass
+        """Ignore the end of the owner's process."""
 
     def on_resubscribed(self, state: OwnerCursorState) -> None:
-        pass
+        """Ignore the return to the owner."""
 
     def on_not_kept(self, reason: str) -> None:
-        pass
+        """Ignore the end of the consumer: its next request fails."""
 
 
 def probe_of(subscribe: CommandSubscribe) -> CommandSubscribe:
@@ -176,6 +177,15 @@ class OwnerAccess:
         answer = await self._probe(consumer, probe)
         found = OwnerCursorState.from_response(answer)
         return found.last if found.mark_delete is None else found.mark_delete
+
+    def consumer_at_owner(self, consumer: Authorized, subscribe: CommandSubscribe) -> OwnerConsumer:
+        """Return a consumer at the owner without permits, with a client's credentials. The owner's close ends it.
+
+        Args:
+            consumer: the client's consumer.
+            subscribe: its SUBSCRIBE at the owner.
+        """
+        return OwnerConsumer(self._owners, consumer.identity, subscribe, NoEvents(), zero_permit=False)
 
     def add(self, consumer: Authorized) -> None:
         """Ask again from time to time whether a consumer may consume."""
@@ -278,10 +288,15 @@ class OwnerAccess:
                 del self._names[key]
 
     async def _ask(self, identity: Identity, probe: CommandSubscribe) -> BaseCommand:
-        asking = OwnerConsumer(self._owners, identity, probe, _NoEvents(), zero_permit=True)
+        asking = OwnerConsumer(self._owners, identity, probe, NoEvents(), zero_permit=True)
         await asking.subscribe()
         try:
             answer = await asking.request(last_message_id_request())
+        except OwnerUnavailableError as error:
+            if not asking.closed_by_owner:
+                raise
+            # It has joined the last question's subscription of the same name, which the owner was removing.
+            raise OwnerRefusedError(ServerError.ServiceNotReady, str(error)) from error
         finally:
             await asking.close()
         if answer.type == BaseCommand.ERROR:

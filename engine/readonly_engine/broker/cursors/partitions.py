@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from readonly_engine.config.settings import MAX_PARTITIONS
 from readonly_engine.metadata.topic_name import TopicName
+from readonly_engine.owner.errors import OwnerRefusedError
+from readonly_engine.wire.pulsar_pb2 import ServerError
+
+if TYPE_CHECKING:
+    from readonly_engine.owner.cursor_admin import PartitionedTopic
 
 TOPIC_PREFIX: Final = "__readonly_cursors-"
 """Begin of the names of topics with cursors. Two underscores keep them out of bindings of whole namespaces."""
+
+POOL_PROPERTY: Final = "pulsar-readonly.pool"
+"""Property of a topic with cursors: the pool to which it belongs."""
 
 GUARD_PREFIX: Final = "pulsar-readonly-guard-"
 """Begin of the names of the pool's durable subscriptions at owners, which hold the retention for local cursors."""
@@ -24,6 +33,26 @@ def cursor_topic(topic: TopicName, pool: str) -> TopicName:
         pool: identity of the pool.
     """
     return TopicName("persistent", topic.tenant, topic.namespace, f"{TOPIC_PREFIX}{quote(pool, safe='@')}")
+
+
+def check_cursor_topic(cursors: TopicName, found: PartitionedTopic, pool: str) -> None:
+    """Check that a topic has the cursors of a pool.
+
+    Args:
+        cursors: name of the topic.
+        found: the topic.
+        pool: identity of the pool.
+
+    Raises:
+        OwnerRefusedError: it is a topic of somebody else.
+    """
+    owner = found.properties.get(POOL_PROPERTY)
+    if owner != pool or not 0 < found.partitions <= MAX_PARTITIONS:
+        raise OwnerRefusedError(
+            ServerError.NotAllowedError,
+            f"{cursors} is no topic of this pool's cursors: it has {found.partitions} partitions and the property"
+            f" {POOL_PROPERTY}={owner or ''!r}, expected {pool!r}; delete it, or rename the pool",
+        )
 
 
 def partition_of(topic: TopicName, subscription: str, count: int) -> int:

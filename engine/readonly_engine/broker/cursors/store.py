@@ -11,13 +11,14 @@ import pulsar
 from pulsar.asyncio import PulsarException
 
 from readonly_engine.broker.cursors.commits import CommitSchedule, CompactionSchedule
+from readonly_engine.broker.cursors.records import MAX_KEPT_BYTES, read_messages
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors, by_topic
 from readonly_engine.owner.errors import RelayError
 from readonly_engine.wire.cursor_records import decode_key
 from readonly_engine.wire.errors import MalformedFrameError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from pulsar.asyncio import Client, Producer
 
@@ -37,9 +38,6 @@ CLOSE_TIMEOUT_S: Final = 10.0
 
 STORE_TIMEOUT_S: Final = 20.0
 """Limit of a wait for a commit, below the 30 s after which clients give up a request (operationTimeoutMs)."""
-
-MAX_KEPT_BYTES: Final = 1 << 30
-"""Bound of the last records of all keys, which are in memory while the store opens. A million cursors have some 50 MB."""
 
 
 class CursorStoreError(Exception):
@@ -117,27 +115,15 @@ class CursorStore:
         Raises:
             MalformedFrameError: it is none of these records.
         """
-        async with aclosing(self._messages()) as messages:
+        async with aclosing(read_messages(self._client, self._topic)) as messages:
             async for key, _ in messages:
                 decode_key(key)
                 return
 
-    async def _messages(self) -> AsyncGenerator[tuple[str, bytes]]:
-        """Yield the keys and values of the topic, from its compacted ledger on."""
-        reader = await self._client.create_reader(str(self._topic), pulsar.MessageId.earliest, is_read_compacted=True)
-        try:
-            while await reader.has_message_available():
-                message = await reader.read_next()
-                key, value = message.partition_key(), message.data()
-                if key or value:  # the client delivers what a compaction has removed from a batch as an empty message
-                    yield key, value
-        finally:
-            await reader.close()
-
     async def _read(self) -> dict[str, bytes]:
         """Read the last records of all keys."""
         records: dict[str, bytes] = {}
-        async with aclosing(self._messages()) as messages:
+        async with aclosing(read_messages(self._client, self._topic)) as messages:
             async for key, value in messages:
                 records[key] = value
                 self._compactions.written(key, len(value))

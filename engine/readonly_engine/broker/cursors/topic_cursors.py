@@ -206,17 +206,24 @@ class TopicCursors:
         cursor.definition = cursor.definition._replace(properties=tuple(properties))
         self._redefined.add(cursor.page)
 
-    def reset(self, cursor: LocalCursor, mark_delete: Position, batches: Iterable[tuple[Position, int]] = ()) -> None:
+    def reset(
+        self,
+        cursor: LocalCursor,
+        mark_delete: Position,
+        batches: Iterable[tuple[Position, int]] = (),
+        ranges: Iterable[Range] = (),
+    ) -> None:
         """Move a cursor back or forth: all acks of before are void. A served cursor must be replaced by the caller.
 
         Args:
             cursor: the cursor.
             mark_delete: its new mark-delete position.
             batches: partly acked batches after it, with the bits of their unacked messages.
+            ranges: acked ranges after it.
         """
         self._last_generation += 1
         cursor.generation = self._last_generation
-        cursor.mark_delete, cursor.ranges, cursor.batches = mark_delete, (), tuple(batches)
+        cursor.mark_delete, cursor.ranges, cursor.batches = mark_delete, tuple(ranges), tuple(batches)
         cursor.served = None
         self._changed[cursor] = None
 

@@ -7,6 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.cursors.local_requests import check_not_local, request_of
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.session.consumer import Consumer
 from readonly_engine.broker.session.exclusives import subscribe_at_owner
@@ -65,6 +66,8 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         # unbound subscription of a bound topic comes because a lookup does not name the subscription.
         bound = services.bindings.serves(topic, subscribe.subscription)
         local = bound and services.keeps_cursors(topic, subscribe.subscription)
+        if not local:
+            check_not_local(subscribe)
         key = await _claim_key(services, topic, subscribe, local=local) if bound else None
         peer = await services.local_cursors.place(key) if local and key is not None and from_peer is None else ""
         if key is not None and not peer:
@@ -158,6 +161,8 @@ def redirect_if_supported(consumer: Consumer) -> None:
 
     The consumer was subscribed through this broker before, so the owner has authorized it.
     """
+    if request_of(consumer.subscribe_command) is not None:
+        return  # it sends one more command, which could arrive before the client has followed
     client, services = consumer.connection, consumer.connection.services
     member = services.pool.members.get(consumer.peer)
     urls = Urls() if member is None else member.urls_for(client.listener)

@@ -266,3 +266,11 @@ def test_after_crashes_nothing_counts_as_acked_that_was_not(monkeypatch, page, r
                 served.ranges.append((Position(0, low), Position(0, low + 1)))
             acked[name, cursor.generation] |= acked_entries(served.mark_delete, served.ranges)
             cursors.acked(cursor)
+
+
+def test_a_cursor_is_moved_with_acked_ranges():
+    cursors = TopicCursors(TOPIC)
+    cursor = cursors.create("s", Position(3, 4))
+    ranges = ((Position(3, 6), Position(3, 9)), (Position(4, 0), Position(4, 2)))
+    cursors.reset(cursor, Position(3, 5), ranges=ranges)
+    assert state(restored(cursors.take_changes())) == {"s": (Position(3, 5), ranges, (), (), 0)}

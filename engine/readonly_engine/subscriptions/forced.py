@@ -1,0 +1,111 @@
+"""Deletion of a subscription that has consumers, by a forced UNSUBSCRIBE. The stock client for Python has none."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.broker.cursors.local_requests import LocalRequest
+from readonly_engine.broker.cursors.owner_access import NoEvents
+from readonly_engine.config.kinds import split_urls
+from readonly_engine.net.tls import ClientTls, TlsError
+from readonly_engine.owner.consumer import OwnerConsumer
+from readonly_engine.owner.directory import OwnerDirectory
+from readonly_engine.owner.errors import OwnerRefusedError
+from readonly_engine.owner.identity import ANONYMOUS, Identity
+from readonly_engine.tool.errors import ToolError
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, CommandUnsubscribe, ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.subscriptions.settings import ToolConfig
+
+_TYPES: Final = (
+    CommandSubscribe.Exclusive,
+    CommandSubscribe.Shared,
+    CommandSubscribe.Failover,
+    CommandSubscribe.Key_Shared,
+)
+"""Types of a consumer that joins the others. With an Exclusive one connected, none can."""
+
+CONSUMER_NAME: Final = "pulsar-readonly-subscriptions"
+
+
+class ForcedDeletion:
+    """Deletes local subscriptions that may have consumers.
+
+    Args:
+        directory: connections to the pool.
+        identity: the user's credentials.
+    """
+
+    def __init__(self, directory: OwnerDirectory, identity: Identity) -> None:
+        self._directory = directory
+        self._identity = identity
+
+    async def delete(self, topic: TopicName, subscription: str) -> None:
+        """Delete a subscription; the pool closes its consumers.
+
+        Raises:
+            ToolError: an Exclusive consumer is connected.
+            RelayError: the pool or the owner refuses it, or does not answer.
+        """
+        consumer = await self._join(topic, subscription)
+        try:
+            unsubscribe = CommandUnsubscribe(force=True)
+            answer = await consumer.request(BaseCommand(type=BaseCommand.UNSUBSCRIBE, unsubscribe=unsubscribe))
+        finally:
+            await consumer.close()
+        if answer.type == BaseCommand.ERROR:
+            raise OwnerRefusedError(answer.error.error, answer.error.message)
+
+    async def _join(self, topic: TopicName, subscription: str) -> OwnerConsumer:
+        reason = ""
+        for kind in _TYPES:
+            subscribe = CommandSubscribe(
+                topic=str(topic),
+                subscription=subscription,
+                sub_type=kind,
+                consumer_id=0,
+                request_id=0,
+                consumer_name=CONSUMER_NAME,
+                force_topic_creation=False,
+            )
+            subscribe.metadata.add(key=LocalRequest.EXISTING.value, value="true")
+            consumer = OwnerConsumer(self._directory, self._identity, subscribe, NoEvents(), zero_permit=False)
+            try:
+                await consumer.subscribe()
+            except OwnerRefusedError as error:
+                if error.code != ServerError.ConsumerBusy:
+                    raise
+                reason = str(error)
+            else:
+                return consumer
+        raise ToolError(f"{topic}: a consumer that excludes others must be closed first: {reason}")
+
+
+@asynccontextmanager
+async def forced_deletion(config: ToolConfig) -> AsyncIterator[ForcedDeletion]:
+    """Make connections to the pool.
+
+    Args:
+        config: the settings.
+
+    Raises:
+        ToolError: a file of the settings cannot be used.
+    """
+    path = config.user_token_file
+    try:
+        identity = ANONYMOUS if path is None else Identity("token", path.read_bytes().strip())
+        tls = None if config.service_tls is None else ClientTls(config.service_tls)
+    except TlsError as error:
+        raise ToolError(f"--{error}") from error
+    except OSError as error:
+        raise ToolError(f"--token-file {path}: {error}") from error
+    directory = OwnerDirectory(*split_urls(config.service_url), tls=tls)
+    try:
+        yield ForcedDeletion(directory, identity)
+    finally:
+        directory.close()

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker.cursors import held_partition as module
+from readonly_engine.broker.cursors.consumers import LocalConsumer
+from readonly_engine.broker.cursors.held_partition import HeldPartition
+from readonly_engine.broker.cursors.local_requests import MIGRATION_PROPERTY, LocalRequest, marked
+from readonly_engine.broker.cursors.topic_cursors import TopicCursors
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.consumer_events import OwnerCursorState
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+TOPIC = parse_topic_name("orders")
+
+
+class Store:
+    lost = ""
+
+    def __init__(self):
+        self.cursors = TopicCursors(str(TOPIC))
+
+    def of(self, topic):
+        return self.cursors
+
+    def changed(self, cursors):
+        return 1
+
+    async def wait_stored(self, number):
+        await asyncio.sleep(0)
+
+
+class Guards:
+    def __init__(self, *_):
+        pass
+
+    @asynccontextmanager
+    async def retained(self, topic, mark_delete):
+        yield
+
+
+class Access:
+    async def subscribe(self, consumer, *, new):
+        await asyncio.sleep(0)
+        return OwnerCursorState(Position(3, 1), Position(3, 9))
+
+    def add(self, consumer):
+        pass
+
+    remove = add
+
+
+class Consumer:
+    def __init__(self, *keys, number=1, properties=()):
+        self.topic, self.number = TOPIC, number
+        self.subscribe_command = CommandSubscribe(
+            topic=str(TOPIC), subscription="s", sub_type=CommandSubscribe.Exclusive, consumer_name=f"c{number}"
+        )
+        for key in keys:
+            self.subscribe_command.metadata.add(key=key, value="true")
+        for key, value in properties:
+            self.subscribe_command.subscription_properties.add(key=key, value=value)
+
+    def as_local(self):
+        return LocalConsumer.of(self.number, self.subscribe_command)
+
+    def active_changed(self, *, active):
+        pass
+
+
+@pytest.fixture
+def partition(monkeypatch):
+    monkeypatch.setattr(module, "GuardKeeper", Guards)
+    namesakes = SimpleNamespace(check=lambda *_: asyncio.sleep(0), forget=lambda _: None)
+    admin = SimpleNamespace(at_owner=None, gate=None)
+
+    async def describe(topic, name):
+        if admin.gate is not None:
+            await admin.gate.wait()
+            admin.gate = None
+        return admin.at_owner
+
+    admin.describe = describe
+    return HeldPartition(Store(), admin, Access(), namesakes, "guard")
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+def test_a_consumer_that_asks_for_an_existing_subscription_creates_none(partition):
+    with pytest.raises(OwnerRefusedError, match="keeps no subscription s"):
+        run(partition.subscribe(Consumer(LocalRequest.EXISTING)))
+    assert partition.store.cursors.find("s") is None
+    first = Consumer()
+    found = run(partition.subscribe(first))
+    partition.leave(first, found)
+    assert run(partition.subscribe(Consumer(LocalRequest.EXISTING))).cursor is found.cursor
+
+
+def test_a_client_cannot_set_the_mark(partition):
+    found = run(partition.subscribe(Consumer(properties=[(MIGRATION_PROPERTY, "pulsar-readonly.import"), ("a", "b")])))
+    assert found.cursor.definition.properties == (("a", "b"),)
+
+
+def test_a_subscription_with_consumers_is_not_migrated(partition):
+    run(partition.subscribe(Consumer()))
+    for request in (LocalRequest.IMPORT, LocalRequest.EXPORT):
+        with pytest.raises(OwnerRefusedError, match="has consumers of subscription s"):
+            run(partition.subscribe(Consumer(request, number=2)))
+
+
+def test_a_subscription_that_is_migrated_gets_no_consumers(partition):
+    async def both():
+        partition.admin.gate = gate = asyncio.Event()
+        migrating = asyncio.create_task(partition.subscribe(Consumer(LocalRequest.IMPORT)))
+        await asyncio.sleep(0)
+        for consumer in (Consumer(LocalRequest.EXPORT, number=2), Consumer(number=3)):
+            with pytest.raises(OwnerUnavailableError, match="is being migrated"):
+                await partition.subscribe(consumer)
+        gate.set()
+        with pytest.raises(OwnerRefusedError, match="has no subscription s"):
+            await migrating
+
+    run(both())
+    assert partition.store.cursors.find("s") is None
+    run(partition.subscribe(Consumer(number=4)))
+
+
+def test_names_at_the_owner_that_are_older_than_a_migration_do_not_count(partition):
+    async def check(*_):
+        with pytest.raises(OwnerRefusedError):
+            await partition.subscribe(Consumer(LocalRequest.EXPORT, number=2))
+
+    partition._namesakes.check = check
+    with pytest.raises(OwnerUnavailableError, match="migrated meanwhile"):
+        run(partition.subscribe(Consumer()))
+    assert partition.store.cursors.find("s") is None
+
+
+def test_a_mark_alone_goes_with_the_first_consumer(partition):
+    cursor = partition.store.cursors.create("s", Position(3, 4))
+    partition.store.cursors.set_properties(cursor, marked((), LocalRequest.IMPORT))
+    partition.admin.at_owner = object()
+    with pytest.raises(OwnerRefusedError, match="is not finished"):
+        run(partition.subscribe(Consumer()))
+    partition.admin.at_owner = None
+    assert run(partition.subscribe(Consumer())).cursor is cursor
+    assert cursor.definition.properties == ()

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+from readonly_engine.broker.cursors.local_requests import (
+    MIGRATION_PROPERTY,
+    LocalRequest,
+    check_migratable,
+    check_not_local,
+    marked,
+    migration_of,
+    own_properties,
+    request_of,
+)
+from readonly_engine.owner.errors import OwnerRefusedError
+from readonly_engine.topic.position import EARLIEST
+from readonly_engine.wire.cursor_records import SubscriptionDefinition
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+
+def subscribe(*keys, name="s", durable=True):
+    found = CommandSubscribe(topic="persistent://a/b/t", subscription=name, durable=durable)
+    for key in keys:
+        found.metadata.add(key=key, value="true")
+    return found
+
+
+@pytest.mark.parametrize("request_", LocalRequest)
+def test_a_request_is_in_the_metadata(request_):
+    assert request_of(subscribe("other", request_.value)) is request_
+    with pytest.raises(OwnerRefusedError, match="run its brokers with --cursors local"):
+        check_not_local(subscribe(request_.value))
+
+
+def test_other_metadata_is_no_request():
+    assert request_of(subscribe("import", "pulsar-readonly.imports")) is None
+    check_not_local(subscribe("import"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pulsar-readonly-guard-default-3", "pulsar-readonly-access-x", "__compaction", "pulsar.dedup", "pulsar.repl.c2"],
+)
+def test_internal_subscriptions_are_not_moved(name):
+    with pytest.raises(OwnerRefusedError, match="belongs to Pulsar or to a pool"):
+        check_migratable(subscribe(name=name))
+
+
+def test_only_durable_subscriptions_are_moved():
+    check_migratable(subscribe(name="pulsar.app"))
+    with pytest.raises(OwnerRefusedError, match="stored nowhere"):
+        check_migratable(subscribe(durable=False))
+
+
+def test_the_mark_is_a_property_that_the_application_does_not_see():
+    def definition(properties):
+        return SubscriptionDefinition(0, "s", 1, EARLIEST, 0, properties)
+
+    properties = (("a", "b"),)
+    found = marked(properties, LocalRequest.IMPORT)
+    assert migration_of(definition(found)) is LocalRequest.IMPORT
+    assert migration_of(definition(marked(found, LocalRequest.EXPORT))) is LocalRequest.EXPORT
+    assert own_properties(found) == properties
+    assert migration_of(definition(properties)) is None
+    assert migration_of(definition(((MIGRATION_PROPERTY, "nonsense"),))) is None
+    assert [one.word for one in LocalRequest] == ["import", "export", "existing"]

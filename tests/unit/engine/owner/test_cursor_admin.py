@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.cursor_admin import AckedState, CursorAdmin, SubscriptionDescription
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.topic.position import EARLIEST, Position
+
+TOPIC = parse_topic_name("orders")
+INTERNAL = {
+    "ledgers": [{"ledgerId": 3, "entries": 5}, {"ledgerId": 4, "entries": 0}],
+    "cursors": {
+        "a+b": {"markDeletePosition": "3:1", "individuallyDeletedMessages": "[(3:2..3:3]]"},
+        "none": {"state": "NoLedger"},
+    },
+}
+STATS = {
+    "subscriptions": {
+        "a b": {"isDurable": True, "isReplicated": True, "subscriptionProperties": {"k": "v"}, "consumers": [{}, {}]},
+        "reader": {"isDurable": False},
+    }
+}
+
+
+class Admin:
+    def __init__(self, stats=STATS):
+        self._stats = stats
+
+    async def internal_stats(self, topic):
+        return INTERNAL
+
+    async def stats(self, topic):
+        return self._stats
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+def test_acks_of_a_subscription():
+    admin = CursorAdmin(Admin())
+    assert run(admin.acked(TOPIC, "a b")) == AckedState(
+        ((EARLIEST, Position(3, 1)), (Position(3, 2), Position(3, 3))), ((3, 5), (4, 0))
+    )
+    assert run(admin.acked(TOPIC, "other")) is None
+    with pytest.raises(OwnerUnavailableError, match="no position of subscription none"):
+        run(admin.acked(TOPIC, "none"))
+
+
+def test_the_description_of_a_durable_subscription():
+    admin = CursorAdmin(Admin())
+    assert run(admin.describe(TOPIC, "a b")) == SubscriptionDescription((("k", "v"),), replicated=True, consumers=2)
+    assert run(admin.describe(TOPIC, "reader")) is None
+    assert run(admin.describe(TOPIC, "other")) is None
+    assert run(admin.exists(TOPIC))
+
+
+def test_a_missing_topic():
+    admin = CursorAdmin(Admin(None))
+    assert not run(admin.exists(TOPIC))
+    with pytest.raises(OwnerRefusedError, match=f"there is no topic {TOPIC}"):
+        run(admin.describe(TOPIC, "s"))

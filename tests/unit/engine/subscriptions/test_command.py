@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+from readonly_engine.subscriptions.changes import seek_target
+from readonly_engine.subscriptions.command import main, parser
+from readonly_engine.subscriptions.pool_client import client_log
+from readonly_engine.topic.position import Position
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["lst"], ["ls"], ["show", "t"], ["seek", "t", "s"], ["delete", "t"], ["import", "t", "s", "--wrong"]]
+)
+def test_wrong_usage_is_status_2(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "pulsar-readonly subscriptions" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--pool", "p"], "--writer-url is missing: give it, or --config"),
+        (["--config", "/nowhere"], "--config /nowhere: No such file"),
+        (["--writer-url", "http://a"], "--writer-url: must be pulsar://HOST:PORT"),
+    ],
+)
+def test_wrong_settings_are_status_2(words, text, capsys):
+    admin = [] if words[0] == "--pool" else ["--admin-url", "http://a:8080"]
+    assert main(["ls", "t", *words, *admin]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_every_command_has_the_connections():
+    for words in (["ls", "t"], ["show", "t", "s"], ["delete", "t", "s"], ["import", "t", "s"], ["export", "t", "s"]):
+        given = parser().parse_args([*words, "--service-url", "pulsar://a:1", "--pool-uid", "7"])
+        assert (given.topic, given.service_url, given.pool_uid) == ("t", "pulsar://a:1", "7")
+        assert not hasattr(given, "writer_url")
+
+
+def test_places_of_a_seek():
+    def numbers(to):
+        found = seek_target(to)
+        return found.partition(), found.ledger_id(), found.entry_id(), found.batch_index()
+
+    largest = (1 << 63) - 1
+    assert numbers("earliest") == (-1, -1, -1, -1)
+    assert numbers("latest") == (-1, largest, largest, -1)
+    assert numbers(Position(3, 4)) == (-1, 3, 4, -1)
+    assert seek_target(1_700_000_000_000) == 1_700_000_000_000
+
+
+def test_the_reason_of_an_error_is_in_the_clients_log():
+    with client_log() as log:
+        path = log._path
+        line = "2026 WARN [1] X:1 | [a -> b] Received error response from server: ConsumerBusy ({}) -- req_id: 2\n"
+        path.write_text("other\n" + line.format("first") + line.format("second (with) more"))
+        assert log.reason == "second (with) more"
+        log.begin()
+        assert log.reason == ""
+        with path.open("a") as file:
+            file.write(line.format("third") + "other\n")
+        assert log.reason == "third"
+    assert not path.exists()
