@@ -120,6 +120,7 @@ def test_codecs_touch_nothing_but_bytes(path):
         "broker/cursors/commits.py",
         "broker/cursors/consumers.py",
         "broker/cursors/coverage.py",
+        "broker/cursors/expected_consumers.py",
         "broker/cursors/guard.py",
         "broker/cursors/local_requests.py",
         "broker/cursors/partitions.py",

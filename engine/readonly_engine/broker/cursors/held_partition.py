@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.broker.cursors.consumers import ConsumerAssignError, ConsumerBusyError
+from readonly_engine.broker.cursors.expected_consumers import ExpectedConsumers
 from readonly_engine.broker.cursors.guard_keeper import GuardKeeper
 from readonly_engine.broker.cursors.local_requests import (
     LocalRequest,
@@ -24,7 +25,7 @@ from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.broker.cursors.topic_cursors import CursorLimitError, LocalCursor
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.cursor_records import SubscriptionDefinition
-from readonly_engine.wire.pulsar_pb2 import ServerError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.cursor_admin import CursorAdmin
     from readonly_engine.topic.position import Position
-    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 _NUMBERS: Final = count(1)
 
@@ -94,6 +94,7 @@ class HeldPartition:
         self._migrating: set[tuple[TopicName, str]] = set()
         self._migrations = 0
         self._subscriptions: dict[tuple[TopicName, str], LocalSubscription] = {}
+        self._expected = ExpectedConsumers()
 
     @staticmethod
     def next_number() -> int:
@@ -214,18 +215,28 @@ class HeldPartition:
 
     def _add(self, found: LocalSubscription, consumer: PartitionConsumer) -> LocalSubscription:
         """Add a consumer to a subscription, or to that of the same name which has consumers; return this one."""
-        key = (found.topic, found.cursor.name)
+        key, added = (found.topic, found.cursor.name), consumer.as_local()
+        if not self._expected.admits(key, added.name, time.monotonic()):
+            raise OwnerRefusedError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
         found = self._subscriptions.setdefault(key, found)
         try:
-            found.add(consumer, consumer.as_local())
+            found.add(consumer, added)
         except (ConsumerBusyError, ConsumerAssignError) as error:
             if not found.members:
                 del self._subscriptions[key]
             busy = isinstance(error, ConsumerBusyError)
             code = ServerError.ConsumerBusy if busy else ServerError.ConsumerAssignError
             raise OwnerRefusedError(code, str(error)) from error
+        self._expected.arrived(key)
         self.access.add(consumer)
         return found
+
+    def expect_return(self, consumer: PartitionConsumer) -> None:
+        """Keep the place of an Exclusive consumer that another broker redirects here, until it has arrived."""
+        added = consumer.as_local()
+        if added.kind == CommandSubscribe.Exclusive:
+            key = (consumer.topic, consumer.subscribe_command.subscription)
+            self._expected.expect(key, added.name, time.monotonic())
 
     def leave(self, consumer: PartitionConsumer, found: LocalSubscription) -> None:
         """Remove a consumer from its subscription."""

@@ -160,6 +160,10 @@ class LocalCursorConsumer:
             self._partition.leave(self, local)
         return None
 
+    def expect_return(self) -> None:
+        """Keep its place while another broker redirects its client here."""
+        self._partition.expect_return(self)
+
     def active_changed(self, *, active: bool) -> None:
         """Pass on that it has become active or inactive."""
         change = CommandActiveConsumerChange(is_active=active)

@@ -164,6 +164,8 @@ class ClientConsumers:
         consumer = self.by_id.get(close.consumer_id)
         answer = None
         if consumer is not None:
+            if close.assigned_broker_service_url:
+                consumer.expect_return()
             self._forget(consumer)
             answer = await consumer.close(command)
         if answer is None:

@@ -28,6 +28,7 @@ from readonly_engine.wire.message import decode_stored
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandAck,
+    CommandCloseConsumer,
     CommandFlow,
     CommandReachedEndOfTopic,
     CommandSubscribe,
@@ -284,6 +285,11 @@ class Consumer:
         stats = DispatchStats(rate, state.unacked, state.blocked, ack_rate if multiple else None)
         complete_stats(answer, self.connection.peer, state.permits, stats)
 
+    def expect_return(self) -> None:
+        """Keep its place while another broker of the pool redirects its client here."""
+        if isinstance(self.owner_consumer, LocalCursorConsumer):
+            self.owner_consumer.expect_return()
+
     def unregister(self) -> None:
         """Leave the subscription, limits and registries. The caller also calls `close` for the consumer on the owner."""
         if self.unregistered:
@@ -366,7 +372,9 @@ class Consumer:
         """Redirect the client to the broker of the pool that serves its subscription."""
         if self.flow_window is not None:
             self.flow_window.close()
-        await self.close()
+        # The URL tells the other broker that the client comes again.
+        moved = CommandCloseConsumer(assigned_broker_service_url=url or url_tls)
+        await self.close(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=moved))
         self.connection.drop_consumer(self)
         self.connection.send(close_consumer(self.consumer_id, url, url_tls))
 

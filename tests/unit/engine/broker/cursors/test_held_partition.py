@@ -86,7 +86,7 @@ def partition(monkeypatch):
         return admin.at_owner
 
     admin.describe = describe
-    return HeldPartition(Store(), admin, Access(), namesakes, "guard")
+    return HeldPartition(Store(), admin, Access(), namesakes, "guard", lambda _: True)
 
 
 def run(coroutine):
