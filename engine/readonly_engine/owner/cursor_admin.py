@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
 
+POLLS_PER_S: Final = 20.0
+"""Bound of the questions that are not urgent, such as those where guards are: each costs the owner its internal statistics."""
+
 _THERE: Final = frozenset({HTTPStatus.CONFLICT})
 _MISSING: Final = frozenset({HTTPStatus.NOT_FOUND})
 
@@ -95,6 +98,14 @@ class CursorAdmin:
 
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
+        self._next_turn = 0.0
+
+    async def take_turn(self) -> None:
+        """Wait before a question that is not urgent; all such questions together are at most POLLS_PER_S."""
+        now = asyncio.get_running_loop().time()
+        turn = max(self._next_turn, now)
+        self._next_turn = turn + 1 / POLLS_PER_S
+        await asyncio.sleep(turn - now)
 
     async def partitioned(self, topic: TopicName) -> PartitionedTopic:
         """Return a partitioned topic.

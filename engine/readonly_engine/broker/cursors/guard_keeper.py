@@ -29,9 +29,6 @@ MOVE_INTERVAL_S: Final = 1.0
 POLL_INTERVAL_S: Final = 30.0
 """Interval of questions where a guard is, as for the cursors of an owner (CursorPoller)."""
 
-POLLS_PER_S: Final = 20.0
-"""Bound of these questions. With more than 600 topics the interval grows."""
-
 
 class _TopicGuard:
     """The guard of one topic.
@@ -161,8 +158,8 @@ class GuardKeeper:
         while True:
             await asyncio.sleep(POLL_INTERVAL_S)
             for topic in self._store.topics:
+                await self._admin.take_turn()
                 await self._try(topic, self._of(topic), poll=True)
-                await asyncio.sleep(1 / POLLS_PER_S)
 
     async def _try(self, topic: str, found: _TopicGuard, *, poll: bool) -> None:
         name = parse_topic_name(topic)

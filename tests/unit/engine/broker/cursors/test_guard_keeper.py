@@ -20,6 +20,9 @@ class Admin:
     def __init__(self):
         self.created = []
 
+    async def take_turn(self):
+        pass
+
     async def cursor(self, topic, subscription):
         return CursorState(None, {})
 
