@@ -24,11 +24,12 @@ from readonly_engine.broker.cursors.owner_access import Authorized
 from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.broker.cursors.topic_cursors import CursorLimitError, LocalCursor
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.waiting import await_shared
 from readonly_engine.wire.cursor_records import SubscriptionDefinition
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
 
     from readonly_engine.broker.cursors.consumers import LocalConsumer
     from readonly_engine.broker.cursors.namesakes import Namesakes
@@ -95,6 +96,7 @@ class HeldPartition:
         self._migrations = 0
         self._subscriptions: dict[tuple[TopicName, str], LocalSubscription] = {}
         self._expected = ExpectedConsumers()
+        self._changes: set[asyncio.Task[None]] = set()
 
     @staticmethod
     def next_number() -> int:
@@ -306,11 +308,12 @@ class HeldPartition:
     # Cursors
 
     async def move(
-        self, found: LocalSubscription, mark_delete: Position, batches: Iterable[tuple[Position, int]]
+        self, by: Member, found: LocalSubscription, mark_delete: Position, batches: Iterable[tuple[Position, int]]
     ) -> None:
-        """Move the cursor of a subscription.
+        """Move the cursor of a subscription, and end its other consumers, whose cursor is the old one.
 
         Args:
+            by: the consumer that asks for it; its caller ends it.
             found: the subscription.
             mark_delete: its new mark-delete position.
             batches: partly acked batches after it, with the bits of their unacked messages.
@@ -319,16 +322,41 @@ class HeldPartition:
             RelayError: the owner does not hold the retention for it.
             CursorStoreError: it cannot be stored here.
         """
-        async with self.guards.retained(found.topic, mark_delete):
-            await found.move(mark_delete, batches)
 
-    async def delete(self, found: LocalSubscription) -> None:
-        """Delete a subscription.
+        async def change() -> None:
+            async with self.guards.retained(found.topic, mark_delete):
+                await found.move(mark_delete, batches)
+
+        await self._change(change(), by, found, "seek")
+
+    async def delete(self, by: Member, found: LocalSubscription) -> None:
+        """Delete a subscription, and end its other consumers.
 
         Raises:
             CursorStoreError: that cannot be stored here.
         """
-        await found.delete()
+        key = (found.topic, found.cursor.name)
+        if self._subscriptions.get(key) is found:
+            del self._subscriptions[key]  # the next SUBSCRIBE makes a new one
+        await self._change(found.delete(), by, found, "unsubscribe by force")
+
+    async def _change(
+        self, change: Coroutine[None, None, None], by: Member, found: LocalSubscription, reason: str
+    ) -> None:
+        """Complete a change, also if the client that asks for it has gone: the others must not go on with the old cursor."""
+
+        async def complete() -> None:
+            try:
+                await change
+            finally:
+                for member in list(found.members):
+                    if member is not by:
+                        member.end(reason)
+
+        task = asyncio.get_running_loop().create_task(complete())
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+        await await_shared(task)
 
     def _expire(self, topic: str, mark_delete: Position) -> None:
         """Move the cursors that are before the position to which the owner has moved their guard."""

@@ -223,14 +223,14 @@ class LocalCursorConsumer:
         else:
             position = await self._partition.admin.position_at(self.topic, seek.message_publish_time)
         mark_delete = await self._partition.access.begin_at(self, position)
-        await self._partition.move(local, mark_delete, batches)
+        await self._partition.move(self, local, mark_delete, batches)
 
     async def _unsubscribe(self, local: LocalSubscription, *, force: bool) -> None:
         if not force and not local.consumers.may_unsubscribe(self.number):
             raise OwnerRefusedError(
                 ServerError.MetadataError, "Unconnected or shared consumer attempting to unsubscribe"
             )
-        await self._partition.delete(local)
+        await self._partition.delete(self, local)
 
     def _stats(self, local: LocalSubscription) -> BaseCommand:
         subscribe = self.subscribe_command

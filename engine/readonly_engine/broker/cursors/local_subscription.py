@@ -169,7 +169,8 @@ class LocalSubscription:
             CursorStoreError: that cannot be stored here any more.
         """
         self.cursor.served = None
-        if self._cursors is not None:
-            if self._cursors.find(self.cursor.name) is self.cursor:
-                self._cursors.delete(self.cursor)
-            await self._store.wait_stored(self._store.changed(self._cursors))
+        cursors, self._cursors = self._cursors, None  # later acks change nothing
+        if cursors is not None:
+            if cursors.find(self.cursor.name) is self.cursor:
+                cursors.delete(self.cursor)
+            await self._store.wait_stored(self._store.changed(cursors))

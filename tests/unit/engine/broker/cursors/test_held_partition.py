@@ -72,6 +72,26 @@ class Consumer:
     def active_changed(self, *, active):
         pass
 
+    def end(self, reason):
+        self.ended = reason
+
+
+def shared(number):
+    consumer = Consumer(number=number)
+    consumer.subscribe_command.sub_type = CommandSubscribe.Shared
+    return consumer
+
+
+class Stalled(Store):
+    """A store that stores nothing until it may."""
+
+    def __init__(self, may_store):
+        super().__init__()
+        self.may_store = may_store
+
+    async def wait_stored(self, number):
+        await self.may_store.wait()
+
 
 @pytest.fixture
 def partition(monkeypatch):
@@ -152,3 +172,60 @@ def test_a_mark_alone_goes_with_the_first_consumer(partition):
     partition.admin.at_owner = None
     assert run(partition.subscribe(Consumer())).cursor is cursor
     assert cursor.definition.properties == ()
+
+
+@pytest.mark.parametrize("change", ["move", "delete"])
+def test_a_change_is_completed_for_all_consumers_also_if_its_client_has_gone(partition, change):
+    async def scene():
+        first, second = shared(1), shared(2)
+        found = await partition.subscribe(first)
+        assert await partition.subscribe(second) is found
+        cursor = found.cursor
+        may_store = asyncio.Event()
+        found._store = Stalled(may_store)
+        if change == "move":
+            asked = asyncio.create_task(partition.move(first, found, Position(1, 1), []))
+        else:
+            asked = asyncio.create_task(partition.delete(first, found))
+        await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.wait([asked])
+        assert not hasattr(second, "ended")
+        may_store.set()
+        while not hasattr(second, "ended"):
+            await asyncio.sleep(0)
+        assert not hasattr(first, "ended")  # the caller's part
+        kept = partition.store.cursors.find("s")
+        assert (kept is cursor and cursor.mark_delete == Position(1, 1)) if change == "move" else kept is None
+
+    run(asyncio.wait_for(scene(), 10))
+
+
+def test_a_deleted_subscription_is_made_anew_while_its_consumers_leave(partition):
+    async def scene():
+        first, second = Consumer(number=1), Consumer(number=2)
+        found = await partition.subscribe(first)
+        await partition.delete(first, found)
+        again = await partition.subscribe(second)
+        assert again is not found
+        assert again.cursor is partition.store.cursors.find("s")
+        assert found.acked() == 0
+        partition.leave(first, found)
+        assert partition.subscriptions == [again]
+
+    run(scene())
+
+
+def test_the_place_of_a_redirected_exclusive_consumer_is_kept(partition):
+    async def scene():
+        first = Consumer(number=1)
+        found = await partition.subscribe(first)
+        partition.expect_return(first)
+        partition.leave(first, found)
+        with pytest.raises(OwnerRefusedError, match="Exclusive consumer is already connected"):
+            await partition.subscribe(Consumer(number=2))
+        found = await partition.subscribe(first)
+        partition.leave(first, found)
+        await partition.subscribe(Consumer(number=2))
+
+    run(scene())
