@@ -9,6 +9,9 @@ from typing import Final
 COMMIT_S: Final = 0.1
 """Longest wait of a change before its commit begins. After a crash, acks of this time and of one commit are delivered again."""
 
+COST_FACTOR: Final = 4.0
+"""Pause after a commit as a multiple of the time to encode it: cursors with very many holes must not take the whole loop."""
+
 COMPACT_BYTES: Final = 32 << 20
 """Bytes of records after which the topic is compacted, at least."""
 
@@ -40,6 +43,7 @@ class CommitSchedule:
         self._interval_s = interval_s
         self.begun = 0
         self._changed_at: float | None = None
+        self._paused_until = 0.0
         self._first_change = 0.0  # of the commit under way
         self.latencies = [0] * len(LATENCY_BOUNDS)
         self.latency_sum = 0.0
@@ -49,7 +53,7 @@ class CommitSchedule:
         if self._changed_at is None:
             self._changed_at = now
             if self.begun == self.stored:
-                self.due = now + self._interval_s
+                self.due = max(now + self._interval_s, self._paused_until)
         return self.begun + 1
 
     def begin(self) -> int:
@@ -60,14 +64,20 @@ class CommitSchedule:
         self.due = self._changed_at = None
         return self.begun
 
-    def completed(self, now: float) -> None:
-        """Complete the commit that is under way."""
+    def completed(self, now: float, cost_s: float = 0.0) -> None:
+        """Complete the commit that is under way.
+
+        Args:
+            now: the time.
+            cost_s: time that it took to encode the changes.
+        """
+        self._paused_until = now + COST_FACTOR * cost_s
         self.stored = self.begun
         latency = now - self._first_change
         self.latencies[bisect_left(LATENCY_BOUNDS, latency)] += 1
         self.latency_sum += latency
         if self._changed_at is not None:
-            self.due = max(self._changed_at + self._interval_s, now)
+            self.due = max(self._changed_at + self._interval_s, now, self._paused_until)
 
 
 class CompactionSchedule:

@@ -73,6 +73,7 @@ class CursorStore:
         self._compacting: asyncio.Task[None] | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._calls: list[tuple[int, Callable[[bool], None]]] = []
+        self._cost = 0.0  # seconds that the last commit took to encode
         self._lost = ""
         self._closing = False
 
@@ -246,7 +247,9 @@ class CursorStore:
         self._commits.begin()
         changed, self._changed = self._changed, {}
         self._stored_topics.update(cursors.topic for cursors in changed)
+        began = self._loop.time()
         records = [record for cursors in changed for record in cursors.take_changes()]
+        self._cost = self._loop.time() - began
         self._committing = self._loop.create_task(self._store(records))
         self._committing.add_done_callback(self._committed)
 
@@ -268,7 +271,7 @@ class CursorStore:
         if task.cancelled() or error is not None:
             self._end(f"the local cursors in {self._topic} cannot be stored here any more: {error or 'cancelled'}")
             return
-        self._commits.completed(self._loop.time())
+        self._commits.completed(self._loop.time(), self._cost)
         waiting, self._waiting = self._waiting, []
         for number, stored in waiting:
             if number > self._commits.stored:

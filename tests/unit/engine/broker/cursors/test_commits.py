@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from readonly_engine.broker.cursors.commits import (
     COMPACT_BYTES,
     COMPACT_FACTOR,
+    COST_FACTOR,
     CommitSchedule,
     CompactionSchedule,
 )
@@ -21,6 +22,34 @@ def test_changes_within_the_interval_share_a_commit():
     assert commits.due is None
     commits.completed(5.2)
     assert (commits.stored, commits.due) == (1, None)
+
+
+def test_a_commit_that_took_long_to_encode_is_followed_by_a_pause():
+    commits = CommitSchedule(0.1)
+    commits.changed(1.0)
+    commits.begin()
+    commits.changed(1.05)
+    commits.completed(2.0, 0.5)
+    assert commits.due == pytest.approx(2.0 + COST_FACTOR * 0.5)
+    commits.begin()
+    commits.completed(5.0, 0.0)
+    assert commits.due is None
+    commits.changed(5.1)
+    assert commits.due == pytest.approx(5.2)
+    commits.begin()
+    commits.completed(6.0, 1.0)
+    commits.changed(7.0)
+    assert commits.due == pytest.approx(6.0 + COST_FACTOR)
+
+
+def test_latencies_are_counted_from_the_first_change():
+    commits = CommitSchedule(0.1)
+    for first, stored in ((1.0, 1.15), (2.0, 2.9), (4.0, 60.0)):
+        commits.changed(first)
+        commits.begin()
+        commits.completed(stored)
+    assert commits.latencies == [1, 0, 1, 0, 0, 1]
+    assert commits.latency_sum == pytest.approx(0.15 + 0.9 + 56.0)
 
 
 def test_a_change_during_a_commit_belongs_to_the_next_one():
