@@ -70,8 +70,6 @@ SECOND_STACK: Final = tuple(
         "hostile_clients",
         "hostile_short",
         "leases",
-        "local_cursors",
-        "local_guards",
         "local_takeover",
         "lost_acks",
         "moved_consumers",
