@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections import Counter
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pulsar
@@ -17,7 +18,7 @@ from tests.integration.fleet import TESTS, Feed, Sink, quiet_client
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from devstack.pool import BrokerProcess, Pool
 
@@ -51,19 +52,49 @@ def subscribe_all(client: pulsar.Client, topic: str, **options: Any) -> dict[str
     return {name: client.subscribe(topic, name, **options) for name in names_for(topic)}
 
 
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    """Ends sinks, feeds and clients after the test, the newest first."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def client_of(opened: ExitStack, url: str) -> pulsar.Client:
+    client = quiet_client(url)
+
+    def close() -> None:
+        with suppress(pulsar.AlreadyClosed):
+            client.close()
+
+    opened.callback(close)
+    return client
+
+
+def sink_of(opened: ExitStack, consumer: pulsar.Consumer) -> Sink:
+    sink = Sink(consumer)
+    opened.callback(sink.stop)
+    return sink
+
+
+def feed_of(opened: ExitStack, client: pulsar.Client, topic: str) -> Feed:
+    feed = Feed(client, topic, PAUSE_S)
+    opened.callback(feed.stop)
+    return feed
+
+
 @pytest.mark.parametrize("end", ["killed", "stopped", "frozen"])
 def test_another_broker_takes_over(
-    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, topic: str, end: str
+    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, opened: ExitStack, topic: str, end: str
 ) -> None:
     pool = own_pool(2, *LOCAL)
-    client = quiet_client(pool.url)
+    client = client_of(opened, pool.url)
     consumers = subscribe_all(client, topic, consumer_type=pulsar.ConsumerType.Exclusive)
     victim, other = pool.brokers
     assert partitions_of(victim)
     assert partitions_of(other)
     assert not partitions_of(victim) & partitions_of(other)
-    sinks = {name: Sink(consumer) for name, consumer in consumers.items()}
-    feed = Feed(pulsar_client, topic, PAUSE_S)
+    sinks = {name: sink_of(opened, consumer) for name, consumer in consumers.items()}
+    feed = feed_of(opened, pulsar_client, topic)
     try:
         wait_until(lambda: all(len(sink.got) > 50 for sink in sinks.values()), 30)
         ended = time.monotonic()
@@ -84,7 +115,6 @@ def test_another_broker_takes_over(
         sent = feed.stop()
     wait_until(lambda: all(sink.got and max(sink.got) == sent - 1 for sink in sinks.values()), 60)
     got = {name: sink.stop() for name, sink in sinks.items()}
-    client.close()
     allowed = 0 if end == "stopped" else COMMITTED_S / PAUSE_S
     for name, numbers in got.items():
         assert set(numbers) == set(range(sent)), f"{name} has lost messages"
@@ -93,33 +123,32 @@ def test_another_broker_takes_over(
 
 
 def test_a_broker_that_comes_gets_its_share(
-    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, topic: str
+    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, opened: ExitStack, topic: str
 ) -> None:
     pool = own_pool(1, *LOCAL)
-    client = quiet_client(pool.url)
-    sinks = {name: Sink(consumer) for name, consumer in subscribe_all(client, topic).items()}
+    client = client_of(opened, pool.url)
+    sinks = {name: sink_of(opened, consumer) for name, consumer in subscribe_all(client, topic).items()}
     (first,) = pool.brokers
     assert len(partitions_of(first)) == PARTITIONS
-    feed = Feed(pulsar_client, topic, PAUSE_S)
+    feed = feed_of(opened, pulsar_client, topic)
     (second,) = pool.start(1)
     wait_until(lambda: len(partitions_of(second)) == len(partitions_of(first)) == PARTITIONS // 2, 90)
     sent = feed.stop()
     wait_until(lambda: all(sink.got and max(sink.got) == sent - 1 for sink in sinks.values()), 60)
     for name, sink in sinks.items():
         assert set(sink.stop()) == set(range(sent)), f"{name} has lost messages"
-    client.close()
 
 
 def test_failover_goes_on_at_the_next_consumer(
-    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, topic: str
+    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, opened: ExitStack, topic: str
 ) -> None:
     pool = own_pool(2, *LOCAL)
-    clients = [quiet_client(broker.url) for broker in pool.brokers]
-    sinks = [
-        Sink(client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Failover, consumer_name=f"c{number}"))
-        for number, client in enumerate(clients)
-    ]
-    feed = Feed(pulsar_client, topic, PAUSE_S)
+    clients = [client_of(opened, broker.url) for broker in pool.brokers]
+    sinks = []
+    for number, client in enumerate(clients):
+        consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Failover, consumer_name=f"c{number}")
+        sinks.append(sink_of(opened, consumer))
+    feed = feed_of(opened, pulsar_client, topic)
     wait_until(lambda: any(len(sink.got) > 50 for sink in sinks), 30)
     active, passive = sorted(sinks, key=lambda sink: -len(sink.got))
     assert passive.got == []
@@ -128,4 +157,3 @@ def test_failover_goes_on_at_the_next_consumer(
     sent = feed.stop()
     wait_until(lambda: passive.got[-1] == sent - 1, 30)
     assert set(active.stop()) | set(passive.stop()) == set(range(sent))
-    clients[sinks.index(passive)].close()

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from readonly_engine.owner.cursor_admin import CursorAdmin
     from readonly_engine.topic.position import Position
 
+POLL_INTERVAL_S: Final = 0.05
+"""Interval between checks for an expected consumer."""
+
 _NUMBERS: Final = count(1)
 
 
@@ -122,6 +125,7 @@ class HeldPartition:
         if request in {LocalRequest.IMPORT, LocalRequest.EXPORT}:
             return await self._migrate(consumer, subscribe, request)
         await self._finish_migration(topic, subscribe)
+        await self._await_expected(topic, subscribe)
         state = await self._authorize(consumer, subscribe)
         found = self._find(topic, subscribe)
         if found is None:
@@ -219,7 +223,7 @@ class HeldPartition:
         """Add a consumer to a subscription, or to that of the same name which has consumers; return this one."""
         key, added = (found.topic, found.cursor.name), consumer.as_local()
         if not self._expected.admits(key, added.name, time.monotonic()):
-            raise OwnerRefusedError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
+            raise OwnerUnavailableError(f"an Exclusive consumer of {found.topic} is on its way here; try again")
         found = self._subscriptions.setdefault(key, found)
         try:
             found.add(consumer, added)
@@ -232,6 +236,14 @@ class HeldPartition:
         self._expected.arrived(key)
         self.access.add(consumer)
         return found
+
+    async def _await_expected(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
+        """Wait for an Exclusive consumer that is on its way here: until it has arrived, or its time is over."""
+        key = (topic, subscribe.subscription)
+        while True:
+            if self._expected.admits(key, subscribe.consumer_name, time.monotonic()):
+                return
+            await asyncio.sleep(POLL_INTERVAL_S)
 
     def expect_return(self, consumer: PartitionConsumer) -> None:
         """Keep the place of an Exclusive consumer that another broker redirects here, until it has arrived."""

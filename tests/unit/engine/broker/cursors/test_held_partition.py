@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
+from readonly_engine.broker.cursors import expected_consumers
 from readonly_engine.broker.cursors import held_partition as module
 from readonly_engine.broker.cursors.consumers import LocalConsumer
 from readonly_engine.broker.cursors.held_partition import HeldPartition
@@ -222,10 +223,25 @@ def test_the_place_of_a_redirected_exclusive_consumer_is_kept(partition):
         found = await partition.subscribe(first)
         partition.expect_return(first)
         partition.leave(first, found)
-        with pytest.raises(OwnerRefusedError, match="Exclusive consumer is already connected"):
-            await partition.subscribe(Consumer(number=2))
+        other = asyncio.create_task(partition.subscribe(Consumer(number=2)))
+        await asyncio.sleep(0)
         found = await partition.subscribe(first)
+        with pytest.raises(OwnerRefusedError, match="Exclusive consumer is already connected"):
+            await other
         partition.leave(first, found)
         await partition.subscribe(Consumer(number=2))
 
-    run(scene())
+    run(asyncio.wait_for(scene(), 10))
+
+
+def test_a_redirected_consumer_that_does_not_come_is_waited_for_and_no_longer(partition, monkeypatch):
+    monkeypatch.setattr(expected_consumers, "ARRIVAL_S", 0.2)
+
+    async def scene():
+        first = Consumer(number=1)
+        partition.leave(first, await partition.subscribe(first))
+        partition.expect_return(first)
+        found = await partition.subscribe(Consumer(number=2))
+        assert [member.number for member in found.members] == [2]
+
+    run(asyncio.wait_for(scene(), 10))
