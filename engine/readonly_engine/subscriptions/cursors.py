@@ -74,8 +74,8 @@ class PoolCursors:
         cursors = cursor_topic(topic, self._pool)
         found = await self.admin.partitioned(cursors)
         if found.partitions or await self.admin.exists(cursors):
-            check_cursor_topic(cursors, found, self._pool)
-        return found.partitions
+            return check_cursor_topic(cursors, found, self._pool)
+        return 0
 
     def none_stored(self, topic: TopicName) -> ToolError:
         """Return the error for a namespace in which the pool keeps no cursors."""

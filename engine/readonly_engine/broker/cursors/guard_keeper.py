@@ -170,5 +170,7 @@ class GuardKeeper:
                 if poll:
                     await self._compare(name, found)
                 await self._apply(name, found)
+            if found.guard.mark_delete is None and not found.guard.expected and not found.lock.locked():
+                self._topics.pop(topic, None)  # it has no cursors any more
         except (RelayError, CursorStoreError) as error:
             log.warning("guard of local cursors not moved: topic=%s error=%s", topic, error)

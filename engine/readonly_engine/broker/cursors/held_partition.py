@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.broker.cursors.consumers import ConsumerAssignError, ConsumerBusyError
-from readonly_engine.broker.cursors.expected_consumers import ExpectedConsumers
+from readonly_engine.broker.cursors.expected_consumers import ARRIVAL_S, ExpectedConsumers
 from readonly_engine.broker.cursors.guard_keeper import GuardKeeper
 from readonly_engine.broker.cursors.local_requests import (
     LocalRequest,
@@ -193,15 +193,14 @@ class HeldPartition:
         """
         name = subscribe.subscription
         found = self._subscriptions.get((topic, name))
-        cursors = self.store.of(str(topic))
-        cursor = cursors.find(name)
+        cursor = self.store.find(str(topic), name)
         if (cursor is not None) != subscribe.durable and (cursor is not None or found is not None):
             kind = "Non-durable" if cursor is None else "Durable"
             raise OwnerRefusedError(
                 ServerError.NotAllowedError, f"{kind} subscription with the same name already exists."
             )
         if found is None and cursor is not None:
-            found = LocalSubscription(topic, cursor, cursors, self.store)
+            found = LocalSubscription(topic, cursor, self.store.of(str(topic)), self.store)
         return found
 
     def _check_open(self) -> None:
@@ -239,9 +238,10 @@ class HeldPartition:
 
     async def _await_expected(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
         """Wait for an Exclusive consumer that is on its way here: until it has arrived, or its time is over."""
-        key = (topic, subscribe.subscription)
+        key, until = (topic, subscribe.subscription), time.monotonic() + ARRIVAL_S
         while True:
-            if self._expected.admits(key, subscribe.consumer_name, time.monotonic()):
+            now = time.monotonic()
+            if now >= until or self._expected.admits(key, subscribe.consumer_name, now):
                 return
             await asyncio.sleep(POLL_INTERVAL_S)
 
@@ -284,7 +284,7 @@ class HeldPartition:
 
     async def _finish_migration(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
         """Finish the migration of a subscription, if only its mark is left of it (Migration.finish)."""
-        cursor = self.store.of(str(topic)).find(subscribe.subscription)
+        cursor = self.store.find(str(topic), subscribe.subscription)
         if cursor is None or migration_of(cursor.definition) is None:
             return
         with self._unsettled(topic, subscribe.subscription):

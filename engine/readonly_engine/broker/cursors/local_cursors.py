@@ -10,12 +10,12 @@ from readonly_engine.background import run_forever
 from readonly_engine.broker.cursors.held_partition import HeldPartition
 from readonly_engine.broker.cursors.namesakes import Namesakes
 from readonly_engine.broker.cursors.partitions import (
-    POOL_PROPERTY,
     check_cursor_topic,
     cursor_topic,
     guard_name,
     partition_of,
     preferred_brokers,
+    topic_properties,
 )
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
 from readonly_engine.broker.pool.claims import ClaimKey
@@ -127,11 +127,10 @@ class LocalCursors:
     async def _count(self, cursors: TopicName) -> int:
         found = await self._admin.partitioned(cursors)
         if not found.partitions:
-            properties = {POOL_PROPERTY: self._pool.identity}
+            properties = topic_properties(self._pool.identity, self._new_partitions)
             await self._admin.create_partitioned(cursors, self._new_partitions, properties)
             found = await self._admin.partitioned(cursors)
-        check_cursor_topic(cursors, found, self._pool.identity)
-        return found.partitions
+        return check_cursor_topic(cursors, found, self._pool.identity)
 
     async def place(self, key: ClaimKey) -> str:
         """Return the URL of the broker that has a partition, or should have it; empty for this broker.

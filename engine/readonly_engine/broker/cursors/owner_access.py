@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -37,6 +37,9 @@ CHECKS_PER_S: Final = 200.0
 """Bound of these questions. With more than 12,000 consumers an answer gets older: 5 ms for each consumer."""
 
 CHECK_INTERVAL_S: Final = 1.0
+
+MAX_CHECKS: Final = 50
+"""Questions under way at the same time, so that a silent owner does not hold up those to others."""
 
 ATTEMPTS: Final = 5
 """Attempts to subscribe: an owner may still remove the last one's subscription of the same name."""
@@ -132,8 +135,11 @@ class OwnerAccess:
         self._shared: SingleFlight[BaseCommand] = SingleFlight()
         self._asked_at: OrderedDict[Hashable, float] = OrderedDict()
         self._names: dict[tuple[TopicName, str], asyncio.Lock] = {}
+        self._users: Counter[tuple[TopicName, Identity]] = Counter()
         self._connections: dict[tuple[TopicName, Identity], OwnerConnection] = {}
-        self._connecting: set[asyncio.Task[None]] = set()
+        self._connecting: dict[tuple[TopicName, Identity], asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(MAX_CHECKS)
+        self._checks: set[asyncio.Task[None]] = set()
         self._authorized: dict[Authorized, float] = {}  # the longest unasked first; a third of an OrderedDict
         self._checking: asyncio.Task[None] | None = None
 
@@ -156,7 +162,6 @@ class OwnerAccess:
             answer = await self._probe(consumer, probe_of(subscribe))
         elif new or subscribe.HasField("schema"):
             answer = await self._shared_probe(consumer, probe_of(subscribe))
-        self.connection(consumer.topic, consumer.identity)
         return None if answer is None else OwnerCursorState.from_response(answer)
 
     async def begin_at(self, consumer: Authorized, position: Position) -> Position:
@@ -188,14 +193,22 @@ class OwnerAccess:
         return OwnerConsumer(self._owners, consumer.identity, subscribe, NoEvents(), zero_permit=False)
 
     def add(self, consumer: Authorized) -> None:
-        """Ask again from time to time whether a consumer may consume."""
+        """Ask again from time to time whether a consumer may consume, and keep a connection to its owner, until `remove`."""
         self._authorized[consumer] = asyncio.get_running_loop().time()
+        self._users[consumer.topic, consumer.identity] += 1
+        self.connection(consumer.topic, consumer.identity)
         if self._checking is None:
             self._checking = run_forever(self._check_authorized, "the check of local subscriptions' consumers")
 
     def remove(self, consumer: Authorized) -> None:
-        """Forget a consumer."""
-        self._authorized.pop(consumer, None)
+        """Forget a consumer, if it was added."""
+        if self._authorized.pop(consumer, None) is None:
+            return
+        key = (consumer.topic, consumer.identity)
+        self._users[key] -= 1
+        if not self._users[key]:
+            del self._users[key]
+            self._connections.pop(key, None)
 
     async def last(self, consumer: Authorized) -> BaseCommand:
         """Return the owner's answer to GET_LAST_MESSAGE_ID; concurrent callers share one.
@@ -212,29 +225,26 @@ class OwnerAccess:
 
     def connection(self, topic: TopicName, identity: Identity) -> OwnerConnection | None:
         """Return a client's connection to a topic's owner; None while there is none, and one is being opened."""
-        found = self._connections.get((topic, identity))
+        key = (topic, identity)
+        found = self._connections.get(key)
         if found is not None and not found.closed:
             return found
-        self._connections.pop((topic, identity), None)
-        task = asyncio.get_running_loop().create_task(self._connect(topic, identity))
-        self._connecting.add(task)
-        task.add_done_callback(self._connecting.discard)
+        if key in self._users and key not in self._connecting:
+            task = self._connecting[key] = asyncio.get_running_loop().create_task(self._connect(topic, identity))
+            task.add_done_callback(lambda _: self._connecting.pop(key, None))
         return None
 
     async def _connect(self, topic: TopicName, identity: Identity) -> None:
         try:
-            self._connections[topic, identity] = await self._owners.owner_of(str(topic), identity)
+            found = await self._owners.owner_of(str(topic), identity)
+            if (topic, identity) in self._users:
+                self._connections[topic, identity] = found
         except RelayError as error:
             log.info("owner of a topic with local subscriptions not found: topic=%s error=%s", topic, error)
 
-    def forget(self, topic: TopicName) -> None:
-        """Forget the connections of a topic that has no consumers any more."""
-        for key in [key for key in self._connections if key[0] == topic]:
-            del self._connections[key]
-
     def close(self) -> None:
         """Stop all questions."""
-        for task in (self._checking, *self._connecting):
+        for task in (self._checking, *self._connecting.values(), *self._checks):
             if task is not None:
                 task.cancel()
 
@@ -315,18 +325,24 @@ class OwnerAccess:
             for consumer, at in list(self._authorized.items()):
                 if now - at < AUTHORIZED_S:
                     break
-                await self._check(consumer)
+                if self._authorized.pop(consumer, None) is None:
+                    continue
+                self._authorized[consumer] = now
+                await self._slots.acquire()
+                task = asyncio.get_running_loop().create_task(self._check(consumer))
+                self._checks.add(task)
+                task.add_done_callback(self._checked)
                 await asyncio.sleep(1 / CHECKS_PER_S)
 
+    def _checked(self, task: asyncio.Task[None]) -> None:
+        self._checks.discard(task)
+        self._slots.release()
+
     async def _check(self, consumer: Authorized) -> None:
-        if consumer not in self._authorized:
-            return
         try:
             await self._probe(consumer, probe_of(consumer.subscribe_command))
         except RelayError as error:
             if error.code in _REVOKED:
                 consumer.end(str(error))
-                return
-            log.info("consumer's permission unknown: topic=%s error=%s", consumer.topic, error)
-        if self._authorized.pop(consumer, None) is not None:
-            self._authorized[consumer] = asyncio.get_running_loop().time()
+            else:
+                log.info("consumer's permission unknown: topic=%s error=%s", consumer.topic, error)

@@ -21,6 +21,10 @@ TOPIC_PREFIX: Final = "__readonly_cursors-"
 POOL_PROPERTY: Final = "pulsar-readonly.pool"
 """Property of a topic with cursors: the pool to which it belongs."""
 
+PARTITIONS_PROPERTY: Final = "pulsar-readonly.partitions"
+"""Property of a topic with cursors: the number of partitions at its creation. An administrator may add more, which are not used:
+brokers that count differently would look for one subscription in two places."""
+
 GUARD_PREFIX: Final = "pulsar-readonly-guard-"
 """Begin of the names of the pool's durable subscriptions at owners, which hold the retention for local cursors."""
 
@@ -35,7 +39,12 @@ def cursor_topic(topic: TopicName, pool: str) -> TopicName:
     return TopicName("persistent", topic.tenant, topic.namespace, f"{TOPIC_PREFIX}{quote(pool, safe='@')}")
 
 
-def check_cursor_topic(cursors: TopicName, found: PartitionedTopic, pool: str) -> None:
+def topic_properties(pool: str, partitions: int) -> dict[str, str]:
+    """Return the properties of a new topic with the cursors of a pool."""
+    return {POOL_PROPERTY: pool, PARTITIONS_PROPERTY: str(partitions)}
+
+
+def check_cursor_topic(cursors: TopicName, found: PartitionedTopic, pool: str) -> int:
     """Check that a topic has the cursors of a pool.
 
     Args:
@@ -43,16 +52,22 @@ def check_cursor_topic(cursors: TopicName, found: PartitionedTopic, pool: str) -
         found: the topic.
         pool: identity of the pool.
 
+    Returns:
+        The number of partitions that are used.
+
     Raises:
         OwnerRefusedError: it is a topic of somebody else.
     """
-    owner = found.properties.get(POOL_PROPERTY)
-    if owner != pool or not 0 < found.partitions <= MAX_PARTITIONS:
+    owner, text = found.properties.get(POOL_PROPERTY), found.properties.get(PARTITIONS_PROPERTY, "")
+    used = int(text) if text.isdecimal() and len(text) < 5 else 0
+    if owner != pool or not 0 < used <= min(found.partitions, MAX_PARTITIONS):
         raise OwnerRefusedError(
             ServerError.NotAllowedError,
-            f"{cursors} is no topic of this pool's cursors: it has {found.partitions} partitions and the property"
-            f" {POOL_PROPERTY}={owner or ''!r}, expected {pool!r}; delete it, or rename the pool",
+            f"{cursors} is no topic of this pool's cursors: it has {found.partitions} partitions and the properties"
+            f" {POOL_PROPERTY}={owner or ''!r}, expected {pool!r}, and {PARTITIONS_PROPERTY}={text[:20]!r}; delete it, or rename"
+            " the pool",
         )
+    return used
 
 
 def partition_of(topic: TopicName, subscription: str, count: int) -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pulsar.asyncio import Client, Producer
 
+    from readonly_engine.broker.cursors.topic_cursors import LocalCursor
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.cursor_admin import CursorAdmin
 
@@ -35,6 +36,9 @@ OPEN_TIMEOUT_S: Final = 60.0
 
 CLOSE_TIMEOUT_S: Final = 10.0
 """Limit of the time to store the last changes, and of that to close the producer."""
+
+MAX_CALLS: Final = 100_000
+"""Receipts of acks that wait for commits. While the source cluster stores nothing, clients could ask for any number."""
 
 STORE_TIMEOUT_S: Final = 20.0
 """Limit of a wait for a commit, below the 30 s after which clients give up a request (operationTimeoutMs)."""
@@ -71,7 +75,7 @@ class CursorStore:
         self._timer: asyncio.TimerHandle | None = None
         self._committing: asyncio.Task[None] | None = None
         self._compacting: asyncio.Task[None] | None = None
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiting: dict[asyncio.Future[None], int] = {}  # the numbers of their commits
         self._calls: list[tuple[int, Callable[[bool], None]]] = []
         self._cost = 0.0  # seconds that the last commit took to encode
         self._lost = ""
@@ -142,6 +146,11 @@ class CursorStore:
             found = self._topics[topic] = TopicCursors(topic)
         return found
 
+    def find(self, topic: str, subscription: str) -> LocalCursor | None:
+        """Return the cursor of a subscription; None without one."""
+        found = self._topics.get(topic)
+        return None if found is None else found.find(subscription)
+
     def changed(self, cursors: TopicCursors) -> int:
         """Store the changes of a topic's cursors soon; return the number of the commit, for `wait_stored`."""
         self._changed[cursors] = None
@@ -190,7 +199,7 @@ class CursorStore:
         if self._lost:
             raise CursorStoreError(self._lost)
         stored: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.append((number, stored))
+        self._waiting[stored] = number
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):
                 await stored
@@ -198,11 +207,13 @@ class CursorStore:
             raise CursorStoreError(
                 f"{self._topic} did not store a change of a cursor in {STORE_TIMEOUT_S:g} s"
             ) from error
+        finally:
+            self._waiting.pop(stored, None)
 
     def call_when_stored(self, number: int, call: Callable[[bool], None]) -> None:
-        """Call back when a commit is complete, with True; or with False when nothing can be stored here any more."""
-        if number <= self._commits.stored or self._lost:
-            self._loop.call_soon(call, not self._lost)
+        """Call back when a commit is complete, with True; or with False when nothing can be stored here, or MAX_CALLS wait."""
+        if number <= self._commits.stored or self._lost or len(self._calls) >= MAX_CALLS:
+            self._loop.call_soon(call, not self._lost and number <= self._commits.stored)
         else:
             self._calls.append((number, call))
 
@@ -272,11 +283,8 @@ class CursorStore:
             self._end(f"the local cursors in {self._topic} cannot be stored here any more: {error or 'cancelled'}")
             return
         self._commits.completed(self._loop.time(), self._cost)
-        waiting, self._waiting = self._waiting, []
-        for number, stored in waiting:
-            if number > self._commits.stored:
-                self._waiting.append((number, stored))
-            elif not stored.done():
+        for stored, number in self._waiting.items():
+            if number <= self._commits.stored and not stored.done():
                 stored.set_result(None)
         calls, self._calls = self._calls, []
         for number, call in calls:
@@ -303,8 +311,7 @@ class CursorStore:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        waiting, self._waiting = self._waiting, []
-        for _, stored in waiting:
+        for stored in self._waiting:
             if not stored.done():
                 stored.set_exception(CursorStoreError(reason))
         calls, self._calls = self._calls, []

@@ -335,17 +335,15 @@ class DeliveryLoop(Pausable):
         consumer = next(iter(self._consumers.values()), None)
         if not positions or consumer is None:
             return
+        for position in positions:
+            self._cursor.ack(position)
         if self._local is not None:
-            for position in positions:
-                self._cursor.ack(position)
             self._local.acked()
             return
         if self._grouped_acks is None:
             self._grouped_acks = GroupedAckSender()
             for one in self.consumers:
                 one.owner_consumer.share_acks(self._grouped_acks)
-        for position in positions:
-            self._cursor.ack(position)
         self._grouped_acks.add(consumer.owner_consumer, encode_ids(positions), len(positions))
 
     async def _read(self, position: Position, count: int) -> None:

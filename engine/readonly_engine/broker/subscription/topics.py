@@ -29,7 +29,6 @@ from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.config.limits import UNLIMITED, DispatchRate
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
 from readonly_engine.owner.namespace_policies import NamespacePolicies
 from readonly_engine.topic.compacted import find_compaction
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
     from readonly_engine.owner.connection import OwnerConnection
+    from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
@@ -244,7 +244,7 @@ class TopicRegistry:
         """Return where a consumer's subscription stands, where its cursor is kept."""
         local = consumer.local
         if local is not None:
-            return OwnerCursorState(local.mark_delete, local.mark_delete)
+            return await LocalQueries(local).state(consumer.owner_consumer)
         return await self._queries.state(topic, consumer.subscribe_command.subscription, consumer.owner_consumer)
 
     def flush_accounting(self) -> None:

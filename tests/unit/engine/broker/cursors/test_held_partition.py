@@ -29,6 +29,9 @@ class Store:
     def of(self, topic):
         return self.cursors
 
+    def find(self, topic, subscription):
+        return self.cursors.find(subscription)
+
     def changed(self, cursors):
         return 1
 
