@@ -15,12 +15,14 @@ from readonly_engine.broker.cursors.partitions import partition_of
 from readonly_engine.metadata.topic_name import parse_topic_name
 
 from tests.integration.fleet import TESTS, Feed, Sink, quiet_client
+from tests.support.messages import publish_numbers
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from devstack.pool import BrokerProcess, Pool
+    from devstack.pulsar.admin import PulsarAdmin
 
 LOCAL = ("--topics", TESTS, "--cursors", "local", "--cursor-partitions", "4")
 PARTITIONS = 4
@@ -137,6 +139,31 @@ def test_a_broker_that_comes_gets_its_share(
     wait_until(lambda: all(sink.got and max(sink.got) == sent - 1 for sink in sinks.values()), 60)
     for name, sink in sinks.items():
         assert set(sink.stop()) == set(range(sent)), f"{name} has lost messages"
+
+
+def test_partitions_that_an_administrator_adds_change_nothing(
+    own_pool: Callable[..., Pool],
+    pulsar_client: pulsar.Client,
+    admin: PulsarAdmin,
+    opened: ExitStack,
+    topic: str,
+) -> None:
+    pool = own_pool(1, *LOCAL)
+    client = client_of(opened, pool.url)
+    consumers = subscribe_all(client, topic, initial_position=pulsar.InitialPosition.Earliest)
+    publish_numbers(pulsar_client, topic, range(3))
+    for consumer in consumers.values():
+        for _ in range(3):
+            consumer.acknowledge(consumer.receive(20_000))
+    before = partitions_of(pool.brokers[0])
+    wait_until(lambda: not any(one["unstored"] for one in pool.brokers[0].stats()["localCursors"]), 20)
+    admin.update_partitions(str(parse_topic_name(next(iter(before))).base), 2 * PARTITIONS)
+    pool.brokers[0].stop()
+    pool.restart(0)
+    publish_numbers(pulsar_client, topic, [3])
+    for consumer in consumers.values():
+        assert int(consumer.receive(30_000).data()) == 3
+    assert partitions_of(pool.brokers[0]) == before
 
 
 def test_failover_goes_on_at_the_next_consumer(

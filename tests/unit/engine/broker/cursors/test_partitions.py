@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from readonly_engine.broker.cursors.partitions import cursor_topic, guard_name, partition_of, preferred_brokers
+from readonly_engine.broker.cursors.partitions import (
+    check_cursor_topic,
+    cursor_topic,
+    guard_name,
+    partition_of,
+    preferred_brokers,
+    topic_properties,
+)
 from readonly_engine.config.topic_patterns import is_system_topic
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.cursor_admin import PartitionedTopic
+from readonly_engine.owner.errors import OwnerRefusedError
 
 TOPIC = parse_topic_name("persistent://tenant/space/orders")
 BROKERS = [f"pulsar://broker-{number}:6650" for number in range(20)]
@@ -22,6 +31,31 @@ def test_each_pool_has_one_topic_for_each_namespace() -> None:
     assert "/" not in cursor_topic(TOPIC, "a/b").local_name
     assert is_system_topic(str(name)), "a binding of the whole namespace would serve it"
     assert guard_name("pool@uid", 3) == "pulsar-readonly-guard-pool@uid-3"
+
+
+def test_partitions_that_are_added_later_do_not_count() -> None:
+    name, properties = cursor_topic(TOPIC, "pool"), topic_properties("pool", 16)
+    for partitions in (16, 32, 1024):
+        assert check_cursor_topic(name, PartitionedTopic(partitions, properties), "pool") == 16
+
+
+@pytest.mark.parametrize(
+    ("partitions", "properties"),
+    [
+        (16, {}),
+        (16, {"pulsar-readonly.pool": "pool"}),
+        (16, topic_properties("other", 16)),
+        (16, topic_properties("pool", 17)),  # some were lost
+        (0, topic_properties("pool", 0)),
+        (2048, topic_properties("pool", 2048)),
+        (16, {**topic_properties("pool", 16), "pulsar-readonly.partitions": "-1"}),
+        (16, {**topic_properties("pool", 16), "pulsar-readonly.partitions": "9" * 5000}),
+    ],
+)
+def test_a_topic_of_somebody_else_is_refused(partitions: int, properties: dict[str, str]) -> None:
+    with pytest.raises(OwnerRefusedError, match="is no topic of this pool's cursors") as error:
+        check_cursor_topic(cursor_topic(TOPIC, "pool"), PartitionedTopic(partitions, properties), "pool")
+    assert len(str(error.value)) < 500
 
 
 def test_subscriptions_keep_their_partition_for_ever() -> None:
