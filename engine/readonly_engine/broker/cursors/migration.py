@@ -308,8 +308,10 @@ def _missing(text: str) -> OwnerRefusedError:
 
 
 def _unfinished(topic: TopicName, name: str, migration: LocalRequest) -> str:
-    word = "import" if migration is LocalRequest.IMPORT else "export"
-    return f"the {word} of subscription {name} is not finished: run `pulsar-readonly subscriptions {word} {topic} {name}` again"
+    return (
+        f"the {migration.word} of subscription {name} is not finished: run"
+        f" `pulsar-readonly subscriptions {migration.word} {topic} {name}` again"
+    )
 
 
 def _both(topic: TopicName, name: str, cursor: LocalCursor) -> OwnerRefusedError:
