@@ -14,7 +14,7 @@ from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 TOPIC = parse_topic_name("orders")
 
 
-class Owners:
+class Directory:
     """Finds the owner when it may."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ async def _authorizes() -> bool:
 
 def test_many_consumers_look_for_the_owner_once() -> None:
     async def scene() -> None:
-        owners: Any = Owners()
+        owners: Any = Directory()
         access = OwnerAccess(owners, _authorizes, "access-")
         consumers = [Consumer() for _ in range(1_000)]
         for consumer in consumers:
@@ -65,7 +65,7 @@ def test_many_consumers_look_for_the_owner_once() -> None:
 
 def test_an_owner_that_is_found_too_late_is_not_kept() -> None:
     async def scene() -> None:
-        owners: Any = Owners()
+        owners: Any = Directory()
         access = OwnerAccess(owners, _authorizes, "access-")
         consumer = Consumer()
         access.add(consumer)
