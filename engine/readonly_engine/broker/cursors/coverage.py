@@ -70,9 +70,12 @@ class Ledgers:
         return total
 
     def set_of(self, ranges: Iterable[Range]) -> PositionRanges:
-        """Return ranges as a set, in the later form."""
+        """Return ranges as a set, in the later form, from the first entry that the topic still has."""
+        begin = Position(self._ids[0], -1) if self._ids else EARLIEST
         found = PositionRanges()
-        found.add_ranges((self.latest_form(lower), self.latest_form(upper)) for lower, upper in ranges)
+        found.add_ranges(
+            (max(self.latest_form(lower), begin), max(self.latest_form(upper), begin)) for lower, upper in ranges
+        )
         return found
 
 

@@ -50,6 +50,14 @@ def test_the_entries_of_a_range(lower, upper, count):
     assert Ledgers(LEDGERS).count_in([(p(lower), p(upper))]) >= count
 
 
+def test_what_the_topic_has_deleted_makes_no_difference():
+    ledgers = Ledgers(LEDGERS)
+    for one, other in (("-1:-1", "3:-1"), ("1:7", "3:-1"), ("1:7", "-1:-1"), ("-1:-1", "2:9")):
+        assert covers(ledgers, [up_to(p(one))], [up_to(p(other))])
+        assert covers(ledgers, [up_to(p(other))], [up_to(p(one))])
+    assert not covers(ledgers, [up_to(EARLIEST)], [up_to(p("3:0"))])
+
+
 def test_a_topic_without_ledgers():
     ledgers = Ledgers([])
     assert ledgers.latest_form(p("3:3")) == p("3:3")
