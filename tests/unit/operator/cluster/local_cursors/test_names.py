@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.broker.cursors import local_cursors, partitions
+from readonly_engine.broker.cursors import partitions
 from readonly_engine.config import settings
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_operator.api import cursors
@@ -22,7 +22,7 @@ def test_names_are_the_engines(pool):
 
 
 def test_the_property_and_the_numbers_are_the_engines(make_pool):
-    assert POOL_PROPERTY == local_cursors.POOL_PROPERTY
+    assert POOL_PROPERTY == partitions.POOL_PROPERTY
     assert cursors.MAX_PARTITIONS == settings.MAX_PARTITIONS
     assert settings.EngineConfig.__dataclass_fields__["cursor_partitions"].default == cursors.DEFAULT_PARTITIONS
     assert make_pool().cursor_partitions == cursors.DEFAULT_PARTITIONS
