@@ -181,6 +181,12 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     def is_bound(topic: TopicName) -> bool:
         return broker.bindings.covers(topic)
 
+    def on_deleted(topic: TopicName) -> None:
+        broker.spawn(local_cursors.topic_deleted(topic))
+
+    async def in_store(topic: TopicName) -> bool:
+        return await cluster.topic(topic) is not None
+
     topics = TopicRegistry(
         cluster,
         bookies,
@@ -193,6 +199,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         BatchIndexAckStore(admin, store, fleet.folder),
         guard,
         tail_of,
+        on_deleted,
     )
     owners = OwnerDirectory(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit)
     claims = ClaimStore(store, fleet, guard)
@@ -204,6 +211,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         fleet,
         config.cursor_partitions,
         is_bound,
+        in_store,
     )
     passthrough = PassThroughPolicy(
         admin, topics.namespace_policies, fleet.identity, topics.subscriptions, topics.can_read

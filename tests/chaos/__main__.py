@@ -41,6 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--minutes", type=float, default=15.0, help="duration of the faults in each run (default %(default)s)"
     )
+    parser.add_argument("--local-cursors", action="store_true", help="the pool keeps the cursors")
     parser.add_argument("--gap", type=float, help=f"seconds between faults (default {CHAOS_GAP_S:g})")
     parser.add_argument(
         "--soak",
@@ -60,6 +61,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write these and earlier results to docs/")
     parser.add_argument("--keep", action="store_true", help="keep servers and namespaces")
     args = parser.parse_args(argv)
+    if args.local_cursors and (args.write or args.soak):
+        parser.error("--local-cursors: not with --write or --soak, whose results are of owners' cursors")
     seeds = args.seed or [random.SystemRandom().randrange(1 << 31)]
     gap = args.gap or (SOAK_GAP_S if args.soak else CHAOS_GAP_S)
     # Warnings of libraries about servers that are down would hide the progress.
@@ -76,7 +79,8 @@ def main(argv: list[str] | None = None) -> int:
             limits = Limits(two_at_once_s=args.two_at_once)
             home = os.open("/proc/self/ns/net", os.O_RDONLY)
             try:
-                outcome = Run(plan, folder, limits, rate=args.rate, flat=args.soak, name=name).run(keep=args.keep)
+                run = Run(plan, folder, limits, rate=args.rate, local=args.local_cursors, flat=args.soak, name=name)
+                outcome = run.run(keep=args.keep)
             except (ChaosError, DevstackError) as error:
                 say(f"chaos: seed {seed}: {error}; histories and logs: {folder}")
                 failed = True

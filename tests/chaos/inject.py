@@ -13,7 +13,7 @@ from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError, MessageId
 from tests.chaos.observed import Done
 from tests.chaos.plan import LINK_FAULTS, Fault, Kind, role
-from tests.chaos.workload import SUBSCRIPTIONS, TOPICS
+from tests.chaos.workload import TOPICS
 from tests.churn.history import Id
 from tests.churn.history import Kind as Event
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from devstack.pulsar.admin import PulsarAdmin
+    from tests.chaos.keepers import Keeper
     from tests.chaos.net import Network
     from tests.chaos.processes import ClientProcess
     from tests.chaos.stack import ChaosStack
@@ -48,6 +49,7 @@ class Injector:
         clients: the client processes by node.
         history: receives the resets.
         admin: returns a client of the admin API of a healthy owner.
+        keeper: resets cursors.
     """
 
     def __init__(
@@ -57,12 +59,14 @@ class Injector:
         clients: dict[str, ClientProcess],
         history: History,
         admin: Callable[[], PulsarAdmin],
+        keeper: Keeper,
     ) -> None:
         self._stack = stack
         self._network = network
         self._clients = clients
         self._history = history
         self._admin = admin
+        self._keeper = keeper
         self._links: Counter[tuple[str, str, str]] = Counter()
         self.done: list[Done] = []
         self.skipped: Counter[str] = Counter()
@@ -185,7 +189,7 @@ class Injector:
                 self.deletions.append((begin, time.monotonic()))
 
     def _reset(self, admin: PulsarAdmin, number: int) -> None:
-        moved = [one for one in SUBSCRIPTIONS if one.resets]
+        moved = self._keeper.resettable()
         subscription = moved[number % len(moved)]
         topic = next(topic for topic in TOPICS if topic.short == subscription.topic)
         stats = self._ask(admin.internal_stats, topic.full)
@@ -200,7 +204,7 @@ class Injector:
         self._history.add(Event.SEEKING, subscription.name, ids=place)
         unknown = 1
         try:
-            admin.reset_cursor(topic.full, subscription.short, MessageId(ledger, entry))
+            self._keeper.reset(topic.full, subscription.short, MessageId(ledger, entry))
             unknown = 0
         finally:
             self._history.add(Event.SOUGHT, subscription.name, ids=place, number=unknown)

@@ -65,6 +65,7 @@ class Watched:
         stock: whether its clients are stock clients, which do not expose sessions and receipts.
         resets: whether its cursor is reset now and then.
         latest: whether it starts at the end of the topic.
+        stored: whether a confirmed ack is stored, so that no fault undoes it.
     """
 
     topic: str
@@ -72,6 +73,7 @@ class Watched:
     stock: bool = False
     resets: bool = False
     latest: bool = False
+    stored: bool = False
 
 
 class Faults:

@@ -17,11 +17,12 @@ import pulsar
 from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError, PulsarAdmin
-from tests.chaos import cursors, samples, traces
+from tests.chaos import samples, traces
 from tests.chaos.check import check
 from tests.chaos.health import Health
 from tests.chaos.histories import read_events
 from tests.chaos.inject import Injector
+from tests.chaos.keepers import LOCAL_OPTIONS, POOL, LocalKeeper, OwnerKeeper
 from tests.chaos.net import Network
 from tests.chaos.observed import Stored, Topic, Watched
 from tests.chaos.plan import CLIENT, NODES, OWNING, READ_ONLY
@@ -53,7 +54,7 @@ TRACES_S: Final = 100.0
 COMMAND_S: Final = 150.0
 SAMPLE_S: Final = 5.0
 _READ_MS: Final = 15_000
-_OPTIONS: Final = ("--pool", "chaos", "--topics", "persistent://public/chaos-.*", "--cache-size", "16MiB")
+_OPTIONS: Final = ("--pool", POOL, "--topics", "persistent://public/chaos-.*", "--cache-size", "16MiB")
 
 
 class ChaosError(Exception):
@@ -103,6 +104,7 @@ class Run:
         folder: folder of histories and logs.
         limits: limits of allowed effects.
         rate: messages per second of each producer.
+        local: whether the pool keeps the cursors.
         flat: whether memory, files, tasks and latency must be flat.
         name: name of the stack and prefix of its namespaces.
     """
@@ -114,6 +116,7 @@ class Run:
         limits: Limits,
         *,
         rate: float = RATE,
+        local: bool = False,
         flat: bool = False,
         name: str = "chaos",
     ) -> None:
@@ -121,12 +124,14 @@ class Run:
         self._folder = folder
         self._limits = limits
         self._flat = flat
+        self._local = local
         self._network = Network(NODES, f"pr{name}")
-        self._stack = ChaosStack(self._network, folder, _OPTIONS, name)
+        self._stack = ChaosStack(self._network, folder, (*_OPTIONS, *(LOCAL_OPTIONS if local else ())), name)
         urls = self._stack.pool_urls
         self._clients = {node: ClientProcess(node, self._network, urls, folder, rate) for node in CLIENT}
         self._history = History(folder / "harness.jsonl", keep=False)
-        self._injector = Injector(self._stack, self._network, self._clients, self._history, self._admin)
+        self._keeper = LocalKeeper(self._admin, self._stack) if local else OwnerKeeper(self._admin)
+        self._injector = Injector(self._stack, self._network, self._clients, self._history, self._admin, self._keeper)
         self._health = Health(self._stack, self._injector)
         self._outcome = Outcome(plan, folder, injector=self._injector, mended=self._health.mended)
         self._begin = 0.0
@@ -171,13 +176,10 @@ class Run:
                 admin.set_deduplication(namespace, enabled=True)
         for topic in TOPICS:
             admin.create_topic(topic.full)
-        for subscription in SUBSCRIPTIONS:
-            if subscription.type != READER:
-                full = next(topic.full for topic in TOPICS if topic.short == subscription.topic)
-                admin.create_subscription(full, subscription.short)
         with step("starting the read-only brokers"):
             for name in READ_ONLY:
                 self._stack.start_node(name)
+        self._keeper.create()
         before = _patiently(lambda: traces.look(self._stack, self._network), 30, OSError)
         self._outcome.traces = (before, before)
         with step("starting the clients"):
@@ -194,11 +196,10 @@ class Run:
     async def _observe(self) -> None:
         await self._steady()
         self._begin = time.monotonic()
-        topics = {topic.short: topic.full for topic in TOPICS}
         watching = [
             asyncio.create_task(self._health.watch()),
             asyncio.create_task(self._sample()),
-            asyncio.create_task(cursors.watch(topics, self._admin, self._history)),
+            asyncio.create_task(self._keeper.watch(self._history)),
         ]
         try:
             await self._disturb()
@@ -221,17 +222,7 @@ class Run:
                 await asyncio.sleep(0.5)
 
     def _missing(self) -> list[str]:
-        connected: set[str] = set()
-        readers = 0
-        for topic in TOPICS:
-            try:
-                stats = self._admin().stats(topic.full)
-            except AdminError:
-                continue
-            for name, subscription in stats["subscriptions"].items():
-                if subscription["consumers"]:
-                    connected.add(f"{topic.short}/{name}")
-                    readers += name.startswith("reader-")
+        connected = self._keeper.connected()
         return [one.name for one in SUBSCRIPTIONS if one.type != READER and one.name not in connected]
 
     async def _disturb(self) -> None:
@@ -301,25 +292,12 @@ class Run:
                 self._outcome.wrong.append(str(error))
 
     def _behind(self, *, readable: bool = False) -> list[str]:
-        """Return the subscriptions with a backlog at the owner, and the Readers that are not at the end.
+        """Return the subscriptions with a backlog, and the Readers that are not at the end.
 
         Args:
-            readable: whether to count only messages that the owner lets consumers read. A message that is stored after its
-                transaction was committed reopens it without an end (TopicTransactionBuffer.handleTransactionMessage).
+            readable: whether to count only messages that the owner lets consumers read (Keeper.behind).
         """
-        behind = []
-        for topic in TOPICS:
-            try:
-                stats = self._admin().stats(topic.full)
-            except AdminError as error:
-                behind.append(f"{topic.short}: {error}")
-                continue
-            for name, subscription in stats["subscriptions"].items():
-                backlog = int(subscription["msgBacklog"])
-                # Acks of Readers do not matter; the check covers their deliveries.
-                if backlog and subscription["isDurable"] and not (readable and self._all_acked(topic.full, name)):
-                    behind.append(f"{topic.short}/{name}: {backlog} not acked")
-        return behind + self._readers_behind()
+        return self._keeper.behind(readable=readable) + self._readers_behind()
 
     def _readers_behind(self) -> list[str]:
         """Return the Readers without the last message for which a producer has a receipt."""
@@ -336,15 +314,6 @@ class Run:
                 if place is None or (place.ledger_id(), place.entry_id()) < (last.ledger, last.entry):
                     behind.append(f"{one.name}: at {place}, the last message is {last}")
         return behind
-
-    def _all_acked(self, topic: str, subscription: str) -> bool:
-        """Return whether a subscription has acked all messages that the owner lets consumers read."""
-        try:
-            limit = str(self._admin().transaction_buffer_stats(topic)["maxReadPosition"])
-            acked = str(self._admin().internal_stats(topic)["cursors"][subscription]["markDeletePosition"])
-        except (AdminError, KeyError):
-            return False
-        return [int(part) for part in acked.split(":")] >= [int(part) for part in limit.split(":")]
 
     def _open_transactions(self) -> int:
         """Return the number of open transactions at the owners."""
@@ -385,7 +354,9 @@ class Run:
             for topic in TOPICS
         }
         watched = {
-            one.name: Watched(one.topic, one.type, stock=one.stock, resets=one.resets, latest=one.latest)
+            one.name: Watched(
+                one.topic, one.type, stock=one.stock, resets=one.resets, latest=one.latest, stored=self._local
+            )
             for one in SUBSCRIPTIONS
         }
         with step("checking the clients' events"):

@@ -92,7 +92,8 @@ def look(stack: ChaosStack, network: Network) -> Traces:
         )
         found.clients[name] = max(int(stats["connections"]) - accepted, 0)
         found.clients[name] += int(stats["consumers"]) + int(stats["producers"])
-        found.clients[name] += len(stats["claims"]) + len(stats["topics"])
+        # The claims of local cursors stay: one without a subscription for each partition.
+        found.clients[name] += sum(bool(claim["subscription"]) for claim in stats["claims"]) + len(stats["topics"])
         for others, count in ((OWNING, found.to_owners), (STORING, found.to_bookies)):
             hosts = {network.addresses[other] for other in others}
             count[name] = sum(other.rpartition(":")[0] in hosts for _, other in own[name])

@@ -52,12 +52,14 @@ class Matrix:
         clients: the columns, by name.
         cells: by scenario's name and client.
         seconds: duration of the run; 0 for a resumed run.
+        cursors: keeper of the pool's cursors.
     """
 
     scenarios: Sequence[Scenario]
     clients: Sequence[str]
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
     seconds: float = 0.0
+    cursors: str = "owner"
 
 
 class Notes:

@@ -27,6 +27,21 @@ REASONS: Final[dict[tuple[str, str], str]] = {
 }
 """By scenario and client: `go-0.14.0`, `go` for all of its releases, or ANY."""
 
+_EXCLUSIVE: Final = (
+    "`pulsar-readonly subscriptions` with `--force` joins the consumers of a subscription. It cannot join an Exclusive "
+    "consumer."
+)
+
+_TRANSACTION: Final = "A local subscription takes no acks in transactions; `cursors: Owner` does."
+
+LOCAL_REASONS: Final[dict[tuple[str, str], str]] = {
+    ("consumer_metadata", ANY): REASONS["consumer_metadata", ANY],
+    **{(name, ANY): _TRANSACTION for name in ("ack_committed", "ack_aborted", "ack_conflict", "consume_and_produce")},
+    ("admin_reset", ANY): _EXCLUSIVE,
+    ("deleted_subscription", ANY): _EXCLUSIVE,
+}
+"""The same for a pool that keeps its cursors itself."""
+
 _NO_TXN: Final = (
     "Go's client does not write a transaction's id into its messages' metadata. The owner and the pool hold these "
     "messages back until the transaction ends, and then deliver those of aborted transactions like others."
@@ -61,10 +76,10 @@ SOMETIMES: Final = frozenset({_EMPTIED, _BATCH_ACKS})
 """Differences that depend on timing: a row may be equal and right."""
 
 
-def reason(scenario: str, client: str) -> str:
-    """Return why a scenario differs with this client; empty if it should not."""
-    names = (client, client.partition("-")[0], ANY)
-    return next((REASONS[scenario, name] for name in names if (scenario, name) in REASONS), "")
+def reason(scenario: str, client: str, cursors: str = "owner") -> str:
+    """Return why a scenario differs with this client and keeper of cursors; empty if it should not."""
+    names, reasons = (client, client.partition("-")[0], ANY), LOCAL_REASONS if cursors == "local" else REASONS
+    return next((reasons[scenario, name] for name in names if (scenario, name) in reasons), "")
 
 
 def quirk(scenario: str, client: str) -> str:

@@ -144,6 +144,7 @@ class Run:
         """Fill the matrix; retry cells that are not as expected once, without concurrent scenarios."""
         begin = time.monotonic()
         matrix = Matrix(scenarios, [client.name for client in clients], self._notes.cells())
+        matrix.cursors = self._cursors
         resumed = bool(matrix.cells)
         jobs = [(scenario, client.name) for scenario in scenarios for client in clients]
         with ExitStack() as open_:
@@ -179,16 +180,10 @@ class Run:
                 filling = [(breakers if job[0].own_pool else workers).submit(fill, job) for job in missing]
             for each in filling:
                 each.result()  # raises the error of a worker
-            for job in [job for job in jobs if self._once_more(job, matrix)]:
+            for job in [job for job in jobs if _once_more(job, matrix)]:
                 fill(job)
         matrix.seconds = 0.0 if resumed else time.monotonic() - begin
         return matrix
-
-    @staticmethod
-    def _once_more(job: tuple[Scenario, str], matrix: Matrix) -> bool:
-        verdict = matrix.cells[job[0].name, job[1]].verdict
-        expected = verdict is Verdict.DIFFERENT and bool(reason(job[0].name, job[1]))
-        return verdict in _UNEQUAL and not expected
 
     def _cell(
         self, scenario: Scenario, driver: Driver, pool: PoolTarget, breakable: queue.Queue[PoolTarget], known: str
@@ -207,7 +202,7 @@ class Run:
         self._pools += 1
         folder = self._folder / f"pool-{self._pools}"
         folder.mkdir(parents=True, exist_ok=True)
-        pool = PoolTarget(self._stack.endpoints, folder, self._cursors)
+        pool = PoolTarget(self._stack.endpoints, self._place.admin, folder, self._cursors)
         open_.callback(pool.close)
         return pool
 
@@ -216,6 +211,12 @@ class Run:
         if now - self._said > _SAY_EVERY_S:
             self._said = now
             say(what)
+
+
+def _once_more(job: tuple[Scenario, str], matrix: Matrix) -> bool:
+    verdict = matrix.cells[job[0].name, job[1]].verdict
+    expected = verdict is Verdict.DIFFERENT and bool(reason(job[0].name, job[1], matrix.cursors))
+    return verdict in _UNEQUAL and not expected
 
 
 def _check(failure: Any) -> str:

@@ -6,12 +6,8 @@ import itertools
 import time
 import uuid
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from readonly_engine.broker.tail.budget import SUBSCRIPTION_PREFIX
-
-from devstack.pulsar.admin import AdminError
 from tests.compat.handles import new_client
 from tests.compat.process import OperationError, UnsupportedError
 
@@ -21,6 +17,7 @@ if TYPE_CHECKING:
     from devstack.pulsar.admin import PulsarAdmin
     from tests.compat.handles import Client
     from tests.compat.process import Driver
+    from tests.compat.views import View
 
 OWNER: Final = "owner"
 POOL: Final = "pool"
@@ -37,6 +34,10 @@ class Target(Protocol):
     """The server to which a scenario's client connects, and operations on it."""
 
     name: str
+
+    @property
+    def view(self) -> View:
+        """Its subscriptions, as an administrator sees them."""
 
     @property
     def url(self) -> str:
@@ -106,15 +107,18 @@ class Session:
         self._clients.append(client)
         return client
 
+    @property
+    def view(self) -> View:
+        """Subscriptions, as an administrator of their keeper sees them."""
+        return self.target.view
+
     def subscriptions(self, topic: str) -> list[str]:
-        """Return the applications' subscriptions of a topic at the owner; none of a topic that does not exist."""
-        try:
-            found = self.admin.subscriptions(topic)
-        except AdminError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            return []
-        return [name for name in found if not name.startswith(SUBSCRIPTION_PREFIX)]
+        """Return the applications' subscriptions of a topic; none of a topic that does not exist."""
+        return self.view.names(topic)
+
+    def stats(self, topic: str, subscription: str = "sub") -> dict[str, Any]:
+        """Return the statistics of a subscription."""
+        return self.view.stats(topic, subscription)
 
     def check(self, holds: bool, what: str) -> None:
         """Check a condition.
@@ -154,12 +158,12 @@ class Session:
         return value
 
     def backlog(self, topic: str, subscription: str = "sub") -> int:
-        """Return a subscription's backlog at the owner."""
-        return int(self.admin.stats(topic)["subscriptions"][subscription]["msgBacklog"])
+        """Return a subscription's backlog."""
+        return int(self.stats(topic, subscription)["msgBacklog"])
 
     def wait_backlog(self, topic: str, count: int, subscription: str = "sub") -> None:
-        """Wait until a subscription's backlog at the owner has this value."""
-        self.until(lambda: self.backlog(topic, subscription) == count, f"backlog {count} at the owner")
+        """Wait until a subscription's backlog has this value."""
+        self.until(lambda: self.backlog(topic, subscription) == count, f"backlog {count}")
 
     def close(self) -> None:
         """Close its clients."""

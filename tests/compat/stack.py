@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import uuid
 from typing import TYPE_CHECKING, Final
 
 from devstack.errors import DevstackError
 from devstack.pool import Pool
 from devstack.pulsar.spec import PulsarSpec, Setting
+from tests.compat.process import OperationError
 from tests.compat.session import OWNER, POOL, Environment
+from tests.compat.views import LocalView, OwnerView
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,10 +20,12 @@ if TYPE_CHECKING:
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.cluster import PulsarCluster
     from devstack.pulsar.status import Endpoints
+    from tests.compat.views import View
 
 BASE_PORT: Final = 32650
 LEDGER_ENTRIES: Final = 100
 POOL_BROKERS: Final = 2
+_TOOL_TIMEOUT_S: Final = 60.0
 TOPICS: Final = "persistent://public/compat-.*"
 
 SPEC: Final = PulsarSpec(
@@ -66,6 +71,7 @@ class OwnerTarget:
 
     def __init__(self, endpoints: Endpoints, admin: PulsarAdmin) -> None:
         self.url = endpoints.writer_url
+        self.view = OwnerView(admin)
         self._admin = admin
 
     def restart(self, topic: str) -> None:
@@ -77,12 +83,23 @@ class OwnerTarget:
 
 
 class PoolTarget:
-    """A pool of read-only brokers in front of it. Clients get all of their URLs, instead of a service's name."""
+    """A pool of read-only brokers in front of it. Clients get all of their URLs, instead of a service's name.
+
+    Args:
+        endpoints: the source cluster.
+        admin: its admin API.
+        folder: folder of the brokers' logs.
+        cursors: keeper of the cursors, `owner` or `local`.
+    """
 
     name = POOL
 
-    def __init__(self, endpoints: Endpoints, folder: Path, cursors: str = "owner") -> None:
+    def __init__(self, endpoints: Endpoints, admin: PulsarAdmin, folder: Path, cursors: str = "owner") -> None:
         self._pool = Pool(endpoints, folder, uuid.uuid4().hex, ["--topics", TOPICS, "--cursors", cursors])
+        self._endpoints = endpoints
+        local = LocalView(self._pool, endpoints, admin, self._run_tool) if cursors == "local" else None
+        self.view: View = local or OwnerView(admin)
+        self._close_view = local.close if local else lambda: None
         try:
             self._pool.start(POOL_BROKERS)
         except BaseException:
@@ -114,4 +131,13 @@ class PoolTarget:
 
     def close(self) -> None:
         """Stop its brokers."""
+        self._close_view()
         self._pool.close()
+
+    def _run_tool(self, *words: str) -> None:
+        connections = ["--writer-url", self._endpoints.writer_url, "--admin-url", self._endpoints.admin_url]
+        connections += ["--pool", self._pool.name, "--service-url", self.url]
+        command = [sys.executable, "-m", "readonly_engine.command", "subscriptions", *words, *connections]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False)
+        if done.returncode:
+            raise OperationError("Other", "subscriptions", done.stderr.strip())

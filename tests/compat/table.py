@@ -30,7 +30,7 @@ def unexplained(matrix: Matrix) -> list[str]:
     for scenario in matrix.scenarios:
         for client in matrix.clients:
             cell = matrix.cells[scenario.name, client]
-            why, fault = reason(scenario.name, client), quirk(scenario.name, client)
+            why, fault = reason(scenario.name, client, matrix.cursors), quirk(scenario.name, client)
             if cell.verdict is Verdict.BROKEN or (cell.verdict is Verdict.DIFFERENT and not why):
                 wrong.append(f"{scenario.name}, {client}: {cell.verdict.value}: {cell.detail}")
             if cell.verdict is Verdict.EQUAL and why and why not in SOMETIMES:
@@ -63,7 +63,10 @@ def table(matrix: Matrix) -> list[str]:
             lines += ["", f"### {theme}", "", f"| feature | {header} |", f"|---|{'---|' * len(matrix.clients)}"]
         cells = [matrix.cells[scenario.name, client] for client in matrix.clients]
         mark = ""
-        faults = {_why(scenario.name, client, cell) for client, cell in zip(matrix.clients, cells, strict=True)} - {""}
+        faults = {
+            _why(scenario.name, client, cell, matrix.cursors)
+            for client, cell in zip(matrix.clients, cells, strict=True)
+        } - {""}
         if faults:
             notes.append(" ".join(sorted(faults)))
             mark = f" [{len(notes)}]"
@@ -73,12 +76,12 @@ def table(matrix: Matrix) -> list[str]:
     return [line for line, before in zip(lines, ["x", *lines], strict=False) if line or before]
 
 
-def _why(scenario: str, client: str, cell: Cell) -> str:
+def _why(scenario: str, client: str, cell: Cell, cursors: str) -> str:
     match cell.verdict:
         case Verdict.QUIRK:
             return quirk(scenario, client)
         case Verdict.DIFFERENT:
-            return reason(scenario, client) or "No reason is known: a defect."
+            return reason(scenario, client, cursors) or "No reason is known: a defect."
         case Verdict.BROKEN:
             return f"Not compared with {client} in this run: it failed at the owner, or its driver failed, twice."
         case _:

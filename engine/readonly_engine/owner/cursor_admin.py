@@ -63,6 +63,18 @@ class AckedState(NamedTuple):
     ledgers: tuple[tuple[int, int], ...]
 
 
+class TopicLedgers(NamedTuple):
+    """Where the entries of a topic are.
+
+    Attributes:
+        ledgers: the topic's ledgers, each with its number of entries; that of the last one is unknown.
+        last_confirmed: the last entry; EARLIEST if the topic has no ledger.
+    """
+
+    ledgers: tuple[tuple[int, int], ...]
+    last_confirmed: Position
+
+
 class SubscriptionDescription(NamedTuple):
     """A subscription of an owner, as its statistics describe it.
 
@@ -187,6 +199,19 @@ class CursorAdmin:
                 f"the internal statistics of {topic} have no position of subscription {subscription}"
             )
         return AckedState(tuple(ranges), tuple(_ledgers(stats)))
+
+    async def ledgers(self, topic: TopicName) -> TopicLedgers:
+        """Return where the entries of a topic are; a missing topic has none.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        stats = await self._admin.fetch(f"/admin/v2/{topic.rest_path}/internalStats", accepted=_MISSING)
+        if not isinstance(stats, dict):
+            return TopicLedgers((), EARLIEST)
+        ledger_id, found, entry_id = str(stats.get("lastConfirmedEntry", "")).partition(":")
+        last = Position(int(ledger_id), int(entry_id)) if found else EARLIEST
+        return TopicLedgers(tuple(_ledgers(stats)), last)
 
     async def describe(self, topic: TopicName, subscription: str) -> SubscriptionDescription | None:
         """Return a durable subscription as its statistics describe it; None if there is no such subscription.

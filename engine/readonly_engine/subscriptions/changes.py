@@ -13,7 +13,7 @@ import pulsar
 from readonly_engine.broker.cursors.local_requests import LocalRequest, migration_of
 from readonly_engine.subscriptions.pool_client import ConsumersConnectedError
 from readonly_engine.tool.errors import ToolError
-from readonly_engine.topic.position import Position
+from readonly_engine.topic.position import EARLIEST, Position
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -23,22 +23,20 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursors.topic_cursors import LocalCursor
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.subscriptions.cursors import PoolCursors
-    from readonly_engine.subscriptions.forced import ForcedDeletion
+    from readonly_engine.subscriptions.forced import ForcedChanges
     from readonly_engine.subscriptions.pool_client import PoolClient
     from readonly_engine.tool.start import Start
 
 _MAX_INT64: Final = (1 << 63) - 1
 
 
-def seek_target(to: Start) -> pulsar.MessageId | int:
-    """Return the argument of the client's seek: the next message to deliver, or the time of the first one, in ms."""
-    if isinstance(to, Position):
-        return pulsar.MessageId(-1, to.ledger_id, to.entry_id, -1)
+def seek_target(to: Start) -> Position | int:
+    """Return the next message to deliver, or the time of the first one, in ms."""
     if to == "earliest":
-        return pulsar.MessageId(-1, -1, -1, -1)
+        return EARLIEST
     if to == "latest":
-        return pulsar.MessageId(-1, _MAX_INT64, _MAX_INT64, -1)
-    assert isinstance(to, int)
+        return Position(_MAX_INT64, _MAX_INT64)
+    assert not isinstance(to, str)
     return to
 
 
@@ -48,7 +46,7 @@ class Changes:
     Args:
         cursors: reads the local cursors.
         pool: client of the pool.
-        forced: deletes subscriptions that have consumers.
+        forced: changes subscriptions that have consumers.
         topics: the topic, or its partitions.
         subscription: name of the subscription.
     """
@@ -57,7 +55,7 @@ class Changes:
         self,
         cursors: PoolCursors,
         pool: PoolClient,
-        forced: ForcedDeletion,
+        forced: ForcedChanges,
         topics: Sequence[TopicName],
         subscription: str,
     ) -> None:
@@ -67,19 +65,30 @@ class Changes:
         self._topics = topics
         self._name = subscription
 
-    async def seek(self, to: Start) -> AsyncIterator[str]:
+    async def seek(self, to: Start, *, force: bool) -> AsyncIterator[str]:
         """Move the cursor; yield a line for each topic.
+
+        Args:
+            to: the next message to deliver.
+            force: whether to move it although it has consumers.
 
         Raises:
             ToolError: the subscription does not exist, has consumers, or the change is refused.
-            RelayError: the admin API does not answer.
+            RelayError: the admin API does not answer; or the pool, with `force`.
         """
+        target = seek_target(to)
         if isinstance(to, Position) and len(self._topics) > 1:
             raise ToolError(f"--to {to}: a position belongs to one partition; name it, as in {self._topics[0]}")
         for topic in await self._existing():
-            async with self._pool.consumer(topic, self._name, LocalRequest.EXISTING) as consumer:
-                await self._check_pool(topic, consumer)
-                await self._pool.answer(topic, consumer.seek(seek_target(to)))
+            try:
+                async with self._pool.consumer(topic, self._name, LocalRequest.EXISTING) as consumer:
+                    await self._check_pool(topic, consumer)
+                    position = target if isinstance(target, int) else pulsar.MessageId(-1, *target, -1)
+                    await self._pool.answer(topic, consumer.seek(position))
+            except ConsumersConnectedError as error:
+                if not force:
+                    raise ToolError(f"{error}, or use --force") from error
+                await self._forced.seek(topic, self._name, target)
             found = await self._cursors.find(topic, self._name)
             yield f"{topic}: moved" + (f", mark-delete position {found.mark_delete}" if found is not None else "")
 

@@ -19,7 +19,7 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import RelayError
 from readonly_engine.subscriptions.changes import Changes
 from readonly_engine.subscriptions.cursors import pool_cursors
-from readonly_engine.subscriptions.forced import forced_deletion
+from readonly_engine.subscriptions.forced import forced_changes
 from readonly_engine.subscriptions.output import list_as_json, list_as_text, one_as_json, one_as_text
 from readonly_engine.subscriptions.pool_client import client_log, pool_client
 from readonly_engine.subscriptions.settings import ToolConfig, make_tool_config
@@ -79,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     ):
         shown.add_argument("--json", action="store_true", help="print a JSON document")
     seek = add("seek", "move the cursor of a local subscription without consumers")
+    seek.add_argument("--force", action="store_true", help="also move a subscription that has consumers")
     seek.add_argument(
         "--to", metavar="WHERE", required=True,
         help="next message to deliver: earliest, latest, LEDGER:ENTRY, a time (2026-11-21T12:00:00 local, with Z UTC; or ms "
@@ -102,7 +103,8 @@ async def _print(options: argparse.Namespace, cursors: PoolCursors, topic: Topic
     topics = await cursors.parts_of(topic)
     if options.command == "ls":
         listed = await cursors.list(topics)
-        sys.stdout.writelines((list_as_json if options.json else list_as_text)(listed))
+        entries = await cursors.entries(listed)
+        sys.stdout.writelines((list_as_json if options.json else list_as_text)(listed, entries))
         return
     found = {topic: one for topic in topics if (one := await cursors.find(topic, options.subscription)) is not None}
     if not found and not await cursors.stored_in(topic):
@@ -111,7 +113,8 @@ async def _print(options: argparse.Namespace, cursors: PoolCursors, topic: Topic
         raise ToolError(
             f"the pool keeps no subscription {options.subscription} of {topic}; `{NAME} ls` lists those that it keeps"
         )
-    sys.stdout.writelines(one_as_json(found) if options.json else one_as_text(found))
+    entries = await cursors.entries(found)
+    sys.stdout.writelines(one_as_json(found, entries) if options.json else one_as_text(found, entries))
 
 
 @asynccontextmanager
@@ -121,7 +124,7 @@ async def _changes(options: argparse.Namespace, config: ToolConfig) -> AsyncIter
         async with (
             pool_cursors(config, logger=log.logger) as cursors,
             pool_client(config, log) as pool,
-            forced_deletion(config) as forced,
+            forced_changes(config) as forced,
         ):
             topics = await cursors.parts_of(topic)
             await pool.check_reachable(topic)
@@ -132,7 +135,7 @@ async def _change(options: argparse.Namespace, config: ToolConfig) -> None:
     to = parse_start(options.to, int(time.time() * 1000), "--to") if options.command == "seek" else None
     async with _changes(options, config) as changes:
         if to is not None:
-            lines = changes.seek(to)
+            lines = changes.seek(to, force=options.force)
         elif options.command == "delete":
             lines = changes.delete(force=options.force)
         else:

@@ -15,6 +15,7 @@ from readonly_engine.broker.cursors.topic_cursors import TopicCursors, by_topic
 from readonly_engine.net.tls import ClientTls, TlsError
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
+from readonly_engine.subscriptions.backlog import TopicEntries
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.wire.errors import MalformedFrameError
 
@@ -115,6 +116,14 @@ class PoolCursors:
             return None
         found = (await self._read(partition_of(topic, subscription, count), [topic], KeptBytes())).get(topic)
         return None if found is None else found.find(subscription)
+
+    async def entries(self, topics: Iterable[TopicName]) -> dict[TopicName, TopicEntries]:
+        """Return the entries of topics.
+
+        Raises:
+            OwnerUnavailableError: the admin API does not answer.
+        """
+        return {topic: TopicEntries(*await self.admin.ledgers(topic)) for topic in topics}
 
     async def _read(self, index: int, topics: Iterable[TopicName], kept: KeptBytes) -> dict[TopicName, TopicCursors]:
         names = {str(topic): topic for topic in topics}

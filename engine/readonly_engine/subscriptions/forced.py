@@ -1,4 +1,4 @@
-"""Deletion of a subscription that has consumers, by a forced UNSUBSCRIBE. The stock client for Python has none."""
+"""Changes of a subscription that has consumers, by a consumer that joins them. The stock client for Python cannot delete it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.owner.errors import OwnerRefusedError
 from readonly_engine.owner.identity import ANONYMOUS, Identity
 from readonly_engine.tool.errors import ToolError
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, CommandUnsubscribe, ServerError
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandSeek,
+    CommandSubscribe,
+    CommandUnsubscribe,
+    ServerError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,8 +40,8 @@ _TYPES: Final = (
 CONSUMER_NAME: Final = "pulsar-readonly-subscriptions"
 
 
-class ForcedDeletion:
-    """Deletes local subscriptions that may have consumers.
+class ForcedChanges:
+    """Moves and deletes local subscriptions that may have consumers.
 
     Args:
         directory: connections to the pool.
@@ -52,10 +59,32 @@ class ForcedDeletion:
             ToolError: an Exclusive consumer is connected.
             RelayError: the pool or the owner refuses it, or does not answer.
         """
+        unsubscribe = CommandUnsubscribe(force=True)
+        await self._request(topic, subscription, BaseCommand(type=BaseCommand.UNSUBSCRIBE, unsubscribe=unsubscribe))
+
+    async def seek(self, topic: TopicName, subscription: str, to: Position | int) -> None:
+        """Move a cursor; the consumers subscribe again.
+
+        Args:
+            topic: a topic without partitions, or a partition.
+            subscription: name of the subscription.
+            to: the next message to deliver, or the time of the first one, in ms.
+
+        Raises:
+            ToolError: an Exclusive consumer is connected.
+            RelayError: the pool or the owner refuses it, or does not answer.
+        """
+        seek = CommandSeek()
+        if isinstance(to, Position):
+            seek.message_id.ledger_id, seek.message_id.entry_id = to
+        else:
+            seek.message_publish_time = to
+        await self._request(topic, subscription, BaseCommand(type=BaseCommand.SEEK, seek=seek))
+
+    async def _request(self, topic: TopicName, subscription: str, command: BaseCommand) -> None:
         consumer = await self._join(topic, subscription)
         try:
-            unsubscribe = CommandUnsubscribe(force=True)
-            answer = await consumer.request(BaseCommand(type=BaseCommand.UNSUBSCRIBE, unsubscribe=unsubscribe))
+            answer = await consumer.request(command)
         finally:
             await consumer.close()
         if answer.type == BaseCommand.ERROR:
@@ -80,14 +109,14 @@ class ForcedDeletion:
             except OwnerRefusedError as error:
                 if error.code != ServerError.ConsumerBusy:
                     raise
-                reason = str(error)
+                reason = reason or str(error)  # an Exclusive consumer refuses another one in the clearest words
             else:
                 return consumer
         raise ToolError(f"{topic}: a consumer that excludes others must be closed first: {reason}")
 
 
 @asynccontextmanager
-async def forced_deletion(config: ToolConfig) -> AsyncIterator[ForcedDeletion]:
+async def forced_changes(config: ToolConfig) -> AsyncIterator[ForcedChanges]:
     """Make connections to the pool.
 
     Args:
@@ -106,6 +135,6 @@ async def forced_deletion(config: ToolConfig) -> AsyncIterator[ForcedDeletion]:
         raise ToolError(f"--token-file {path}: {error}") from error
     directory = OwnerDirectory(*split_urls(config.service_url), tls=tls)
     try:
-        yield ForcedDeletion(directory, identity)
+        yield ForcedChanges(directory, identity)
     finally:
         directory.close()

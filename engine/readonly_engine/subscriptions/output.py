@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.cursors.topic_cursors import LocalCursor
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.subscriptions.backlog import TopicEntries
 
 Fields = dict[str, Any]
 
@@ -22,15 +23,16 @@ MAX_RANGES = 5
 """Ranges that a text shows."""
 
 
-def fields_of(cursor: LocalCursor) -> Fields:
+def fields_of(cursor: LocalCursor, entries: TopicEntries) -> Fields:
     """Return the state of a subscription for JSON.
 
-    `markDeletePosition` and `individuallyDeletedMessages` are as in Pulsar's internal statistics, `subscriptionProperties` as in
-    its statistics. `createdTimestamp` is in UTC. Batches that are acked in part have `unackedBatchIndexes`. An unfinished
-    migration has `migration`.
+    `msgBacklog` is the number of unacked entries. It and `subscriptionProperties` are as in Pulsar's statistics,
+    `markDeletePosition` and `individuallyDeletedMessages` as in its internal statistics. `createdTimestamp` is in UTC. Batches
+    that are acked in part have `unackedBatchIndexes`. An unfinished migration has `migration`.
     """
     ranges = ",".join(f"({lower}..{upper}]" for lower, upper in cursor.ranges)
     found: Fields = {
+        "msgBacklog": entries.backlog(cursor),
         "markDeletePosition": str(cursor.mark_delete),
         "individuallyDeletedMessages": f"[{ranges}]",
         "totalNonContiguousDeletedMessagesRange": len(cursor.ranges),
@@ -48,33 +50,38 @@ def fields_of(cursor: LocalCursor) -> Fields:
     return found
 
 
-def list_as_json(found: Mapping[TopicName, Sequence[LocalCursor]]) -> Iterator[str]:
+def list_as_json(
+    found: Mapping[TopicName, Sequence[LocalCursor]], entries: Mapping[TopicName, TopicEntries]
+) -> Iterator[str]:
     """Yield parts of a document: an object, or a list of them for several partitions, with `topic` and `subscriptions`."""
     yield "[" if len(found) > 1 else ""
     for number, (topic, cursors) in enumerate(found.items()):
         yield f'{"," if number else ""}{{"topic": {_json(str(topic))}, "subscriptions": {{'
         for place, cursor in enumerate(cursors):
-            yield f"{',' if place else ''}\n {_json(cursor.name)}: {_json(fields_of(cursor))}"
+            yield f"{',' if place else ''}\n {_json(cursor.name)}: {_json(fields_of(cursor, entries[topic]))}"
         yield "}}"
     yield "]\n" if len(found) > 1 else "\n"
 
 
-def list_as_text(found: Mapping[TopicName, Sequence[LocalCursor]]) -> Iterator[str]:
+def list_as_text(
+    found: Mapping[TopicName, Sequence[LocalCursor]], entries: Mapping[TopicName, TopicEntries]
+) -> Iterator[str]:
     """Yield the lines of a table for each topic."""
     for topic, cursors in found.items():
         yield f"{topic}\n"
-        rows = [["SUBSCRIPTION", "MARK-DELETE", "ACKED RANGES", "BATCHES IN PART", "CREATED", "NOTE"]]
-        rows += map(_row, cursors)
+        rows = [["SUBSCRIPTION", "MARK-DELETE", "BACKLOG", "ACKED RANGES", "BATCHES IN PART", "CREATED", "NOTE"]]
+        rows += [_row(cursor, entries[topic]) for cursor in cursors]
         yield from (f"{line}\n" for line in table(rows) if len(rows) > 1)
         if not cursors:
             yield "  no local subscription\n"
 
 
-def _row(cursor: LocalCursor) -> list[str]:
+def _row(cursor: LocalCursor, entries: TopicEntries) -> list[str]:
     migration = migration_of(cursor.definition)
     return [
         escaped(cursor.name),
         str(cursor.mark_delete),
+        str(entries.backlog(cursor)),
         str(len(cursor.ranges)),
         str(len(cursor.batches)),
         show_time(cursor.definition.created_ms),
@@ -82,22 +89,26 @@ def _row(cursor: LocalCursor) -> list[str]:
     ]
 
 
-def one_as_json(found: Mapping[TopicName, LocalCursor]) -> str:
+def one_as_json(found: Mapping[TopicName, LocalCursor], entries: Mapping[TopicName, TopicEntries]) -> str:
     """Return a document: the subscription, or a list with that of each partition."""
-    shown = [{"topic": str(topic), "subscription": one.name, **fields_of(one)} for topic, one in found.items()]
+    shown = [
+        {"topic": str(topic), "subscription": one.name, **fields_of(one, entries[topic])}
+        for topic, one in found.items()
+    ]
     return json.dumps(shown if len(shown) > 1 else shown[0], indent=1, ensure_ascii=False) + "\n"
 
 
-def one_as_text(found: Mapping[TopicName, LocalCursor]) -> Iterator[str]:
+def one_as_text(found: Mapping[TopicName, LocalCursor], entries: Mapping[TopicName, TopicEntries]) -> Iterator[str]:
     """Yield lines for a subscription in each partition."""
     for topic, cursor in found.items():
-        fields = fields_of(cursor)
+        fields = fields_of(cursor, entries[topic])
         yield f"{topic}\n"
         ranges = [f"({lower}..{upper}]" for lower, upper in cursor.ranges[:MAX_RANGES]]
         more = [f"and {len(cursor.ranges) - MAX_RANGES} more"] if len(cursor.ranges) > MAX_RANGES else []
         rows = [
             ["subscription", escaped(cursor.name)],
             ["mark-delete", fields["markDeletePosition"]],
+            ["backlog", str(fields["msgBacklog"])],
             ["acked ranges", " ".join([*ranges, *more]) or "none"],
             ["created", fields["createdTimestamp"]],
         ]

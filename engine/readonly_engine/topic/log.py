@@ -86,6 +86,7 @@ class TopicLog:
 
     Attributes:
         topic: as above.
+        on_deleted: called when the metadata store does not have the topic any more; None for nobody.
         chain: the topic's ledgers.
         owner_end: how far the owner counts the entries.
     """
@@ -100,6 +101,7 @@ class TopicLog:
         tiered: TieredStorage | None = None,
     ) -> None:
         self.topic = topic
+        self.on_deleted: Callable[[], None] | None = None
         self.chain = LedgerChain()
         self._cluster = cluster
         self._pool = pool
@@ -295,6 +297,8 @@ class TopicLog:
         gone = sorted(before - known)
         if gone and info is None:
             log.info("topic was deleted: topic=%s", self.topic)
+            if self.on_deleted is not None:
+                self.on_deleted()
         elif gone:
             log.info(
                 "ledgers were trimmed, or removed as empty: topic=%s count=%d last=%d", self.topic, len(gone), gone[-1]

@@ -30,7 +30,7 @@ def _at_least_once(
         return got >= wanted
 
     s.until(more, "everything", deadline_s=60)
-    s.until(lambda: more() and s.backlog(topic, subscription) == 0, "backlog 0 at the owner", deadline_s=60)
+    s.until(lambda: more() and s.backlog(topic, subscription) == 0, "backlog 0", deadline_s=60)
     return sorted(got, key=int)
 
 
@@ -61,7 +61,7 @@ def unload_unacked(s: Session) -> Any:
         consumer.ack(message)
     s.wait_backlog(topic, 10)
     s.admin.unload(topic)
-    s.until(lambda: s.admin.stats(topic)["subscriptions"]["sub"]["consumers"], "the consumer is back")
+    s.until(lambda: s.stats(topic)["consumers"], "the consumer is back")
     s.wait_backlog(topic, 10)
     consumer.close()
     left = _at_least_once(s, [client.consumer(topic, type="shared")], set(numbers(10, 10)), topic)
@@ -122,7 +122,7 @@ def unload_seek(s: Session) -> Any:
     consumer.values(20, ack=True)
     s.wait_backlog(topic, 0)
     s.admin.unload(topic)
-    s.until(lambda: s.admin.stats(topic)["subscriptions"]["sub"]["consumers"], "the consumer is back")
+    s.until(lambda: s.stats(topic)["consumers"], "the consumer is back")
     consumer.seek(ids[9])
     values = consumer.rest(ack=True)
     s.equal(values, numbers(10, 10), "after the seek")

@@ -136,7 +136,7 @@ def admin_reset(s: Session) -> Any:
     consumer.values(10, ack=True)
     s.wait_backlog(topic, 0)
     earliest = s.admin.internal_stats(topic)["ledgers"][0]["ledgerId"]
-    s.admin.reset_cursor(topic, "sub", type(s.admin.last_message_id(topic))(earliest, 0))
+    s.view.reset(topic, "sub", type(s.admin.last_message_id(topic))(earliest, 0))
     values = consumer.values(10, ack=True)
     s.equal(values, numbers(10), "after the reset")
     return values
@@ -150,7 +150,7 @@ def admin_skip(s: Session) -> Any:
     consumer.close()
     producer = client.producer(topic)
     producer.send_all(numbers(10))
-    s.admin.skip_all(topic, "sub")
+    s.view.skip_all(topic, "sub")
     consumer = client.consumer(topic)
     producer.send("new")
     values = consumer.values(1)

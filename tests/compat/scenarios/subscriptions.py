@@ -326,7 +326,7 @@ def unsubscribe_busy(s: Session) -> Any:
     client, topic = s.client(), s.topic()
     client.producer(topic).send("a")
     first, second = (client.consumer(topic, type="shared") for _ in range(2))
-    s.until(lambda: len(s.admin.stats(topic)["subscriptions"]["sub"]["consumers"]) == 2, "both are connected")
+    s.until(lambda: len(s.stats(topic)["consumers"]) == 2, "both are connected")
     kind = s.refused(lambda: first.call("unsubscribe"), "Metadata", "ConsumerBusy", "Other", "NotAllowed")
     s.equal(s.subscriptions(topic), ["sub"], "subscriptions")
     second.close()
@@ -351,7 +351,7 @@ def subscription_properties(s: Session) -> Any:
     """Properties of a subscription reach the owner."""
     client, topic = s.client(), s.topic()
     client.consumer(topic, type="shared", name="it", subscription_properties={"b": "2"})
-    stats = s.admin.stats(topic)["subscriptions"]["sub"]
+    stats = s.stats(topic)
     seen = [stats["subscriptionProperties"], stats["consumers"][0]["consumerName"]]
     s.equal(seen, [{"b": "2"}, "it"], "at the owner")
     return seen
@@ -366,7 +366,7 @@ def owner_stats(s: Session) -> Any:
     for message in consumer.take(5)[:2]:
         consumer.ack(message)
     s.wait_backlog(topic, 3)
-    stats = s.admin.stats(topic)["subscriptions"]["sub"]
+    stats = s.stats(topic)
     one = stats["consumers"][0]
     seen = [stats["type"], stats["msgBacklog"], len(stats["consumers"]), one["consumerName"]]
     s.equal(seen, ["Shared", 3, 1, "it"], "at the owner")
@@ -378,7 +378,7 @@ def consumer_metadata(s: Session) -> Any:
     """Metadata (properties) of a consumer at the owner."""
     client, topic = s.client(), s.topic()
     client.consumer(topic, properties={"a": "1"})
-    metadata = dict(s.admin.stats(topic)["subscriptions"]["sub"]["consumers"][0]["metadata"])
+    metadata = dict(s.stats(topic)["consumers"][0]["metadata"])
     s.equal(metadata.pop("a"), "1", "the client's own")
     return sorted(metadata)
 
@@ -392,7 +392,7 @@ def owner_dispatch_stats(s: Session) -> Any:
     consumer.take(5)
 
     def seen() -> list[int]:
-        one = s.admin.stats(topic)["subscriptions"]["sub"]["consumers"][0]
+        one = s.stats(topic)["consumers"][0]
         return [one["msgOutCounter"], one["unackedMessages"]]
 
     if s.target.name == "owner":

@@ -234,6 +234,8 @@ def test_after_a_confirmed_ack_only_a_fault_at_the_writable_cluster_excuses() ->
     assert kinds(judge(events, faults=(client,))) == {Violation.AFTER_ACK}
     owner = Done(SENT + 2, SENT + 4, "kill -9: owner", "", writable=True)
     assert not judge(events, faults=(owner,)).found
+    stored = Watched("t", "Exclusive", stored=True)
+    assert kinds(judge(events, stored, faults=(owner,))) == {Violation.AFTER_ACK}
 
 
 def test_repetitions_after_one_fault_have_a_bound() -> None:

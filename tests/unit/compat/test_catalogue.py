@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from devstack.clients import CLIENTS
-from tests.compat.differences import ANY, QUIRKS, REASONS, quirk, reason
+from tests.compat.differences import ANY, LOCAL_REASONS, QUIRKS, REASONS, quirk, reason
 from tests.compat.scenarios.catalogue import SCENARIOS
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def test_titles_fit_into_a_table() -> None:
 
 
 def test_reasons_are_of_scenarios_and_clients_that_are_there() -> None:
-    assert {scenario for scenario, _ in [*REASONS, *QUIRKS]} <= NAMES
-    assert {client for _, client in [*REASONS, *QUIRKS]} <= CLIENT_NAMES | {ANY}
+    assert {scenario for scenario, _ in [*REASONS, *LOCAL_REASONS, *QUIRKS]} <= NAMES
+    assert {client for _, client in [*REASONS, *LOCAL_REASONS, *QUIRKS]} <= CLIENT_NAMES | {ANY}
 
 
 def test_a_reason_is_of_a_release_of_all_releases_or_of_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +38,8 @@ def test_a_reason_is_of_a_release_of_all_releases_or_of_all_clients(monkeypatch:
     assert reason("commit", "go-0.19.0")
     assert not reason("commit", "java-4.0.0")
     assert reason("owner_dispatch_stats", "python-3.5.0")
+    assert not reason("owner_dispatch_stats", "python-3.5.0", "local")
+    assert reason("admin_reset", "python-3.5.0", "local")
     assert not reason("exclusive", "go-0.19.0")
     assert quirk("seek_id", "go-0.14.0")
     assert not quirk("seek_id", "go-0.19.0")

@@ -49,6 +49,7 @@ class At:
     """A target that only has a name."""
 
     url = "pulsar://nowhere.invalid:6650"
+    view: Any = None
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -14,7 +14,7 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import RelayError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from readonly_engine.broker.cursors.store import CursorStore
     from readonly_engine.metadata.topic_name import TopicName
@@ -55,6 +55,7 @@ class GuardKeeper:
         name: name of the guards' subscriptions.
         store: the cursors of the partition.
         expire: called with a topic and the mark-delete position to which its owner has moved the guard.
+        forget_if_deleted: forgets the cursors of a topic that was deleted; returns whether it was.
         is_bound: returns whether a binding covers a topic. The guards of other topics stay as they are: the operator may have
             removed them.
     """
@@ -65,12 +66,14 @@ class GuardKeeper:
         name: str,
         store: CursorStore,
         expire: Callable[[str, Position], None],
+        forget_if_deleted: Callable[[TopicName], Awaitable[bool]],
         is_bound: Callable[[TopicName], bool],
     ) -> None:
         self._admin = admin
         self._name = name
         self._store = store
         self._expire = expire
+        self._forget_if_deleted = forget_if_deleted
         self._is_bound = is_bound
         self._topics: dict[str, _TopicGuard] = {}
         self._tasks = [
@@ -101,6 +104,10 @@ class GuardKeeper:
             yield
         finally:
             found.guard.arrived(mark_delete)
+
+    def forget(self, topic: TopicName) -> None:
+        """Forget the guard of a topic that was deleted."""
+        self._topics.pop(str(topic), None)
 
     def _of(self, topic: str) -> _TopicGuard:
         found = self._topics.get(topic)
@@ -173,4 +180,5 @@ class GuardKeeper:
             if found.guard.mark_delete is None and not found.guard.expected and not found.lock.locked():
                 self._topics.pop(topic, None)  # it has no cursors any more
         except (RelayError, CursorStoreError) as error:
-            log.warning("guard of local cursors not moved: topic=%s error=%s", topic, error)
+            if not await self._forget_if_deleted(name):
+                log.warning("guard of local cursors not moved: topic=%s error=%s", topic, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from contextlib import contextmanager
 from itertools import count
@@ -23,13 +24,14 @@ from readonly_engine.broker.cursors.migration import Migration
 from readonly_engine.broker.cursors.owner_access import Authorized
 from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.broker.cursors.topic_cursors import CursorLimitError, LocalCursor
-from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.waiting import await_shared
 from readonly_engine.wire.cursor_records import SubscriptionDefinition
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 
     from readonly_engine.broker.cursors.consumers import LocalConsumer
     from readonly_engine.broker.cursors.namesakes import Namesakes
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.cursor_admin import CursorAdmin
     from readonly_engine.topic.position import Position
+
+log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S: Final = 0.05
 """Interval between checks for an expected consumer."""
@@ -53,6 +57,13 @@ def _non_durable(name: str, start: Position) -> LocalCursor:
 
 def _properties_of(subscribe: CommandSubscribe) -> tuple[tuple[str, str], ...]:
     return own_properties((item.key, item.value) for item in subscribe.subscription_properties)
+
+
+async def _end_all(members: Iterable[Member], reason: str) -> None:
+    for number, member in enumerate(members):
+        member.end(reason)
+        if number % 1000 == 999:
+            await asyncio.sleep(0)  # other clients wait meanwhile
 
 
 class PartitionConsumer(Authorized, Member, Protocol):
@@ -72,6 +83,7 @@ class HeldPartition:
         namesakes: knows the durable subscriptions at owners.
         guard: name of the subscriptions that hold the retention at owners.
         is_bound: returns whether a binding covers a topic.
+        is_deleted: returns whether a topic does not exist any more.
 
     Attributes:
         store: as above.
@@ -88,11 +100,13 @@ class HeldPartition:
         namesakes: Namesakes,
         guard: str,
         is_bound: Callable[[TopicName], bool],
+        is_deleted: Callable[[TopicName], Awaitable[bool]],
     ) -> None:
         self.store = store
         self.admin = admin
         self.access = access
-        self.guards = GuardKeeper(admin, guard, store, self._expire, is_bound)
+        self.guards = GuardKeeper(admin, guard, store, self._expire, self.forget_if_deleted, is_bound)
+        self._is_deleted = is_deleted
         self._namesakes = namesakes
         self._migration = Migration(store, admin, access, self.guards)
         self._migrating: set[tuple[TopicName, str]] = set()
@@ -125,7 +139,7 @@ class HeldPartition:
         if request in {LocalRequest.IMPORT, LocalRequest.EXPORT}:
             return await self._migrate(consumer, subscribe, request)
         await self._finish_migration(topic, subscribe)
-        await self._await_expected(topic, subscribe)
+        await self._await_expected(topic, subscribe.subscription, consumer.as_local())
         state = await self._authorize(consumer, subscribe)
         found = self._find(topic, subscribe)
         if found is None:
@@ -149,7 +163,11 @@ class HeldPartition:
         try:
             return await self.access.subscribe(consumer, new=new)
         except OwnerRefusedError as error:
-            if new and subscribe.durable and error.code == ServerError.NotAllowedError:
+            if not new and error.code == ServerError.ConsumerBusy:
+                return (
+                    None  # a Reader of the same name is at the owner, which authorizes a client before it checks that
+                )
+            if new and error.code == ServerError.NotAllowedError:
                 await self._namesakes.check(consumer.topic, subscribe.subscription)  # its text has the remedy
             raise
 
@@ -157,9 +175,6 @@ class HeldPartition:
         self, consumer: PartitionConsumer, subscribe: CommandSubscribe, start: Position
     ) -> LocalSubscription:
         topic, name = consumer.topic, subscribe.subscription
-        if not subscribe.durable:
-            self._check_settled(topic, name)
-            return self._add(LocalSubscription(topic, _non_durable(name, start), None, self.store), consumer)
         migrations = self._migrations
         await self._namesakes.check(topic, name)
         if migrations != self._migrations:
@@ -186,19 +201,10 @@ class HeldPartition:
         return LocalSubscription(topic, cursor, cursors, self.store)
 
     def _find(self, topic: TopicName, subscribe: CommandSubscribe) -> LocalSubscription | None:
-        """Return a subscription with consumers, or a stored one; None if it does not exist.
-
-        Raises:
-            OwnerRefusedError: it exists, but not as durable or non-durable as the client asks for.
-        """
+        """Return a subscription with consumers, or a stored one; None if it does not exist."""
         name = subscribe.subscription
         found = self._subscriptions.get((topic, name))
         cursor = self.store.find(str(topic), name)
-        if (cursor is not None) != subscribe.durable and (cursor is not None or found is not None):
-            kind = "Non-durable" if cursor is None else "Durable"
-            raise OwnerRefusedError(
-                ServerError.NotAllowedError, f"{kind} subscription with the same name already exists."
-            )
         if found is None and cursor is not None:
             found = LocalSubscription(topic, cursor, self.store.of(str(topic)), self.store)
         return found
@@ -210,7 +216,7 @@ class HeldPartition:
     def _set_properties(self, found: LocalSubscription, subscribe: CommandSubscribe) -> None:
         """Set the properties of a subscription that has none, as PersistentTopic.getDurableSubscription does."""
         properties = _properties_of(subscribe)
-        if properties and subscribe.durable and not found.cursor.definition.properties:
+        if properties and not found.cursor.definition.properties:
             cursors = self.store.of(str(found.topic))
             try:
                 cursors.set_properties(found.cursor, properties)
@@ -221,8 +227,8 @@ class HeldPartition:
     def _add(self, found: LocalSubscription, consumer: PartitionConsumer) -> LocalSubscription:
         """Add a consumer to a subscription, or to that of the same name which has consumers; return this one."""
         key, added = (found.topic, found.cursor.name), consumer.as_local()
-        if not self._expected.admits(key, added.name, time.monotonic()):
-            raise OwnerUnavailableError(f"an Exclusive consumer of {found.topic} is on its way here; try again")
+        if not self._expected.admits(key, added, time.monotonic()):
+            raise OwnerUnavailableError(f"another consumer of {found.topic} is on its way here; try again")
         found = self._subscriptions.setdefault(key, found)
         try:
             found.add(consumer, added)
@@ -236,21 +242,19 @@ class HeldPartition:
         self.access.add(consumer)
         return found
 
-    async def _await_expected(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
-        """Wait for an Exclusive consumer that is on its way here: until it has arrived, or its time is over."""
-        key, until = (topic, subscribe.subscription), time.monotonic() + ARRIVAL_S
+    async def _await_expected(self, topic: TopicName, name: str, consumer: LocalConsumer) -> None:
+        """Wait for a consumer on its way here that may exclude another one: until it has arrived, or its time is over."""
+        key, until = (topic, name), time.monotonic() + ARRIVAL_S
         while True:
             now = time.monotonic()
-            if now >= until or self._expected.admits(key, subscribe.consumer_name, now):
+            if now >= until or self._expected.admits(key, consumer, now):
                 return
             await asyncio.sleep(POLL_INTERVAL_S)
 
     def expect_return(self, consumer: PartitionConsumer) -> None:
-        """Keep the place of an Exclusive consumer that another broker redirects here, until it has arrived."""
-        added = consumer.as_local()
-        if added.kind == CommandSubscribe.Exclusive:
-            key = (consumer.topic, consumer.subscribe_command.subscription)
-            self._expected.expect(key, added.name, time.monotonic())
+        """Keep the place of a consumer that another broker redirects here, until it has arrived."""
+        key = (consumer.topic, consumer.subscribe_command.subscription)
+        self._expected.expect(key, consumer.as_local(), time.monotonic())
 
     def leave(self, consumer: PartitionConsumer, found: LocalSubscription) -> None:
         """Remove a consumer from its subscription."""
@@ -370,6 +374,32 @@ class HeldPartition:
         task.add_done_callback(self._changes.discard)
         await await_shared(task)
 
+    async def forget_if_deleted(self, topic: TopicName) -> bool:
+        """Forget the subscriptions of a topic, as its owner does, if it was deleted; return whether it was."""
+        if not len(self.store.of(str(topic))) or any(one == topic for one, _ in self._migrating):
+            return False
+        try:
+            if not await self._is_deleted(topic):
+                return False
+        except (RelayError, MetadataError) as error:
+            log.warning("cannot find out whether a topic was deleted: topic=%s error=%s", topic, error)
+            return False
+        cursors = self.store.of(str(topic))
+        log.info("topic was deleted, and its local subscriptions: topic=%s subscriptions=%d", topic, len(cursors))
+        members = []
+        for key in [key for key in self._subscriptions if key[0] == topic]:
+            found = self._subscriptions.pop(key)
+            found.forget()
+            members += found.members
+        for cursor in list(cursors):
+            cursor.served = None
+            cursors.delete(cursor)
+        self.store.changed(cursors)
+        self.guards.forget(topic)
+        self._namesakes.forget(topic)
+        await _end_all(members, "the topic was deleted")
+        return True
+
     def _expire(self, topic: str, mark_delete: Position) -> None:
         """Move the cursors that are before the position to which the owner has moved their guard."""
         cursors = self.store.of(topic)
@@ -388,10 +418,6 @@ class HeldPartition:
     async def end(self, reason: str) -> None:
         """Close all consumers, then store their cursors, so that another broker can have the partition."""
         self.guards.close()
-        members = [member for one in self.subscriptions for member in one.members]
-        for number, member in enumerate(members):
-            member.end(reason)
-            if number % 1000 == 999:
-                await asyncio.sleep(0)  # other clients wait meanwhile
+        await _end_all([member for one in self.subscriptions for member in one.members], reason)
         await asyncio.sleep(0)
         await self.store.close()

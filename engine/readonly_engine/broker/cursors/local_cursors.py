@@ -24,7 +24,7 @@ from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.waiting import await_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from pulsar.asyncio import Client
 
@@ -68,6 +68,7 @@ class LocalCursors:
         pool: the pool.
         partitions: number of partitions of a new topic with cursors; an existing one keeps its number.
         is_bound: returns whether a binding covers a topic.
+        in_store: returns whether the metadata store has a topic.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class LocalCursors:
         pool: PoolMembership,
         partitions: int,
         is_bound: Callable[[TopicName], bool],
+        in_store: Callable[[TopicName], Awaitable[bool]],
     ) -> None:
         self._make_client = client
         self._client: Client | None = None
@@ -88,6 +90,7 @@ class LocalCursors:
         self._pool = pool
         self._new_partitions = partitions
         self._is_bound = is_bound
+        self._in_store = in_store
         self._namesakes = Namesakes(admin)
         self._counts: dict[TopicName, int] = {}
         self._counting: SingleFlight[int] = SingleFlight()
@@ -195,7 +198,9 @@ class LocalCursors:
                 await store.close()
                 raise OwnerUnavailableError(f"{key.topic} has moved to another broker; look the topic up again")
             guard = guard_name(self._pool.identity, key.topic.partition)
-            held = HeldPartition(store, self._admin, self._access, self._namesakes, guard, self._is_bound)
+            held = HeldPartition(
+                store, self._admin, self._access, self._namesakes, guard, self._is_bound, self._is_deleted
+            )
             self._held[key] = _Held(held, claim)
             opened = True
         finally:
@@ -205,6 +210,15 @@ class LocalCursors:
             self._returning = run_forever(self._return_partitions, "the return of local cursors to other brokers")
         log.info("local cursors opened: topic=%s subscriptions=%d", key.topic, len(store))
         return held
+
+    async def topic_deleted(self, topic: TopicName) -> None:
+        """Forget the subscriptions of a topic that the metadata store does not have any more."""
+        for held in list(self._held.values()):
+            await held.partition.forget_if_deleted(topic)
+
+    async def _is_deleted(self, topic: TopicName) -> bool:
+        """Return whether neither the owner nor the metadata store has a topic."""
+        return not await self._in_store(topic) and not await self._admin.exists(topic)
 
     def end(self, key: ClaimKey, reason: str) -> None:
         """Give a partition up: another broker has its cursors, or they cannot be stored."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.broker.cursors.consumers import LocalConsumers
 from readonly_engine.owner.consumer_events import OwnerCursorState
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursors.topic_cursors import LocalCursor, ServedCursor, TopicCursors
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.topic.position import Position
+
+
+FAILOVER_DELAY_S: Final = 1.0
+"""Time for acks of the former active consumer of Failover, as of an owner (activeConsumerFailoverDelayTimeMillis).
+
+Go's client loses a notification that comes before the answer to its SUBSCRIBE.
+"""
 
 
 class ServedSubscription(Protocol):
@@ -65,7 +73,7 @@ class LocalSubscription:
         served: the subscription with its dispatcher; None before and after.
     """
 
-    __slots__ = ("_active", "_cursors", "_store", "consumers", "cursor", "members", "served", "topic")
+    __slots__ = ("_active", "_cursors", "_store", "_timer", "consumers", "cursor", "members", "served", "topic")
 
     def __init__(self, topic: TopicName, cursor: LocalCursor, cursors: TopicCursors | None, store: CursorStore) -> None:
         self.topic = topic
@@ -76,6 +84,7 @@ class LocalSubscription:
         self._store = store
         self.members: list[Member] = []
         self._active: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     # Consumers
 
@@ -89,11 +98,11 @@ class LocalSubscription:
         self.members.append(member)
 
     def announce(self, member: Member) -> None:
-        """Tell a new consumer of Failover, and all if another one is active now, which of them is active."""
+        """Tell a new consumer of Failover which one is active. If that has changed, tell all, after FAILOVER_DELAY_S."""
         if self.consumers.elects:
             if self.consumers.active != self._active:
-                self._announce_all()
-            elif member in self.members:
+                self._change_active()
+            elif self._timer is None and member in self.members:
                 member.active_changed(active=member.number == self._active)
 
     def remove(self, member: Member) -> bool:
@@ -102,11 +111,20 @@ class LocalSubscription:
             self.members.remove(member)
             self.consumers.remove(member.number)
             if self.consumers.elects and self.consumers.active != self._active:
-                self._announce_all()
+                self._change_active()
         return not self.members
 
+    def _change_active(self) -> None:
+        former, self._active = self._active, self.consumers.active
+        for member in list(self.members):
+            if member.number == former:
+                member.active_changed(active=False)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(FAILOVER_DELAY_S, self._announce_all)
+
     def _announce_all(self) -> None:
-        self._active = self.consumers.active
+        self._timer = None
         for member in list(self.members):
             member.active_changed(active=member.number == self._active)
 
@@ -161,6 +179,10 @@ class LocalSubscription:
             return
         self._cursors.reset(self.cursor, mark_delete, batches)
         await self._store.wait_stored(self._store.changed(self._cursors))
+
+    def forget(self) -> None:
+        """Store no acks any more: the subscription was deleted with its topic."""
+        self._cursors = None
 
     async def delete(self) -> None:
         """Delete the subscription.

@@ -17,6 +17,18 @@ MIN_REDIRECT_INTERVAL_S = 60.0
 
 MAX_REMEMBERED = 100_000
 
+QUIET_S = 0.01
+"""Time without a request of a consumer before its redirect. Many clients send one right after SUBSCRIBE, such as SEEK.
+
+With 0.2 s, a test's messages came before its redirected consumers had arrived, so others got them.
+"""
+
+POLL_INTERVAL_S = 0.005
+"""Interval of checks for the first FLOW of a client, which follows its SUBSCRIBE at once."""
+
+MAX_QUIET_WAIT_S = 2.0
+"""Limit of the wait for this time."""
+
 
 class RedirectHistory:
     """Keeps the times of redirects by client.
@@ -48,6 +60,37 @@ class RedirectHistory:
             self._last.popitem(last=False)
         self.redirected += 1
         return True
+
+
+class PendingRedirect:
+    """Decides when a relayed consumer is redirected, and whether.
+
+    It gets no messages until then: they would be delivered again. A request that arrives after the redirect fails, because the
+    consumer is gone here. A client that asks for one message at a time is never redirected: if it is waiting for a message,
+    older clients do not ask again after the redirect (seen: C++ 3.5.1, Java 4.0.0 and Go 0.14.0, without a receiver queue).
+
+    Args:
+        begin: time of the answer to SUBSCRIBE.
+
+    Attributes:
+        requested_at: time of the answer to the client's last request; infinity while one is unanswered.
+        permits: permits of the client so far.
+    """
+
+    __slots__ = ("_end", "permits", "requested_at")
+
+    def __init__(self, begin: float) -> None:
+        self.requested_at = begin
+        self.permits = 0
+        self._end = begin + MAX_QUIET_WAIT_S
+
+    def wait(self, now: float) -> float | None:
+        """Return the seconds until the next decision; 0 or less to redirect the consumer now; None to relay it forever."""
+        if self.permits == 1:
+            return None
+        if not self.permits:
+            return POLL_INTERVAL_S if now < self._end else None
+        return min(self.requested_at + QUIET_S, self._end) - now
 
 
 def close_producer(producer_id: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from functools import partial
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.cursors.local_requests import check_not_local, request_of
 from readonly_engine.broker.pool.claims import ClaimKey
+from readonly_engine.broker.pool.redirects import PendingRedirect
 from readonly_engine.broker.session.consumer import Consumer
 from readonly_engine.broker.session.exclusives import subscribe_at_owner
 from readonly_engine.broker.session.lookup import reject_unbound
@@ -65,7 +67,8 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         # An unbound topic comes from a lookup before a change of bindings, or because the pool relays unbound topics. An
         # unbound subscription of a bound topic comes because a lookup does not name the subscription.
         bound = services.bindings.serves(topic, subscribe.subscription)
-        local = bound and services.keeps_cursors(topic, subscribe.subscription)
+        # A non-durable subscription has no cursor to keep: the owner admits it, and no redirect makes a Reader begin again.
+        local = bound and subscribe.durable and services.keeps_cursors(topic, subscribe.subscription)
         if not local:
             check_not_local(subscribe)
         key = await _claim_key(services, topic, subscribe, local=local) if bound else None
@@ -175,7 +178,20 @@ def redirect_if_supported(consumer: Consumer) -> None:
         consumer.subscribe_command.consumer_name,
     )
     if services.redirects.allow(client.client_version, client_key, time.monotonic()):
-        services.spawn(consumer.redirect(urls.url, urls.tls_url))
+        consumer.pending_redirect = pending = PendingRedirect(time.monotonic())
+        services.spawn(_redirect(consumer, pending, urls))
+
+
+async def _redirect(consumer: Consumer, pending: PendingRedirect, urls: Urls) -> None:
+    while not consumer.unregistered:
+        wait = pending.wait(time.monotonic())
+        if wait is None:
+            consumer.relay_messages()
+            return
+        if wait <= 0:
+            await consumer.redirect(urls.url, urls.tls_url)
+            return
+        await asyncio.sleep(wait)
 
 
 def _pop_relayed_by(subscribe: CommandSubscribe) -> str | None:

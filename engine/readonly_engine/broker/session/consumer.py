@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursors.held_partition import HeldPartition
     from readonly_engine.broker.cursors.local_subscription import LocalSubscription
     from readonly_engine.broker.pool.claim_store import ClaimHandle
+    from readonly_engine.broker.pool.redirects import PendingRedirect
     from readonly_engine.broker.session.client_link import ClientLink
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
@@ -75,6 +76,7 @@ class Consumer:
 
     Attributes:
         created_at: time (monotonic) of its creation.
+        pending_redirect: decides about its redirect; None for none, or after the decision.
         relayed_at: time (monotonic) when another broker of the pool relayed it here; None if the client has connected directly.
         exclusive: whether the subscription is Exclusive.
         in_sync: whether the consumer has stayed on the owner since the last comparison of the cursor with the owner's.
@@ -114,6 +116,7 @@ class Consumer:
         "owner_consumer",
         "pass_through",
         "peer",
+        "pending_redirect",
         "relayed_at",
         "subscription",
         "topic",
@@ -138,6 +141,7 @@ class Consumer:
         self.topic = topic
         self.consumer_id = subscribe.consumer_id
         self.created_at = time.monotonic()
+        self.pending_redirect: PendingRedirect | None = None
         self.exclusive = subscribe.sub_type == CommandSubscribe.Exclusive
         self.pass_through = pass_through
         self.peer = peer
@@ -213,6 +217,8 @@ class Consumer:
         """Add the permits of a FLOW."""
         if self.flow_window is not None:
             self.flow_window.add_permits(command.flow.message_permits)
+            if self.pending_redirect is not None:
+                self.pending_redirect.permits += command.flow.message_permits
             self._grant_permits()
             return
         permits = command.flow.message_permits
@@ -368,6 +374,11 @@ class Consumer:
         self.unregister()
         await self.close()
 
+    def relay_messages(self) -> None:
+        """Relay messages from now on: the client is not redirected."""
+        self.pending_redirect = None
+        self._grant_permits()
+
     async def redirect(self, url: str, url_tls: str) -> None:
         """Redirect the client to the broker of the pool that serves its subscription."""
         if self.flow_window is not None:
@@ -401,7 +412,8 @@ class Consumer:
     def _grant_permits(self) -> None:
         """Send permits of the client to the owner, if the write buffer is below its limit."""
         assert self.flow_window is not None
-        permits = self.flow_window.grant() if self.dispatch_state.writable else 0
+        may_grant = self.dispatch_state.writable and self.pending_redirect is None
+        permits = self.flow_window.grant() if may_grant else 0
         if permits:
             flow = CommandFlow(message_permits=permits)
             self.owner_consumer.send(BaseCommand(type=BaseCommand.FLOW, flow=flow))

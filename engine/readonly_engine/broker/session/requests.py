@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Protocol
@@ -75,12 +76,22 @@ async def relay_to_schema_owner(client: ClientLink, command: BaseCommand) -> Non
 async def relay_for_consumer(client: ConsumerLink, command: BaseCommand) -> None:
     """Relay a request of a consumer to its owner, and apply the answer: a SEEK, for example, resets the subscription."""
     body = body_of(command)
-    request_id = body.request_id
     consumer = client.consumer(body.consumer_id)
     if consumer is None:
-        client.refuse(request_id, ServerError.MetadataError, f"no consumer {body.consumer_id} on this connection")
+        client.refuse(body.request_id, ServerError.MetadataError, f"no consumer {body.consumer_id} on this connection")
         return
-    subscription = consumer.subscription
+    pending = consumer.pending_redirect
+    if pending is not None:
+        pending.requested_at = math.inf
+    try:
+        await _relay_request(client, consumer, command)
+    finally:
+        if pending is not None:
+            pending.requested_at = time.monotonic()
+
+
+async def _relay_request(client: ConsumerLink, consumer: Consumer, command: BaseCommand) -> None:
+    request_id, subscription = body_of(command).request_id, consumer.subscription
     if command.type == BaseCommand.UNSUBSCRIBE and not command.unsubscribe.force:
         await _await_redirects(consumer)
     try:

@@ -81,6 +81,7 @@ class TopicRegistry:
         broker_rate: limit on the deliveries of all subscriptions together.
         batches: store of partly acked batches; None without one.
         guard: checks the leases before each delivery.
+        on_deleted: called with a topic that the metadata store does not have any more.
         tail: returns how the owner of a topic pushes its new entries; None to read them from bookies always.
 
     Attributes:
@@ -103,6 +104,7 @@ class TopicRegistry:
         batches: BatchIndexAckStore | None = None,
         guard: LeaseGuard | None = None,
         tail: Callable[[TopicName], TailSettings | None] = lambda _: None,
+        on_deleted: Callable[[TopicName], None] = lambda _: None,
     ) -> None:
         self.leaving = LeavingConsumers()
         self._lease_guard = guard or LeaseGuard()
@@ -113,6 +115,7 @@ class TopicRegistry:
         self._on_unreadable = on_unreadable
         self._batches = batches
         self._tail = tail
+        self._on_deleted = on_deleted
         self.tail_changes = 0
         self._subscription_rate = subscription_rate
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
@@ -304,7 +307,9 @@ class TopicRegistry:
         return TopicLog(name, self._cluster, self._pool, self._cache, last_entry, self._tiered)
 
     def _open(self, topic: TopicName) -> TopicLog:
-        return self._make_log(topic, partial(self._owner_last_entry, topic))
+        found = self._make_log(topic, partial(self._owner_last_entry, topic))
+        found.on_deleted = partial(self._on_deleted, topic)
+        return found
 
     async def _replay_pending_acks(self, subscription: Subscription) -> None:
         """Read the acks in open transactions, if the subscription ever had any.

@@ -5,10 +5,14 @@ import json
 from readonly_engine.broker.cursors.local_requests import LocalRequest, marked
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.subscriptions.backlog import TopicEntries
 from readonly_engine.subscriptions.output import fields_of, list_as_json, list_as_text, one_as_json, one_as_text
 from readonly_engine.topic.position import Position
 
 TOPIC = parse_topic_name("orders")
+ENTRIES = TopicEntries([(4, 0)], Position(4, 29))
+"""30 entries."""
+PARTS = {TOPIC.at(index): ENTRIES for index in range(2)}
 CREATED_MS = 1_800_000_000_000
 
 
@@ -25,8 +29,11 @@ def spans(*bounds):
 
 def test_names_of_pulsar():
     properties = marked([("team", "blue")], LocalRequest.EXPORT)
-    found = fields_of(cursor(ranges=spans((0, 1), (3, 9)), batches=[(Position(4, 11), 0b1101)], properties=properties))
+    found = fields_of(
+        cursor(ranges=spans((0, 1), (3, 9)), batches=[(Position(4, 11), 0b1101)], properties=properties), ENTRIES
+    )
     assert found == {
+        "msgBacklog": 23,
         "markDeletePosition": "4:-1",
         "individuallyDeletedMessages": "[(4:0..4:1],(4:3..4:9]]",
         "totalNonContiguousDeletedMessagesRange": 2,
@@ -35,19 +42,22 @@ def test_names_of_pulsar():
         "unackedBatchIndexes": {"4:11": [0, 2, 3]},
         "migration": "export",
     }
-    plain = fields_of(cursor())
+    plain = fields_of(cursor(), ENTRIES)
     assert plain["individuallyDeletedMessages"] == "[]"
     assert not {"unackedBatchIndexes", "migration"} & set(plain)
 
 
 def test_a_list_as_json():
     one = {TOPIC: [cursor('a"b'), cursor("ü")]}
-    assert json.loads("".join(list_as_json(one))) == {
+    assert json.loads("".join(list_as_json(one, {TOPIC: ENTRIES}))) == {
         "topic": str(TOPIC),
-        "subscriptions": {'a"b': fields_of(cursor()), "ü": fields_of(cursor())},
+        "subscriptions": {'a"b': fields_of(cursor(), ENTRIES), "ü": fields_of(cursor(), ENTRIES)},
     }
-    assert json.loads("".join(list_as_json({TOPIC: []}))) == {"topic": str(TOPIC), "subscriptions": {}}
-    two = json.loads("".join(list_as_json({TOPIC.at(0): [cursor()], TOPIC.at(1): []})))
+    assert json.loads("".join(list_as_json({TOPIC: []}, {TOPIC: ENTRIES}))) == {
+        "topic": str(TOPIC),
+        "subscriptions": {},
+    }
+    two = json.loads("".join(list_as_json({TOPIC.at(0): [cursor()], TOPIC.at(1): []}, PARTS)))
     assert [(part["topic"], list(part["subscriptions"])) for part in two] == [
         (str(TOPIC.at(0)), ["s"]),
         (str(TOPIC.at(1)), []),
@@ -55,11 +65,12 @@ def test_a_list_as_json():
 
 
 def test_a_list_as_text():
-    lines = "".join(list_as_text({TOPIC.at(0): [cursor("a\nb", ranges=spans((0, 1)))], TOPIC.at(1): []})).splitlines()
+    listed = {TOPIC.at(0): [cursor("a\nb", ranges=spans((0, 1)))], TOPIC.at(1): []}
+    lines = "".join(list_as_text(listed, PARTS)).splitlines()
     assert lines == [
         str(TOPIC.at(0)),
-        "  SUBSCRIPTION  MARK-DELETE  ACKED RANGES  BATCHES IN PART  CREATED                   NOTE",
-        r"  a\nb          4:-1         1             0                2027-01-15T08:00:00.000Z",
+        "  SUBSCRIPTION  MARK-DELETE  BACKLOG  ACKED RANGES  BATCHES IN PART  CREATED                   NOTE",
+        r"  a\nb          4:-1         29       1             0                2027-01-15T08:00:00.000Z",
         str(TOPIC.at(1)),
         "  no local subscription",
     ]
@@ -69,12 +80,17 @@ def test_one_subscription():
     ranges = spans(*((number, number + 1) for number in range(0, 14, 2)))
     properties = marked([("k", "\x1b[31m")], LocalRequest.IMPORT)
     found = {TOPIC: cursor(ranges=ranges, batches=[(Position(4, 20), 0b101)], properties=properties)}
-    assert json.loads(one_as_json(found)) == {"topic": str(TOPIC), "subscription": "s", **fields_of(found[TOPIC])}
-    assert len(json.loads(one_as_json({TOPIC.at(0): cursor(), TOPIC.at(1): cursor()}))) == 2
-    assert "".join(one_as_text(found)).splitlines() == [
+    assert json.loads(one_as_json(found, {TOPIC: ENTRIES})) == {
+        "topic": str(TOPIC),
+        "subscription": "s",
+        **fields_of(found[TOPIC], ENTRIES),
+    }
+    assert len(json.loads(one_as_json({TOPIC.at(0): cursor(), TOPIC.at(1): cursor()}, PARTS))) == 2
+    assert "".join(one_as_text(found, {TOPIC: ENTRIES})).splitlines() == [
         str(TOPIC),
         "  subscription   s",
         "  mark-delete    4:-1",
+        "  backlog        23",
         "  acked ranges   (4:0..4:1] (4:2..4:3] (4:4..4:5] (4:6..4:7] (4:8..4:9] and 2 more",
         "  created        2027-01-15T08:00:00.000Z",
         r"  property       k=\x1b[31m",

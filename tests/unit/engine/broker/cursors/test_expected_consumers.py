@@ -1,35 +1,61 @@
-"""Exclusive consumers on the way from one broker to another."""
+"""Consumers on the way from one broker to another."""
 
 from __future__ import annotations
 
+import pytest
+from readonly_engine.broker.cursors.consumers import LocalConsumer
 from readonly_engine.broker.cursors.expected_consumers import ARRIVAL_S, ExpectedConsumers
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+TYPES = (
+    CommandSubscribe.Exclusive,
+    CommandSubscribe.Shared,
+    CommandSubscribe.Failover,
+    CommandSubscribe.Key_Shared,
+)
+
+
+def consumer(name, kind=CommandSubscribe.Exclusive):
+    return LocalConsumer(1, name, 0, kind)
+
+
+MINE, OTHER = consumer("mine"), consumer("other")
 
 
 def test_only_the_expected_one_may_come_until_it_has_come() -> None:
     expected = ExpectedConsumers()
-    assert expected.admits("s", "other", 1.0)
-    expected.expect("s", "mine", 1.0)
-    assert expected.admits("s", "mine", 1.1)
-    assert not expected.admits("s", "other", 1.1)
-    assert expected.admits("t", "other", 1.1)
+    assert expected.admits("s", OTHER, 1.0)
+    expected.expect("s", MINE, 1.0)
+    assert expected.admits("s", MINE, 1.1)
+    assert not expected.admits("s", OTHER, 1.1)
+    assert expected.admits("t", OTHER, 1.1)
     expected.arrived("s")
-    assert expected.admits("s", "other", 1.1)
+    assert expected.admits("s", OTHER, 1.1)
     expected.arrived("s")
 
 
 def test_one_that_does_not_come_is_not_waited_for_any_longer() -> None:
     expected = ExpectedConsumers()
-    expected.expect("s", "mine", 1.0)
-    assert not expected.admits("s", "other", 0.99 + ARRIVAL_S)
-    assert expected.admits("s", "other", 1.0 + ARRIVAL_S)
+    expected.expect("s", MINE, 1.0)
+    assert not expected.admits("s", OTHER, 0.99 + ARRIVAL_S)
+    assert expected.admits("s", OTHER, 1.0 + ARRIVAL_S)
 
 
 def test_they_do_not_pile_up() -> None:
     expected = ExpectedConsumers()
     for number in range(1_000):
-        expected.expect(f"s{number}", "mine", 1.0)
-    expected.expect("s0", "mine again", 2.0)
+        expected.expect(f"s{number}", MINE, 1.0)
+    expected.expect("s0", consumer("mine again"), 2.0)
     assert len(expected) == 1_000
-    expected.expect("t", "mine", 1.0 + ARRIVAL_S)
+    expected.expect("t", MINE, 1.0 + ARRIVAL_S)
     assert len(expected) == 2
-    assert not expected.admits("s0", "mine", 1.0 + ARRIVAL_S)
+    assert not expected.admits("s0", MINE, 1.0 + ARRIVAL_S)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("expected_kind", TYPES)
+def test_one_that_the_expected_one_excludes_may_not_come(kind, expected_kind):
+    expected = ExpectedConsumers()
+    expected.expect("s", consumer("mine", expected_kind), 1.0)
+    may_come = kind == expected_kind != CommandSubscribe.Exclusive
+    assert expected.admits("s", consumer("other", kind), 1.1) == may_come

@@ -9,6 +9,7 @@ from readonly_engine.broker.cursors.guard_keeper import GuardKeeper
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.cursor_admin import CursorState
+from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
 
 TOPIC = "persistent://shop/eu/orders"
@@ -52,10 +53,33 @@ def test_only_the_guards_of_bound_topics_are_made_again(bound):
     admin, asked = Admin(), []
 
     async def check():
-        keeper = GuardKeeper(admin, "guard-0", Stored(), lambda *_: None, lambda topic: asked.append(topic) or bound)
+        keeper = GuardKeeper(
+            admin, "guard-0", Stored(), lambda *_: None, None, lambda topic: asked.append(topic) or bound
+        )
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
         keeper.close()
 
     asyncio.run(check())
     assert asked == [parse_topic_name(TOPIC)]
     assert admin.created == ([(TOPIC, "guard-0", Position(7, -1))] if bound else [])
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_an_owner_that_does_not_answer_for_a_topic_may_have_deleted_it(deleted, caplog):
+    class Gone(Admin):
+        async def cursor(self, topic, subscription):
+            raise OwnerUnavailableError("HTTP 404")
+
+    async def forget_if_deleted(topic):
+        asked.append(topic)
+        return deleted
+
+    async def check():
+        keeper = GuardKeeper(Gone(), "guard-0", Stored(), lambda *_: None, forget_if_deleted, lambda _: True)
+        await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
+        keeper.close()
+
+    asked = []
+    asyncio.run(check())
+    assert asked == [parse_topic_name(TOPIC)]
+    assert ("guard of local cursors not moved" in caplog.text) != deleted

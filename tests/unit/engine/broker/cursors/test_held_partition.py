@@ -11,11 +11,12 @@ from readonly_engine.broker.cursors.consumers import LocalConsumer
 from readonly_engine.broker.cursors.held_partition import HeldPartition
 from readonly_engine.broker.cursors.local_requests import MIGRATION_PROPERTY, LocalRequest, marked
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors
+from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 TOPIC = parse_topic_name("orders")
 
@@ -41,7 +42,10 @@ class Store:
 
 class Guards:
     def __init__(self, *_):
-        pass
+        self.forgotten = []
+
+    def forget(self, topic):
+        self.forgotten.append(topic)
 
     @asynccontextmanager
     async def retained(self, topic, mark_delete):
@@ -110,7 +114,14 @@ def partition(monkeypatch):
         return admin.at_owner
 
     admin.describe = describe
-    return HeldPartition(Store(), admin, Access(), namesakes, "guard", lambda _: True)
+    admin.deleted = False
+
+    async def is_deleted(topic):
+        if isinstance(admin.deleted, Exception):
+            raise admin.deleted
+        return admin.deleted
+
+    return HeldPartition(Store(), admin, Access(), namesakes, "guard", lambda _: True, is_deleted)
 
 
 def run(coroutine):
@@ -248,3 +259,54 @@ def test_a_redirected_consumer_that_does_not_come_is_waited_for_and_no_longer(pa
         assert [member.number for member in found.members] == [2]
 
     run(asyncio.wait_for(scene(), 10))
+
+
+def test_the_subscriptions_of_a_deleted_topic_go_with_it(partition):
+    async def scene():
+        found = await partition.subscribe(consumer := shared(1))
+        partition.store.cursors.create("idle", Position(3, 4))
+        assert not await partition.forget_if_deleted(TOPIC)
+        partition.admin.deleted = True
+        assert await partition.forget_if_deleted(TOPIC)
+        assert consumer.ended == "the topic was deleted"
+        assert found.acked() == 0
+        return consumer, found
+
+    consumer, found = run(scene())
+    assert len(partition.store.cursors) == 0
+    assert partition.guards.forgotten == [TOPIC]
+    assert not partition.subscriptions
+    partition.leave(consumer, found)
+    assert run(partition.subscribe(Consumer(number=2))).cursor is not found.cursor
+
+
+@pytest.mark.parametrize("unknown", [OwnerUnavailableError("silent"), MetadataUnavailableError("silent")])
+def test_a_topic_of_which_nothing_is_known_keeps_its_subscriptions(partition, unknown):
+    run(partition.subscribe(consumer := Consumer()))
+    partition.admin.deleted = unknown
+    assert not run(partition.forget_if_deleted(TOPIC))
+    assert partition.store.cursors.find("s") is not None
+    assert not hasattr(consumer, "ended")
+
+
+def test_a_topic_with_a_migration_keeps_its_subscriptions(partition):
+    run(partition.subscribe(Consumer()))
+    partition.admin.deleted = True
+    partition._migrating.add((TOPIC, "other"))
+    assert not run(partition.forget_if_deleted(TOPIC))
+    assert partition.store.cursors.find("s") is not None
+
+
+@pytest.mark.parametrize("existing", [True, False])
+def test_a_reader_of_the_same_name_at_the_owner_keeps_only_new_subscriptions_away(partition, existing):
+    async def busy(consumer, *, new):
+        raise OwnerRefusedError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
+
+    if existing:
+        partition.store.cursors.create("s", Position(3, 4))
+    partition.access.subscribe = busy
+    if existing:
+        assert run(partition.subscribe(Consumer())).cursor.mark_delete == Position(3, 4)
+    else:
+        with pytest.raises(OwnerRefusedError, match="already connected"):
+            run(partition.subscribe(Consumer()))
