@@ -308,6 +308,8 @@ class _Judge:
     def _again(self, event: Event, index: int) -> None:
         if self._given_back[index] or self._last[index] < self._owed_since <= event.at or self._seeking:
             return
+        if index >= self._owed_from and self._reset_span[0] <= self._last[index] <= self._reset_span[1]:
+            return  # the reset took so long; the cursor may have been moved after this delivery
         self._counts["again"] += 1
         fault = self._faults.last(event.at), self._name
         if fault not in self._verdict.repeated:
@@ -317,6 +319,8 @@ class _Judge:
         if self._confirmed[index]:
             if self._watched.type == "Failover" and event.at - self._acked[index] < HANDOVER_S:
                 return  # the delivery was under way when the ack arrived
+            if self._is_late(event, index):
+                return
             acked = self._acked[index]
             if self._watched.stored or not self._faults.near(acked - STORED_S, acked + STORED_S, writable=True):
                 self._wrong(Violation.AFTER_ACK, index, event.at, f"{event.session}, acked at {self._acked[index]:.3f}")
@@ -326,6 +330,14 @@ class _Judge:
             and not self._faults.near(self._last[index], event.at)
         ):
             self._wrong(Violation.UNEXPLAINED, index, event.at, f"{event.session}, before at {self._last[index]:.3f}")
+
+    def _is_late(self, event: Event, index: int) -> bool:
+        """Return whether a delivery is of before the last change of the active consumer, and a broken link has delayed it."""
+        if self._watched.type not in ORDERED or not self._accepted:
+            return False
+        holder, since = next(reversed(self._accepted.items()))
+        late = holder != event.session and self._topic.stored[index].sent < since
+        return late and self._faults.near(since, event.at)
 
     def _ack(self, event: Event) -> None:
         for index in self._indexes(event):

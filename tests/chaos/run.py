@@ -413,7 +413,7 @@ class Run:
                     wrong = [f"the resources are unknown: {error}"]
                 else:
                     self._outcome.traces = (before, after)
-                    wrong = traces.compare(before, after)
+                    wrong = traces.compare(before, after, local=self._local)
                     if not wrong:
                         break
                 await asyncio.sleep(2.0)

@@ -28,6 +28,9 @@ BOOKIE_CONNECTIONS: Final = 4
 """Connections to each bookie: for single reads, backlogs, long polls, and reads at the tail."""
 
 OWNER_CONNECTIONS: Final = 1
+LOCAL_CONNECTIONS: Final = 2
+"""The same with local cursors, whose partitions move to other brokers: also those of the client that stores them."""
+
 FILES: Final = 24
 """Allowed growth: connections to bookies, owners and the other brokers."""
 
@@ -161,8 +164,15 @@ def _four_letters(host: str, port: int, word: str) -> str:
     return b"".join(parts).decode()
 
 
-def compare(before: Traces, after: Traces) -> list[str]:
-    """Return the resources that exceed those before the first client."""
+def compare(before: Traces, after: Traces, *, local: bool = False) -> list[str]:
+    """Return the resources that exceed those before the first client.
+
+    Args:
+        before: the resources before.
+        after: those at the end.
+        local: whether the pool keeps the cursors.
+    """
+    owner_connections = (LOCAL_CONNECTIONS if local else OWNER_CONNECTIONS) * len(OWNING)
     wrong = []
     for name in after.memory_mb:
         for what, was, now, more in (
@@ -170,7 +180,7 @@ def compare(before: Traces, after: Traces) -> list[str]:
             ("open files", before.files[name], after.files[name], FILES),
             ("tasks", before.tasks[name], after.tasks[name], TASKS),
             ("clients, topics and claims", 0, after.clients[name], 0),
-            ("connections to owners", before.to_owners[name], after.to_owners[name], OWNER_CONNECTIONS * len(OWNING)),
+            ("connections to owners", before.to_owners[name], after.to_owners[name], owner_connections),
             (
                 "connections to bookies",
                 before.to_bookies[name],

@@ -294,6 +294,17 @@ def test_a_failover_consumer_is_held_to_what_the_broker_says_of_the_active_one()
     assert not judge([*events, back], Watched("t", "Failover"), late(51)).found
 
 
+@pytest.mark.parametrize("near", [True, False])
+def test_what_a_broken_link_has_delayed_may_come_to_the_former_active_consumer(near: bool) -> None:
+    watched = Watched("t", "Failover", stored=True)
+    first = event(SENT, Kind.ACTIVE, number=1, session="b")
+    other = event(SENT + 20, Kind.ACTIVE, session="a", number=1)
+    cut = Done(SENT + 19, SENT + 24, "silent packet loss", "", writable=False)
+    events = [first, other, *good(), delivered(SENT + 25, 3, session="b")]
+    found = kinds(judge(events, watched, faults=(cut,) if near else (FAR,)))
+    assert (Violation.AFTER_ACK in found) != near
+
+
 RESETS = Watched("t", "Shared", resets=True)
 
 
@@ -325,6 +336,15 @@ def test_what_a_reset_went_over_need_not_come() -> None:
         (Violation.LOST, 7),
         *((Violation.RESET_UNDONE, n) for n in range(8, COUNT)),
     ]
+
+
+@pytest.mark.parametrize(("last", "explained"), [(8, True), (9, False)])
+def test_what_came_while_a_reset_was_under_way_may_come_again(last: int, explained: bool) -> None:
+    watched = Watched("t", "Shared", resets=True, stored=True)
+    during = [event(SENT + 7.5, Kind.SEEKING, 4), event(SENT + 9, Kind.SOUGHT, 4)]
+    again = [delivered(SENT + 60 + n, n) for n in range(4, last + 1)]
+    found = kinds(judge([*good(), *during, *again], watched))
+    assert found == (set() if explained else {Violation.AFTER_ACK})
 
 
 def test_an_ack_that_was_under_way_with_a_reset_counts() -> None:
