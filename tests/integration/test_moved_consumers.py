@@ -120,6 +120,7 @@ def test_unsubscribe_is_refused_while_another_consumer_is_on_its_way(
     with RawClient(first.url) as stays, RawClient(second.url, **MOVES) as moved, RawClient(first.url, **MOVES) as again:
         stays.subscribe(topic, "s", **options)
         moved.subscribe(topic, "s", **options)
+        moved.flow(10)  # a client that asks for nothing stays
         close, _ = moved.wait(lambda command: command.type == BaseCommand.CLOSE_CONSUMER)
         assert close.close_consumer.assigned_broker_service_url == first.url
         unsubscribe = BaseCommand(
