@@ -25,6 +25,7 @@ from tests.churn.history import History
 from tests.churn.link import Patience
 from tests.churn.plan import SubscriptionPlan
 from tests.churn.stock import StockConsumer
+from tests.support.service_url import service_url
 
 PATIENCE: Final = Patience(answer_s=8.0, silence_s=12.0)
 OPERATION_S: Final = 15
@@ -52,7 +53,7 @@ class Clients:
         self._rate = rate
         self._history = History(folder / f"{node}.{run}.jsonl", keep=False)
         log = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(folder / f"{node}.{run}.log"))
-        service = "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in urls)
+        service = service_url(urls)
         self._client = pulsar.Client(service, logger=log, operation_timeout_seconds=OPERATION_S)
         self._topics = {topic.short: topic for topic in TOPICS}
         self._publishers: list[Publisher | Transactions] = []
@@ -64,7 +65,7 @@ class Clients:
     def start(self) -> None:
         """Create all clients."""
         if self._node == CLIENT[0]:
-            service = "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in self._urls)
+            service = service_url(self._urls)
             for topic in TOPICS:
                 if topic.transactions:
                     self._publishers.append(Transactions(self._history, service, topic, self._rate))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pulsar
@@ -13,6 +12,8 @@ from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError
 from tests.chaos import cursors
 from tests.chaos.workload import READER, SUBSCRIPTIONS, TOPICS
+from tests.support.service_url import service_url
+from tests.support.subscriptions_tool import COMMAND, connections_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,9 +141,8 @@ class LocalKeeper:
 
     def create(self) -> None:
         """See Keeper."""
-        service = "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in self._stack.pool_urls)
         client = pulsar.Client(
-            service,
+            service_url(self._stack.pool_urls),
             operation_timeout_seconds=_CREATE_S,
             logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
         )
@@ -188,18 +188,12 @@ class LocalKeeper:
 
     def reset(self, topic: str, subscription: str, place: MessageId) -> None:
         """See Keeper."""
-        endpoints = self._stack.endpoints
-        options = {
-            "--to": f"{place.ledger}:{place.entry}",
-            "--writer-url": endpoints.writer_url,
-            "--admin-url": endpoints.admin_url,
-            "--pool": POOL,
-            "--service-url": "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in self._stack.pool_urls),
-        }
-        command = [sys.executable, "-m", "readonly_engine.command", "subscriptions", "seek", topic, subscription]
-        command += ["--force", *(word for pair in options.items() for word in pair)]
+        seek = ("seek", topic, subscription, "--to", f"{place.ledger}:{place.entry}", "--force")
+        connections = connections_of(self._stack.endpoints, POOL, service_url(self._stack.pool_urls))
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_S, check=False)
+            done = subprocess.run(
+                [*COMMAND, *seek, *connections], capture_output=True, text=True, timeout=_TOOL_S, check=False
+            )
         except subprocess.TimeoutExpired as error:
             raise DevstackError(f"no end of the seek after {_TOOL_S:g} s") from error
         if done.returncode:

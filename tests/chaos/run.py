@@ -34,6 +34,7 @@ from tests.chaos.verdict import Limits, Verdict
 from tests.chaos.workload import BUNDLES, READER, SUBSCRIPTIONS, TOPICS
 from tests.churn.history import History
 from tests.churn.stock import place_of
+from tests.support.service_url import service_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -381,7 +382,7 @@ class Run:
 
     def _read(self, topic: str) -> list[Stored]:
         """Return all messages of a topic at its owner."""
-        service = "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in self._stack.endpoints.brokers)
+        service = service_url(self._stack.endpoints.brokers)
         client = pulsar.Client(service, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
         try:
             reader = client.create_reader(topic, pulsar.MessageId.earliest)

@@ -21,6 +21,7 @@ from tests.churn.check import Stored, Verdict, Watched, check
 from tests.churn.consumer import Consumer
 from tests.churn.history import History, Id, Kind
 from tests.churn.stock import Producers, StockConsumer, place_of
+from tests.support.service_url import service_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,8 +145,8 @@ class Run:
         path = self._outcome.history = self._folder / "history.jsonl"
         log = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(self._folder / "client.log"))
         # One producer connects to the owner, one to the pool.
-        direct, relayed = (pulsar.Client(_service_url(urls), logger=log) for urls in (self._owners(), self._urls()))
-        self._client = pulsar.Client(_service_url(self._urls()), logger=log, operation_timeout_seconds=OPERATION_S)
+        direct, relayed = (pulsar.Client(service_url(urls), logger=log) for urls in (self._owners(), self._urls()))
+        self._client = pulsar.Client(service_url(self._urls()), logger=log, operation_timeout_seconds=OPERATION_S)
         try:
             with History(path) as self._history:
                 for number, topic in enumerate(self._topics):
@@ -181,7 +182,7 @@ class Run:
 
     def _create_subscriptions(self) -> None:
         """Create the subscriptions through the pool."""
-        client = pulsar.Client(_service_url(self._urls()), logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        client = pulsar.Client(service_url(self._urls()), logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
         try:
             for subscription in self._plan.subscriptions:
                 topic, name = self._topics[subscription.topic], subscription.name.rpartition("/")[2]
@@ -407,7 +408,7 @@ class Run:
 
     def _read(self, topic: str) -> list[Stored]:
         """Return all messages of the owner's topic."""
-        client = pulsar.Client(_service_url(self._owners()), logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        client = pulsar.Client(service_url(self._owners()), logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
         try:
             reader = client.create_reader(topic, pulsar.MessageId.earliest)
             short, found = topic.rpartition("/")[2], []
@@ -418,8 +419,3 @@ class Run:
             return found
         finally:
             client.close()
-
-
-def _service_url(urls: list[str]) -> str:
-    """Return one service URL of several brokers."""
-    return "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in urls)

@@ -143,8 +143,8 @@ class Run:
     def run(self, scenarios: Sequence[Scenario], clients: Sequence[Named]) -> Matrix:
         """Fill the matrix; retry cells that are not as expected once, without concurrent scenarios."""
         begin = time.monotonic()
-        matrix = Matrix(scenarios, [client.name for client in clients], self._notes.cells())
-        matrix.cursors = self._cursors
+        names = [client.name for client in clients]
+        matrix = Matrix(scenarios, names, self._notes.cells(), cursors=self._cursors)
         resumed = bool(matrix.cells)
         jobs = [(scenario, client.name) for scenario in scenarios for client in clients]
         with ExitStack() as open_:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import uuid
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,7 @@ from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.compat.process import OperationError
 from tests.compat.session import OWNER, POOL, Environment
 from tests.compat.views import LocalView, OwnerView
+from tests.support.subscriptions_tool import COMMAND, connections_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,9 +135,7 @@ class PoolTarget:
         self._pool.close()
 
     def _run_tool(self, *words: str) -> None:
-        connections = ["--writer-url", self._endpoints.writer_url, "--admin-url", self._endpoints.admin_url]
-        connections += ["--pool", self._pool.name, "--service-url", self.url]
-        command = [sys.executable, "-m", "readonly_engine.command", "subscriptions", *words, *connections]
+        command = [*COMMAND, *words, *connections_of(self._endpoints, self._pool.name, self.url)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False)
         if done.returncode:
             raise OperationError("Other", "subscriptions", done.stderr.strip())

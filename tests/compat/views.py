@@ -7,6 +7,7 @@ import threading
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from readonly_engine.broker.cursors.partitions import GUARD_PREFIX
 from readonly_engine.broker.tail.budget import SUBSCRIPTION_PREFIX
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.subscriptions.cursors import pool_cursors
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from devstack.pulsar.admin import MessageId, PulsarAdmin
     from devstack.pulsar.status import Endpoints
 
-_GUARD: Final = "pulsar-readonly-guard-"
 _WAIT_S: Final = 60.0
 
 
@@ -68,7 +68,7 @@ class OwnerView:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             return []
-        return [name for name in found if not name.startswith((SUBSCRIPTION_PREFIX, _GUARD))]
+        return [name for name in found if not name.startswith((SUBSCRIPTION_PREFIX, GUARD_PREFIX))]
 
     def stats(self, topic: str, subscription: str) -> dict[str, Any]:
         """See View."""

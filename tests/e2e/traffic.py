@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from readonly_engine.broker.cursors.consumers import FAILOVER_DELAY_S
 from readonly_engine.broker.server.drain import ACK_TIMEOUT_S, DISCONNECT_GRACE_S
-from readonly_engine.broker.subscription.subscription import FAILOVER_DELAY_S
 
 from devstack.images.targets import TARGETS
 

@@ -107,6 +107,23 @@ def test_unsubscribe_deletes_it_and_at_last_the_guard(
     assert take(subscribe(local_client, topic), 3) == [0, 1, 2], "it was not deleted"
 
 
+def test_subscriptions_go_with_their_topic(
+    local_pool: Pool, local_client: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    publish_numbers(pulsar_client, topic, range(3), batching_enabled=False)
+    consumer = subscribe(local_client, topic)
+    assert take(consumer, 3) == [0, 1, 2]
+    idle = subscribe(local_client, topic, "idle", initial_position=pulsar.InitialPosition.Latest)
+    idle.close()
+    admin.delete_topic(topic)
+    wait_until(lambda: topic in admin.topics(), 30, "the consumer creates the topic again")
+    publish_numbers(pulsar_client, topic, range(3, 6), batching_enabled=False)
+    assert take(consumer, 3) == [3, 4, 5]
+    later = subscribe(local_client, topic, "idle", initial_position=pulsar.InitialPosition.Latest)
+    assert rest(later) == [], "the former subscription is still there"
+    assert own_subscriptions(admin, topic) == {GUARD}
+
+
 @pytest.mark.parametrize("first", ["by id", "by time"])
 def test_seek(local_client: pulsar.Client, pulsar_client: pulsar.Client, topic: str, first: str) -> None:
     ids = publish_numbers(pulsar_client, topic, range(5), batching_enabled=False)

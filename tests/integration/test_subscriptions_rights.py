@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import uuid
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
+from tests.support.subscriptions_tool import COMMAND, connections_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,10 +49,8 @@ def test_the_owner_authorizes_each_change(
     def run(role: str, *words: str, status: int = 0) -> str:
         token = tmp_path / role
         token.write_text(credentials.token(role))
-        command = [sys.executable, "-m", "readonly_engine.command", "subscriptions", *words, "--pool", pool.name]
-        command += ["--writer-url", stack.endpoints.writer_url, "--admin-url", stack.endpoints.admin_url]
-        command += ["--admin-token-file", str(credentials.admin_token_file)]
-        command += ["--service-url", pool.url, "--token-file", str(token)]
+        command = [*COMMAND, *words, *connections_of(stack.endpoints, pool.name, pool.url)]
+        command += ["--admin-token-file", str(credentials.admin_token_file), "--token-file", str(token)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from readonly_engine.topic.position import EARLIEST
 
 from tests.integration.fleet import SHARED, TESTS, quiet_client
 from tests.support.messages import numbers_of, publish_numbers
+from tests.support.subscriptions_tool import COMMAND, connections_of
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Tool:
     error: str = ""
 
     def run(self, *words: str, status: int = 0) -> str:
-        command = [sys.executable, "-m", "readonly_engine.command", "subscriptions", *words, *self.connections]
+        command = [*COMMAND, *words, *self.connections]
         done = subprocess.run(command, env=dict(os.environ), capture_output=True, timeout=LIMIT_S, check=False)
         self.error = done.stderr.decode()
         assert done.returncode == status, f"{done.returncode}: {done.stdout.decode()}{self.error}"
@@ -71,12 +71,7 @@ class Tool:
 
 
 def tool_of(pulsar_: Endpoints, pool: Pool, service_url: str = "") -> Tool:
-    return Tool(
-        [
-            *("--writer-url", pulsar_.writer_url, "--admin-url", pulsar_.admin_url),
-            *("--pool", pool.name, "--service-url", service_url or pool.url),
-        ]
-    )
+    return Tool(connections_of(pulsar_, pool.name, service_url or pool.url))
 
 
 @pytest.fixture
@@ -141,6 +136,7 @@ def test_ls_and_show(tool: Tool, local_client: pulsar.Client, pulsar_client: pul
     assert one["individuallyDeletedMessages"] == (
         f"[({text_of(ids[3])}..{text_of(ids[4])}],({text_of(ids[6])}..{text_of(ids[8])}]]"
     )
+    assert one["msgBacklog"] == 5
     assert one["subscriptionProperties"] == {}
     assert one["createdTimestamp"].endswith("Z")
     shown = json.loads(tool.run("show", topic, "b", "--json"))
@@ -171,6 +167,20 @@ def test_partitions(
     assert tool.run("seek", names[0], "s", "--to", "earliest").count("moved") == 1
     assert len(left_at(local_client, topic)) == 5
     assert tool.run("delete", topic, "s") == "".join(f"{name}: deleted\n" for name in names)
+
+
+def test_a_subscription_with_consumers_is_moved_by_force_only(
+    tool: Tool, local_client: pulsar.Client, pulsar_client: pulsar.Client, topic: str
+) -> None:
+    ids = publish_numbers(pulsar_client, topic, range(10), batching_enabled=False)
+    shared = [subscribe(local_client, topic, consumer_type=SHARED) for _ in range(2)]
+    alone = subscribe(local_client, topic, "alone")
+    assert sorted(number for one in shared for number in rest(one)) == list(range(10))
+    assert "or use --force" in tool.fails("seek", topic, "s", "--to", "latest")
+    tool.run("seek", topic, "s", "--to", text_of(ids[6]), "--force")
+    assert sorted(number for one in shared for number in rest(one)) == [6, 7, 8, 9]
+    assert "Exclusive consumer is already connected" in tool.fails("seek", topic, "alone", "--to", "latest", "--force")
+    assert rest(alone) == list(range(10))
 
 
 def test_seek_and_delete(
@@ -468,7 +478,7 @@ def consumers(admin: PulsarAdmin, topic: str) -> int:
 
 def kill_during(pool: Pool, tool: Tool, admin: PulsarAdmin, topic: str, word: str) -> None:
     """Kill the broker and the tool while they migrate, and start the broker again."""
-    command = [sys.executable, "-m", "readonly_engine.command", "subscriptions", word, topic, "s", *tool.connections]
+    command = [*COMMAND, word, topic, "s", *tool.connections]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as running:
         try:
             wait_until(lambda: consumers(admin, topic) > 0 or running.poll() is not None, LIMIT_S)

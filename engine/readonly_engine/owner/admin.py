@@ -238,7 +238,7 @@ class AdminClient:
         """
         stats = await self.internal_stats(topic)
         cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
-        mark_delete, last = _position(cursor.get("markDeletePosition")), _last_confirmed(stats)
+        mark_delete, last = position_of(cursor.get("markDeletePosition")), _last_confirmed(stats)
         if mark_delete is None or last is None:
             raise OwnerUnavailableError(
                 f"the internal statistics of {topic} have no positions of subscription {subscription}"
@@ -255,7 +255,7 @@ class AdminClient:
         stats = await self._get(f"/admin/v3/transactions/transactionBufferStats/{where}", missing_ok=True)
         if stats is None or stats.get("state") not in _BUFFER_STATES:
             return None
-        return _position(stats.get("maxReadPosition"))
+        return position_of(stats.get("maxReadPosition"))
 
     async def transaction(self, topic: TopicName, txn: tuple[int, int]) -> tuple[bool, bool] | None:
         """Return the state of a transaction on a topic's owner (TransactionInBufferStats).
@@ -420,10 +420,11 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _last_confirmed(stats: dict[str, Any]) -> Position | None:
-    return _position(stats.get("lastConfirmedEntry"))
+    return position_of(stats.get("lastConfirmedEntry"))
 
 
-def _position(text: Any) -> Position | None:
+def position_of(text: Any) -> Position | None:
+    """Return a position of statistics, `LEDGER:ENTRY`; None without one."""
     ledger_id, found, entry_id = str(text or "").partition(":")
     return Position(int(ledger_id), int(entry_id)) if found else None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from readonly_engine.metadata.topic_name import encode_name
-from readonly_engine.owner.admin import LONG_TEXT, Accepted, Body, acked_ranges
+from readonly_engine.owner.admin import LONG_TEXT, Accepted, Body, acked_ranges, position_of
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.pulsar_pb2 import ServerError
@@ -175,8 +175,7 @@ class CursorAdmin:
         """
         stats = await self._admin.internal_stats(topic)
         cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
-        ledger_id, found, entry_id = str(cursor.get("markDeletePosition", "")).partition(":")
-        return CursorState(Position(int(ledger_id), int(entry_id)) if found else None, _next_ledgers(stats))
+        return CursorState(position_of(cursor.get("markDeletePosition")), _next_ledgers(stats))
 
     async def acked(self, topic: TopicName, subscription: str) -> AckedState | None:
         """Return what a subscription has acked; None if there is no such subscription.
@@ -209,9 +208,7 @@ class CursorAdmin:
         stats = await self._admin.fetch(f"/admin/v2/{topic.rest_path}/internalStats", accepted=_MISSING)
         if not isinstance(stats, dict):
             return TopicLedgers((), EARLIEST)
-        ledger_id, found, entry_id = str(stats.get("lastConfirmedEntry", "")).partition(":")
-        last = Position(int(ledger_id), int(entry_id)) if found else EARLIEST
-        return TopicLedgers(tuple(_ledgers(stats)), last)
+        return TopicLedgers(tuple(_ledgers(stats)), position_of(stats.get("lastConfirmedEntry")) or EARLIEST)
 
     async def describe(self, topic: TopicName, subscription: str) -> SubscriptionDescription | None:
         """Return a durable subscription as its statistics describe it; None if there is no such subscription.

@@ -83,10 +83,10 @@ class TopicLog:
         cache: the cache of entries.
         owner_last_entry: asks the owner for the topic's last entry (None: unknown now); for clusters without explicit LAC.
         tiered: reads offloaded ledgers; None to read only the copies on bookies.
+        on_deleted: called when the metadata store does not have the topic any more.
 
     Attributes:
         topic: as above.
-        on_deleted: called when the metadata store does not have the topic any more; None for nobody.
         chain: the topic's ledgers.
         owner_end: how far the owner counts the entries.
     """
@@ -99,9 +99,10 @@ class TopicLog:
         cache: EntryCache,
         owner_last_entry: Callable[[], Awaitable[Position | None]],
         tiered: TieredStorage | None = None,
+        on_deleted: Callable[[], None] = lambda: None,
     ) -> None:
         self.topic = topic
-        self.on_deleted: Callable[[], None] | None = None
+        self._on_deleted = on_deleted
         self.chain = LedgerChain()
         self._cluster = cluster
         self._pool = pool
@@ -297,8 +298,7 @@ class TopicLog:
         gone = sorted(before - known)
         if gone and info is None:
             log.info("topic was deleted: topic=%s", self.topic)
-            if self.on_deleted is not None:
-                self.on_deleted()
+            self._on_deleted()
         elif gone:
             log.info(
                 "ledgers were trimmed, or removed as empty: topic=%s count=%d last=%d", self.topic, len(gone), gone[-1]

@@ -15,6 +15,12 @@ from readonly_engine.wire.sticky_key import key_hash
 if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import KeySharedMeta
 
+FAILOVER_DELAY_S: Final = 1.0
+"""Time for acks of the former active consumer of Failover, as at an owner (activeConsumerFailoverDelayTimeMillis).
+
+Then the consumers are told which of them is active. Go's client loses what comes before the answer to its SUBSCRIBE.
+"""
+
 HASH_RING_REPLICAS: Final = 100
 """Points of each consumer on the hash ring (CONSUMER_CONSISTENT_HASH_REPLICAS)."""
 

@@ -164,7 +164,8 @@ class GuardKeeper:
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(POLL_INTERVAL_S)
-            for topic in self._store.topics:
+            # A guard whose topic has no cursors any more is here because it could not be removed yet.
+            for topic in {*self._store.topics, *self._topics}:
                 await self._admin.take_turn()
                 await self._try(topic, self._of(topic), poll=True)
 

@@ -164,9 +164,8 @@ class HeldPartition:
             return await self.access.subscribe(consumer, new=new)
         except OwnerRefusedError as error:
             if not new and error.code == ServerError.ConsumerBusy:
-                return (
-                    None  # a Reader of the same name is at the owner, which authorizes a client before it checks that
-                )
+                # The owner has a Reader of the same name. It authorizes a client before it looks for others (ServerCnx).
+                return None
             if new and error.code == ServerError.NotAllowedError:
                 await self._namesakes.check(consumer.topic, subscribe.subscription)  # its text has the remedy
             raise
@@ -375,8 +374,11 @@ class HeldPartition:
         await await_shared(task)
 
     async def forget_if_deleted(self, topic: TopicName) -> bool:
-        """Forget the subscriptions of a topic, as its owner does, if it was deleted; return whether it was."""
-        if not len(self.store.of(str(topic))) or any(one == topic for one, _ in self._migrating):
+        """Forget the subscriptions of a topic and its guard, as its owner does, if it was deleted; return whether it was.
+
+        The next look at the guard asks again if that is not known, or if a subscription of the topic is being migrated.
+        """
+        if any(one == topic for one, _ in self._migrating):
             return False
         try:
             if not await self._is_deleted(topic):

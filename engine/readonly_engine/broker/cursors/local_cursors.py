@@ -214,7 +214,8 @@ class LocalCursors:
     async def topic_deleted(self, topic: TopicName) -> None:
         """Forget the subscriptions of a topic that the metadata store does not have any more."""
         for held in list(self._held.values()):
-            await held.partition.forget_if_deleted(topic)
+            if held.partition.store.has(str(topic)):
+                await held.partition.forget_if_deleted(topic)
 
     async def _is_deleted(self, topic: TopicName) -> bool:
         """Return whether neither the owner nor the metadata store has a topic."""

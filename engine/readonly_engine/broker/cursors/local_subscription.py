@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from readonly_engine.broker.cursors.consumers import LocalConsumers
+from readonly_engine.broker.cursors.consumers import FAILOVER_DELAY_S, LocalConsumers
 from readonly_engine.owner.consumer_events import OwnerCursorState
 
 if TYPE_CHECKING:
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursors.topic_cursors import LocalCursor, ServedCursor, TopicCursors
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.topic.position import Position
-
-
-FAILOVER_DELAY_S: Final = 1.0
-"""Time for acks of the former active consumer of Failover, as of an owner (activeConsumerFailoverDelayTimeMillis).
-
-Go's client loses a notification that comes before the answer to its SUBSCRIBE.
-"""
 
 
 class ServedSubscription(Protocol):
@@ -62,7 +55,7 @@ class LocalSubscription:
     Args:
         topic: the topic.
         cursor: the cursor.
-        cursors: the topic's cursors, which store it; None for a non-durable subscription.
+        cursors: the topic's cursors, which store it; None for one that is stored nowhere, because it was exported.
         store: stores the cursors.
 
     Attributes:

@@ -106,11 +106,10 @@ def probe_of(subscribe: CommandSubscribe) -> CommandSubscribe:
     probe.CopyFrom(subscribe)
     for name in ("replicate_subscription_state", "subscription_properties", "metadata"):
         probe.ClearField(name)
-    if subscribe.durable:
-        probe.durable = False
-        probe.ClearField("start_message_id")
-        if subscribe.initial_position == CommandSubscribe.Earliest:
-            probe.start_message_id.ledger_id, probe.start_message_id.entry_id = EARLIEST
+    probe.durable = False
+    probe.ClearField("start_message_id")
+    if subscribe.initial_position == CommandSubscribe.Earliest:
+        probe.start_message_id.ledger_id, probe.start_message_id.entry_id = EARLIEST
     return probe
 
 

@@ -146,6 +146,11 @@ class CursorStore:
             found = self._topics[topic] = TopicCursors(topic)
         return found
 
+    def has(self, topic: str) -> bool:
+        """Return whether a topic has cursors."""
+        found = self._topics.get(topic)
+        return found is not None and len(found) > 0
+
     def find(self, topic: str, subscription: str) -> LocalCursor | None:
         """Return the cursor of a subscription; None without one."""
         found = self._topics.get(topic)

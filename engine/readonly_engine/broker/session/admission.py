@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.cursors.local_requests import check_not_local, request_of
 from readonly_engine.broker.pool.claims import ClaimKey
+from readonly_engine.broker.pool.client_versions import supports_assigned_broker
 from readonly_engine.broker.pool.redirects import PendingRedirect
 from readonly_engine.broker.session.consumer import Consumer
 from readonly_engine.broker.session.exclusives import subscribe_at_owner
@@ -21,6 +22,8 @@ from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableErro
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.broker.session.client_link import ClientLink
     from readonly_engine.broker.session.services import Services
@@ -177,21 +180,25 @@ def redirect_if_supported(consumer: Consumer) -> None:
         consumer.subscribe_command.subscription,
         consumer.subscribe_command.consumer_name,
     )
-    if services.redirects.allow(client.client_version, client_key, time.monotonic()):
+    if supports_assigned_broker(client.client_version):
         consumer.pending_redirect = pending = PendingRedirect(time.monotonic())
-        services.spawn(_redirect(consumer, pending, urls))
+        services.spawn(_redirect(consumer, pending, client_key, urls))
 
 
-async def _redirect(consumer: Consumer, pending: PendingRedirect, urls: Urls) -> None:
+async def _redirect(consumer: Consumer, pending: PendingRedirect, client_key: Hashable, urls: Urls) -> None:
+    """Redirect a consumer as soon as it may be, or relay its messages from then on."""
+    redirects, version = consumer.connection.services.redirects, consumer.connection.client_version
     while not consumer.unregistered:
-        wait = pending.wait(time.monotonic())
-        if wait is None:
-            consumer.relay_messages()
-            return
-        if wait <= 0:
+        now = time.monotonic()
+        wait = pending.wait(now)
+        if wait is not None and wait > 0:
+            await asyncio.sleep(wait)
+        elif wait is not None and redirects.allow(version, client_key, now):
             await consumer.redirect(urls.url, urls.tls_url)
             return
-        await asyncio.sleep(wait)
+        else:
+            consumer.relay_messages()
+            return
 
 
 def _pop_relayed_by(subscribe: CommandSubscribe) -> str | None:

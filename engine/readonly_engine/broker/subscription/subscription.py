@@ -7,6 +7,7 @@ import logging
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.cursors.consumers import FAILOVER_DELAY_S
 from readonly_engine.broker.dispatch.acks import apply_ack, without_unknown_entries
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.subscription.cursor_sync import CursorSync, follow_owner
@@ -29,12 +30,6 @@ if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import CommandAck, MessageIdData
 
 log = logging.getLogger(__name__)
-
-FAILOVER_DELAY_S = 1.0
-"""Time for acks of the former active consumer of a Failover subscription to arrive at the owner after its last message.
-
-A stock owner waits as long (activeConsumerFailoverDelayTimeMillis) and then sends ACTIVE_CONSUMER_CHANGE. It does not deliver
-meanwhile. A read-only broker delivers until that command."""
 
 ACK_WAIT_S = 5.0
 """Time to wait for acks under way, before the next active consumer of a Failover subscription gets its first message."""
@@ -210,6 +205,7 @@ class Subscription(DeliveryLoop):
     async def _activate(self, consumer: Subscriber, dispatcher: SingleActiveDispatcher) -> None:
         """Make a consumer active, at the owner's cursor: the former active consumer may be on another broker."""
         if await self._former_may_ack():
+            # An owner waits as long, then sends ACTIVE_CONSUMER_CHANGE. It does not deliver meanwhile; a read-only broker does.
             await asyncio.sleep(FAILOVER_DELAY_S)
         waits = [asyncio.ensure_future(other.owner_consumer.wait_for_acks()) for other in self.consumers]
         try:

@@ -303,13 +303,18 @@ class TopicRegistry:
             served.close()
         self._topics.clear()
 
-    def _make_log(self, name: TopicName, last_entry: Callable[[], Awaitable[Position | None]]) -> TopicLog:
-        return TopicLog(name, self._cluster, self._pool, self._cache, last_entry, self._tiered)
+    def _make_log(
+        self,
+        name: TopicName,
+        last_entry: Callable[[], Awaitable[Position | None]],
+        on_deleted: Callable[[], None] = lambda: None,
+    ) -> TopicLog:
+        return TopicLog(name, self._cluster, self._pool, self._cache, last_entry, self._tiered, on_deleted)
 
     def _open(self, topic: TopicName) -> TopicLog:
-        found = self._make_log(topic, partial(self._owner_last_entry, topic))
-        found.on_deleted = partial(self._on_deleted, topic)
-        return found
+        return self._make_log(
+            topic, partial(self._owner_last_entry, topic), on_deleted=partial(self._on_deleted, topic)
+        )
 
     async def _replay_pending_acks(self, subscription: Subscription) -> None:
         """Read the acks in open transactions, if the subscription ever had any.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from readonly_engine.broker.cursors import guard_keeper as module
 from readonly_engine.broker.cursors.guard_keeper import GuardKeeper
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -36,6 +37,10 @@ class Stored:
     """A store with one cursor."""
 
     begun = 0
+    topics = ()
+
+    def take_stored(self):
+        return set()
 
     def __init__(self):
         self.cursors = TopicCursors(TOPIC)
@@ -83,3 +88,36 @@ def test_an_owner_that_does_not_answer_for_a_topic_may_have_deleted_it(deleted, 
     asyncio.run(check())
     assert asked == [parse_topic_name(TOPIC)]
     assert ("guard of local cursors not moved" in caplog.text) != deleted
+
+
+def test_a_guard_that_could_not_be_removed_is_removed_later(monkeypatch):
+    """Else it would hold the retention forever: its topic has no cursor any more."""
+    monkeypatch.setattr(module, "POLL_INTERVAL_S", 0.0)
+    store, refusals = Stored(), [True]
+
+    class Busy(Admin):
+        async def cursor(self, topic, subscription):
+            return CursorState(Position(7, -1), {})
+
+        async def delete_subscription(self, topic, subscription):
+            if refusals:
+                refusals.pop()
+                raise OwnerUnavailableError("silent")
+            removed.set()
+
+    async def not_deleted(topic):
+        return False
+
+    async def scene():
+        keeper = GuardKeeper(Busy(), "guard-0", store, lambda *_: None, not_deleted, lambda _: True)
+        store.cursors.delete(store.cursors.find("audit"))
+        await keeper._try(TOPIC, keeper._of(TOPIC), poll=False)
+        assert not removed.is_set()
+        async with asyncio.timeout(5):
+            await removed.wait()
+            while TOPIC in keeper._topics:
+                await asyncio.sleep(0)
+        keeper.close()
+
+    removed = asyncio.Event()
+    asyncio.run(scene())
