@@ -184,9 +184,6 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     def on_deleted(topic: TopicName) -> None:
         broker.spawn(local_cursors.topic_deleted(topic))
 
-    async def in_store(topic: TopicName) -> bool:
-        return await cluster.topic(topic) is not None
-
     topics = TopicRegistry(
         cluster,
         bookies,
@@ -211,7 +208,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         fleet,
         config.cursor_partitions,
         is_bound,
-        in_store,
+        cluster.stored_topic,
     )
     passthrough = PassThroughPolicy(
         admin, topics.namespace_policies, fleet.identity, topics.subscriptions, topics.can_read

@@ -113,14 +113,16 @@ def test_subscriptions_go_with_their_topic(
     publish_numbers(pulsar_client, topic, range(3), batching_enabled=False)
     consumer = subscribe(local_client, topic)
     assert take(consumer, 3) == [0, 1, 2]
-    idle = subscribe(local_client, topic, "idle", initial_position=pulsar.InitialPosition.Latest)
-    idle.close()
+    names = [f"idle{number}" for number in range(6)]  # in other partitions, and at the other broker
+    for name in names:
+        subscribe(local_client, topic, name, initial_position=pulsar.InitialPosition.Latest).close()
     admin.delete_topic(topic)
     wait_until(lambda: topic in admin.topics(), 30, "the consumer creates the topic again")
     publish_numbers(pulsar_client, topic, range(3, 6), batching_enabled=False)
     assert take(consumer, 3) == [3, 4, 5]
-    later = subscribe(local_client, topic, "idle", initial_position=pulsar.InitialPosition.Latest)
-    assert rest(later) == [], "the former subscription is still there"
+    for name in names:
+        later = subscribe(local_client, topic, name, initial_position=pulsar.InitialPosition.Latest)
+        assert rest(later) == [], f"the former subscription {name} is still there"
     assert own_subscriptions(admin, topic) == {GUARD}
 
 

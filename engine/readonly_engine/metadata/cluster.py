@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError
 from readonly_engine.metadata.racks import RACKS_PATH, decode_racks
@@ -37,6 +37,18 @@ MAX_REMEMBERED_LEDGERS = 10_000
 """Ledgers whose metadata is kept for the time when the store does not answer."""
 
 
+class StoredTopic(NamedTuple):
+    """A topic in the metadata store.
+
+    Attributes:
+        created_ms: time of its creation; another time than before means that it was deleted and created again.
+        info: its ledgers.
+    """
+
+    created_ms: int
+    info: ManagedLedgerInfo
+
+
 def ledger_path(root: str, ledger_id: int) -> str:
     """Return a ledger's znode under the hierarchical ledger managers.
 
@@ -64,10 +76,15 @@ class ClusterMetadata:
         self._ledgers: OrderedDict[int, LedgerMetadata] = OrderedDict()
 
     def watch_topic(self, topic: TopicName, changed: Callable[[ManagedLedgerInfo | None], None]) -> Watch:
-        """Watch a topic's list of ledgers; None while the topic does not exist."""
+        """Watch a topic's list of ledgers; None while the topic does not exist, and once when it was created again meanwhile."""
         path = topic.managed_ledger_path
+        created_ms: int | None = None
 
         def on_change(node: Versioned | None) -> None:
+            nonlocal created_ms
+            before, created_ms = created_ms, None if node is None else node.created_ms
+            if before is not None and created_ms is not None and before != created_ms:
+                changed(None)
             try:
                 info = None if node is None else decode_managed_ledger(node.value)
             except WireError as error:
@@ -170,8 +187,18 @@ class ClusterMetadata:
             MetadataUnavailableError: the store does not answer.
             WireError: the list is damaged, or of an unknown format.
         """
+        found = await self.stored_topic(topic)
+        return None if found is None else found.info
+
+    async def stored_topic(self, topic: TopicName) -> StoredTopic | None:
+        """Return a topic as the store has it now, None if the topic does not exist.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+            WireError: its list of ledgers is damaged, or of an unknown format.
+        """
         node = await self._store.get(topic.managed_ledger_path)
-        return None if node is None else decode_managed_ledger(node.value)
+        return None if node is None else StoredTopic(node.created_ms, decode_managed_ledger(node.value))
 
     async def partitions(self, topic: TopicName) -> int:
         """Return the number of a topic's partitions; 0 for a topic that is not partitioned or does not exist.

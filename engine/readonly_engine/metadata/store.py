@@ -30,10 +30,17 @@ def check_own(path: str) -> None:
 
 
 class Versioned(NamedTuple):
-    """A node's value, and its version, which increases with every change."""
+    """A node.
+
+    Attributes:
+        value: its value.
+        version: increases with every change.
+        created_ms: time of its creation by the store's clock, ms since the epoch.
+    """
 
     value: bytes
     version: int
+    created_ms: int = 0
 
 
 class ClaimResult(NamedTuple):

@@ -90,7 +90,7 @@ class ZooKeeperStore:
             value, stat = await self._call(self._client.get_async, path)
         except NoNodeError:
             return None
-        return Versioned(value, stat.version)
+        return Versioned(value, stat.version, stat.ctime)
 
     async def children(self, path: str) -> frozenset[str] | None:
         """Return the names of a node's children, None if there is no such node."""
@@ -107,7 +107,7 @@ class ZooKeeperStore:
             while True:
                 try:
                     value, stat = await self._call(self._client.get_async, path, watchers.handler(DATA, path))
-                    return NodeRead(Versioned(value or b"", stat.version), stat.mzxid)
+                    return NodeRead(Versioned(value or b"", stat.version, stat.ctime), stat.mzxid)
                 except NoNodeError:
                     if await self._call(self._client.exists_async, path, watchers.handler(DATA, path)) is None:
                         return NodeRead(None, None)

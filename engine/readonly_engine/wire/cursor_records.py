@@ -69,10 +69,12 @@ class PageDefinitions(NamedTuple):
     Attributes:
         last_generation: the topic's highest generation at that time.
         subscriptions: the subscriptions.
+        topic_created_ms: time of the topic's creation, ms since the epoch; 0 if unknown.
     """
 
     last_generation: int
     subscriptions: tuple[SubscriptionDefinition, ...]
+    topic_created_ms: int = 0
 
 
 class MarkDelete(NamedTuple):
@@ -160,6 +162,8 @@ def decode_key(text: str) -> RecordKey:
 def encode_definitions(definitions: PageDefinitions) -> bytes:
     """Encode the subscriptions of a page."""
     encoded = Definitions(last_generation=definitions.last_generation)
+    if definitions.topic_created_ms:
+        encoded.topic_created_ms = definitions.topic_created_ms
     for one in definitions.subscriptions:
         found = encoded.subscriptions.add(
             number=one.number,
@@ -184,7 +188,7 @@ def decode_definitions(value: bytes) -> PageDefinitions:
     subscriptions = tuple(map(_definition, decoded.subscriptions))
     if len({one.number for one in subscriptions}) != len(subscriptions):
         raise MalformedFrameError("a page of cursors has two subscriptions with one number")
-    return PageDefinitions(decoded.last_generation, subscriptions)
+    return PageDefinitions(decoded.last_generation, subscriptions, decoded.topic_created_ms)
 
 
 def _definition(one: Definition) -> SubscriptionDefinition:

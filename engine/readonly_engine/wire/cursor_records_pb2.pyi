@@ -33,12 +33,14 @@ class Definition(_message.Message):
     def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., generation: _Optional[int] = ..., ledger_id: _Optional[int] = ..., entry_id: _Optional[int] = ..., created_ms: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[Property, _Mapping]]] = ...) -> None: ...
 
 class Definitions(_message.Message):
-    __slots__ = ("last_generation", "subscriptions")
+    __slots__ = ("last_generation", "subscriptions", "topic_created_ms")
     LAST_GENERATION_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_CREATED_MS_FIELD_NUMBER: _ClassVar[int]
     last_generation: int
     subscriptions: _containers.RepeatedCompositeFieldContainer[Definition]
-    def __init__(self, last_generation: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Definition, _Mapping]]] = ...) -> None: ...
+    topic_created_ms: int
+    def __init__(self, last_generation: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Definition, _Mapping]]] = ..., topic_created_ms: _Optional[int] = ...) -> None: ...
 
 class MarkDeletes(_message.Message):
     __slots__ = ("number", "generation", "ledger_id", "entry_id")

@@ -107,7 +107,11 @@ class GuardKeeper:
 
     def forget(self, topic: TopicName) -> None:
         """Forget the guard of a topic that was deleted."""
-        self._topics.pop(str(topic), None)
+        found = self._topics.get(str(topic))
+        if found is not None:
+            found.guard.mark_delete, found.known = None, False
+            if not found.guard.expected and not found.lock.locked():
+                del self._topics[str(topic)]
 
     def _of(self, topic: str) -> _TopicGuard:
         found = self._topics.get(topic)
@@ -131,7 +135,10 @@ class GuardKeeper:
             if not await self._admin.create_subscription(topic, self._name, target):
                 await self._admin.move_subscription(topic, self._name, target)
         elif not await self._admin.move_subscription(topic, self._name, target):
-            await self._admin.create_subscription(topic, self._name, target)
+            await self._compare(topic, found)  # somebody has deleted it, maybe with its topic
+            target = guard.target(self._slowest(str(topic), found))
+            if target is not None:
+                await self._admin.create_subscription(topic, self._name, target)
         guard.mark_delete = target
 
     def _slowest(self, topic: str, found: _TopicGuard) -> Position | None:
@@ -142,6 +149,8 @@ class GuardKeeper:
         """Compare a guard with the subscription at the owner, which expiry, a backlog quota or an administrator may move."""
         state = await self._admin.cursor(topic, self._name)
         guard, at_owner = found.guard, state.mark_delete
+        if at_owner is None and self._store.has(str(topic)):
+            await self._forget_if_deleted(topic)
         found.ends, found.known = state.ends, True
         if at_owner is None:
             guard.mark_delete = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
@@ -26,8 +27,10 @@ from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.broker.cursors.topic_cursors import CursorLimitError, LocalCursor
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
+from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.waiting import await_shared
 from readonly_engine.wire.cursor_records import SubscriptionDefinition
+from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursors.namesakes import Namesakes
     from readonly_engine.broker.cursors.owner_access import OwnerAccess
     from readonly_engine.broker.cursors.store import CursorStore
+    from readonly_engine.broker.cursors.topic_cursors import TopicCursors
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.cursor_admin import CursorAdmin
@@ -83,7 +87,7 @@ class HeldPartition:
         namesakes: knows the durable subscriptions at owners.
         guard: name of the subscriptions that hold the retention at owners.
         is_bound: returns whether a binding covers a topic.
-        is_deleted: returns whether a topic does not exist any more.
+        was_deleted: returns whether a topic was deleted since its stored subscriptions were made (TopicDeletions).
 
     Attributes:
         store: as above.
@@ -100,13 +104,15 @@ class HeldPartition:
         namesakes: Namesakes,
         guard: str,
         is_bound: Callable[[TopicName], bool],
-        is_deleted: Callable[[TopicName], Awaitable[bool]],
+        was_deleted: Callable[[TopicName, TopicCursors], Awaitable[bool]],
     ) -> None:
         self.store = store
         self.admin = admin
         self.access = access
         self.guards = GuardKeeper(admin, guard, store, self._expire, self.forget_if_deleted, is_bound)
-        self._is_deleted = is_deleted
+        self._was_deleted = was_deleted
+        self._comparing: SingleFlight[bool] = SingleFlight()
+        self._followed: Counter[TopicName] = Counter()  # consumers of each topic; their broker watches it
         self._namesakes = namesakes
         self._migration = Migration(store, admin, access, self.guards)
         self._migrating: set[tuple[TopicName, str]] = set()
@@ -141,6 +147,8 @@ class HeldPartition:
         await self._finish_migration(topic, subscribe)
         await self._await_expected(topic, subscribe.subscription, consumer.as_local())
         state = await self._authorize(consumer, subscribe)
+        if not self._followed[topic]:
+            await self._comparing.run(topic, lambda: self.forget_if_deleted(topic))
         found = self._find(topic, subscribe)
         if found is None:
             if request is LocalRequest.EXISTING:
@@ -239,6 +247,7 @@ class HeldPartition:
             raise OwnerRefusedError(code, str(error)) from error
         self._expected.arrived(key)
         self.access.add(consumer)
+        self._followed[found.topic] += 1
         return found
 
     async def _await_expected(self, topic: TopicName, name: str, consumer: LocalConsumer) -> None:
@@ -257,7 +266,10 @@ class HeldPartition:
 
     def leave(self, consumer: PartitionConsumer, found: LocalSubscription) -> None:
         """Remove a consumer from its subscription."""
-        self.access.remove(consumer)
+        if self.access.remove(consumer):
+            self._followed[found.topic] -= 1
+            if not self._followed[found.topic]:
+                del self._followed[found.topic]
         key = (found.topic, found.cursor.name)
         if found.remove(consumer) and self._subscriptions.get(key) is found:
             del self._subscriptions[key]
@@ -376,17 +388,20 @@ class HeldPartition:
     async def forget_if_deleted(self, topic: TopicName) -> bool:
         """Forget the subscriptions of a topic and its guard, as its owner does, if it was deleted; return whether it was.
 
-        The next look at the guard asks again if that is not known, or if a subscription of the topic is being migrated.
+        It may have been created again meanwhile. The next look at the guard asks again if that is not known, or if a
+        subscription of the topic is being migrated.
         """
+        cursors = self.store.of(str(topic))
         if any(one == topic for one, _ in self._migrating):
             return False
         try:
-            if not await self._is_deleted(topic):
+            if not await self._was_deleted(topic, cursors):
+                if cursors.has_changes:
+                    self.store.changed(cursors)
                 return False
-        except (RelayError, MetadataError) as error:
+        except (RelayError, MetadataError, WireError) as error:
             log.warning("cannot find out whether a topic was deleted: topic=%s error=%s", topic, error)
             return False
-        cursors = self.store.of(str(topic))
         log.info("topic was deleted, and its local subscriptions: topic=%s subscriptions=%d", topic, len(cursors))
         members = []
         for key in [key for key in self._subscriptions if key[0] == topic]:

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.background import run_forever
+from readonly_engine.broker.cursors.deletions import TopicDeletions
 from readonly_engine.broker.cursors.held_partition import HeldPartition
 from readonly_engine.broker.cursors.namesakes import Namesakes
 from readonly_engine.broker.cursors.partitions import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursors.owner_access import OwnerAccess
     from readonly_engine.broker.pool.claim_store import ClaimHandle, ClaimStore
     from readonly_engine.broker.pool.membership import PoolMembership
+    from readonly_engine.metadata.cluster import StoredTopic
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.cursor_admin import CursorAdmin
 
@@ -68,7 +70,7 @@ class LocalCursors:
         pool: the pool.
         partitions: number of partitions of a new topic with cursors; an existing one keeps its number.
         is_bound: returns whether a binding covers a topic.
-        in_store: returns whether the metadata store has a topic.
+        stored_topic: returns a topic as the metadata store has it.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class LocalCursors:
         pool: PoolMembership,
         partitions: int,
         is_bound: Callable[[TopicName], bool],
-        in_store: Callable[[TopicName], Awaitable[bool]],
+        stored_topic: Callable[[TopicName], Awaitable[StoredTopic | None]],
     ) -> None:
         self._make_client = client
         self._client: Client | None = None
@@ -90,7 +92,7 @@ class LocalCursors:
         self._pool = pool
         self._new_partitions = partitions
         self._is_bound = is_bound
-        self._in_store = in_store
+        self._stored_topic = stored_topic
         self._namesakes = Namesakes(admin)
         self._counts: dict[TopicName, int] = {}
         self._counting: SingleFlight[int] = SingleFlight()
@@ -198,9 +200,8 @@ class LocalCursors:
                 await store.close()
                 raise OwnerUnavailableError(f"{key.topic} has moved to another broker; look the topic up again")
             guard = guard_name(self._pool.identity, key.topic.partition)
-            held = HeldPartition(
-                store, self._admin, self._access, self._namesakes, guard, self._is_bound, self._is_deleted
-            )
+            was_deleted = TopicDeletions(self._stored_topic, self._admin, guard).was_deleted
+            held = HeldPartition(store, self._admin, self._access, self._namesakes, guard, self._is_bound, was_deleted)
             self._held[key] = _Held(held, claim)
             opened = True
         finally:
@@ -212,14 +213,10 @@ class LocalCursors:
         return held
 
     async def topic_deleted(self, topic: TopicName) -> None:
-        """Forget the subscriptions of a topic that the metadata store does not have any more."""
+        """Forget the subscriptions of a topic that the metadata store has lost, maybe to have it again."""
         for held in list(self._held.values()):
             if held.partition.store.has(str(topic)):
                 await held.partition.forget_if_deleted(topic)
-
-    async def _is_deleted(self, topic: TopicName) -> bool:
-        """Return whether neither the owner nor the metadata store has a topic."""
-        return not await self._in_store(topic) and not await self._admin.exists(topic)
 
     def end(self, key: ClaimKey, reason: str) -> None:
         """Give a partition up: another broker has its cursors, or they cannot be stored."""

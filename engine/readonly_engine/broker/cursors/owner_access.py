@@ -199,15 +199,16 @@ class OwnerAccess:
         if self._checking is None:
             self._checking = run_forever(self._check_authorized, "the check of local subscriptions' consumers")
 
-    def remove(self, consumer: Authorized) -> None:
-        """Forget a consumer, if it was added."""
+    def remove(self, consumer: Authorized) -> bool:
+        """Forget a consumer; return whether it was added."""
         if self._authorized.pop(consumer, None) is None:
-            return
+            return False
         key = (consumer.topic, consumer.identity)
         self._users[key] -= 1
         if not self._users[key]:
             del self._users[key]
             self._connections.pop(key, None)
+        return True
 
     async def last(self, consumer: Authorized) -> BaseCommand:
         """Return the owner's answer to GET_LAST_MESSAGE_ID; concurrent callers share one.

@@ -127,6 +127,7 @@ class TopicCursors:
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
+        self._created_ms = 0
         self._by_name: dict[str, LocalCursor] = {}
         self._pages: list[dict[int, LocalCursor]] = []  # the cursors of each page by their numbers
         self._last_generation = 0
@@ -152,6 +153,17 @@ class TopicCursors:
         Right after `take_changes`, nothing before it is needed any more, as soon as those changes are stored.
         """
         return min((cursor.mark_delete for cursor in self), default=None)
+
+    @property
+    def created_ms(self) -> int:
+        """When the topic of these subscriptions was created, ms since the epoch; 0 if unknown."""
+        return self._created_ms
+
+    def created(self, created_ms: int) -> None:
+        """Set when the topic was created."""
+        if created_ms != self._created_ms:
+            self._created_ms = created_ms
+            self._redefined.update(page for page, cursors in enumerate(self._pages) if cursors)
 
     @property
     def has_changes(self) -> bool:
@@ -277,7 +289,7 @@ class TopicCursors:
 
     def _definitions(self, page: int) -> bytes:
         definitions = tuple(cursor.definition for cursor in self._pages[page].values())
-        return encode_definitions(PageDefinitions(self._last_generation, definitions))
+        return encode_definitions(PageDefinitions(self._last_generation, definitions, self._created_ms))
 
     def _key(self, kind: str, page: int) -> str:
         return encode_key(RecordKey(kind, page, self.topic))
@@ -319,6 +331,9 @@ class TopicCursors:
     def _restore_page(self, page: int, definitions: PageDefinitions) -> None:
         self._pages += [{} for _ in range(len(self._pages), page + 1)]
         self._last_generation = max(self._last_generation, definitions.last_generation)
+        if definitions.subscriptions and definitions.topic_created_ms:
+            # Two times mean that a broker died between two records. The earlier one is compared with the topic again.
+            self._created_ms = min(self._created_ms or definitions.topic_created_ms, definitions.topic_created_ms)
         for definition in definitions.subscriptions:
             cursor, other = LocalCursor(page, definition), self._by_name.get(definition.name)
             if other is not None:

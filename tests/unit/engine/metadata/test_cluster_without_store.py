@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from readonly_engine.metadata import cluster as cluster_module
@@ -31,6 +32,17 @@ class ComesAndGoes:
     async def children(self, path):
         names = {key[len(path) + 1 :].split("/")[0] for key in self.values if key.startswith(f"{path}/")}
         return frozenset(names) if names or path in self.values else None
+
+
+def test_a_topic_that_was_created_again_was_deleted(golden):
+    """A watch may leave the time without a node out."""
+    told, seen = [], []
+    cluster = ClusterMetadata(SimpleNamespace(watch=lambda path, changed: told.append(changed)))
+    cluster.watch_topic(TOPIC, seen.append)
+    value = golden("zk_managed_ledger")
+    for node in (Versioned(value, 0, 7), Versioned(value, 1, 7), Versioned(value, 0, 8), None, Versioned(value, 0, 9)):
+        told[0](node)
+    assert [info is None for info in seen] == [False, False, True, False, True, False]
 
 
 @pytest.fixture

@@ -87,6 +87,12 @@ def test_definitions():
     )  # fmt: skip
 
 
+def test_definitions_with_the_time_of_the_topics_creation():
+    defined = DEFINED._replace(topic_created_ms=1_700_000_000_000)
+    assert decode_definitions(encode_definitions(defined)) == defined
+    assert encode_definitions(defined) == encode_definitions(DEFINED) + bytes.fromhex("1880d095ffbc31")
+
+
 def test_definitions_with_one_number_twice_are_refused():
     one = SubscriptionDefinition(1, "a", 1, Position(0, 0))
     with pytest.raises(MalformedFrameError, match="two subscriptions"):

@@ -49,8 +49,15 @@ class Stored:
     def of(self, topic):
         return self.cursors
 
+    def has(self, topic):
+        return len(self.cursors) > 0
+
     async def wait_stored(self, number):
         pass
+
+
+async def not_deleted(topic):
+    return False
 
 
 @pytest.mark.parametrize("bound", [True, False])
@@ -59,7 +66,7 @@ def test_only_the_guards_of_bound_topics_are_made_again(bound):
 
     async def check():
         keeper = GuardKeeper(
-            admin, "guard-0", Stored(), lambda *_: None, None, lambda topic: asked.append(topic) or bound
+            admin, "guard-0", Stored(), lambda *_: None, not_deleted, lambda topic: asked.append(topic) or bound
         )
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
         keeper.close()
@@ -105,9 +112,6 @@ def test_a_guard_that_could_not_be_removed_is_removed_later(monkeypatch):
                 raise OwnerUnavailableError("silent")
             removed.set()
 
-    async def not_deleted(topic):
-        return False
-
     async def scene():
         keeper = GuardKeeper(Busy(), "guard-0", store, lambda *_: None, not_deleted, lambda _: True)
         store.cursors.delete(store.cursors.find("audit"))
@@ -121,3 +125,34 @@ def test_a_guard_that_could_not_be_removed_is_removed_later(monkeypatch):
 
     removed = asyncio.Event()
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_cursors_of_a_former_topic_have_no_guard_in_the_new_one(known):
+    """The guard is gone with the topic, whether this broker has asked for it before or believes to know where it is."""
+    store, admin = Stored(), Admin()
+
+    async def moved(topic, subscription, mark_delete):
+        return False
+
+    async def forget_if_deleted(topic):
+        for cursor in list(store.cursors):
+            store.cursors.delete(cursor)
+        keeper.forget(topic)
+        return True
+
+    async def scene():
+        nonlocal keeper
+        keeper = GuardKeeper(admin, "guard-0", store, lambda *_: None, forget_if_deleted, lambda _: True)
+        if known:
+            found = keeper._of(TOPIC)
+            found.guard.mark_delete, found.known = Position(9, -1), True
+        async with keeper.retained(parse_topic_name(TOPIC), Position(8, 2)):
+            pass
+        keeper.close()
+
+    keeper = None
+    admin.move_subscription = moved
+    asyncio.run(scene())
+    assert admin.created == [(TOPIC, "guard-0", Position(8, -1))], "it holds what the new cursor needs"
+    assert len(store.cursors) == 0

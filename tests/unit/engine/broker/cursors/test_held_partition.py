@@ -57,10 +57,16 @@ class Access:
         await asyncio.sleep(0)
         return OwnerCursorState(Position(3, 1), Position(3, 9))
 
-    def add(self, consumer):
-        pass
+    def __init__(self):
+        self.added = set()
 
-    remove = add
+    def add(self, consumer):
+        self.added.add(consumer)
+
+    def remove(self, consumer):
+        found = consumer in self.added
+        self.added.discard(consumer)
+        return found
 
 
 class Consumer:
@@ -90,6 +96,12 @@ def shared(number):
     return consumer
 
 
+def shared_of(name, number):
+    consumer = shared(number)
+    consumer.subscribe_command.subscription = name
+    return consumer
+
+
 class Stalled(Store):
     """A store that stores nothing until it may."""
 
@@ -115,13 +127,18 @@ def partition(monkeypatch):
 
     admin.describe = describe
     admin.deleted = False
+    admin.asked = 0
 
-    async def is_deleted(topic):
+    async def was_deleted(topic, cursors):
+        assert topic == TOPIC
+        assert cursors is partition.store.cursors
+        admin.asked += 1
         if isinstance(admin.deleted, Exception):
             raise admin.deleted
         return admin.deleted
 
-    return HeldPartition(Store(), admin, Access(), namesakes, "guard", lambda _: True, is_deleted)
+    partition = HeldPartition(Store(), admin, Access(), namesakes, "guard", lambda _: True, was_deleted)
+    return partition
 
 
 def run(coroutine):
@@ -278,6 +295,30 @@ def test_the_subscriptions_of_a_deleted_topic_go_with_it(partition):
     assert not partition.subscriptions
     partition.leave(consumer, found)
     assert run(partition.subscribe(Consumer(number=2))).cursor is not found.cursor
+
+
+def test_a_stored_subscription_of_a_former_topic_is_not_gone_on_with(partition):
+    """The topic was deleted and created again while no consumer here followed it, so nobody has told this broker."""
+
+    async def scene():
+        idle = partition.store.cursors.create("s", Position(3, 4))
+        partition.admin.deleted = True
+        found = await partition.subscribe(first := Consumer())
+        partition.admin.deleted = False
+        assert found.cursor is not idle
+        partition.leave(first, found)
+        again = await partition.subscribe(second := Consumer(number=2))
+        assert again.cursor is found.cursor
+        asked = partition.admin.asked
+        await partition.subscribe(other := shared_of("other", 3))
+        assert partition.admin.asked == asked, "the topic is watched while it has a consumer"
+        partition.leave(other, again)
+        partition.leave(second, again)
+        partition.leave(second, again)
+        await partition.subscribe(Consumer(number=4))
+        assert partition.admin.asked == asked + 1
+
+    run(scene())
 
 
 @pytest.mark.parametrize("unknown", [OwnerUnavailableError("silent"), MetadataUnavailableError("silent")])

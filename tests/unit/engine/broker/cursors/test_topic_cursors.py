@@ -51,6 +51,22 @@ def state(cursors):
     }
 
 
+def test_the_time_of_the_topics_creation_is_stored_with_its_subscriptions():
+    cursors = TopicCursors(TOPIC)
+    cursors.created(7)
+    assert not cursors.has_changes, "nobody needs it"
+    for number in range(PAGE + 1):
+        cursors.create(f"s{number}", Position(3, 4))
+    log = cursors.take_changes()
+    assert restored(log).created_ms == 7
+    cursors.created(7)
+    assert not cursors.has_changes
+    cursors.created(9)
+    later = cursors.take_changes()
+    assert restored(log + later).created_ms == 9
+    assert restored(log + later[:1]).created_ms == 7, "the topic is compared with it again"
+
+
 def test_a_subscription_is_stored_with_its_start():
     cursors = TopicCursors(TOPIC)
     cursors.create("s", Position(3, 4), 17, [("k", "v")])

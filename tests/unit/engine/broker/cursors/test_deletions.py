@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.broker.cursors.deletions import TopicDeletions
+from readonly_engine.broker.cursors.topic_cursors import TopicCursors
+from readonly_engine.metadata.cluster import StoredTopic
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.cursor_admin import CursorState
+from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+
+TOPIC = parse_topic_name("orders")
+
+
+class Admin:
+    def __init__(self, guard=None, *, exists=True):
+        self.guard = guard
+        self.there = exists
+
+    async def exists(self, topic):
+        return self.there
+
+    async def cursor(self, topic, subscription):
+        assert subscription == "guard-0"
+        return CursorState(self.guard, {})
+
+
+def topic(created_ms, *ledgers):
+    info = ManagedLedgerInfo()
+    for ledger in ledgers:
+        info.ledger_info.add(ledger_id=ledger)
+    return StoredTopic(created_ms, info)
+
+
+def cursors(created_ms, *starts):
+    found = TopicCursors(str(TOPIC))
+    found.created(created_ms)
+    for number, start in enumerate(starts):
+        found.create(f"s{number}", start)
+    return found
+
+
+def was_deleted(stored, known, admin=None):
+    async def fetch(name):
+        assert name == TOPIC
+        return stored
+
+    return asyncio.run(TopicDeletions(fetch, admin or Admin(), "guard-0").was_deleted(TOPIC, known))
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_missing_topic_was_deleted_if_its_owner_says_so_too(exists):
+    assert was_deleted(None, cursors(7, Position(3, 4)), Admin(exists=exists)) != exists
+
+
+def test_a_topic_that_was_created_again_was_deleted():
+    known = cursors(7, Position(3, 4), EARLIEST)
+    assert was_deleted(topic(9, 5), known)
+    assert known.created_ms == 9
+
+
+@pytest.mark.parametrize(
+    ("stored", "known", "guard"),
+    [
+        (topic(7, 5), cursors(7, Position(3, 4)), None),  # its ledgers are trimmed, and somebody has deleted the guard
+        (topic(9, 3, 5), cursors(7, Position(3, 4)), None),  # a copied metadata store
+        (topic(9, 5), cursors(7, Position(3, 4)), Position(5, -1)),  # the same, and a trimmed ledger
+        (topic(9, 5), cursors(0, Position(3, 4)), None),  # records of an earlier version
+        (topic(9, 5), cursors(7), None),
+    ],
+)
+def test_a_topic_that_may_be_the_same_keeps_its_subscriptions(stored, known, guard):
+    assert not was_deleted(stored, known, Admin(guard))
+    assert known.created_ms == stored.created_ms
