@@ -157,6 +157,10 @@ class HeldPartition:
                     f"this pool keeps no subscription {subscribe.subscription} of {topic}",
                 )
             if state is None:
+                # It was deleted meanwhile, maybe with its topic. After "try again" the client for C++ and Python (3.13.0) would
+                # wait for its timeout: it ignores its own second attempt, because the connection is still there.
+                state = await self._authorize(consumer, subscribe)
+            if state is None:
                 raise OwnerUnavailableError(f"subscription {subscribe.subscription} was deleted meanwhile; try again")
             start = state.last if state.mark_delete is None else state.mark_delete
             return await self._create(consumer, subscribe, start)
