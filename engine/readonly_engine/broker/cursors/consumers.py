@@ -13,6 +13,8 @@ from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode
 from readonly_engine.wire.sticky_key import key_hash
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from readonly_engine.wire.pulsar_pb2 import KeySharedMeta
 
 FAILOVER_DELAY_S: Final = 1.0
@@ -113,8 +115,7 @@ class LocalConsumers:
         """
         if consumer.sticky:
             _check_ranges(consumer.ranges)
-        if self._consumers:
-            self._check_compatible(consumer)
+        check_compatible(consumer, self._consumers)
         if self._limit and len(self._consumers) >= self._limit:
             raise ConsumerBusyError("Subscription reached max consumers limit")
         self._consumers.append(consumer)
@@ -131,26 +132,6 @@ class LocalConsumers:
     def may_unsubscribe(self, number: int) -> bool:
         """Return whether a consumer may delete the subscription: it is the only one."""
         return [one.number for one in self._consumers] == [number]
-
-    def _check_compatible(self, consumer: LocalConsumer) -> None:
-        first = self._consumers[0]
-        if consumer.kind != first.kind:
-            names = CommandSubscribe.SubType.Name
-            raise ConsumerBusyError(
-                f"Subscription is of different type. Active subscription type of '{names(first.kind)}' is different than the"
-                f" connecting consumer's type '{names(consumer.kind)}'."
-            )
-        if consumer.kind == CommandSubscribe.Exclusive:
-            raise ConsumerBusyError("Exclusive consumer is already connected")
-        if consumer.kind == CommandSubscribe.Key_Shared and consumer.key_shared != first.key_shared:
-            raise ConsumerBusyError(
-                "Subscription is of different type. Its consumers have another key_shared mode, or another choice of"
-                " allowOutOfOrderDelivery."
-            )
-        if consumer.sticky:
-            for one in self._consumers:
-                if any(_overlap(own, other) for own in consumer.ranges for other in one.ranges):
-                    raise ConsumerAssignError(f"Range conflict with consumer {one.name}")
 
     def _elect(self) -> None:
         if not self._consumers or self._consumers[0].kind not in _SINGLE_ACTIVE:
@@ -177,6 +158,35 @@ class LocalConsumers:
             begin = key_hash(self._topic.encode())
             found = self._distances[name] = min((point - begin) & _RING for point in points)
         return found
+
+
+def check_compatible(consumer: LocalConsumer, others: Sequence[LocalConsumer]) -> None:
+    """Check that the consumers of a subscription do not exclude another one.
+
+    Raises:
+        ConsumerBusyError: they exclude it.
+        ConsumerAssignError: one of them has some of its ranges.
+    """
+    if not others:
+        return
+    first = others[0]
+    if consumer.kind != first.kind:
+        names = CommandSubscribe.SubType.Name
+        raise ConsumerBusyError(
+            f"Subscription is of different type. Active subscription type of '{names(first.kind)}' is different than the"
+            f" connecting consumer's type '{names(consumer.kind)}'."
+        )
+    if consumer.kind == CommandSubscribe.Exclusive:
+        raise ConsumerBusyError("Exclusive consumer is already connected")
+    if consumer.kind == CommandSubscribe.Key_Shared and consumer.key_shared != first.key_shared:
+        raise ConsumerBusyError(
+            "Subscription is of different type. Its consumers have another key_shared mode, or another choice of"
+            " allowOutOfOrderDelivery."
+        )
+    if consumer.sticky:
+        for one in others:
+            if any(_overlap(own, other) for own in consumer.ranges for other in one.ranges):
+                raise ConsumerAssignError(f"Range conflict with consumer {one.name}")
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:

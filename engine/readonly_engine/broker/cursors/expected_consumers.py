@@ -1,14 +1,14 @@
 """Consumers that are on the way here from another broker of the pool, which has redirected them. Pure.
 
 For a moment such a consumer is nowhere. Its client counts it as subscribed. So no consumer that it excludes may come meanwhile:
-one of another type, or any one if it is Exclusive.
+one of another type, any one if it is Exclusive, or one of Key_Shared with some of its ranges.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.broker.cursors.consumers import ConsumerAssignError, ConsumerBusyError, check_compatible
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -18,18 +18,21 @@ if TYPE_CHECKING:
 ARRIVAL_S: Final = 5.0
 """Time for which a consumer is expected. A client connects to the broker of a redirect at once, or not at all."""
 
+MAX_EXPECTED: Final = 100_000
+"""Bound of expected consumers. The one that has been expected for the longest time goes first."""
+
 
 class _Expected(NamedTuple):
-    name: str
-    kind: int
+    consumer: LocalConsumer
     end: float
 
 
 class ExpectedConsumers:
-    """The expected consumers by subscription. Times are in seconds of any one clock."""
+    """The expected consumers by subscription and name. Times are in seconds of any one clock."""
 
     def __init__(self) -> None:
-        self._expected: dict[Hashable, _Expected] = {}  # the last one of each; the earliest end first
+        self._order: dict[tuple[Hashable, str], float] = {}  # the earliest end first
+        self._expected: dict[Hashable, dict[str, _Expected]] = {}
 
     def expect(self, subscription: Hashable, consumer: LocalConsumer, now: float) -> None:
         """Expect a consumer.
@@ -39,24 +42,32 @@ class ExpectedConsumers:
             consumer: the consumer. Clients keep its name.
             now: the time.
         """
-        while self._expected:
-            first = next(iter(self._expected))
-            if self._expected[first].end > now:
+        while self._order:
+            first = next(iter(self._order))
+            if self._order[first] > now and len(self._order) < MAX_EXPECTED:
                 break
-            del self._expected[first]
-        self._expected.pop(subscription, None)
-        self._expected[subscription] = _Expected(consumer.name, consumer.kind, now + ARRIVAL_S)
+            self.arrived(*first)
+        self.arrived(subscription, consumer.name)
+        end = self._order[subscription, consumer.name] = now + ARRIVAL_S
+        self._expected.setdefault(subscription, {})[consumer.name] = _Expected(consumer, end)
 
     def admits(self, subscription: Hashable, consumer: LocalConsumer, now: float) -> bool:
-        """Return whether a consumer may come now: it is the expected one, or does not exclude it, or none is expected."""
-        expected = self._expected.get(subscription)
-        if expected is None or expected.name == consumer.name or expected.end <= now:
-            return True
-        return consumer.kind == expected.kind != CommandSubscribe.Exclusive
+        """Return whether a consumer may come now: no other expected one excludes it."""
+        expected = self._expected.get(subscription, {})
+        others = [one.consumer for name, one in expected.items() if name != consumer.name and one.end > now]
+        try:
+            check_compatible(consumer, others)
+        except (ConsumerBusyError, ConsumerAssignError):
+            return False
+        return True
 
-    def arrived(self, subscription: Hashable) -> None:
-        """Expect no consumer any more."""
-        self._expected.pop(subscription, None)
+    def arrived(self, subscription: Hashable, name: str) -> None:
+        """Expect a consumer no more."""
+        if self._order.pop((subscription, name), None) is not None:
+            of_subscription = self._expected[subscription]
+            del of_subscription[name]
+            if not of_subscription:
+                del self._expected[subscription]
 
     def __len__(self) -> int:
-        return len(self._expected)
+        return len(self._order)

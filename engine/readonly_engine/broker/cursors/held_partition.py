@@ -249,7 +249,7 @@ class HeldPartition:
             busy = isinstance(error, ConsumerBusyError)
             code = ServerError.ConsumerBusy if busy else ServerError.ConsumerAssignError
             raise OwnerRefusedError(code, str(error)) from error
-        self._expected.arrived(key)
+        self._expected.arrived(key, added.name)
         self.access.add(consumer)
         self._followed[found.topic] += 1
         return found

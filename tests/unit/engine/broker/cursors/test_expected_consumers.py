@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from readonly_engine.broker.cursors import expected_consumers as module
 from readonly_engine.broker.cursors.consumers import LocalConsumer
 from readonly_engine.broker.cursors.expected_consumers import ARRIVAL_S, ExpectedConsumers
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode
 
 TYPES = (
     CommandSubscribe.Exclusive,
@@ -29,9 +30,11 @@ def test_only_the_expected_one_may_come_until_it_has_come() -> None:
     assert expected.admits("s", MINE, 1.1)
     assert not expected.admits("s", OTHER, 1.1)
     assert expected.admits("t", OTHER, 1.1)
-    expected.arrived("s")
+    expected.arrived("s", "other")
+    assert not expected.admits("s", OTHER, 1.1)
+    expected.arrived("s", "mine")
     assert expected.admits("s", OTHER, 1.1)
-    expected.arrived("s")
+    assert not len(expected)
 
 
 def test_one_that_does_not_come_is_not_waited_for_any_longer() -> None:
@@ -45,11 +48,35 @@ def test_they_do_not_pile_up() -> None:
     expected = ExpectedConsumers()
     for number in range(1_000):
         expected.expect(f"s{number}", MINE, 1.0)
-    expected.expect("s0", consumer("mine again"), 2.0)
+    expected.expect("s0", MINE, 2.0)
     assert len(expected) == 1_000
     expected.expect("t", MINE, 1.0 + ARRIVAL_S)
     assert len(expected) == 2
-    assert not expected.admits("s0", MINE, 1.0 + ARRIVAL_S)
+    assert not expected.admits("s0", OTHER, 1.0 + ARRIVAL_S)
+
+
+def test_the_first_goes_at_the_bound(monkeypatch) -> None:
+    monkeypatch.setattr(module, "MAX_EXPECTED", 3)
+    expected = ExpectedConsumers()
+    for number in range(4):
+        expected.expect(f"s{number}", MINE, 1.0)
+    assert len(expected) == 3
+    assert [expected.admits(f"s{number}", OTHER, 1.0) for number in range(4)] == [True, False, False, False]
+
+
+def test_ranges_of_hashes_are_kept_for_all_that_are_expected() -> None:
+    def sticky(name, *ranges):
+        return LocalConsumer(1, name, 0, CommandSubscribe.Key_Shared, (KeySharedMode.STICKY, False), ranges)
+
+    expected = ExpectedConsumers()
+    expected.expect("s", sticky("low", (0, 100)), 1.0)
+    expected.expect("s", sticky("high", (201, 300)), 1.0)
+    assert expected.admits("s", sticky("between", (101, 200)), 1.1)
+    assert not expected.admits("s", sticky("other", (50, 150)), 1.1)
+    assert not expected.admits("s", sticky("other", (150, 201)), 1.1)
+    assert expected.admits("s", sticky("low", (0, 100)), 1.1)
+    expected.arrived("s", "low")
+    assert expected.admits("s", sticky("other", (50, 150)), 1.1)
 
 
 @pytest.mark.parametrize("kind", TYPES)
