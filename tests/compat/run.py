@@ -99,7 +99,8 @@ def compare(scenario: Scenario, driver: Driver, targets: Sequence[Target], place
     except UnsupportedError as error:
         return Cell(Verdict.NOT_OFFERED, str(error), time.monotonic() - begin)
     except DriverError as error:
-        return Cell(Verdict.BROKEN, f"driver, at the {target.name}: {error}", time.monotonic() - begin)
+        verdict = Verdict.QUIRK if known and target.name == OWNER else Verdict.BROKEN
+        return Cell(verdict, f"driver, at the {target.name}: {error}", time.monotonic() - begin)
     seconds = time.monotonic() - begin
     if known and not right and _check(seen[0]) == _check(seen[1]):
         return Cell(Verdict.QUIRK, str(seen[0]), seconds)

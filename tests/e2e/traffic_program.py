@@ -3,8 +3,9 @@
     traffic_program.py PLAN
 
 PLAN is JSON: {"writer": URL, "pool": URL, "admin": URL, "rate": messages a second and topic,
-"topics": {full name: partitions, 0 for none}, "consumers": [{"name", "topic", "subscription", "type"}]}; the type Reader
-makes a reader. Each message holds its number in the topic, and one of ten keys. What the clients log goes to standard output.
+"topics": {full name: partitions, 0 for none}, "consumers": [{"name", "topic", "subscription", "type"}],
+"localCursors": whether the pool has the cursors}; the type Reader makes a reader. Each message holds its number in the topic,
+and one of ten keys. What the clients log goes to standard output.
 Answers on port 8080 once everybody has subscribed:
 
     /progress   what has been published and received so far
@@ -217,6 +218,8 @@ class Traffic:
 
     def _backlogs(self) -> dict[str, int]:
         found: dict[str, int] = {}
+        if self._plan.get("localCursors"):
+            return found  # the owner has none
         for topic, partitions in self._plan["topics"].items():
             path = f"{self._plan['admin']}/admin/v2/{topic.replace('://', '/')}"
             try:

@@ -1,4 +1,4 @@
-"""Changes of a subscription that has consumers, by a consumer that joins them. The stock client for Python cannot delete it."""
+"""Changes of a subscription that has consumers. The stock client for Python would subscribe again after a SEEK."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ _TYPES: Final = (
     CommandSubscribe.Failover,
     CommandSubscribe.Key_Shared,
 )
-"""Types of a consumer that joins the others. With an Exclusive one connected, none can."""
 
 CONSUMER_NAME: Final = "pulsar-readonly-subscriptions"
 
@@ -56,7 +55,6 @@ class ForcedChanges:
         """Delete a subscription; the pool closes its consumers.
 
         Raises:
-            ToolError: an Exclusive consumer is connected.
             RelayError: the pool or the owner refuses it, or does not answer.
         """
         unsubscribe = CommandUnsubscribe(force=True)
@@ -71,7 +69,6 @@ class ForcedChanges:
             to: the next message to deliver, or the time of the first one, in ms.
 
         Raises:
-            ToolError: an Exclusive consumer is connected.
             RelayError: the pool or the owner refuses it, or does not answer.
         """
         seek = CommandSeek()
@@ -91,7 +88,6 @@ class ForcedChanges:
             raise OwnerRefusedError(answer.error.error, answer.error.message)
 
     async def _join(self, topic: TopicName, subscription: str) -> OwnerConsumer:
-        reason = ""
         for kind in _TYPES:
             subscribe = CommandSubscribe(
                 topic=str(topic),
@@ -102,17 +98,17 @@ class ForcedChanges:
                 consumer_name=CONSUMER_NAME,
                 force_topic_creation=False,
             )
-            subscribe.metadata.add(key=LocalRequest.EXISTING.value, value="true")
+            subscribe.metadata.add(key=LocalRequest.FORCE.value, value="true")
             consumer = OwnerConsumer(self._directory, self._identity, subscribe, NoEvents(), zero_permit=False)
             try:
                 await consumer.subscribe()
             except OwnerRefusedError as error:
                 if error.code != ServerError.ConsumerBusy:
                     raise
-                reason = reason or str(error)  # an Exclusive consumer refuses another one in the clearest words
+                reason = str(error)
             else:
                 return consumer
-        raise ToolError(f"{topic}: a consumer that excludes others must be closed first: {reason}")
+        raise ToolError(f"{topic}: {reason}; try again")
 
 
 @asynccontextmanager

@@ -39,7 +39,7 @@ def test_a_reason_is_of_a_release_of_all_releases_or_of_all_clients(monkeypatch:
     assert not reason("commit", "java-4.0.0")
     assert reason("owner_dispatch_stats", "python-3.5.0")
     assert not reason("owner_dispatch_stats", "python-3.5.0", "local")
-    assert reason("admin_reset", "python-3.5.0", "local")
+    assert reason("ack_committed", "python-3.5.0", "local")
     assert not reason("exclusive", "go-0.19.0")
     assert quirk("seek_id", "go-0.14.0")
     assert not quirk("seek_id", "go-0.19.0")

@@ -51,6 +51,8 @@ log = logging.getLogger(__name__)
 POLL_INTERVAL_S: Final = 0.05
 """Interval between checks for an expected consumer."""
 
+_EXISTING: Final = frozenset({LocalRequest.EXISTING, LocalRequest.FORCE})
+
 _NUMBERS: Final = count(1)
 
 
@@ -151,7 +153,7 @@ class HeldPartition:
             await self._comparing.run(topic, lambda: self.forget_if_deleted(topic))
         found = self._find(topic, subscribe)
         if found is None:
-            if request is LocalRequest.EXISTING:
+            if request in _EXISTING:
                 raise OwnerRefusedError(
                     ServerError.NotAllowedError,
                     f"this pool keeps no subscription {subscribe.subscription} of {topic}",
@@ -167,7 +169,7 @@ class HeldPartition:
         self._check_open()
         self._check_settled(topic, subscribe.subscription)
         self._set_properties(found, subscribe)
-        return self._add(found, consumer)
+        return self._join(found, consumer) if request is LocalRequest.FORCE else self._add(found, consumer)
 
     async def _authorize(self, consumer: PartitionConsumer, subscribe: CommandSubscribe) -> OwnerCursorState | None:
         """Check at the owner that a client may consume (OwnerAccess.subscribe)."""
@@ -252,6 +254,14 @@ class HeldPartition:
         self._expected.arrived(key, added.name)
         self.access.add(consumer)
         self._followed[found.topic] += 1
+        return found
+
+    def _join(self, found: LocalSubscription, consumer: PartitionConsumer) -> LocalSubscription:
+        """Return the subscription for a consumer that changes it, and is none of its members."""
+        found = self._subscriptions.get((found.topic, found.cursor.name), found)
+        kind = found.consumers.kind
+        if kind not in {None, consumer.as_local().kind}:
+            raise OwnerRefusedError(ServerError.ConsumerBusy, "the consumers of the subscription have another type")
         return found
 
     async def _await_expected(self, topic: TopicName, name: str, consumer: LocalConsumer) -> None:

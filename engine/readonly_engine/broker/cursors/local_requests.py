@@ -36,6 +36,8 @@ class LocalRequest(StrEnum):
     """Move the subscription from the pool to its owner."""
     EXISTING = "pulsar-readonly.existing"
     """Refuse the consumer if the pool does not keep the subscription."""
+    FORCE = "pulsar-readonly.force"
+    """The same, but ignore consumers of the same type. They are closed after a SEEK or an UNSUBSCRIBE."""
 
     @property
     def word(self) -> str:

@@ -145,14 +145,15 @@ def run(coroutine):
     return asyncio.run(coroutine)
 
 
-def test_a_consumer_that_asks_for_an_existing_subscription_creates_none(partition):
+@pytest.mark.parametrize("request_", [LocalRequest.EXISTING, LocalRequest.FORCE])
+def test_a_consumer_that_asks_for_an_existing_subscription_creates_none(partition, request_):
     with pytest.raises(OwnerRefusedError, match="keeps no subscription s"):
-        run(partition.subscribe(Consumer(LocalRequest.EXISTING)))
+        run(partition.subscribe(Consumer(request_)))
     assert partition.store.cursors.find("s") is None
     first = Consumer()
     found = run(partition.subscribe(first))
     partition.leave(first, found)
-    assert run(partition.subscribe(Consumer(LocalRequest.EXISTING))).cursor is found.cursor
+    assert run(partition.subscribe(Consumer(request_))).cursor is found.cursor
 
 
 def test_a_client_cannot_set_the_mark(partition):
@@ -276,6 +277,33 @@ def test_a_redirected_consumer_that_does_not_come_is_waited_for_and_no_longer(pa
         assert [member.number for member in found.members] == [2]
 
     run(asyncio.wait_for(scene(), 10))
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
+def test_an_administrator_ignores_consumers_of_the_same_type(partition, kind):
+    async def scene():
+        first, forced = Consumer(number=1), Consumer(LocalRequest.FORCE, number=2)
+        first.subscribe_command.sub_type = kind
+        found = await partition.subscribe(first)
+        for other in {CommandSubscribe.Exclusive, CommandSubscribe.Shared} - {kind}:
+            forced.subscribe_command.sub_type = other
+            with pytest.raises(OwnerRefusedError, match="another type"):
+                await partition.subscribe(forced)
+        forced.subscribe_command.sub_type = kind
+        held = await partition.subscribe(forced)
+        assert held is found
+        assert held.members == [first]
+        await partition.move(forced, held, Position(1, 1), [])
+        assert first.ended == "seek"
+        assert held.cursor.mark_delete == Position(1, 1)
+        partition.leave(forced, held)
+        assert partition.subscriptions == [held]
+        partition.leave(first, held)
+        assert partition.subscriptions == []
+        partition.leave(forced, await partition.subscribe(forced))
+        assert partition.subscriptions == []
+
+    run(scene())
 
 
 def test_the_subscriptions_of_a_deleted_topic_go_with_it(partition):
