@@ -183,6 +183,11 @@ class PulsarAdmin:
         """Ack all messages of a subscription."""
         self._request("POST", f"{topic_path(topic)}/subscription/{quote(subscription, safe='')}/skip_all")
 
+    def expire(self, topic: str, subscription: str, older_than_s: int) -> None:
+        """Expire messages of a subscription, as message TTL does (PersistentMessageExpiryMonitor)."""
+        path = f"{topic_path(topic)}/subscription/{quote(subscription, safe='')}/expireMessages/{older_than_s}"
+        self._request("POST", path)
+
     def reset_cursor(self, topic: str, subscription: str, position: MessageId) -> None:
         """Move a subscription to a message, which is then the next one to deliver."""
         self._request(

@@ -92,8 +92,9 @@ def test_a_seek_back_holds_what_is_still_there(
     assert numbers_of(again) == list(range(4, total))
 
 
+@pytest.mark.parametrize("how", ["as by its TTL", "as by its quota"])
 def test_what_the_owner_expires_is_expired_here(
-    kept_client: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, kept_topic: str
+    how: str, kept_client: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, kept_topic: str
 ) -> None:
     busy = kept_client.subscribe(kept_topic, "busy", initial_position=EARLIEST)
     idle = kept_client.subscribe(kept_topic, "idle", initial_position=EARLIEST)
@@ -103,9 +104,12 @@ def test_what_the_owner_expires_is_expired_here(
     assert int(first.data()) == 0
 
     def expired() -> bool:
-        """The owner moves the guards on, as by its TTL."""
+        """The owner moves the guards on."""
         for name in admin.subscriptions(kept_topic):
-            admin.skip_all(kept_topic, name)
+            if how == "as by its TTL":
+                admin.expire(kept_topic, name, 1)
+            else:
+                admin.skip_all(kept_topic, name)
         return first_ledger(admin, kept_topic) == ids[-1].ledger_id()
 
     wait_until(expired, 30)

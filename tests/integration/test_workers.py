@@ -11,6 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +21,13 @@ from readonly_engine.config.settings import PORT_OFFSET
 
 from devstack.pool import BrokerProcess, free_port
 from tests.integration.fleet import TESTS
+from tests.support.messages import numbers_of, publish_numbers
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.status import Endpoints
 
 WAIT_S = 60.0
@@ -61,10 +64,9 @@ def children_of(parent: BrokerProcess) -> set[int]:
     return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
-@pytest.fixture
-def workers(pulsar: Endpoints, tmp_path: Path) -> Iterator[BrokerProcess]:
-    """Two workers of a pool of their own, and what looks after them."""
-    options = ("--topics", TESTS, "--pool", uuid.uuid4().hex, "--workers", "2")
+@contextmanager
+def two_workers(pulsar: Endpoints, tmp_path: Path, *others: str) -> Iterator[BrokerProcess]:
+    options = ("--topics", TESTS, "--pool", uuid.uuid4().hex, "--workers", "2", *others)
     parent = BrokerProcess(pulsar, tmp_path / "workers.log", options, (ports_with_room(), ports_with_room()))
     try:
         parent.wait_ready()
@@ -75,6 +77,13 @@ def workers(pulsar: Endpoints, tmp_path: Path) -> Iterator[BrokerProcess]:
         for index in (1, 2):  # they end with what started them
             port = parent.http_port + index * PORT_OFFSET
         wait_until(lambda port=port: asked(port, "/healthz")[0] == 0, 60, "a worker lives on")  # type: ignore[misc]
+
+
+@pytest.fixture
+def workers(pulsar: Endpoints, tmp_path: Path) -> Iterator[BrokerProcess]:
+    """Two workers of a pool of their own, and what looks after them."""
+    with two_workers(pulsar, tmp_path) as parent:
+        yield parent
 
 
 def served(parent: BrokerProcess) -> dict[str, float]:
@@ -126,6 +135,41 @@ def test_both_workers_serve_and_one_that_is_killed_comes_back(
     finally:
         client.close()
     assert workers.stop() == 0
+
+
+def test_workers_share_the_cursors_of_their_pool(
+    pulsar: Endpoints, tmp_path: Path, pulsar_client: pulsar_lib.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    names = [f"s{number}" for number in range(8)]
+    with two_workers(pulsar, tmp_path, "--cursors", "local", "--cursor-partitions", "4") as parent:
+        client = pulsar_lib.Client(
+            parent.url, operation_timeout_seconds=90, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
+        )
+        consumers = [client.subscribe(topic, name) for name in names]
+        publish_numbers(pulsar_client, topic, range(10), batching_enabled=False)
+        for consumer in consumers:
+            got = [consumer.receive(20_000) for _ in range(10)]
+            assert numbers_of(got) == list(range(10))
+            for message in got[:6]:
+                consumer.acknowledge(message)
+        subscriptions = admin.subscriptions(topic)
+        assert subscriptions
+        assert all(name.startswith("pulsar-readonly-guard-") for name in subscriptions)
+
+        def stored() -> bool:
+            stats = [json.loads(asked(parent.http_port + index * PORT_OFFSET, "/stats")[1]) for index in (1, 2)]
+            assert all(one["localCursors"] for one in stats), "one of the workers has no partition"
+            return not any(one["unstored"] for stat in stats for one in stat["localCursors"])
+
+        wait_until(stored, 20)
+        os.kill(min(children_of(parent)), signal.SIGKILL)
+        for consumer in consumers:
+            # Those of the other worker have them still unacked: it delivers them again when it is asked to.
+            consumer.redeliver_unacknowledged_messages()
+            got = {int(consumer.receive(60_000).data()) for _ in range(4)}
+            assert got == {6, 7, 8, 9}
+        client.close()
+        assert parent.stop() == 0
 
 
 def test_what_one_worker_answers_is_asked_of_one_worker(workers: BrokerProcess) -> None:

@@ -142,7 +142,7 @@ class GuardKeeper:
         guard.mark_delete = target
 
     def _slowest(self, topic: str, found: _TopicGuard) -> Position | None:
-        slowest = self._store.of(topic).slowest
+        slowest = self._store.slowest(topic)
         return None if slowest is None else found.ends.get(slowest, slowest)
 
     async def _compare(self, topic: TopicName, found: _TopicGuard) -> None:
@@ -173,6 +173,7 @@ class GuardKeeper:
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(POLL_INTERVAL_S)
+            self._store.forget_empty()
             # A guard whose topic has no cursors any more is here because it could not be removed yet.
             for topic in {*self._store.topics, *self._topics}:
                 await self._admin.take_turn()

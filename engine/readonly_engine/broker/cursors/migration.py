@@ -91,14 +91,13 @@ class Migration:
             CursorStoreError: the cursor cannot be stored here.
         """
         topic, name = consumer.topic, consumer.subscribe_command.subscription
-        cursors = self._store.of(str(topic))
         described = await self._admin.describe(topic, name)
-        cursor = cursors.find(name)
+        cursor = self._store.find(str(topic), name)
         if described is None:
             await self._access.subscribe(consumer, new=False)
             if cursor is None or migration_of(cursor.definition) is LocalRequest.EXPORT:
                 raise _missing(f"the owner of {topic} has no subscription {name}")
-            return await self._unmark(cursors, cursor)
+            return await self._unmark(self._store.of(str(topic)), cursor)
         if cursor is not None and migration_of(cursor.definition) is not LocalRequest.IMPORT:
             raise _both(topic, name, cursor)
         if described.replicated:
@@ -120,10 +119,10 @@ class Migration:
                     f"the cursor of subscription {name} of {topic} moves at its owner; try again"
                 )
             _check(await owner.request(BaseCommand(type=BaseCommand.UNSUBSCRIBE, unsubscribe=CommandUnsubscribe())))
-        cursor = cursors.find(name)
+        cursor = self._store.find(str(topic), name)
         if cursor is None:
             raise OwnerUnavailableError(f"subscription {name} of {topic} was deleted meanwhile")
-        return await self._unmark(cursors, cursor)
+        return await self._unmark(self._store.of(str(topic)), cursor)
 
     async def _copy(
         self, topic: TopicName, name: str, state: AckedState, properties: tuple[tuple[str, str], ...]
@@ -136,8 +135,8 @@ class Migration:
                 f"subscription {name} of {topic} has {len(ranges):,} acked ranges, a local one at most {MAX_ACKED_RANGES:,}: let"
                 " its consumers ack the messages between them first",
             )
-        cursors = self._store.of(str(topic))
         async with self._guards.retained(topic, mark_delete):
+            cursors = self._store.of(str(topic))
             cursor = cursors.find(name)
             try:
                 if cursor is None:
@@ -174,10 +173,10 @@ class Migration:
             CursorStoreError: the change cannot be stored here.
         """
         topic, name = consumer.topic, consumer.subscribe_command.subscription
-        cursors = self._store.of(str(topic))
         described = await self._admin.describe(topic, name)
         if described is None:
             await self._access.subscribe(consumer, new=False)
+        cursors = self._store.of(str(topic))
         cursor = cursors.find(name)
         if cursor is None:
             raise _missing(f"this pool keeps no subscription {name} of {topic}")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursors.topic_cursors import LocalCursor
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.cursor_admin import CursorAdmin
+    from readonly_engine.topic.position import Position
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +151,18 @@ class CursorStore:
         """Return whether a topic has cursors."""
         found = self._topics.get(topic)
         return found is not None and len(found) > 0
+
+    def slowest(self, topic: str) -> Position | None:
+        """Return the lowest mark-delete position in a topic (TopicCursors.slowest); None without a cursor."""
+        found = self._topics.get(topic)
+        return None if found is None else found.slowest
+
+    def forget_empty(self) -> None:
+        """Forget topics that have no cursors, and no records any more. Nobody may keep their empty TopicCursors over an await."""
+        if self._committing is None:
+            for topic, cursors in list(self._topics.items()):
+                if not len(cursors) and not cursors.has_changes and cursors not in self._changed:
+                    del self._topics[topic]
 
     def find(self, topic: str, subscription: str) -> LocalCursor | None:
         """Return the cursor of a subscription; None without one."""

@@ -274,6 +274,12 @@ class TopicCursors:
         for cursor in changed:
             if cursor.segments or cursor.ranges or cursor.batches:
                 records.update(self._acks(cursor))
+        if not self._by_name:
+            # Without records a topic is as new. A crash leaves at worst mark-deletes, which `restore` removes.
+            records.update(
+                (self._key(kind, page), b"") for kind in (DEFINITIONS, MARK_DELETES) for page in range(len(self._pages))
+            )
+            self._pages, self._free = [], []
         for key in removed:
             records.setdefault(encode_key(key), b"")  # unless the place has acks of a new subscription
         return list(records.items())
@@ -321,6 +327,10 @@ class TopicCursors:
                 self._restore_page(key.page, decode_definitions(value))
         self._restore_marks(marks)
         self._restore_acked(acked)
+        for page in {page for page, _ in marks if page >= len(self._pages) or not self._pages[page]}:
+            self._removed[RecordKey(MARK_DELETES, page, self.topic)] = None
+        if not self._by_name:
+            self._redefined.update(range(len(self._pages)))  # the records of empty pages go
         self._free = [
             (page, number)
             for page, cursors in enumerate(self._pages)

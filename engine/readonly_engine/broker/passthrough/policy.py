@@ -160,19 +160,38 @@ class PassThroughPolicy:
         Raises:
             OwnerUnavailableError: the admin API does not return the topic's statistics.
         """
-        if not await self._check_shared_filter(topic, (topic,), CACHE_TTL_S):
-            await self._check_filter(topic)
-        if subscribe.replicate_subscription_state:
-            await self._check_replication(topic, subscribe.subscription)
+        await self._check(topic, subscribe)
         state = self._reasons.oldest(topic, subscribe.subscription)
         if state is None and subscribe.sub_type in MULTIPLE:
             stats = await self._stats(topic, CACHE_TTL_S)
             self._compare(topic, subscribe.subscription, stats)
             state = self._reasons.oldest(topic, subscribe.subscription)
+        return state is not None
+
+    async def _check(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
+        """Look for reasons of the topic and the subscription; add the pool's identity to the metadata."""
+        if not await self._check_shared_filter(topic, (topic,), CACHE_TTL_S):
+            await self._check_filter(topic)
+        if subscribe.replicate_subscription_state:
+            await self._check_replication(topic, subscribe.subscription)
         add_pool_metadata(subscribe, self.pool)
         if self._watch is None:
             self._watch = run_forever(self._run, "the check for reasons of passthrough")
-        return state is not None
+
+    async def refusal(self, topic: TopicName, subscribe: CommandSubscribe) -> str:
+        """Return why a subscription whose cursor is kept here needs the owner; empty if it does not.
+
+        Direct consumers have another subscription, even under its name. The owner cannot serve it where storage fails.
+
+        Raises:
+            OwnerUnavailableError: the admin API does not answer.
+        """
+        await self._check(topic, subscribe)
+        for name, reason in ((WHOLE_TOPIC, Reason.ENTRY_FILTER), (subscribe.subscription, Reason.REPLICATED)):
+            state = self._reasons.of(topic, name, reason)
+            if state is not None:
+                return state.text
+        return ""
 
     def add(self, consumer: PassingConsumer) -> None:
         """Add a passthrough consumer."""
@@ -364,7 +383,7 @@ class PassThroughPolicy:
         topics: dict[TopicName, set[str]] = {}
         for subscription in self._subscriptions():
             topic = subscription.topic
-            if subscription.kind in MULTIPLE:
+            if subscription.kind in MULTIPLE and not subscription.local:
                 topics.setdefault(topic, set()).add(subscription.name)
             elif differing and (topic.tenant, topic.namespace) in differing:
                 topics.setdefault(topic, set())

@@ -84,13 +84,11 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         partition = await services.local_cursors.open(key) if local and key is not None and not peer else None
         if peer:
             subscribe.metadata.add(key=RELAYED_BY, value=services.pool.url)
-        pass_through = not bound or bool(peer) or await services.passthrough.admit(topic, subscribe)
-        if pass_through and partition is not None:
-            raise OwnerRefusedError(
-                ServerError.NotAllowedError,
-                f"{topic} has entry filters, or its subscription is replicated, so its owner must keep the cursors: bind it with"
-                " cursors: Owner",
-            )
+        pass_through = not bound or bool(peer)
+        if partition is not None:
+            await _check_local(services, topic, subscribe)
+        elif not pass_through:
+            pass_through = await services.passthrough.admit(topic, subscribe)
         peer_url = ""
         if peer:
             member = services.pool.members.get(peer)
@@ -135,6 +133,20 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
                 services.limits.leave(topic, subscribe.subscription)
                 if claim is not None:
                     services.claim_store.release(claim)
+
+
+async def _check_local(services: Services, topic: TopicName, subscribe: CommandSubscribe) -> None:
+    """Check that a subscription's cursor may be kept here.
+
+    Raises:
+        RelayError: only the owner can serve it, or it is not known whether.
+    """
+    refusal = await services.passthrough.refusal(topic, subscribe)
+    if refusal:
+        raise OwnerRefusedError(
+            ServerError.NotAllowedError,
+            f"subscription {subscribe.subscription} of {topic} needs the owner's cursor ({refusal}): bind it with cursors: Owner",
+        )
 
 
 async def _claim_key(

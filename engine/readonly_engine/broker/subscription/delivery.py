@@ -348,9 +348,11 @@ class DeliveryLoop(Pausable):
 
     async def _read(self, position: Position, count: int) -> None:
         subject = f"topic={self.topic} subscription={self.name}"
-        reason = await read_with_retry(self._log, position, count, subject, self._read_failed)
-        if reason:
-            self._unreadable(position, reason)
+        while reason := await read_with_retry(self._log, position, count, subject, self._read_failed):
+            if self._local is None:
+                self._unreadable(position, reason)
+                return
+            log.error("storage does not return an entry, trying on: %s reason=%s", subject, reason)
 
     def _read_failed(self) -> None:
         self.counters.read_failures += 1

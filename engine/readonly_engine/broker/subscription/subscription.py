@@ -45,6 +45,7 @@ class Subscription(DeliveryLoop):
     Attributes:
         kind: type of the subscription.
         durable: whether the owner stores its cursor.
+        local: whether this broker keeps its cursor.
     """
 
     __slots__ = (
@@ -56,12 +57,14 @@ class Subscription(DeliveryLoop):
         "_transaction_acks",
         "durable",
         "kind",
+        "local",
     )
 
     def __init__(self, parts: SubscriptionParts, on_unreadable: Callable[[Subscription, Position, str], None]) -> None:
         super().__init__(parts)
         self.kind = parts.subscribe.sub_type
         self.durable = parts.subscribe.durable and parts.local is None
+        self.local = parts.local is not None
         if parts.local is not None:
             parts.local.serve(self)
         self._batch_acks = parts.settings.batch_acks

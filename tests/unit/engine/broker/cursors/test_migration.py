@@ -75,6 +75,9 @@ class World:
     def of(self, topic):
         return self.cursors
 
+    def find(self, topic, subscription):
+        return self.cursors.find(subscription)
+
     def changed(self, cursors):
         return 1
 

@@ -126,7 +126,10 @@ def test_a_deleted_subscription_leaves_nothing_for_the_next_one_in_its_place():
 
 def test_a_place_is_never_used_twice_with_one_generation():
     log = []
-    generations = set()
+    other = TopicCursors(TOPIC)
+    other.create("other", EARLIEST)
+    log += other.take_changes()
+    generations = {1}
     for _ in range(5):
         cursors = restored(log)
         cursor = cursors.create("s", EARLIEST)
@@ -138,7 +141,7 @@ def test_a_place_is_never_used_twice_with_one_generation():
         cursors = restored(log)
         cursors.delete(cursors.find("s"))
         log += cursors.take_changes()
-    assert len(generations) == 10
+    assert len(generations) == 11
 
 
 def test_a_subscription_that_moved_to_another_page_exists_once(monkeypatch):
@@ -173,7 +176,29 @@ def test_acks_without_a_subscription_are_removed():
     log += cursors.take_changes()[:1]  # the crash is before the record that removes the acks
     again = restored(log)
     assert len(again) == 0
-    assert again.take_changes() == [(f"a|0|0|0|{TOPIC}", b"")]
+    assert again.take_changes() == [(f"a|0|0|0|{TOPIC}", b""), (f"m|0|{TOPIC}", b"")]
+
+
+def test_a_topic_without_subscriptions_has_no_records_and_begins_anew(monkeypatch):
+    monkeypatch.setattr(topic_cursors, "PAGE", 1)
+    cursors = TopicCursors(TOPIC)
+    both = [cursors.create(name, EARLIEST) for name in "ab"]
+    for cursor in both:
+        cursor.served = Served(Position(5, 0), [(Position(5, 3), Position(5, 9))])
+        cursors.acked(cursor)
+    log = cursors.take_changes()
+    for cursor in both:
+        cursors.delete(cursor)
+    changes = cursors.take_changes()
+    assert by_topic(log + changes) == {}
+    assert not cursors.has_changes
+    for count in range(len(changes) + 1):  # a crash after any record
+        again = restored(log + changes[:count])
+        healed = log + changes[:count] + again.take_changes()
+        for cursor in list(again):
+            again.delete(cursor)
+        healed += again.take_changes()
+        assert by_topic(healed) == {}, f"after {count} records"
 
 
 def test_one_page_is_stored_for_many_acks():

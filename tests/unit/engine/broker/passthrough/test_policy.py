@@ -104,9 +104,11 @@ class ServedSubscriptions:
     def __init__(self):
         self.subscriptions = []
 
-    def add(self, kind=SHARED, name="s"):
+    def add(self, kind=SHARED, name="s", *, local=False):
         consumer = ServedConsumer(kind, name)
-        subscription = SimpleNamespace(topic=TOPIC, name=name, kind=kind, consumers=[consumer], pause=lambda _: None)
+        subscription = SimpleNamespace(
+            topic=TOPIC, name=name, kind=kind, local=local, consumers=[consumer], pause=lambda _: None
+        )
         self.subscriptions.append(subscription)
         return consumer
 
@@ -172,6 +174,27 @@ def test_a_direct_consumer_that_comes_later_is_found(monkeypatch):
         admin.consumers = stats("ours", None)
         await until(lambda: consumer.reasons)
         assert await passing.admit(TOPIC, subscribe())
+
+    asyncio.run(with_pass_through(test)(monkeypatch))
+
+
+def test_a_subscription_that_is_kept_here_needs_the_owner_for_filters_and_replication_only(monkeypatch):
+    async def test(passing, admin, served, _storage):
+        admin.consumers = stats(None)
+        consumer = served.add(local=True)
+        assert await passing.refusal(TOPIC, subscribe()) == ""
+        await until(lambda: admin.filter_asked > 3)
+        assert admin.asked == 0
+        passing.on_unreadable(served.subscriptions[0], Position(1, 1), "no bookie answers")
+        assert await passing.refusal(TOPIC, subscribe()) == ""
+        replicated = subscribe(CommandSubscribe.Exclusive)
+        replicated.replicate_subscription_state = True
+        admin.clusters = ["here", "there"]
+        assert await passing.refusal(TOPIC, replicated) == "the subscription is replicated to here, there"
+        consumer.reasons.clear()
+        admin.filters = "only-even"
+        await until(lambda: consumer.reasons)
+        assert await passing.refusal(TOPIC, subscribe()) == "the owner filters entries with only-even"
 
     asyncio.run(with_pass_through(test)(monkeypatch))
 

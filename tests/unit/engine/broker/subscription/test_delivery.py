@@ -81,7 +81,7 @@ class Log(Listeners):
         return []
 
 
-def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadable=None):
+def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadable=None, local=None):
     parts = SubscriptionParts(
         view=log,
         subscribe=CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=kind, durable=True),
@@ -92,7 +92,7 @@ def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadab
         acked=[],
         batches=[],
         queries=None,
-        local=None,
+        local=local,
         counters=Counters(),
         fanout=None,
         guard=LeaseGuard(),
@@ -129,6 +129,30 @@ def test_an_entry_that_storage_does_not_return_is_reported(monkeypatch):
         made.add(SimpleNamespace(dispatch_state=state, lease_valid=True))
         await until(lambda: bool(reported))
         assert reported == [(made, Position(0, 0), "no bookie has it")]
+
+    asyncio.run(scene())
+
+
+def test_a_local_subscription_reads_on_because_no_owner_can_serve_it(monkeypatch):
+    attempts, reported = [], []
+
+    async def never(_, position, *__):
+        attempts.append(position)
+        await asyncio.sleep(0)
+        return "no bookie has it"
+
+    async def scene():
+        monkeypatch.setattr(delivery, "read_with_retry", never)
+        local = SimpleNamespace(serve=lambda _: None, release=lambda _: None)
+        made = subscription(Log(), Transactions(), on_unreadable=lambda *found: reported.append(found), local=local)
+        made.start()
+        state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Exclusive), writable=True)
+        state.permits = 1
+        made.add(SimpleNamespace(dispatch_state=state, lease_valid=True))
+        await until(lambda: len(attempts) > 3)
+        made.close()
+        assert set(attempts) == {Position(0, 0)}
+        assert not reported
 
     asyncio.run(scene())
 
