@@ -43,6 +43,9 @@ clean-demo: $(STAMP) ## end the demo's Kubernetes and all that runs in it
 	@$(PY) -m devstack demo clean
 
 # Checks
+ifdef PULSAR
+export PULSAR_READONLY_PULSAR := $(PULSAR)
+endif
 NODES ?= 2
 E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubectl --cluster-name=pulsar-readonly --keep-cluster
 .PHONY: test test-unit test-integration test-slow test-e2e e2e lint types

@@ -14,12 +14,16 @@ from typing import Final
 from devstack.cache import cache_root
 from devstack.console import say, step
 from devstack.errors import DevstackError
+from devstack.pulsar.assembled import assembled_versions, ensure_assembled
 
 _COPY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 _ATTEMPTS: Final = 3
 _FETCH_SECONDS: Final = 1800.0
 _PROGRESS_SECONDS: Final = 10.0
 
+
+BASE_VERSION: Final = "4.0.8"
+"""The release whose scripts run those that Maven has as jars only."""
 
 SERVER: Final = "pulsar-server-distribution"
 OFFLOADERS: Final = "pulsar-offloader-distribution"
@@ -48,7 +52,8 @@ def ensure_tarball(version: str, artifact: str = SERVER) -> Path:
     pinned = checksums(artifact)
     if version not in pinned:
         raise DevstackError(
-            f"--version {version}: no checksum is pinned for this Pulsar release", f"known: {', '.join(sorted(pinned))}"
+            f"--version {version}: no checksum is pinned for this Pulsar release",
+            f"known: {', '.join(sorted([*pinned, *assembled_versions()]))}",
         )
     target = cache_root() / "downloads" / f"{artifact}-{version}-bin.tar.gz"
     if target.exists():
@@ -79,11 +84,13 @@ def ensure_tarball(version: str, artifact: str = SERVER) -> Path:
 
 
 def ensure_distribution(version: str) -> Path:
-    """Return the folder (with bin/, conf/ and lib/) of an unpacked Pulsar version; fetch and unpack it if necessary.
+    """Return the folder (with bin/, conf/ and lib/) of a Pulsar version; fetch and unpack it, or put it together, if necessary.
 
     Raises:
-        DevstackError: as `ensure_tarball`.
+        DevstackError: as `ensure_tarball` and `ensure_assembled`.
     """
+    if version in assembled_versions():
+        return ensure_assembled(version, ensure_distribution(BASE_VERSION))
     return _ensure_unpacked(cache_root() / "pulsar" / f"apache-pulsar-{version}", version, SERVER)
 
 

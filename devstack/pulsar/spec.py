@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,9 @@ CLUSTER_NAME: Final = "pulsar-readonly"
 HOST: Final = "127.0.0.1"
 """Address of all servers, unless a Site names another one."""
 
-DEFAULT_VERSION: Final = "4.0.8"
+DEFAULT_VERSION: Final = os.environ.get("PULSAR_READONLY_PULSAR") or "4.0.8"
+"""The release that tests and benches run, `make test PULSAR=RELEASE`."""
+
 DEFAULT_BASE_PORT: Final = 16650
 PORT_SPAN: Final = 50
 """Number of ports of a stack: they are in [base_port, base_port + PORT_SPAN)."""
@@ -119,7 +122,7 @@ class PulsarSpec:
             raise DevstackError(
                 f"--name {self.name}: not a stack's name", "use 1 to 40 lower-case letters, digits and inner hyphens"
             )
-        if not re.fullmatch(r"\d+\.\d+\.\d+", self.version):
+        if not re.fullmatch(r"\d+\.\d+\.\d+(-M\d+)?", self.version):
             raise DevstackError(f"--version {self.version}: not a Pulsar release", "give one such as 4.0.8")
         for option, count in (("--bookies", self.bookies), ("--brokers", self.brokers)):
             if not 1 <= count <= _MAX_OF_A_KIND:

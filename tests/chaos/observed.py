@@ -17,6 +17,9 @@ NEAR_S: Final = 20.0
 STORED_S: Final = 5.0
 """Time after which a confirmed ack is stored, and survives a fault at the source cluster."""
 
+HELD_S: Final = 5.0
+"""Shortest time for which a network may hold what was sent before the end of a fault: TCP sends it again with growing pauses."""
+
 DELETED_S: Final = 10.0
 """Time after a deletion in which clients may still get the former topic's messages, and producers receipts."""
 
@@ -94,6 +97,14 @@ class Faults:
     def last(self, at: float) -> int:
         """Return the index of the last fault that had started by then; -1 for none."""
         return bisect.bisect_right(self._begins, at) - 1
+
+    def held(self, node: str, sent: float, arrived: float) -> bool:
+        """Return whether a node may have got so late what was sent by then: it was frozen, or a link to it was broken or slow."""
+        return any(
+            fault.begin <= sent and arrived <= fault.end + max(HELD_S, fault.end - fault.begin)
+            for fault in self.all[: self.last(sent) + 1]
+            if node in fault.text
+        )
 
     def near(self, begin: float, end: float, *, writable: bool = False) -> bool:
         """Return whether a fault was near at any moment of an interval."""

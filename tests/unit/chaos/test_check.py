@@ -238,6 +238,26 @@ def test_after_a_confirmed_ack_only_a_fault_at_the_writable_cluster_excuses() ->
     assert kinds(judge(events, stored, faults=(owner,))) == {Violation.AFTER_ACK}
 
 
+@pytest.mark.parametrize(
+    ("node", "begin", "end", "held"),
+    [
+        ("clients-2", 1.0, 59.0, True),  # frozen from before the ack until just before the delivery
+        ("clients-1", 1.0, 59.0, False),  # another client
+        ("clients-2", 4.0, 59.0, False),  # frozen after the ack, so what it got then was sent after it
+        ("clients-2", 1.0, 35.0, True),  # after so long an outage TCP waits as long
+        ("clients-2", 1.0, 20.0, False),
+    ],
+)
+def test_what_a_frozen_client_was_sent_before_an_ack_may_arrive_after_it(
+    node: str, begin: float, end: float, *, held: bool
+) -> None:
+    ended = event(SENT + 50, Kind.ENDED)
+    events = [*good(), ended, delivered(SENT + 60, 3, session="s 20r1o2.3")]
+    fault = Done(SENT + begin, SENT + end, "SIGSTOP: client", f"1.0 s: SIGSTOP {node} for 9.0 s", writable=False)
+    found = kinds(judge(events, Watched("t", "Shared", stored=True), faults=(fault,)))
+    assert found == (set() if held else {Violation.AFTER_ACK})
+
+
 def test_repetitions_after_one_fault_have_a_bound() -> None:
     first = [one for one in good() if one.kind not in {Kind.ACKED, Kind.ACKING}]
     near = Done(SENT + 13, SENT + 14, "kill", "kill", writable=True)

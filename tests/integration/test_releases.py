@@ -1,0 +1,103 @@
+"""Releases of Pulsar that are not the default of the tests, in short: each type of subscription reads and acks on a real cluster.
+
+`make test PULSAR=RELEASE` runs all tests on one of them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pulsar
+import pytest
+
+from devstack.pool import Pool
+from devstack.pulsar.assembled import assembled_versions
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.spec import DEFAULT_VERSION, PulsarSpec, Setting
+from tests.integration.conftest import LEDGER_ENTRIES
+from tests.integration.fleet import quiet_client
+from tests.support.messages import numbers_of, publish_numbers
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from devstack.pulsar.admin import PulsarAdmin
+
+TYPES = ("Exclusive", "Failover", "Shared", "KeyShared")
+RELEASES = [version for version in assembled_versions() if version != DEFAULT_VERSION]
+RECEIVE_MS = 20_000
+COUNT = 2 * LEDGER_ENTRIES + 10
+BASE_PORT = 24650
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
+    """The smallest cluster of a release; its topics have several ledgers."""
+    stack = PulsarCluster(
+        PulsarSpec(
+            name="release",
+            version=request.param,
+            base_port=BASE_PORT,
+            bookies=1,
+            brokers=1,
+            quick=True,
+            settings=(
+                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
+                Setting("broker", "defaultRetentionSizeInMB", "1024"),
+            ),
+        )
+    )
+    stack.down(purge=True)
+    stack.up()
+    yield stack
+    stack.down(purge=True)
+
+
+def backlogs(admin: PulsarAdmin, topic: str) -> dict[str, int]:
+    """The backlog of each durable subscription at the owner."""
+    found = admin.stats(topic)["subscriptions"]
+    return {name: one["msgBacklog"] for name, one in found.items() if one["isDurable"]}
+
+
+@pytest.mark.parametrize("cursors", ["owner", "local"])
+def test_all_types_read_through_a_pool(release: PulsarCluster, tmp_path: Path, topic: str, cursors: str) -> None:
+    assert release.admin().version().startswith(release.spec.version.partition("-")[0])
+    owner, names = quiet_client(release.endpoints.writer_url), [f"s-{kind}" for kind in TYPES]
+    pool = Pool(
+        release.endpoints,
+        tmp_path,
+        uuid.uuid4().hex,
+        ["--topics", "persistent://public/default/.*", "--cursors", cursors],
+    )
+    try:
+        pool.start(1)
+        client = quiet_client(pool.url)
+        consumers = [
+            client.subscribe(topic, name, consumer_type=getattr(pulsar.ConsumerType, kind))
+            for kind, name in zip(TYPES, names, strict=True)
+        ]
+        publish_numbers(owner, topic, range(COUNT), batching_enabled=False)
+        publish_numbers(owner, topic, range(COUNT, 2 * COUNT))
+        for consumer in consumers:
+            got = [consumer.receive(RECEIVE_MS) for _ in range(2 * COUNT)]
+            assert sorted(numbers_of(got)) == list(range(2 * COUNT))
+            for message in got:
+                consumer.acknowledge(message)
+        admin = release.admin()
+        if cursors == "owner":
+            wait_until(lambda: backlogs(admin, topic) == dict.fromkeys(names, 0), 30)
+        else:
+            assert not set(names) & backlogs(admin, topic).keys()
+        for consumer in consumers:
+            consumer.close()
+        publish_numbers(owner, topic, [7])
+        for name in names:
+            assert numbers_of([client.subscribe(topic, name).receive(RECEIVE_MS)]) == [7], "acks were kept"
+        client.close()
+    finally:
+        pool.close()
+        owner.close()
