@@ -55,7 +55,10 @@ def ensure_assembled(version: str, base: Path) -> Path:
         (draft / "conf" / "broker.conf").write_text(_BROKER_CONF)
         if version in _WITHOUT_BOOKIE_METRICS:
             path = draft / "conf" / "bookkeeper.conf"
-            metrics = {"statsProviderClass": "org.apache.bookkeeper.stats.NullStatsProvider", "enableStatistics": "false"}
+            metrics = {
+                "statsProviderClass": "org.apache.bookkeeper.stats.NullStatsProvider",
+                "enableStatistics": "false",
+            }
             path.write_text(edit_properties(path.read_text(), metrics))
         (draft / "lib").symlink_to(jars)
         try:

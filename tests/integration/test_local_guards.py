@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 
+from devstack.pulsar.admin import AdminError
 from tests.integration.conftest import LEDGER_ENTRIES
 from tests.integration.fleet import quiet_client
 from tests.support.messages import numbers_of, publish_numbers
@@ -105,9 +107,10 @@ def test_what_the_owner_expires_is_expired_here(
 
     def expired() -> bool:
         """The owner moves the guards on."""
-        for name in admin.subscriptions(kept_topic):
+        for name in (name for name in admin.subscriptions(kept_topic) if name.startswith(GUARD)):
             if how == "as by its TTL":
-                admin.expire(kept_topic, name, 1)
+                with suppress(AdminError):  # the last time has not ended, or hardly anything is left
+                    admin.expire(kept_topic, name, 1)
             else:
                 admin.skip_all(kept_topic, name)
         return first_ledger(admin, kept_topic) == ids[-1].ledger_id()
