@@ -19,7 +19,7 @@ include devstack/pulsar.mk devstack/kube.mk tests/checks.mk bench/bench.mk docs.
 system: ## install the Debian packages that are missing (needs root)
 	@devstack/install-packages
 setup: $(STAMP) ## everything else that demo and tests need: Python packages, the Pulsar distribution, Kubernetes, images, an object store
-	@$(PY) -m devstack pulsar fetch
+	@$(PY) -m devstack pulsar fetch --all
 	@$(PY) -m devstack kube build --with helm --with promtool
 	@$(PY) -m devstack image build all
 	@$(PY) -m devstack objectstore build

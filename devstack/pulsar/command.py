@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution
 from devstack.pulsar.spec import DEFAULT_BASE_PORT, DEFAULT_VERSION, PulsarSpec, Setting, default_state
@@ -64,6 +65,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     fetch = commands.add_parser("fetch", help="fetch, verify and unpack a distribution; print its folder")
     fetch.add_argument("--version", default=DEFAULT_VERSION, help="Pulsar release (default %(default)s)")
+    fetch.add_argument("--all", action="store_true", help="fetch also the other releases that the tests run in short")
     fetch.set_defaults(run=_fetch)
 
 
@@ -119,6 +121,8 @@ def _status(args: argparse.Namespace) -> int:
 
 def _fetch(args: argparse.Namespace) -> int:
     print(ensure_distribution(args.version))
+    for version in assembled_versions() if args.all else ():
+        print(ensure_distribution(version))
     return 0
 
 
