@@ -107,6 +107,8 @@ def test_a_claim_wins_over_the_locality(zoned: Zoned, pulsar_client, topic: str)
     for client in clients:
         sinks.append(Sink(client.subscribe(topic, "s", consumer_type=SHARED)))
         assert claims_of(zoned["a"], topic) == ["s"], "the first consumer is of zone a"
+    # Broker b relays the second consumer for a moment, and it gets nothing on its way from there to broker a.
+    wait_until(lambda: [consumers_at(zoned[zone], topic) for zone in "ab"] == [2, 0])
     publish_numbers(pulsar_client, topic, range(40), batching_enabled=False)
     wait_until(lambda: sum(len(sink.got) for sink in sinks) >= 40)
     got = [sink.stop() for sink in sinks]

@@ -42,6 +42,16 @@ def test_a_commit_that_took_long_to_encode_is_followed_by_a_pause():
     assert commits.due == pytest.approx(6.0 + COST_FACTOR)
 
 
+@pytest.mark.parametrize(("cost_s", "pause_s"), [(0.0, 0.0), (0.004, 0.08), (0.005, 0.1), (0.025, 0.1), (0.1, 0.4)])
+def test_the_pause_depends_on_the_cost(cost_s, pause_s):
+    commits = CommitSchedule(0.0)
+    commits.changed(1.0)
+    commits.begin()
+    commits.changed(1.0)
+    commits.completed(2.0, cost_s)
+    assert commits.due == pytest.approx(2.0 + pause_s)
+
+
 def test_latencies_are_counted_from_the_first_change():
     commits = CommitSchedule(0.1)
     for first, stored in ((1.0, 1.15), (2.0, 2.9), (4.0, 60.0)):
