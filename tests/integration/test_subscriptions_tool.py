@@ -366,13 +366,29 @@ def test_requests_of_any_client(
 ) -> None:
     """The requests are in the metadata of consumers, so any client may send them."""
     publish_numbers(pulsar_client, topic, range(3))
-    for key in ("existing", "export", "import"):
+    for key in ("existing", "export", "force", "import"):
         with pytest.raises(PulsarException, match="NotAllowed"):
             subscribe(local_client, topic, properties={f"pulsar-readonly.{key}": "true"})
         with pytest.raises(PulsarException, match="NotAllowed"):
             subscribe(local_client, topic, "__compaction", properties={f"pulsar-readonly.{key}": "true"})
     assert tool.ls(topic) == {}
     assert at_owner(admin, topic) == set()
+
+
+@pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, SHARED])
+def test_a_client_that_forces_itself_in_takes_nothing_from_others(
+    local_client: pulsar.Client, local_pool: Pool, pulsar_client: pulsar.Client, topic: str, kind: pulsar.ConsumerType
+) -> None:
+    holder = subscribe(local_client, topic, consumer_type=kind)
+    thief_client = quiet_client(local_pool.url)
+    thief = subscribe(thief_client, topic, consumer_type=kind, properties={LocalRequest.FORCE.value: "true"})
+    assert rest(thief) == []  # it has arrived at the broker that has the cursor
+    publish_numbers(pulsar_client, topic, range(10), batching_enabled=False)
+    assert sorted(rest(holder)) == list(range(10))
+    assert rest(thief) == []
+    thief_client.close()
+    publish_numbers(pulsar_client, topic, range(10, 20), batching_enabled=False)
+    assert sorted(rest(holder)) == list(range(10, 20))
 
 
 async def store_half(pulsar_: Endpoints, pool: Pool, topic: str, migration: LocalRequest) -> None:

@@ -37,7 +37,7 @@ class LocalRequest(StrEnum):
     EXISTING = "pulsar-readonly.existing"
     """Refuse the consumer if the pool does not keep the subscription."""
     FORCE = "pulsar-readonly.force"
-    """The same, but ignore consumers of the same type. They are closed after a SEEK or an UNSUBSCRIBE."""
+    """The same, but ignore consumers of the same type. It gets no messages. SEEK and UNSUBSCRIBE close the others."""
 
     @property
     def word(self) -> str:

@@ -8,7 +8,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.cursors.local_requests import check_not_local, request_of
+from readonly_engine.broker.cursors.local_requests import LocalRequest, check_not_local, request_of
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.client_versions import supports_assigned_broker
 from readonly_engine.broker.pool.redirects import PendingRedirect
@@ -104,11 +104,14 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
             bound=bound,
             partition=partition,
         )
+        changes_only = partition is not None and request_of(subscribe) is LocalRequest.FORCE
         sent = lease_time()
         answer = await subscribe_at_owner(consumer, services.exclusives)
         if from_peer is not None:
             consumer.relayed_at = time.monotonic()
-        if not pass_through:
+        if changes_only:
+            consumer.exclusive = False  # it must neither get messages nor replace the consumer that does
+        elif not pass_through:
             subscription = await services.topics.join(topic, consumer, partial(_check_claim, services, claim))
             consumer.on_joined(subscription, sent)
         elif bound and not peer:

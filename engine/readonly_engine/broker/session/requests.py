@@ -92,6 +92,8 @@ async def relay_for_consumer(client: ConsumerLink, command: BaseCommand) -> None
 
 async def _relay_request(client: ConsumerLink, consumer: Consumer, command: BaseCommand) -> None:
     request_id, subscription = body_of(command).request_id, consumer.subscription
+    if subscription is None and consumer.local is not None:  # LocalRequest.FORCE
+        subscription = client.services.topics.find(consumer.topic, consumer.subscribe_command.subscription)
     if command.type == BaseCommand.UNSUBSCRIBE and not command.unsubscribe.force:
         await _await_redirects(consumer)
     try:

@@ -329,6 +329,11 @@ class TopicRegistry:
         except (BookKeeperError, MetadataError, WireError, TimeoutError) as error:
             raise MetadataError(f"{name}: acks in transactions cannot be read: {error or 'not in time'}") from error
 
+    def find(self, topic: TopicName, name: str) -> Subscription | None:
+        """Return a subscription served here now; None without it."""
+        served = self._topics.get(topic)
+        return None if served is None else served.subscriptions.get(name)
+
     def subscriptions(self) -> Iterable[Subscription]:
         """Return the subscriptions served here now."""
         return [subscription for _, served in self.all for subscription in served.subscriptions.values()]
