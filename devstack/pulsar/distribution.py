@@ -53,7 +53,7 @@ def ensure_tarball(version: str, artifact: str = SERVER) -> Path:
     if version not in pinned:
         raise DevstackError(
             f"--version {version}: no checksum is pinned for this Pulsar release",
-            f"known: {', '.join(sorted([*pinned, *assembled_versions()]))}",
+            f"known: {', '.join(sorted([*pinned, *(assembled_versions() if artifact == SERVER else ())]))}",
         )
     target = cache_root() / "downloads" / f"{artifact}-{version}-bin.tar.gz"
     if target.exists():

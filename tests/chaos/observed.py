@@ -6,6 +6,8 @@ import bisect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tests.chaos.plan import LINK_FAULTS, Kind
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,6 +21,8 @@ STORED_S: Final = 5.0
 
 HELD_S: Final = 5.0
 """Shortest time for which a network may hold what was sent before the end of a fault: TCP sends it again with growing pauses."""
+
+_HOLDING: Final = tuple(map(str, (Kind.STOP, Kind.SLOW, *LINK_FAULTS)))
 
 DELETED_S: Final = 10.0
 """Time after a deletion in which clients may still get the former topic's messages, and producers receipts."""
@@ -103,7 +107,7 @@ class Faults:
         return any(
             fault.begin <= sent and arrived <= fault.end + max(HELD_S, fault.end - fault.begin)
             for fault in self.all[: self.last(sent) + 1]
-            if node in fault.text
+            if node in fault.text and fault.title.startswith(_HOLDING)
         )
 
     def near(self, begin: float, end: float, *, writable: bool = False) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,7 +77,7 @@ def test_cursors_are_the_pools_until_it_is_deleted(
     operator("delete", "rotb/all", "-n", namespace, "--timeout=60s")
 
     def released() -> None:
-        assert not guards & {urllib.parse.unquote(name) for name in at_owner(operator, f"{single}/subscriptions")}
+        assert not guards & set(at_owner(operator, f"{single}/subscriptions"))
 
     eventually(released, 30)
     operator("delete", "robp/demo", "-n", namespace, "--timeout=120s")

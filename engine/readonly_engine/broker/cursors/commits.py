@@ -12,9 +12,9 @@ COMMIT_S: Final = 0.1
 COST_FACTOR: Final = 4.0
 """Pause after a commit as a multiple of the time to encode it: cursors with very many holes must not take the whole loop."""
 
-EASY_FACTOR: Final = 20.0
-EASY_PAUSE_S: Final = 0.1
-"""Longer multiple, up to this pause, as each partition of a broker has commits of its own."""
+CHEAP_FACTOR: Final = 20.0
+CHEAP_PAUSE_S: Final = 0.1
+"""The same for cheap commits, up to this pause: each partition of a broker has commits of its own."""
 
 COMPACT_BYTES: Final = 32 << 20
 """Bytes of records after which the topic is compacted, at least."""
@@ -75,7 +75,7 @@ class CommitSchedule:
             now: the time.
             cost_s: time that it took to encode the changes.
         """
-        self._paused_until = now + max(COST_FACTOR * cost_s, min(EASY_FACTOR * cost_s, EASY_PAUSE_S))
+        self._paused_until = now + max(COST_FACTOR * cost_s, min(CHEAP_FACTOR * cost_s, CHEAP_PAUSE_S))
         self.stored = self.begun
         latency = now - self._first_change
         self.latencies[bisect_left(LATENCY_BOUNDS, latency)] += 1

@@ -53,7 +53,8 @@ RETURN_INTERVAL_S: Final = 2.0
 
 SWITCH_INTERVAL_S: Final = 0.0005
 """Interval at which a thread gets the interpreter from a busy event loop: the client's, for the receipt of each record. With
-100,000 subscriptions and Python's 5 ms, 179 and 204 commits took longer than a second, with this interval 32 (make bench)."""
+100,000 subscriptions and Python's 5 ms, 179 and 204 commits took longer than a second; with this interval and CHEAP_PAUSE_S
+32 and 8 (make bench)."""
 
 MAX_OPENING: Final = 8
 """Partitions that are opened at the same time."""
