@@ -31,8 +31,8 @@ from readonly_engine.http.server import HttpServer
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.locality import LocalityFile
 from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
-from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.net import descriptors
 from readonly_engine.net.tls import ClientTls, Reloaded, TlsError
 from readonly_engine.owner.admin import AdminClient
@@ -135,7 +135,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         raise StartError(f"--{error}") from error
     except (OSError, ValueError) as error:
         raise StartError(f"--admin-token-file: {error}") from error
-    store = ZooKeeperStore(config.zookeeper_hosts)
+    store = store_at(config.metadata_url)
     try:
         await store.start()
     except MetadataUnavailableError as error:

@@ -15,7 +15,7 @@ from readonly_engine.config.option import Option as DeclaredOption
 from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.url import hosts_in
+from readonly_engine.metadata.url import FORMS, MetadataUrl
 from readonly_engine.net.tls import TlsFiles
 
 from readonly_spark.message_ids import PositionError, parse_message_id
@@ -64,7 +64,7 @@ class Option:
 
 
 OPTIONS: Final = (
-    Option("metadataUrl", "", "The cluster's metadata store, `zk:HOST:PORT[,HOST:PORT...][/chroot]`. Required."),
+    Option("metadataUrl", "", f"The cluster's metadata store, {FORMS}. Required."),
     Option("topic", "", "One topic; for a partitioned topic all partitions."),
     Option("topics", "", "Several topics, separated by commas."),
     Option(
@@ -159,7 +159,7 @@ class Options:
     """The parsed options.
 
     Attributes:
-        metadata_hosts: the ZooKeeper connect string.
+        metadata_url: the metadata store.
         topics: full names; empty with a pattern.
         topics_pattern: the pattern of full names; empty with named topics.
         starting: `earliest`, `latest`, or one of these or a position for each topic; None for the default.
@@ -182,7 +182,7 @@ class Options:
         tiered: settings for reads of offloaded ledgers.
     """
 
-    metadata_hosts: str
+    metadata_url: MetadataUrl
     topics: tuple[str, ...] = ()
     topics_pattern: str = ""
     starting: str | dict[str, str | Position] | None = None
@@ -234,9 +234,9 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         except (ValueError, MetadataError) as error:
             raise OptionError(f"{name}: {error}") from None
 
-    hosts = read("metadataUrl", lambda text: hosts_in(text.strip()), None)
-    if hosts is None:
-        raise OptionError("metadataUrl is missing; set it to zk:HOST:PORT[,HOST:PORT...][/chroot]")
+    url = read("metadataUrl", lambda text: MetadataUrl.parse(text.strip()), None)
+    if url is None:
+        raise OptionError(f"metadataUrl is missing; set it to {FORMS}")
     _one_of(texts, ("topic", "topics", "topicsPattern"), required=True)
     _one_of(texts, ("startingOffsets", "startingTimestamp"))
     _one_of(texts, ("endingOffsets", "endingTimestamp"))
@@ -245,7 +245,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         raise OptionError("endingTimestamp is before startingTimestamp")
     compacted = read("readCompacted", _truth, False)
     return Options(
-        metadata_hosts=hosts,
+        metadata_url=url,
         topics=read("topic", _topics, ()) or read("topics", _topics, ()),
         topics_pattern=read("topicsPattern", _pattern, ""),
         starting=read("startingOffsets", _offsets, None),

@@ -14,7 +14,7 @@ from readonly_engine.broker.pool.claim_store import ClaimStore
 from readonly_engine.broker.pool.claims import ActionKind, ClaimKey
 from readonly_engine.broker.pool.membership import PoolMembership
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.url import hosts_in
+from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.metadata.zookeeper import EARLIER_POLL_S, ZooKeeperStore
 from readonly_engine.owner.errors import OwnerUnavailableError
 
@@ -41,7 +41,7 @@ class Member:
 
 @asynccontextmanager
 async def store(pulsar: Endpoints) -> AsyncIterator[ZooKeeperStore]:
-    made = ZooKeeperStore(hosts_in(pulsar.metadata_store))
+    made = ZooKeeperStore(MetadataUrl.parse(pulsar.metadata_store).hosts)
     await made.start()
     try:
         yield made

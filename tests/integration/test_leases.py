@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from readonly_engine.metadata.lease import LEASE_SHARE
-from readonly_engine.metadata.url import hosts_in
+from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
 
@@ -71,7 +71,7 @@ class Split:
     """A pool of two brokers, of which the first reaches ZooKeeper through a relay."""
 
     def __init__(self, pulsar: Endpoints, folder: Path) -> None:
-        self.relay = SilentProxy(hosts_in(pulsar.metadata_store))
+        self.relay = SilentProxy(MetadataUrl.parse(pulsar.metadata_store).hosts)
         through = replace(pulsar, metadata_store=f"zk:127.0.0.1:{self.relay.port}")
         options = ["--pool", uuid.uuid4().hex, "--topics", TESTS]
         self.brokers: list[BrokerProcess] = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from readonly_engine.broker.pool.membership import PoolMembership
 from readonly_engine.metadata.errors import NotAdmittedError
-from readonly_engine.metadata.url import hosts_in
+from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -30,7 +30,7 @@ STOPPED_S = 30
 
 @asynccontextmanager
 async def stored(pulsar: Endpoints) -> AsyncIterator[ZooKeeperStore]:
-    store = ZooKeeperStore(hosts_in(pulsar.metadata_store))
+    store = ZooKeeperStore(MetadataUrl.parse(pulsar.metadata_store).hosts)
     await store.start()
     try:
         yield store

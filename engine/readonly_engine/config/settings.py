@@ -30,7 +30,7 @@ from readonly_engine.config.listeners import ADVERTISED_LISTENERS, BIND_ADDRESSE
 from readonly_engine.config.option import Kind, option
 from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.metadata.url import hosts_in
+from readonly_engine.metadata.url import FORMS, MetadataUrl
 from readonly_engine.net.tls import TlsFiles
 
 if TYPE_CHECKING:
@@ -87,15 +87,13 @@ class Unbound(StrEnum):
 def _read_metadata_store(value: object) -> str | None:
     text = read_text(value) or ""
     try:
-        hosts_in(text)
+        MetadataUrl.parse(text)
     except MetadataError:
         return None
     return text
 
 
-METADATA_STORE: Final = Kind(
-    "zk:HOST:PORT[,HOST:PORT...][/chroot]", "zk:HOST:PORT[,HOST:PORT...][/chroot]", _read_metadata_store
-)
+METADATA_STORE: Final = Kind("URL", FORMS, _read_metadata_store)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +103,7 @@ class EngineConfig:
     # Source cluster: its metadata store, brokers, admin API and bookies.
 
     metadata_store: str = field(
-        metadata=option(METADATA_STORE, "ZooKeeper of the source cluster", group="Source cluster")
+        metadata=option(METADATA_STORE, f"metadata store of the source cluster, {FORMS}", group="Source cluster")
     )
     writer_url: str = field(
         metadata=option(urls("pulsar", "pulsar+ssl"), "service URL of the source cluster; its hosts are tried in turn")
@@ -365,9 +363,9 @@ class EngineConfig:
         return split_urls(self.admin_url)
 
     @property
-    def zookeeper_hosts(self) -> str:
-        """The metadata store as ZooKeeper's clients write it."""
-        return hosts_in(self.metadata_store)
+    def metadata_url(self) -> MetadataUrl:
+        """The URL of the metadata store."""
+        return MetadataUrl.parse(self.metadata_store)
 
     @property
     def tls(self) -> TlsFiles | None:

@@ -1,4 +1,4 @@
-"""Interface of a metadata store; zookeeper.py implements it."""
+"""Interface of a metadata store; zookeeper.py and oxia/ implement it."""
 
 from __future__ import annotations
 
@@ -82,6 +82,13 @@ class MetadataStore(Protocol):
     All callbacks run on the event loop. A watch calls back with the value at its start and after every change. It survives the
     loss of the session, and may leave out values that were replaced quickly.
     """
+
+    async def start(self) -> None:
+        """Connect.
+
+        Raises:
+            MetadataUnavailableError: no server of the store answers at its address.
+        """
 
     @property
     def connected(self) -> bool:

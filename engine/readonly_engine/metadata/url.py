@@ -1,22 +1,53 @@
-"""The URL of a metadata store."""
+"""The URL of a metadata store, as in `metadataStoreUrl` of Pulsar's broker.conf."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 from readonly_engine.metadata.errors import MetadataError
 
-_URL: Final = re.compile(r"zk:([^/:,\s]+:\d+(?:,[^/:,\s]+:\d+)*(?:/\S*)?)")
+FORMS: Final = "zk:HOST:PORT[,HOST:PORT...][/chroot] or oxia://HOST:PORT[/namespace]"
+"""The forms of URLs, for errors and references."""
+
+_HOST: Final = r"(?:[^/:,\s\[\]]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
+_ZOOKEEPER: Final = re.compile(rf"zk:({_HOST}(?:,{_HOST})*)((?:/\S*)?)")
+_OXIA: Final = re.compile(rf"oxia://({_HOST})(?:/([^/\s]*))?")
+_DEFAULT_NAMESPACE: Final = "default"
 
 
-def hosts_in(url: str) -> str:
-    """Return the hosts in a metadata store's URL, as ZooKeeper's clients write them.
+class StoreKind(StrEnum):
+    """A kind of metadata store."""
 
-    Raises:
-        MetadataError: the URL is invalid, or of another kind of store.
+    ZOOKEEPER = "zk"
+    OXIA = "oxia"
+
+
+class MetadataUrl(NamedTuple):
+    """The URL of a metadata store.
+
+    Attributes:
+        kind: kind of the store.
+        hosts: `HOST:PORT[,HOST:PORT...]`.
+        root: ZooKeeper's chroot with its first slash, empty for none; namespace of Oxia.
     """
-    match = _URL.fullmatch(url)
-    if match is None:
-        raise MetadataError(f"must be zk:HOST:PORT[,HOST:PORT...][/chroot], not {url!r}")
-    return match[1]
+
+    kind: StoreKind
+    hosts: str
+    root: str
+
+    @classmethod
+    def parse(cls, text: str) -> MetadataUrl:
+        """Parse a URL.
+
+        Raises:
+            MetadataError: the URL is invalid, or of another kind of store.
+        """
+        match = _ZOOKEEPER.fullmatch(text)
+        if match is not None:
+            return cls(StoreKind.ZOOKEEPER, match[1], match[2].rstrip("/"))
+        match = _OXIA.fullmatch(text)
+        if match is not None:
+            return cls(StoreKind.OXIA, match[1], match[2] or _DEFAULT_NAMESPACE)
+        raise MetadataError(f"must be {FORMS}, not {text!r}")

@@ -13,6 +13,7 @@ from typing import Any
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.metadata.url import FORMS
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.tool.listing import list_namespaces, list_topics
 from readonly_engine.tool.output import FORMATS
@@ -44,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--metadata-store", metavar="zk:HOST:PORT", default=os.environ.get(ENVIRONMENT),
-        help=f"ZooKeeper of the cluster, zk:HOST:PORT[,HOST:PORT...][/chroot] (default: the environment's {ENVIRONMENT})",
+        help=f"metadata store of the cluster, {FORMS} (default: the environment's {ENVIRONMENT})",
     )  # fmt: skip
     made = argparse.ArgumentParser(
         prog=NAME,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.url import hosts_in
-from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.metadata.url import FORMS, MetadataUrl
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.topic.cache import EntryCache
@@ -109,9 +109,9 @@ async def storage_at(url: str | None) -> AsyncIterator[Storage]:
         ToolError: the URL is missing or invalid, or the metadata store does not answer.
     """
     if not url:
-        raise ToolError(f"--metadata-store is missing: give zk:HOST:PORT, or set {ENVIRONMENT}")
+        raise ToolError(f"--metadata-store is missing: give {FORMS}, or set {ENVIRONMENT}")
     try:
-        store = ZooKeeperStore(hosts_in(url))
+        store = store_at(MetadataUrl.parse(url))
         await store.start()
     except MetadataError as error:
         raise ToolError(f"--metadata-store: {error}") from error

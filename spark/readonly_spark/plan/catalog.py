@@ -14,9 +14,9 @@ from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
-from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.net.tls import ClientTls
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
@@ -71,7 +71,7 @@ class Catalog:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._store = ZooKeeperStore(options.metadata_hosts)
+        self._store = store_at(options.metadata_url)
         self.cluster = ClusterMetadata(self._store)
         self.pool = BookiePool(
             self.cluster.bookie_address, tls=None if options.bookie_tls is None else ClientTls(options.bookie_tls)

@@ -17,7 +17,7 @@ def test_the_page_of_the_command_line_has_every_option():
     page = cli.page()
     assert page.count("\n## pulsar-readonly ") == 5
     for option in (
-        "--metadata-store zk:HOST:PORT",
+        "--metadata-store URL",
         "--workers N",
         "-o, --output {text,json,raw}",
         "--adopt",
@@ -29,7 +29,7 @@ def test_the_page_of_the_command_line_has_every_option():
 def test_the_page_of_the_configuration_has_defaults_and_units():
     page = configuration.page()
     for row in (
-        "| `metadata-store` | `zk:HOST:PORT[,HOST:PORT...][/chroot]` | required |",
+        "| `metadata-store` | `URL` | required |",
         "| `listen` | `HOST:PORT` | `0.0.0.0:6650` |",
         "| `cache-size` | `SIZE` (bytes) | `256MiB` |",
         "| `max-connections` | `N` (connections) | `0` (no limit) |",

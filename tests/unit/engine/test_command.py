@@ -38,7 +38,8 @@ def test_arguments_go_to_the_part(capsys):
     assert ended.value.code == 0
     out = capsys.readouterr().out
     assert "usage: pulsar-readonly serve" in out
-    assert "--metadata-store zk:HOST:PORT" in out
+    assert "zk:HOST:PORT" in out
+    assert "oxia://HOST:PORT" in out
 
 
 def test_the_arguments_of_the_process_are_the_default(capsys, monkeypatch):

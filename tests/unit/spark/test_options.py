@@ -5,6 +5,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from readonly_engine.metadata.url import FORMS
 from readonly_engine.topic.position import Position
 from readonly_spark.options import OPTIONS, OptionError, parse_options
 
@@ -17,7 +18,7 @@ def parse(streaming=False, **given):
 
 def test_the_least_that_must_be_given():
     options = parse()
-    assert options.metadata_hosts == "localhost:2181"
+    assert options.metadata_url.hosts == "localhost:2181"
     assert options.topics == ("persistent://public/default/orders",)
     assert (options.starting, options.ending, options.partition_bytes) == (None, None, 256 << 20)
     assert options.fail_on_data_loss
@@ -83,7 +84,7 @@ def test_times(text, ms):
 @pytest.mark.parametrize(
     ("given", "streaming", "told"),
     [
-        ({"metadataUrl": "http://x"}, False, "metadataUrl: must be zk:HOST:PORT[,HOST:PORT...][/chroot], not 'http://x'"),
+        ({"metadataUrl": "http://x"}, False, f"metadataUrl: must be {FORMS}, not 'http://x'"),
         ({"topic": "a/b"}, False, "topic: 'a/b' is not a topic name"),
         ({"topic": "non-persistent://a/b/c"}, False, "topic: non-persistent://a/b/c is not persistent"),
         ({"topics": "a"}, False, "topic and topics contradict each other"),

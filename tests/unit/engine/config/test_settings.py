@@ -11,6 +11,7 @@ from readonly_engine.config.option import ConfigError, keys_of
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_engine.config.settings import Cursors, EngineConfig, Tail, Unbound
 from readonly_engine.config.tiered import TieredConfig
+from readonly_engine.metadata.url import FORMS, MetadataUrl, StoreKind
 from readonly_engine.net.tls import TlsFiles
 
 KEYS = keys_of(EngineConfig)
@@ -128,7 +129,7 @@ log-format: json
     settings = read_config_file(file)
     assert set(settings) == set(KEYS)
     config = make_config(settings, {})
-    assert config.zookeeper_hosts == "a:2181,b:2182/chroot"
+    assert config.metadata_url == MetadataUrl(StoreKind.ZOOKEEPER, "a:2181,b:2182", "/chroot")
     assert config.writer_urls == ("pulsar+ssl://writer:6651", "pulsar+ssl://other")
     assert config.admin_urls == ("https://admin:8443", "https://[::1]:8443")
     folder = Path("/run/tls")
@@ -195,7 +196,7 @@ LISTENER = "NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT"
 PLACE = "/RACK or /ZONE/RACK (as in pulsar-admin bookies set-bookie-rack)"
 MALFORMED = {
     "metadata-store": (
-        "zk:HOST:PORT[,HOST:PORT...][/chroot]",
+        FORMS,
         ["127.0.0.1:2181", "zk:host", "zk:a:1,b", "zk:a:1/with space", "", 5],
     ),
     "writer-url": (
