@@ -46,6 +46,9 @@ clean-demo: $(STAMP) ## end the demo's Kubernetes and all that runs in it
 ifdef PULSAR
 export PULSAR_READONLY_PULSAR := $(PULSAR)
 endif
+ifdef METADATA
+export PULSAR_READONLY_METADATA := $(METADATA)
+endif
 NODES ?= 2
 E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubectl --cluster-name=pulsar-readonly --keep-cluster
 .PHONY: test test-unit test-integration test-slow test-e2e e2e lint types

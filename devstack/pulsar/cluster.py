@@ -18,8 +18,9 @@ from devstack.pulsar import preflight
 from devstack.pulsar.admin import AdminError, PulsarAdmin
 from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.distribution import ensure_distribution
+from devstack.pulsar.oxia_servers import forget_oxia_bookie, oxia_plan, oxia_server
 from devstack.pulsar.registration import forget_bookie
-from devstack.pulsar.spec import CLUSTER_NAME, LOOPBACK, default_state
+from devstack.pulsar.spec import CLUSTER_NAME, HOST, LOOPBACK, METADATA_STORES, OXIA, default_state
 from devstack.pulsar.state import StateFolder
 from devstack.pulsar.status import ALL_ON_LOOPBACK, Endpoints, ServerStatus, StackStatus
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from devstack.pulsar.spec import PulsarSpec, Site
 
-_MEMORY: Final = {"zookeeper": 150 << 20, "bookie": 350 << 20, "broker": 600 << 20}
+_MEMORY: Final = {"zookeeper": 150 << 20, "oxia": 100 << 20, "bookie": 350 << 20, "broker": 600 << 20}
 """Resident bytes of a server under moderate load (measured at 9,000 messages of 1 KB per second, rounded up)."""
 
 _JVM: Final = {
@@ -39,7 +40,7 @@ _JVM: Final = {
 _QUICK: Final = " -XX:TieredStopAtLevel=1"
 _START_SECONDS: Final = 120.0
 _INITIALISE_SECONDS: Final = 90.0
-_STOP_SECONDS: Final = {"zookeeper": 10.0, "bookie": 15.0, "broker": 25.0}
+_STOP_SECONDS: Final = {"zookeeper": 10.0, "oxia": 10.0, "bookie": 15.0, "broker": 25.0}
 _POLL_SECONDS: Final = 0.1
 
 
@@ -57,7 +58,7 @@ class PulsarCluster:
     ) -> None:
         self.spec = spec
         self._sites = sites
-        self.state = StateFolder((state or default_state(spec.name)).absolute())
+        self.state = StateFolder((state or default_state(spec.folder_name)).absolute())
 
     @property
     def endpoints(self) -> Endpoints:
@@ -108,7 +109,7 @@ class PulsarCluster:
             return self.endpoints
 
     def down(self, *, purge: bool = False) -> None:
-        """Stop all servers: brokers, then bookies, then ZooKeeper.
+        """Stop all servers: brokers, then bookies, then the metadata store.
 
         A broker does not end on SIGTERM without its bookies, so bookies are stopped after it.
 
@@ -179,7 +180,7 @@ class PulsarCluster:
         """Return names and main ports of all servers, in the order of their start."""
         spec = self.spec
         return [
-            ("zookeeper", spec.zookeeper_port),
+            *(oxia_plan(spec) if spec.metadata == OXIA else [("zookeeper", spec.zookeeper_port)]),
             *((f"bookie-{i}", spec.bookie_port(i)) for i in range(spec.bookies)),
             *((f"broker-{i}", spec.broker_port(i)) for i in range(spec.brokers)),
         ]
@@ -190,6 +191,8 @@ class PulsarCluster:
     def _server(self, home: Path, name: str, port: int) -> Server:
         kind, _, number = name.partition("-")
         data = self.state.data(name)
+        if kind == "oxia":
+            return oxia_server(self.spec, self.state, name, port)
         site, metadata = self.site(name), self.site("zookeeper").host
         if kind == "zookeeper":
             text, variable = zookeeper_conf(home, self.spec, data, site), "PULSAR_ZK_CONF"
@@ -218,7 +221,11 @@ class PulsarCluster:
         self.state.conf(server.name).write_text(server.config)
         self.state.data(server.name).mkdir(exist_ok=True)
         if server.name.startswith("bookie-"):
-            forget_bookie(self.endpoints.metadata_store.removeprefix("zk:"), f"{server.host}:{server.port}")
+            bookie_id = f"{server.host}:{server.port}"
+            if self.spec.metadata == OXIA:
+                forget_oxia_bookie(f"{HOST}:{self.spec.metadata_port(0)}", bookie_id)
+            else:
+                forget_bookie(self.endpoints.metadata_store.removeprefix("zk:"), bookie_id)
         server.start()
 
     def _start_one(self, name: str) -> Server:
@@ -233,20 +240,22 @@ class PulsarCluster:
         return server
 
     def _bring_up(self, home: Path, servers: Sequence[Server]) -> None:
-        """Start in order: ZooKeeper, the cluster's metadata (once), then bookies and brokers together."""
+        """Start in order: the metadata store, the cluster's metadata (once), then bookies and brokers together."""
         missing = [s for s in servers if s.running() is None]
         with step(f"starting {', '.join(s.name for s in missing)}"):
-            zookeeper = servers[0]
-            if zookeeper in missing:
-                self._start(zookeeper)
-            self._await([zookeeper])
+            metadata = [s for s in servers if _kind(s.name) in METADATA_STORES]
+            for server in metadata:
+                if server in missing:
+                    self._start(server)
+            self._await(metadata)
             fresh = self._initialise(home)
-            rest = [s for s in missing if s is not zookeeper]
-            if fresh and "autoRecoveryDaemonEnabled=true" in servers[1].config:
+            rest = [s for s in missing if s not in metadata]
+            bookie = servers[len(metadata)]
+            if fresh and "autoRecoveryDaemonEnabled=true" in bookie.config:
                 # With auto-recovery, bookies that start concurrently on an empty metadata store race for the same nodes.
-                self._start(servers[1])
-                self._await([servers[1]])
-                rest.remove(servers[1])
+                self._start(bookie)
+                self._await([bookie])
+                rest.remove(bookie)
             for server in rest:
                 self._start(server)
             self._await(servers)
@@ -333,7 +342,7 @@ class PulsarCluster:
 
     def _preflight(self, missing: Sequence[Server]) -> None:
         preflight.check_java()
-        preflight.check_memory(sum(_MEMORY[s.name.partition("-")[0]] for s in missing))
+        preflight.check_memory(sum(_MEMORY[_kind(s.name)] for s in missing))
         self.state.make()
         preflight.check_disk(self.state.root)
         ports: list[tuple[str, int]] = []
@@ -349,8 +358,8 @@ class PulsarCluster:
         preflight.check_ports(ports)
 
     def _stop(self, records: Sequence[Path]) -> None:
-        for kind in ("broker", "bookie", "zookeeper"):
-            of_kind = [record for record in records if record.stem.partition("-")[0] == kind]
+        for kind in ("broker", "bookie", *METADATA_STORES):
+            of_kind = [record for record in records if _kind(record.stem) == kind]
             live = [record.stem for record in of_kind if processes.running(record)]
             if live:
                 say(f"stopping {', '.join(live)}")
@@ -360,6 +369,11 @@ class PulsarCluster:
         """Stop servers of an earlier, larger spec."""
         known = {server.record for server in servers}
         self._stop([record for record in self.state.records() if record not in known])
+
+
+def _kind(name: str) -> str:
+    """Return the kind of a server, such as `bookie` of `bookie-0`."""
+    return name.partition("-")[0]
 
 
 def _jvm_environment(memory: str, flags: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from devstack.errors import DevstackError
 from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution
-from devstack.pulsar.spec import DEFAULT_BASE_PORT, DEFAULT_VERSION, PulsarSpec, Setting, default_state
+from devstack.pulsar.spec import DEFAULT_BASE_PORT, DEFAULT_VERSION, METADATA_STORES, PulsarSpec, Setting, default_state
 from devstack.pulsar.state import StateFolder
 
 if TYPE_CHECKING:
@@ -30,6 +30,12 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     up.add_argument("--version", help=f"Pulsar release (default {DEFAULT_VERSION})")
     up.add_argument("--bookies", type=int, help=f"number of bookies (default {spec.bookies})")
     up.add_argument("--brokers", type=int, help=f"number of brokers (default {spec.brokers})")
+    up.add_argument("--metadata", help=f"metadata store, {' or '.join(METADATA_STORES)} (default {spec.metadata})")
+    up.add_argument(
+        "--metadata-servers",
+        type=int,
+        help=f"number of the metadata store's servers, for oxia (default {spec.metadata_servers})",
+    )
     up.add_argument("--base-port", type=int, help=f"first of the stack's ports (default {DEFAULT_BASE_PORT})")
     up.add_argument(
         "--explicit-lac-ms",

@@ -71,7 +71,7 @@ def bookie_conf(
         "listeningInterface": site.interface,
         "journalDirectories": str(data / "journal"),
         "ledgerDirectories": str(data / "ledgers"),
-        "metadataServiceUri": f"metadata-store:zk:{zookeeper}:{spec.zookeeper_port}",
+        "metadataServiceUri": f"metadata-store:{spec.metadata_store_url(zookeeper)}",
         "zkServers": "",
         "prometheusStatsHttpAddress": site.host,
         "prometheusStatsHttpPort": str(spec.bookie_metrics_port(index)),
@@ -94,7 +94,7 @@ def bookie_conf(
 
 def broker_conf(home: Path, spec: PulsarSpec, index: int, site: Site = LOOPBACK, zookeeper: str = HOST) -> str:
     """Return the file of a broker: its site, quick ledger rolls, no deletion of idle topics, explicit LAC of the spec."""
-    metadata = f"zk:{zookeeper}:{spec.zookeeper_port}"
+    metadata = spec.metadata_store_url(zookeeper)
     changes = {
         "metadataStoreUrl": metadata,
         "configurationMetadataStoreUrl": metadata,

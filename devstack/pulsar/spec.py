@@ -19,16 +19,29 @@ CLUSTER_NAME: Final = "pulsar-readonly"
 HOST: Final = "127.0.0.1"
 """Address of all servers, unless a Site names another one."""
 
-DEFAULT_VERSION: Final = os.environ.get("PULSAR_READONLY_PULSAR") or "4.0.8"
+STOCK_VERSION: Final = "4.0.8"
+
+DEFAULT_VERSION: Final = os.environ.get("PULSAR_READONLY_PULSAR") or STOCK_VERSION
 """The release that tests and benches run, `make test PULSAR=RELEASE`."""
+
+ZOOKEEPER: Final = "zookeeper"
+OXIA: Final = "oxia"
+METADATA_STORES: Final = (ZOOKEEPER, OXIA)
+
+OXIA_NAMESPACE: Final = "broker"
+"""Namespace of Pulsar's records, and of the bookies' unless the stack has another one for these."""
+
+DEFAULT_METADATA: Final = os.environ.get("PULSAR_READONLY_METADATA") or ZOOKEEPER
+"""The metadata store that tests and benches run on, `make test-integration METADATA=oxia`."""
 
 DEFAULT_BASE_PORT: Final = 16650
 PORT_SPAN: Final = 50
 """Number of ports of a stack: they are in [base_port, base_port + PORT_SPAN)."""
 
 _MAX_OF_A_KIND: Final = 10
+_MAX_METADATA_SERVERS: Final = 3
 _BROKER_HTTP: Final = 10
-_ZOOKEEPER: Final = 20
+_METADATA: Final = 20
 _BOOKIE: Final = 30
 _BOOKIE_METRICS: Final = 40
 _LOWEST_PORT: Final = 1024
@@ -97,6 +110,8 @@ class PulsarSpec:
         version: a Pulsar release with a pinned checksum.
         bookies: number of bookies, 1 to 10; write quorum and ack quorum are 2 (1 with a single bookie).
         brokers: number of brokers, 1 to 10.
+        metadata: metadata store, one of METADATA_STORES.
+        metadata_servers: number of its servers, 1 to 3; ZooKeeper has 1.
         base_port: first of the PORT_SPAN ports of the stack.
         explicit_lac_ms: the brokers' bookkeeperExplicitLacIntervalInMills; 0 turns explicit LAC off.
         transactions: whether brokers run the transaction coordinator.
@@ -110,6 +125,8 @@ class PulsarSpec:
     version: str = DEFAULT_VERSION
     bookies: int = 3
     brokers: int = 2
+    metadata: str = DEFAULT_METADATA
+    metadata_servers: int = 1
     base_port: int = DEFAULT_BASE_PORT
     explicit_lac_ms: int = 100
     transactions: bool = False
@@ -127,6 +144,13 @@ class PulsarSpec:
         for option, count in (("--bookies", self.bookies), ("--brokers", self.brokers)):
             if not 1 <= count <= _MAX_OF_A_KIND:
                 raise DevstackError(f"{option} {count}: out of range", f"give 1 to {_MAX_OF_A_KIND}")
+        if self.metadata not in METADATA_STORES:
+            raise DevstackError(f"--metadata {self.metadata}: unknown", f"give {' or '.join(METADATA_STORES)}")
+        most = _MAX_METADATA_SERVERS if self.metadata == OXIA else 1
+        if not 1 <= self.metadata_servers <= most:
+            raise DevstackError(
+                f"--metadata-servers {self.metadata_servers}: out of range for {self.metadata}", f"give 1 to {most}"
+            )
         if not _LOWEST_PORT <= self.base_port <= _HIGHEST_PORT + 1 - PORT_SPAN:
             raise DevstackError(
                 f"--base-port {self.base_port}: out of range",
@@ -136,6 +160,12 @@ class PulsarSpec:
             raise DevstackError(f"--explicit-lac-ms {self.explicit_lac_ms}: negative", "give 0 (off) or milliseconds")
 
     @property
+    def folder_name(self) -> str:
+        """Name of the default state folder. Other releases and other stores have folders of their own, as data differ."""
+        release = "" if self.version == STOCK_VERSION else f"-{self.version}"
+        return f"{self.name}{release}{'' if self.metadata == ZOOKEEPER else f'-{self.metadata}'}"
+
+    @property
     def quorum(self) -> int:
         """Ensemble size, write quorum and ack quorum."""
         return min(2, self.bookies)
@@ -143,7 +173,26 @@ class PulsarSpec:
     @property
     def zookeeper_port(self) -> int:
         """Client port of ZooKeeper."""
-        return self.base_port + _ZOOKEEPER
+        return self.metadata_port(0)
+
+    def metadata_port(self, index: int) -> int:
+        """Return the port for clients of a server of the metadata store."""
+        return self.base_port + _METADATA + index
+
+    def metadata_store_url(self, host: str = HOST) -> str:
+        """Return the URL of the metadata store in Pulsar's form."""
+        address = f"{host}:{self.metadata_port(0)}"
+        return f"oxia://{address}/{OXIA_NAMESPACE}" if self.metadata == OXIA else f"zk:{address}"
+
+    def oxia_internal_port(self, port: int) -> int:
+        """Return the port for other servers of the Oxia server with a port for clients."""
+        return port + _MAX_METADATA_SERVERS
+
+    @property
+    def oxia_coordinator_ports(self) -> tuple[int, int]:
+        """The coordinator's own port, and the port of its metrics."""
+        first = self.base_port + _METADATA + 2 * _MAX_METADATA_SERVERS
+        return first, first + 1
 
     def broker_port(self, index: int) -> int:
         """Return a broker's port of the binary protocol."""

@@ -108,6 +108,8 @@ class StateFolder:
         for option, was, now in (
             ("--name", stored.name, spec.name),
             ("--version", stored.version, spec.version),
+            ("--metadata", stored.metadata, spec.metadata),
+            ("--metadata-servers", stored.metadata_servers, spec.metadata_servers),
             ("--base-port", stored.base_port, spec.base_port),
         ):
             if was != now:

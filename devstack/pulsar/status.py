@@ -22,7 +22,7 @@ class Endpoints:
     """The endpoints of a stack.
 
     Attributes:
-        metadata_store: `zk:HOST:PORT`, Pulsar's form.
+        metadata_store: `zk:HOST:PORT` or `oxia://HOST:PORT/NAMESPACE`, Pulsar's forms.
         writer_url: `pulsar://HOST:PORT` of the first broker.
         admin_url: `http://HOST:PORT` of the first broker.
         brokers: `pulsar://HOST:PORT` of all brokers.
@@ -54,7 +54,7 @@ class Endpoints:
         brokers = tuple(f"pulsar://{host(f'broker-{i}')}:{spec.broker_port(i)}" for i in range(spec.brokers))
         admin_urls = tuple(f"http://{host(f'broker-{i}')}:{spec.broker_http_port(i)}" for i in range(spec.brokers))
         return cls(
-            metadata_store=f"zk:{host('zookeeper')}:{spec.zookeeper_port}",
+            metadata_store=spec.metadata_store_url(host("zookeeper")),
             writer_url=brokers[0],
             admin_url=admin_urls[0],
             brokers=brokers,

@@ -1,0 +1,93 @@
+"""The servers of Oxia in a stack: storage servers, which hold the shards, and the coordinator, which elects their leaders."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+from devstack.common.processes import Server
+from devstack.errors import DevstackError
+from devstack.oxia.program import ensure_program
+from devstack.pulsar.spec import HOST, OXIA_NAMESPACE
+
+if TYPE_CHECKING:
+    from devstack.pulsar.spec import PulsarSpec
+    from devstack.pulsar.state import StateFolder
+
+BOOKIES_NAMESPACE: Final = "bookkeeper"
+_SHARDS: Final = 2
+"""More than one, so that records are found only where their hash belongs."""
+
+COORDINATOR: Final = "oxia-coordinator"
+_DEADLINE_S: Final = 15.0
+
+
+def oxia_plan(spec: PulsarSpec) -> list[tuple[str, int]]:
+    """Return names and main ports of all servers, in the order of their start."""
+    count = spec.metadata_servers
+    servers = [(f"oxia-{index}", spec.metadata_port(index)) for index in range(count)]
+    return [*servers, (COORDINATOR, spec.oxia_coordinator_ports[0])]
+
+
+def oxia_server(spec: PulsarSpec, state: StateFolder, name: str, port: int) -> Server:
+    """Return one server."""
+    program, data = str(ensure_program()), state.data(name)
+    argv: tuple[str, ...]
+    if name == COORDINATOR:
+        internal, metrics = spec.oxia_coordinator_ports
+        argv = (
+            *(program, "coordinator", "--conf", str(state.conf(name)), "--metadata", "file"),
+            *("--file-clusters-status-path", str(data / "status.json")),
+            *("--internal-addr", f"{HOST}:{internal}", "--metrics-addr", f"{HOST}:{metrics}"),
+        )
+    else:
+        argv = (
+            *(program, "server", "--public-addr", f"{HOST}:{port}"),
+            *("--internal-addr", f"{HOST}:{spec.oxia_internal_port(port)}", "--metrics-addr", ""),
+            *("--data-dir", str(data / "db"), "--wal-dir", str(data / "wal")),
+            f"--wal-sync-data={str(not spec.quick).lower()}",
+        )
+    return Server(
+        name=name,
+        port=port,
+        argv=argv,
+        env={},
+        record=state.record(name),
+        log=state.log(name),
+        config=_cluster_conf(spec) if name == COORDINATOR else "",
+    )
+
+
+def forget_oxia_bookie(address: str, bookie_id: str) -> None:
+    """Remove the registration of a dead bookie; see registration.py.
+
+    Raises:
+        DevstackError: Oxia does not answer.
+    """
+    for namespace in (OXIA_NAMESPACE, BOOKIES_NAMESPACE):
+        ended = subprocess.run(
+            [str(ensure_program()), "client", "--service-address", address, "--namespace", namespace, "delete",
+             f"/ledgers/available/{bookie_id}"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_DEADLINE_S, check=False,
+        )  # fmt: skip
+        if ended.returncode != 0 and "not found" not in ended.stderr:
+            raise DevstackError(f"Oxia at {address} does not forget bookie {bookie_id}: {ended.stderr.strip()[-300:]}")
+
+
+def _cluster_conf(spec: PulsarSpec) -> str:
+    """Return the coordinator's configuration. JSON is YAML, too."""
+    count = spec.metadata_servers
+    return json.dumps(
+        {
+            "namespaces": [
+                {"name": name, "initialShardCount": _SHARDS, "replicationFactor": count}
+                for name in (OXIA_NAMESPACE, BOOKIES_NAMESPACE)
+            ],
+            "servers": [
+                {"public": f"{HOST}:{port}", "internal": f"{HOST}:{spec.oxia_internal_port(port)}"}
+                for port in (spec.metadata_port(index) for index in range(count))
+            ],
+        },
+        indent=1,
+    )
