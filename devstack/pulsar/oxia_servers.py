@@ -42,9 +42,10 @@ def oxia_server(spec: PulsarSpec, state: StateFolder, name: str, port: int) -> S
             *("--internal-addr", f"{HOST}:{internal}", "--metrics-addr", f"{HOST}:{metrics}"),
         )
     else:
+        index = int(name.removeprefix("oxia-"))
         argv = (
             *(program, "server", "--public-addr", f"{HOST}:{port}"),
-            *("--internal-addr", f"{HOST}:{spec.oxia_internal_port(port)}", "--metrics-addr", ""),
+            *("--internal-addr", f"{HOST}:{spec.oxia_internal_port(index)}", "--metrics-addr", ""),
             *("--data-dir", str(data / "db"), "--wal-dir", str(data / "wal")),
             f"--wal-sync-data={str(not spec.quick).lower()}",
         )
@@ -85,8 +86,11 @@ def _cluster_conf(spec: PulsarSpec) -> str:
                 for name in (OXIA_NAMESPACE, BOOKIES_NAMESPACE)
             ],
             "servers": [
-                {"public": f"{HOST}:{port}", "internal": f"{HOST}:{spec.oxia_internal_port(port)}"}
-                for port in (spec.metadata_port(index) for index in range(count))
+                {
+                    "public": f"{HOST}:{spec.metadata_port(index)}",
+                    "internal": f"{HOST}:{spec.oxia_internal_port(index)}",
+                }
+                for index in range(count)
             ],
         },
         indent=1,

@@ -40,6 +40,8 @@ PORT_SPAN: Final = 50
 
 _MAX_OF_A_KIND: Final = 10
 _MAX_METADATA_SERVERS: Final = 3
+_MAX_BROKERS_OF_OXIA: Final = _MAX_OF_A_KIND - _MAX_METADATA_SERVERS
+"""Limit of brokers with Oxia, whose own ports follow those of the brokers."""
 _BROKER_HTTP: Final = 10
 _METADATA: Final = 20
 _BOOKIE: Final = 30
@@ -141,9 +143,13 @@ class PulsarSpec:
             )
         if not re.fullmatch(r"\d+\.\d+\.\d+(-M\d+)?", self.version):
             raise DevstackError(f"--version {self.version}: not a Pulsar release", "give one such as 4.0.8")
-        for option, count in (("--bookies", self.bookies), ("--brokers", self.brokers)):
-            if not 1 <= count <= _MAX_OF_A_KIND:
-                raise DevstackError(f"{option} {count}: out of range", f"give 1 to {_MAX_OF_A_KIND}")
+        most_brokers = _MAX_BROKERS_OF_OXIA if self.metadata == OXIA else _MAX_OF_A_KIND
+        for option, count, most in (
+            ("--bookies", self.bookies, _MAX_OF_A_KIND),
+            ("--brokers", self.brokers, most_brokers),
+        ):
+            if not 1 <= count <= most:
+                raise DevstackError(f"{option} {count}: out of range", f"give 1 to {most}")
         if self.metadata not in METADATA_STORES:
             raise DevstackError(f"--metadata {self.metadata}: unknown", f"give {' or '.join(METADATA_STORES)}")
         most = _MAX_METADATA_SERVERS if self.metadata == OXIA else 1
@@ -184,14 +190,14 @@ class PulsarSpec:
         address = f"{host}:{self.metadata_port(0)}"
         return f"oxia://{address}/{OXIA_NAMESPACE}" if self.metadata == OXIA else f"zk:{address}"
 
-    def oxia_internal_port(self, port: int) -> int:
-        """Return the port for other servers of the Oxia server with a port for clients."""
-        return port + _MAX_METADATA_SERVERS
+    def oxia_internal_port(self, index: int) -> int:
+        """Return the port of an Oxia server for the other ones."""
+        return self.broker_port(_MAX_BROKERS_OF_OXIA + index)
 
     @property
     def oxia_coordinator_ports(self) -> tuple[int, int]:
         """The coordinator's own port, and the port of its metrics."""
-        first = self.base_port + _METADATA + 2 * _MAX_METADATA_SERVERS
+        first = self.broker_http_port(_MAX_BROKERS_OF_OXIA)
         return first, first + 1
 
     def broker_port(self, index: int) -> int:
