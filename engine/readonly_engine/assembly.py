@@ -30,8 +30,7 @@ from readonly_engine.config.settings import ALL_INTERFACES, Tail
 from readonly_engine.http.server import HttpServer
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.locality import LocalityFile
-from readonly_engine.metadata.cluster import ClusterMetadata
-from readonly_engine.metadata.connect import store_at
+from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.net import descriptors
 from readonly_engine.net.tls import ClientTls, Reloaded, TlsError
@@ -135,12 +134,12 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         raise StartError(f"--{error}") from error
     except (OSError, ValueError) as error:
         raise StartError(f"--admin-token-file: {error}") from error
-    store = store_at(config.metadata_url)
+    stores = ClusterStores(config.metadata_url, config.bookkeeper_metadata_url)
     try:
-        await store.start()
+        await stores.start()
     except MetadataUnavailableError as error:
         raise StartError(f"--metadata-store: {error}") from error
-    cluster = ClusterMetadata(store)
+    store, cluster = stores.main, stores.cluster
     stored_limit = StoredFrameLimit()
     bookies = BookiePool(cluster.bookie_address, tls=bookie_tls, locality=config.locality, limit=stored_limit)
     if config.locality or config.locality_file is not None:
@@ -227,7 +226,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         config.cursors,
         guard,
     )
-    http = HttpServer(broker, store, cache, cluster, bookies)
+    http = HttpServer(broker, stores, cache, cluster, bookies)
     try:
         await listen("http", config.http, http.start)
         await listen("listen", config.listen, broker.start)
@@ -252,7 +251,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         bookies.close()
         await bookies.wait_closed()
         tiered.close()
-        await store.close()
+        await stores.close()
 
 
 async def _listen_for_clients(

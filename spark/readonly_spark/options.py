@@ -74,6 +74,11 @@ OPTIONS: Final = (
         "suffix. New topics are read from their first message on.",
     ),
     Option(
+        "bookkeeperMetadataUrl",
+        "that of `metadataUrl`",
+        "The bookies' metadata store, if it is another than that of the brokers: the bookies' `metadataServiceUri`.",
+    ),
+    Option(
         "startingOffsets",
         "`earliest` in batch, `latest` in streaming",
         "The first entry to read: `earliest`, `latest`, or JSON with one of these or a message id per topic, "
@@ -159,7 +164,8 @@ class Options:
     """The parsed options.
 
     Attributes:
-        metadata_url: the metadata store.
+        metadata_url: the brokers' metadata store.
+        bookkeeper_metadata_url: the bookies' metadata store; None for the same.
         topics: full names; empty with a pattern.
         topics_pattern: the pattern of full names; empty with named topics.
         starting: `earliest`, `latest`, or one of these or a position for each topic; None for the default.
@@ -183,6 +189,7 @@ class Options:
     """
 
     metadata_url: MetadataUrl
+    bookkeeper_metadata_url: MetadataUrl | None
     topics: tuple[str, ...] = ()
     topics_pattern: str = ""
     starting: str | dict[str, str | Position] | None = None
@@ -246,6 +253,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
     compacted = read("readCompacted", _truth, False)
     return Options(
         metadata_url=url,
+        bookkeeper_metadata_url=read("bookkeeperMetadataUrl", lambda text: MetadataUrl.parse(text.strip()), None),
         topics=read("topic", _topics, ()) or read("topics", _topics, ()),
         topics_pattern=read("topicsPattern", _pattern, ""),
         starting=read("startingOffsets", _offsets, None),

@@ -111,6 +111,10 @@ class EngineConfig:
     admin_url: str = field(
         metadata=option(urls("http", "https"), "admin API of the source cluster; its hosts are tried in turn")
     )
+    bookkeeper_metadata_store: str | None = field(
+        default=None,
+        metadata=option(METADATA_STORE, f"metadata store of the bookies, {FORMS}", unset="that of --metadata-store"),
+    )
     writer_tls_trust_certificates: Path | None = field(
         default=None,
         metadata=option(FILE, "PEM authorities of the source cluster's brokers", unset=_SYSTEM_TRUST),
@@ -366,6 +370,11 @@ class EngineConfig:
     def metadata_url(self) -> MetadataUrl:
         """The URL of the metadata store."""
         return MetadataUrl.parse(self.metadata_store)
+
+    @property
+    def bookkeeper_metadata_url(self) -> MetadataUrl | None:
+        """The URL of the bookies' metadata store; None for the same."""
+        return None if self.bookkeeper_metadata_store is None else MetadataUrl.parse(self.bookkeeper_metadata_store)
 
     @property
     def tls(self) -> TlsFiles | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.broker.server.broker import Broker
     from readonly_engine.metadata.cluster import ClusterMetadata
-    from readonly_engine.metadata.store import MetadataStore
+    from readonly_engine.metadata.connect import ClusterStores
     from readonly_engine.topic.cache import EntryCache
 
 
@@ -29,20 +29,20 @@ class HttpServer:
 
     Args:
         broker: the broker.
-        store: the metadata store; readiness requires its connection.
+        stores: the metadata stores; readiness requires their connections.
         cache: the entry cache.
         cluster: lists topics.
         bookies: connections to bookies, for the last confirmed entry.
     """
 
     def __init__(
-        self, broker: Broker, store: MetadataStore, cache: EntryCache, cluster: ClusterMetadata, bookies: BookiePool
+        self, broker: Broker, stores: ClusterStores, cache: EntryCache, cluster: ClusterMetadata, bookies: BookiePool
     ) -> None:
         self._broker = broker
         self._bound = BoundTopics(broker, cluster)
         self._confirmed = LastConfirmed(broker, cluster, bookies)
         self._statistics = Statistics(broker)
-        self._store = store
+        self._stores = stores
         self._registry = CollectorRegistry()
         self._registry.register(BrokerCollector(broker, cache))
         self._port: HttpPort | None = None
@@ -75,7 +75,7 @@ class HttpServer:
         return web.Response(text="ok\n")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        if not self._store.connected:
+        if not self._stores.connected:
             reason = "not connected to ZooKeeper"
         elif not self._broker.listening:
             reason = "not listening yet"

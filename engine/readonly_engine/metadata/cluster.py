@@ -65,12 +65,16 @@ class ClusterMetadata:
     """Read access to one cluster's metadata.
 
     Args:
-        store: the metadata store.
-        ledgers_root: BookKeeper's root in it, from metadataServiceUri; Pulsar's is /ledgers.
+        store: the brokers' metadata store.
+        ledgers_root: BookKeeper's root, from metadataServiceUri; Pulsar's is /ledgers.
+        bookkeeper: the bookies' metadata store; None for the same.
     """
 
-    def __init__(self, store: MetadataStore, ledgers_root: str = "/ledgers") -> None:
+    def __init__(
+        self, store: MetadataStore, ledgers_root: str = "/ledgers", bookkeeper: MetadataStore | None = None
+    ) -> None:
         self._store = store
+        self._bookkeeper = bookkeeper or store
         self._root = ledgers_root
         self._addresses: dict[str, tuple[str, int]] = {}
         self._ledgers: OrderedDict[int, LedgerMetadata] = OrderedDict()
@@ -78,12 +82,12 @@ class ClusterMetadata:
     def watch_topic(self, topic: TopicName, changed: Callable[[ManagedLedgerInfo | None], None]) -> Watch:
         """Watch a topic's list of ledgers; None while the topic does not exist, and once when it was created again meanwhile."""
         path = topic.managed_ledger_path
-        created_ms: int | None = None
+        created: tuple[int, int] | None = None
 
         def on_change(node: Versioned | None) -> None:
-            nonlocal created_ms
-            before, created_ms = created_ms, None if node is None else node.created_ms
-            if before is not None and created_ms is not None and before != created_ms:
+            nonlocal created
+            before, created = created, None if node is None else (node.origin, node.created_ms)
+            if before is not None and created is not None and before[0] == created[0] and before != created:
                 changed(None)
             try:
                 info = None if node is None else decode_managed_ledger(node.value)
@@ -106,7 +110,7 @@ class ClusterMetadata:
                 return
             changed(metadata)
 
-        return self._store.watch(path, on_change)
+        return self._bookkeeper.watch(path, on_change)
 
     def watch_racks(self, changed: Callable[[dict[str, str]], None]) -> Watch:
         """Watch the racks of bookies: bookie id to `/rack` or `/zone/rack`, for each bookie that has one."""
@@ -127,10 +131,10 @@ class ClusterMetadata:
             WireError: the metadata is damaged, or of an unknown format.
         """
         known = self._ledgers.get(ledger_id)
-        if known is not None and not self._store.connected:
+        if known is not None and not self._bookkeeper.connected:
             return known
         try:
-            node = await self._store.get(ledger_path(self._root, ledger_id))
+            node = await self._bookkeeper.get(ledger_path(self._root, ledger_id))
         except MetadataUnavailableError:
             if known is None:
                 raise
@@ -155,7 +159,7 @@ class ClusterMetadata:
             MetadataError: the bookie is not registered, and its id is not an address.
         """
         known = self._addresses.get(bookie_id)
-        if known is not None and not self._store.connected:
+        if known is not None and not self._bookkeeper.connected:
             return known
         try:
             address = await self._registered_address(bookie_id)
@@ -168,7 +172,7 @@ class ClusterMetadata:
 
     async def _registered_address(self, bookie_id: str) -> tuple[str, int]:
         for folder in ("available", "available/readonly"):
-            node = await self._store.get(f"{self._root}/{folder}/{bookie_id}")
+            node = await self._bookkeeper.get(f"{self._root}/{folder}/{bookie_id}")
             if node is not None and node.value:
                 address = decode_bookie_address(node.value)
                 if address is not None:
@@ -177,6 +181,15 @@ class ClusterMetadata:
         if not host or not port.isdigit():
             raise MetadataError(f"bookie {bookie_id} is not registered, and its id is not HOST:PORT")
         return host, int(port)
+
+    async def bookkeeper_id(self) -> str:
+        """Return the id of the BookKeeper cluster; empty if it has none.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+        """
+        node = await self._bookkeeper.get(f"{self._root}/INSTANCEID")
+        return "" if node is None else node.value.decode(errors="replace")
 
     # Topics and subscriptions
 

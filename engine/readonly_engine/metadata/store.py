@@ -36,11 +36,13 @@ class Versioned(NamedTuple):
         value: its value.
         version: increases with every change.
         created_ms: time of its creation by the store's clock, ms since the epoch.
+        origin: number of the store that it is from; a copy in another store has another time of creation.
     """
 
     value: bytes
     version: int
     created_ms: int = 0
+    origin: int = 0
 
 
 class ClaimResult(NamedTuple):

@@ -39,15 +39,16 @@ class MetadataUrl(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> MetadataUrl:
-        """Parse a URL.
+        """Parse a URL. Before it may be `metadata-store:`, as in metadataServiceUri of bookkeeper.conf.
 
         Raises:
             MetadataError: the URL is invalid, or of another kind of store.
         """
+        given, text = text, text.removeprefix("metadata-store:")
         match = _ZOOKEEPER.fullmatch(text)
         if match is not None:
             return cls(StoreKind.ZOOKEEPER, match[1], match[2].rstrip("/"))
         match = _OXIA.fullmatch(text)
         if match is not None:
             return cls(StoreKind.OXIA, match[1], match[2] or _DEFAULT_NAMESPACE)
-        raise MetadataError(f"must be {FORMS}, not {text!r}")
+        raise MetadataError(f"must be {FORMS}, not {given!r}")

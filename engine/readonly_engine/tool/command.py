@@ -22,7 +22,7 @@ from readonly_engine.tool.reading import Outcome, ReadOptions, read_topic
 from readonly_engine.tool.run import print_error, run_command
 from readonly_engine.tool.show import describe, render
 from readonly_engine.tool.start import parse_start
-from readonly_engine.tool.storage import ENVIRONMENT, storage_at
+from readonly_engine.tool.storage import BOOKKEEPER_ENVIRONMENT, ENVIRONMENT, storage_at
 from readonly_engine.wire.errors import WireError
 
 NAME = "pulsar-readonly topic"
@@ -44,12 +44,17 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
-        "--metadata-store", metavar="zk:HOST:PORT", default=os.environ.get(ENVIRONMENT),
+        "--metadata-store", metavar="URL", default=os.environ.get(ENVIRONMENT),
         help=f"metadata store of the cluster, {FORMS} (default: the environment's {ENVIRONMENT})",
+    )  # fmt: skip
+    common.add_argument(
+        "--bookkeeper-metadata-store", metavar="URL", default=os.environ.get(BOOKKEEPER_ENVIRONMENT) or None,
+        help="metadata store of the bookies, if it is another than that of the brokers "
+        f"(default: the environment's {BOOKKEEPER_ENVIRONMENT}, else the same)",
     )  # fmt: skip
     made = argparse.ArgumentParser(
         prog=NAME,
-        description="Inspect topics in ZooKeeper and bookies. The command writes nothing, and asks no broker.",
+        description="Inspect topics in the metadata store and bookies. The command writes nothing, and asks no broker.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -96,7 +101,7 @@ def _positive(text: str) -> int:
 
 
 async def _ls(options: argparse.Namespace) -> None:
-    async with storage_at(options.metadata_store) as storage:
+    async with storage_at(options.metadata_store, options.bookkeeper_metadata_store) as storage:
         namespace = options.namespace
         if namespace is not None and namespace.count("/") != 1:
             raise ToolError(f"the namespace must be TENANT/NAMESPACE, not {namespace!r}")
@@ -105,7 +110,7 @@ async def _ls(options: argparse.Namespace) -> None:
 
 
 async def _show(options: argparse.Namespace) -> None:
-    async with storage_at(options.metadata_store) as storage:
+    async with storage_at(options.metadata_store, options.bookkeeper_metadata_store) as storage:
         described = [await describe(storage, topic) for topic in await storage.parts_of(options.topic)]
     if options.output == "json":
         print(json.dumps(described if len(described) > 1 else described[0], indent=1))  # noqa: T201
@@ -129,7 +134,7 @@ async def _read(options: argparse.Namespace) -> None:
         progress.add(entry.size)
 
     try:
-        async with storage_at(options.metadata_store) as storage:
+        async with storage_at(options.metadata_store, options.bookkeeper_metadata_store) as storage:
             items = read_topic(storage, await storage.parts_of(options.topic), wanted, outcome, count)
             try:
                 async for item in items:

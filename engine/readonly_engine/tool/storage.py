@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.pool import BookiePool
-from readonly_engine.metadata.cluster import ClusterMetadata
-from readonly_engine.metadata.connect import store_at
+from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import FORMS, MetadataUrl
@@ -21,9 +20,11 @@ from readonly_engine.topic.log import TopicLog
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
 
 ENVIRONMENT = "PULSAR_READONLY_METADATA_STORE"
+BOOKKEEPER_ENVIRONMENT = "PULSAR_READONLY_BOOKKEEPER_METADATA_STORE"
 CACHE_BYTES = 64 << 20
 NEAR_NAMES = 5
 
@@ -99,23 +100,32 @@ async def _no_owner() -> None:
 
 
 @asynccontextmanager
-async def storage_at(url: str | None) -> AsyncIterator[Storage]:
+async def storage_at(url: str | None, bookkeeper_url: str | None = None) -> AsyncIterator[Storage]:
     """Connect to a cluster's storage.
 
     Args:
-        url: URL of the metadata store; None if neither the option nor the environment has one.
+        url: URL of the brokers' metadata store; None if neither the option nor the environment has one.
+        bookkeeper_url: URL of the bookies' metadata store; None for the same.
 
     Raises:
-        ToolError: the URL is missing or invalid, or the metadata store does not answer.
+        ToolError: a URL is missing or invalid, or the metadata store does not answer.
     """
     if not url:
         raise ToolError(f"--metadata-store is missing: give {FORMS}, or set {ENVIRONMENT}")
     try:
-        store = store_at(MetadataUrl.parse(url))
-        await store.start()
+        main = MetadataUrl.parse(url)
     except MetadataError as error:
         raise ToolError(f"--metadata-store: {error}") from error
-    cluster = ClusterMetadata(store)
+    try:
+        bookkeeper = None if bookkeeper_url is None else MetadataUrl.parse(bookkeeper_url)
+    except MetadataError as error:
+        raise ToolError(f"--bookkeeper-metadata-store: {error}") from error
+    stores = ClusterStores(main, bookkeeper)
+    try:
+        await stores.start()
+    except MetadataError as error:
+        raise ToolError(f"--metadata-store: {error}") from error
+    cluster = stores.cluster
     pool = BookiePool(cluster.bookie_address)
     tiered = TieredStorage()
     try:
@@ -124,4 +134,4 @@ async def storage_at(url: str | None) -> AsyncIterator[Storage]:
         tiered.close()
         pool.close()
         await pool.wait_closed()
-        await store.close()
+        await stores.close()

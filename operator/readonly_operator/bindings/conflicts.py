@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_operator.api.binding import Binding
+from readonly_operator.api.metadata_store import StoreUrl
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.bindings.overlap import find_overlap
@@ -75,9 +76,8 @@ def _against(store: Store, matched: MatchedTopics, pool: Pool, binding: Binding,
 
 
 def same_cluster(one: str, other: str) -> bool:
-    """Return whether two metadata store URLs share the chroot and at least one server, in any order."""
-    (hosts, _, chroot), (others, _, other_chroot) = (url.removeprefix("zk:").partition("/") for url in (one, other))
-    return chroot == other_chroot and not set(hosts.split(",")).isdisjoint(others.split(","))
+    """Return whether two metadata store URLs share the chroot or namespace, and at least one server in any order."""
+    return StoreUrl.parse(one).shares_with(StoreUrl.parse(other))
 
 
 def _pool(store: Store, key: PoolKey) -> Pool | None:

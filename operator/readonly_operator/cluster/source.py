@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from readonly_operator.api.metadata_store import ZOOKEEPER, StoreUrl
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING
 from readonly_operator.cluster.cursor_limits import NO_LIMITS, CursorLimits
 from readonly_operator.cluster.fetch import ANONYMOUS, Credentials, FetchError, connect, get, get_json, send
@@ -34,6 +35,7 @@ MAX_CONCURRENT_CHECKS = 8
 MAX_BROKERS = 200
 PULSAR_PORT = 6650
 ZOOKEEPER_PORT = 2181
+OXIA_PORT = 6648
 TLS_PORT = 6651
 HEALTH_SECONDS = 15.0
 """Deadline of a health check, which writes a message and reads it back."""
@@ -72,7 +74,8 @@ def check(source: Source, credentials_for: Callable[[Source], Credentials] = lam
     except FetchError as error:
         problems.append(f"adminUrl {source.admin_url}: {error}")
     problems += _unreachable("serviceUrl", source.service_url, _service_addresses(source.service_url))
-    problems += _unreachable("metadataStoreUrl", source.metadata_store_url, _store_addresses(source.metadata_store_url))
+    for field, url in source.metadata_stores:
+        problems += _unreachable(field, url, _store_addresses(url))
     intervals: list[tuple[str, int]] = []
     unasked: list[tuple[str, str]] = []
     limits = NO_LIMITS
@@ -264,7 +267,8 @@ def _service_addresses(url: str) -> list[tuple[str, int]]:
 
 
 def _store_addresses(url: str) -> list[tuple[str, int]]:
-    return _addresses(url.removeprefix("zk:").partition("/")[0], ZOOKEEPER_PORT)
+    store = StoreUrl.parse(url)
+    return _addresses(",".join(store.hosts), ZOOKEEPER_PORT if store.kind == ZOOKEEPER else OXIA_PORT)
 
 
 def _addresses(text: str, default_port: int) -> list[tuple[str, int]]:

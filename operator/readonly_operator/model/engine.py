@@ -27,6 +27,8 @@ def engine_config(pool: Pool) -> dict[str, Any]:
         "http": f"0.0.0.0:{PORT_HTTP}",
         "cache-size": _size(pool.cache.size),
     }
+    if source.bookkeeper_metadata_store_url is not None:
+        config["bookkeeper-metadata-store"] = source.bookkeeper_metadata_store_url
     if pool.listeners.tls is not None:
         config["tls-listen"] = f"0.0.0.0:{PORT_PULSAR_TLS}"
     for mount in mounts(pool):

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from readonly_engine.metadata.url import FORMS
+
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.settings import (
     AVAILABLE_NOW,
@@ -65,8 +67,8 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = made.add_argument
-    add("--metadata-store", metavar="zk:HOST:PORT", default=os.environ.get(METADATA_VARIABLE),
-        help=f"ZooKeeper of the cluster (default: environment variable {METADATA_VARIABLE})")  # fmt: skip
+    add("--metadata-store", metavar="URL", default=os.environ.get(METADATA_VARIABLE),
+        help=f"metadata store of the cluster, {FORMS} (default: environment variable {METADATA_VARIABLE})")  # fmt: skip
     topics = made.add_mutually_exclusive_group(required=True)
     topics.add_argument(
         "--topics", "--topic", metavar="TOPIC[,TOPIC...]", help="topics; all partitions of partitioned topics"
@@ -132,7 +134,7 @@ def settings_of(arguments: argparse.Namespace, folder: Path) -> ExportSettings:
         ExportError: an option is missing or contradicts another.
     """
     if not arguments.metadata_store:
-        raise ExportError(f"--metadata-store is missing and {METADATA_VARIABLE} is not set; set it to zk:HOST:PORT")
+        raise ExportError(f"--metadata-store is missing and {METADATA_VARIABLE} is not set; set it to {FORMS}")
     source = pairs("--option", arguments.option)
     named = {"topics": arguments.topics} if arguments.topics else {"topicsPattern": arguments.topics_pattern}
     own = {

@@ -13,8 +13,7 @@ import re2
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.pool import BookiePool
-from readonly_engine.metadata.cluster import ClusterMetadata
-from readonly_engine.metadata.connect import store_at
+from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
 from readonly_engine.net.tls import ClientTls
@@ -57,7 +56,6 @@ MAX_REMEMBERED_LEDGERS: Final = 10_000
 """Ledgers whose state is cached."""
 
 CACHE_BYTES: Final = 16 << 20
-_INSTANCE_ID: Final = "/ledgers/INSTANCEID"
 _LITERAL_NAMESPACE: Final = re.compile(r"persistent://([-\w]+)/([-\w]+)/")
 _SYSTEM_PREFIX: Final = "__"
 
@@ -71,8 +69,8 @@ class Catalog:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._store = store_at(options.metadata_url)
-        self.cluster = ClusterMetadata(self._store)
+        self._stores = ClusterStores(options.metadata_url, options.bookkeeper_metadata_url)
+        self.cluster = self._stores.cluster
         self.pool = BookiePool(
             self.cluster.bookie_address, tls=None if options.bookie_tls is None else ClientTls(options.bookie_tls)
         )
@@ -90,19 +88,18 @@ class Catalog:
         Raises:
             MetadataError: the metadata store does not answer.
         """
-        await self._store.start()
+        await self._stores.start()
 
     async def close(self) -> None:
         """Close all connections."""
         self._tiered.close()
         self.pool.close()
         await self.pool.wait_closed()
-        await self._store.close()
+        await self._stores.close()
 
     async def cluster_id(self) -> str:
         """Return the id of the BookKeeper cluster; empty if it has none."""
-        node = await self._store.get(_INSTANCE_ID)
-        return "" if node is None else node.value.decode(errors="replace")
+        return await self.cluster.bookkeeper_id()
 
     # Topics
 
@@ -323,7 +320,7 @@ class Catalog:
         return dict.fromkeys(bases, ValueSchema(newest, first.versions, nulls, unversioned=not first.deleted))
 
     async def _schemas(self, base: str) -> TopicSchemas:
-        return await read_schemas(self._store, self.cluster, self.pool, parse_topic_name(base))
+        return await read_schemas(self._stores.main, self.cluster, self.pool, parse_topic_name(base))
 
     # Ledgers
 

@@ -93,6 +93,8 @@ class OxiaStore:
     async def get(self, path: str) -> Versioned | None:
         """Return a record's value, None if there is no such record."""
         found = await self._read(path, value=True)
+        if found is None and partition_key(path) is not None:
+            found = await self._adopt(path)
         return None if found is None else _versioned(found)
 
     async def children(self, path: str) -> frozenset[str] | None:
@@ -196,8 +198,9 @@ class OxiaStore:
         await self._put(path, value, None)
 
     async def remove(self, path: str) -> None:
-        """Remove a record made by `put`."""
+        """Remove a record made by `put`, and a copy that a migration has left elsewhere."""
         check_own(path)
+        await self._adopt(path)
         await self._delete(path)
 
     def on_session(self, changed: Callable[[SessionLease], None]) -> None:
@@ -265,9 +268,23 @@ class OxiaStore:
             if len(self._parents) > MAX_KNOWN_PARENTS:
                 self._parents.popitem(last=False)
 
-    async def _read(self, path: str, *, value: bool) -> GetResponse | None:
+    async def _adopt(self, path: str) -> GetResponse | None:
+        """Move a copy of an own record to the shard where it belongs.
+
+        A migration copies records without their partition key, to the shard of their path (MigrationCoordinator.copy).
+        """
+        if self._router.leader(path) == self._router.leader(routing_key(path)):
+            return None
+        copy = await self._read(path, value=True, key=path)
+        if copy is None:
+            return None
+        await self._put(path, copy.value, _NEW)
+        await self._router.call(path, WRITE, WriteRequest(deletes=[DeleteRequest(key=path)]))
+        return await self._read(path, value=True)
+
+    async def _read(self, path: str, *, value: bool, key: str | None = None) -> GetResponse | None:
         request = ReadRequest(gets=[GetRequest(key=path, include_value=value)])
-        for answer in await self._call(path, READ, request):
+        for answer in await self._call(path, READ, request, key):
             for found in answer.gets:
                 if found.status == Status.OK:
                     return found  # type: ignore[no-any-return] # answers have the type of their method
@@ -278,16 +295,12 @@ class OxiaStore:
 
     async def _list(self, path: str) -> frozenset[str]:
         first, after = children_range(path)
-        request = ListRequest(start_inclusive=first, end_exclusive=after)
-        if partition_key(first) is not None:
-            found = [await self._call(first, LIST, request)]
-        else:
-            found = await asyncio.gather(
-                *(
-                    self._router.call_shard(number, LIST, ListRequest(start_inclusive=first, end_exclusive=after))
-                    for number in self._router.shards.shards
-                )
+        found = await asyncio.gather(
+            *(
+                self._router.call_shard(number, LIST, ListRequest(start_inclusive=first, end_exclusive=after))
+                for number in self._router.shards.shards
             )
+        )
         return frozenset(key.removeprefix(first) for answers in found for answer in answers for key in answer.keys)
 
     async def _put(self, path: str, value: bytes, version: int | None, *, session: int | None = None) -> int | None:
@@ -316,9 +329,9 @@ class OxiaStore:
         if answer.deletes[0].status != Status.OK:
             log.debug("record was removed already: path=%s", path)
 
-    async def _call(self, path: str, method: Any, request: Any) -> list[Any]:
+    async def _call(self, path: str, method: Any, request: Any, key: str | None = None) -> list[Any]:
         try:
-            return await self._router.call(routing_key(path), method, request)
+            return await self._router.call(key or routing_key(path), method, request)
         except SessionEndedError as error:
             raise MetadataUnavailableError(f"Oxia at {self.address}: the session has ended") from error
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from readonly_operator.api.metadata_store import BOOKKEEPER_METADATA_STORE_URL, METADATA_STORE_URL
 from readonly_operator.api.schema import Choice, Flag, Nested, Rule, Text, declare
 from readonly_operator.api.secrets import Certificate, SecretKey, TrustedCertificates
-from readonly_operator.api.values import HOST, HOST_PORT, PORT
+from readonly_operator.api.values import HOST_PORT
 
 SERVICE_URL = Text(
     512,
@@ -18,24 +19,6 @@ ADMIN_URL = Text(
     512,
     rf"https?://{HOST_PORT}(,{HOST_PORT})*/?",
     "must be http://HOST:PORT[,HOST:PORT] or https://HOST:PORT[,HOST:PORT], for example http://pulsar-broker.pulsar:8080",
-)
-METADATA_STORE_URL = Text(
-    512,
-    rf"zk:{HOST}:{PORT}(,{HOST}:{PORT})*(/[A-Za-z0-9._/-]*)?",
-    "must be zk:HOST:PORT[,HOST:PORT][/CHROOT], for example zk:pulsar-zookeeper.pulsar:2181",
-    (
-        Rule(
-            "self == oldSelf || (self.startsWith('zk:') && oldSelf.startsWith('zk:')"
-            " && self.substring(3).split('/', 2)[0].split(',').exists(host, "
-            "host in oldSelf.substring(3).split('/', 2)[0].split(','))"
-            " && self.substring(3).split('/', 2).size() == oldSelf.substring(3).split('/', 2).size()"
-            " && (self.substring(3).split('/', 2).size() == 1"
-            " || self.substring(3).split('/', 2)[1] == oldSelf.substring(3).split('/', 2)[1]))",
-            "must keep at least one host and the chroot, for it says which cluster the pool serves; make a new pool for "
-            "another "
-            "cluster",
-        ),
-    ),
 )
 
 
@@ -130,7 +113,8 @@ class Source:
     Attributes:
         service_url: pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://...
         admin_url: http(s)://HOST:PORT[,HOST:PORT], without a slash at the end.
-        metadata_store_url: zk:HOST:PORT[,HOST:PORT][/CHROOT]
+        metadata_store_url: zk:HOST:PORT[,HOST:PORT][/CHROOT] or oxia://HOST:PORT[/NAMESPACE]
+        bookkeeper_metadata_store_url: of the bookies, if it is another one; None for the same.
         authentication: the pool's identity at the admin API; None for none.
         tls: towards the cluster; None for the URLs' defaults.
         namespace: namespace of the named Secrets and ConfigMaps; empty without any, so that pools of all namespaces share the
@@ -166,11 +150,20 @@ class Source:
     metadata_store_url: str = field(
         metadata=declare(
             METADATA_STORE_URL,
-            "ZooKeeper of the source cluster, zk:HOST:PORT[,HOST:PORT][/CHROOT]: the value of metadataStoreUrl in "
-            "broker.conf. It identifies the cluster: hosts may be replaced a few at a time, the chroot may not change.",
+            "Metadata store of the source cluster, zk:HOST:PORT[,HOST:PORT][/CHROOT] or oxia://HOST:PORT[/NAMESPACE]: the "
+            "value of metadataStoreUrl in broker.conf. It identifies the cluster: hosts may be replaced a few at a time, the "
+            "chroot may not change. After a migration to Oxia it may become the new URL.",
             required="give the metadata store of the source cluster as its brokers have it in metadataStoreUrl, "
             "for example zk:pulsar-zookeeper.pulsar:2181",
         )
+    )
+    bookkeeper_metadata_store_url: str | None = field(
+        default=None,
+        metadata=declare(
+            BOOKKEEPER_METADATA_STORE_URL,
+            "Metadata store of the bookies, if it is another than that of the brokers: bookkeeperMetadataServiceUri in "
+            "broker.conf, without metadata-store: at its beginning.",
+        ),
     )
     authentication: Authentication | None = field(
         default=None,
@@ -194,6 +187,15 @@ class Source:
     def seen_from(self, namespace: str) -> Source:
         """Return the source of a pool in a namespace."""
         return self if self.authentication is None and self.tls is None else replace(self, namespace=namespace)
+
+    @property
+    def metadata_stores(self) -> tuple[tuple[str, str], ...]:
+        """Return name and value of each field with a metadata store."""
+        stores = (
+            ("metadataStoreUrl", self.metadata_store_url),
+            ("bookkeeperMetadataStoreUrl", self.bookkeeper_metadata_store_url),
+        )
+        return tuple((field, url) for field, url in stores if url is not None)
 
     @property
     def admin_urls(self) -> tuple[str, ...]:

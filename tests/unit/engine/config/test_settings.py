@@ -79,6 +79,7 @@ def test_every_setting_can_be_given_in_the_file(tmp_path):
 metadata-store: zk:a:2181,b:2182/chroot
 writer-url: pulsar+ssl://writer:6651,other/
 admin-url: https://admin:8443,[::1]:8443
+bookkeeper-metadata-store: metadata-store:oxia://oxia:6648/bookkeeper
 listen: 127.0.0.1:7000
 http: "[::1]:7001"
 advertised-url: pulsar://me:7000
@@ -129,6 +130,7 @@ log-format: json
     settings = read_config_file(file)
     assert set(settings) == set(KEYS)
     config = make_config(settings, {})
+    assert config.bookkeeper_metadata_url == MetadataUrl(StoreKind.OXIA, "oxia:6648", "bookkeeper")
     assert config.metadata_url == MetadataUrl(StoreKind.ZOOKEEPER, "a:2181,b:2182", "/chroot")
     assert config.writer_urls == ("pulsar+ssl://writer:6651", "pulsar+ssl://other")
     assert config.admin_urls == ("https://admin:8443", "https://[::1]:8443")
@@ -211,6 +213,7 @@ MALFORMED = {
             "pulsar://host:6650/path",
         ],
     ),
+    "bookkeeper-metadata-store": (FORMS, ["zk+hierarchical://a:2181/ledgers", "", 5]),
     "admin-url": (ADMIN_URL, ["host:8080", None]),
     "writer-tls-trust-certificates": ("the path of a file", [""]),
     "writer-tls-certificate": ("the path of a file", [True]),

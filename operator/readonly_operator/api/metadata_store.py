@@ -1,0 +1,61 @@
+"""URLs of metadata stores in specs, as metadataStoreUrl of Pulsar's broker.conf has them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from readonly_operator.api.schema import Rule, Text
+from readonly_operator.api.values import HOST, PORT
+
+ZOOKEEPER = "zk"
+OXIA = "oxia"
+_FORM = "zk:HOST:PORT[,HOST:PORT][/CHROOT] or oxia://HOST:PORT[/NAMESPACE]"
+_PATTERN = rf"(zk:{HOST}:{PORT}(,{HOST}:{PORT})*(/[A-Za-z0-9._/-]*)?|oxia://{HOST}:{PORT}(/[A-Za-z0-9._-]*)?)"
+_EXAMPLE = "for example zk:pulsar-zookeeper.pulsar:2181"
+_DEFAULT_NAMESPACE = "default"
+
+METADATA_STORE_URL = Text(
+    512,
+    _PATTERN,
+    f"must be {_FORM}, {_EXAMPLE}",
+    (
+        Rule(
+            "self == oldSelf || (oldSelf.startsWith('zk:') && self.startsWith('oxia://'))"
+            " || (self.startsWith('zk:') && oldSelf.startsWith('zk:')"
+            " && self.substring(3).split('/', 2)[0].split(',').exists(host, "
+            "host in oldSelf.substring(3).split('/', 2)[0].split(','))"
+            " && self.substring(3).split('/', 2).size() == oldSelf.substring(3).split('/', 2).size()"
+            " && (self.substring(3).split('/', 2).size() == 1"
+            " || self.substring(3).split('/', 2)[1] == oldSelf.substring(3).split('/', 2)[1]))",
+            "must keep at least one host and the chroot, for it says which cluster the pool serves; after a migration it may "
+            "become oxia://; make a new pool for another cluster",
+        ),
+    ),
+)
+
+BOOKKEEPER_METADATA_STORE_URL = Text(512, _PATTERN, f"must be {_FORM}, {_EXAMPLE}")
+
+
+class StoreUrl(NamedTuple):
+    """The URL of a metadata store.
+
+    Attributes:
+        kind: ZOOKEEPER or OXIA.
+        hosts: HOST:PORT of its servers.
+        root: chroot of ZooKeeper, namespace of Oxia.
+    """
+
+    kind: str
+    hosts: tuple[str, ...]
+    root: str
+
+    @classmethod
+    def parse(cls, url: str) -> StoreUrl:
+        """Parse a URL that matches the pattern."""
+        kind, _, rest = url.partition(":")
+        hosts, _, root = rest.removeprefix("//").partition("/")
+        return cls(kind, tuple(hosts.split(",")), root or (_DEFAULT_NAMESPACE if kind == OXIA else ""))
+
+    def shares_with(self, other: StoreUrl) -> bool:
+        """Return whether two URLs name the same records by at least one common server."""
+        return self.kind == other.kind and self.root == other.root and not set(self.hosts).isdisjoint(other.hosts)
