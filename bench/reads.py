@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 import pulsar
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.reading import TopicReader
@@ -129,7 +130,7 @@ def _publish(producer: pulsar.Producer, load: Load) -> None:
 
 @asynccontextmanager
 async def _log(endpoints: Endpoints, topic: str) -> AsyncIterator[TopicLog]:
-    store = ZooKeeperStore(endpoints.metadata_store.removeprefix("zk:"))
+    store = store_at(MetadataUrl.parse(endpoints.metadata_store))
     await store.start()
     cluster = ClusterMetadata(store)
     pool = BookiePool(cluster.bookie_address)

@@ -19,7 +19,8 @@ import uvloop
 from readonly_engine import collector
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata
-from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.metadata.connect import store_at
+from readonly_engine.metadata.url import MetadataUrl
 
 from bench.document import machine
 from bench.engine_client import read_ledger
@@ -131,7 +132,7 @@ def insert(document: str, made: str) -> str:
 
 async def measure(stack: PulsarCluster, java: JavaClient, rounds: int, *, quick: bool) -> list[Result]:
     """Write the ledgers, read them by turns, and summarize."""
-    store = ZooKeeperStore(stack.endpoints.metadata_store.removeprefix("zk:"))
+    store = store_at(MetadataUrl.parse(stack.endpoints.metadata_store))
     await store.start()
     cluster = ClusterMetadata(store)
     pool = BookiePool(cluster.bookie_address)

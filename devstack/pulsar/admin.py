@@ -302,6 +302,14 @@ class PulsarAdmin:
         """Remove a dynamic value; brokers use the value of their file from their next start on."""
         self._request("DELETE", f"/admin/v2/brokers/configuration/{key}")
 
+    def start_migration(self, target: str) -> None:
+        """Begin to move the metadata to another store, such as oxia://HOST:PORT/NAMESPACE (Pulsar 4.2 and later)."""
+        self._request("POST", "/admin/v2/metadata/migration/start", query={"target": target})
+
+    def migration_phase(self) -> str:
+        """Return the phase of the migration of the metadata."""
+        return str(self._request("GET", "/admin/v2/metadata/migration/status")["phase"])
+
     def health(self) -> None:
         """Make the broker publish and consume a message; AdminError if that fails."""
         self._request("GET", "/admin/v2/brokers/health", query={"topicVersion": "V2"})

@@ -20,7 +20,7 @@ from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.distribution import ensure_distribution
 from devstack.pulsar.oxia_servers import forget_oxia_bookie, oxia_plan, oxia_server
 from devstack.pulsar.registration import forget_bookie
-from devstack.pulsar.spec import CLUSTER_NAME, HOST, LOOPBACK, METADATA_STORES, OXIA, default_state
+from devstack.pulsar.spec import CLUSTER_NAME, HOST, LOOPBACK, OXIA, ZOOKEEPER, default_state
 from devstack.pulsar.state import StateFolder
 from devstack.pulsar.status import ALL_ON_LOOPBACK, Endpoints, ServerStatus, StackStatus
 
@@ -64,6 +64,11 @@ class PulsarCluster:
     def endpoints(self) -> Endpoints:
         """The endpoints of the servers."""
         return Endpoints.of(self.spec, self._sites)
+
+    @property
+    def metadata_server(self) -> str:
+        """Name of the server, or of the first one, that has Pulsar's metadata."""
+        return "oxia-0" if self.spec.metadata == OXIA else ZOOKEEPER
 
     def site(self, server: str) -> Site:
         """Return the site of a server."""
@@ -180,7 +185,8 @@ class PulsarCluster:
         """Return names and main ports of all servers, in the order of their start."""
         spec = self.spec
         return [
-            *(oxia_plan(spec) if spec.metadata == OXIA else [("zookeeper", spec.zookeeper_port)]),
+            *([] if spec.metadata == OXIA else [("zookeeper", spec.zookeeper_port)]),
+            *([] if spec.metadata == ZOOKEEPER else oxia_plan(spec)),
             *((f"bookie-{i}", spec.bookie_port(i)) for i in range(spec.bookies)),
             *((f"broker-{i}", spec.broker_port(i)) for i in range(spec.brokers)),
         ]
@@ -223,7 +229,7 @@ class PulsarCluster:
         if server.name.startswith("bookie-"):
             bookie_id = f"{server.host}:{server.port}"
             if self.spec.metadata == OXIA:
-                forget_oxia_bookie(f"{HOST}:{self.spec.metadata_port(0)}", bookie_id)
+                forget_oxia_bookie(f"{HOST}:{self.spec.oxia_port(0)}", bookie_id)
             else:
                 forget_bookie(self.endpoints.metadata_store.removeprefix("zk:"), bookie_id)
         server.start()
@@ -243,7 +249,7 @@ class PulsarCluster:
         """Start in order: the metadata store, the cluster's metadata (once), then bookies and brokers together."""
         missing = [s for s in servers if s.running() is None]
         with step(f"starting {', '.join(s.name for s in missing)}"):
-            metadata = [s for s in servers if _kind(s.name) in METADATA_STORES]
+            metadata = [s for s in servers if _kind(s.name) in {ZOOKEEPER, OXIA}]
             for server in metadata:
                 if server in missing:
                     self._start(server)
@@ -358,7 +364,7 @@ class PulsarCluster:
         preflight.check_ports(ports)
 
     def _stop(self, records: Sequence[Path]) -> None:
-        for kind in ("broker", "bookie", *METADATA_STORES):
+        for kind in ("broker", "bookie", ZOOKEEPER, OXIA):
             of_kind = [record for record in records if _kind(record.stem) == kind]
             live = [record.stem for record in of_kind if processes.running(record)]
             if live:

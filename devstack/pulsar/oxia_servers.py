@@ -26,7 +26,7 @@ _DEADLINE_S: Final = 15.0
 def oxia_plan(spec: PulsarSpec) -> list[tuple[str, int]]:
     """Return names and main ports of all servers, in the order of their start."""
     count = spec.metadata_servers
-    servers = [(f"oxia-{index}", spec.metadata_port(index)) for index in range(count)]
+    servers = [(f"oxia-{index}", spec.oxia_port(index)) for index in range(count)]
     return [*servers, (COORDINATOR, spec.oxia_coordinator_ports[0])]
 
 
@@ -87,7 +87,7 @@ def _cluster_conf(spec: PulsarSpec) -> str:
             ],
             "servers": [
                 {
-                    "public": f"{HOST}:{spec.metadata_port(index)}",
+                    "public": f"{HOST}:{spec.oxia_port(index)}",
                     "internal": f"{HOST}:{spec.oxia_internal_port(index)}",
                 }
                 for index in range(count)

@@ -26,7 +26,10 @@ DEFAULT_VERSION: Final = os.environ.get("PULSAR_READONLY_PULSAR") or STOCK_VERSI
 
 ZOOKEEPER: Final = "zookeeper"
 OXIA: Final = "oxia"
-METADATA_STORES: Final = (ZOOKEEPER, OXIA)
+MIGRATION: Final = "migration"
+"""Pulsar's metadata in ZooKeeper, and an empty Oxia beside it, which they can move to."""
+
+METADATA_STORES: Final = (ZOOKEEPER, OXIA, MIGRATION)
 
 OXIA_NAMESPACE: Final = "broker"
 """Namespace of Pulsar's records, and of the bookies' unless the stack has another one for these."""
@@ -113,7 +116,7 @@ class PulsarSpec:
         bookies: number of bookies, 1 to 10; write quorum and ack quorum are 2 (1 with a single bookie).
         brokers: number of brokers, 1 to 10.
         metadata: metadata store, one of METADATA_STORES.
-        metadata_servers: number of its servers, 1 to 3; ZooKeeper has 1.
+        metadata_servers: number of Oxia's servers, 1 to 3; ZooKeeper has 1.
         base_port: first of the PORT_SPAN ports of the stack.
         explicit_lac_ms: the brokers' bookkeeperExplicitLacIntervalInMills; 0 turns explicit LAC off.
         transactions: whether brokers run the transaction coordinator.
@@ -143,7 +146,7 @@ class PulsarSpec:
             )
         if not re.fullmatch(r"\d+\.\d+\.\d+(-M\d+)?", self.version):
             raise DevstackError(f"--version {self.version}: not a Pulsar release", "give one such as 4.0.8")
-        most_brokers = _MAX_BROKERS_OF_OXIA if self.metadata == OXIA else _MAX_OF_A_KIND
+        most_brokers = _MAX_OF_A_KIND if self.metadata == ZOOKEEPER else _MAX_BROKERS_OF_OXIA
         for option, count, most in (
             ("--bookies", self.bookies, _MAX_OF_A_KIND),
             ("--brokers", self.brokers, most_brokers),
@@ -152,7 +155,7 @@ class PulsarSpec:
                 raise DevstackError(f"{option} {count}: out of range", f"give 1 to {most}")
         if self.metadata not in METADATA_STORES:
             raise DevstackError(f"--metadata {self.metadata}: unknown", f"give {' or '.join(METADATA_STORES)}")
-        most = _MAX_METADATA_SERVERS if self.metadata == OXIA else 1
+        most = 1 if self.metadata == ZOOKEEPER else _MAX_METADATA_SERVERS
         if not 1 <= self.metadata_servers <= most:
             raise DevstackError(
                 f"--metadata-servers {self.metadata_servers}: out of range for {self.metadata}", f"give 1 to {most}"
@@ -179,16 +182,19 @@ class PulsarSpec:
     @property
     def zookeeper_port(self) -> int:
         """Client port of ZooKeeper."""
-        return self.metadata_port(0)
+        return self.base_port + _METADATA
 
-    def metadata_port(self, index: int) -> int:
-        """Return the port for clients of a server of the metadata store."""
-        return self.base_port + _METADATA + index
+    def oxia_port(self, index: int) -> int:
+        """Return the port of an Oxia server for clients; beside ZooKeeper's if both run."""
+        return self.base_port + _METADATA + index + (self.metadata == MIGRATION)
 
     def metadata_store_url(self, host: str = HOST) -> str:
         """Return the URL of the metadata store in Pulsar's form."""
-        address = f"{host}:{self.metadata_port(0)}"
-        return f"oxia://{address}/{OXIA_NAMESPACE}" if self.metadata == OXIA else f"zk:{address}"
+        return self.oxia_url() if self.metadata == OXIA else f"zk:{host}:{self.zookeeper_port}"
+
+    def oxia_url(self) -> str:
+        """Return the URL of Oxia in Pulsar's form."""
+        return f"oxia://{HOST}:{self.oxia_port(0)}/{OXIA_NAMESPACE}"
 
     def oxia_internal_port(self, index: int) -> int:
         """Return the port of an Oxia server for the other ones."""

@@ -12,7 +12,7 @@ import pytest
 from devstack.objectstore.server import ACCESS_KEY, SECRET_KEY
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec, Setting
+from devstack.pulsar.spec import DEFAULT_METADATA, OXIA, PulsarSpec, Setting
 from devstack.standalone_spark import StandaloneSpark
 from tests.integration.apart import Apart
 from tests.integration.entry_filter import filters_folder
@@ -41,6 +41,12 @@ LEDGER_ENTRIES: Final = 100
 
 OPERATION_S: Final = 90
 """A stock client's operations may take so long: three times its default, on machines where much else runs."""
+
+
+zookeeper_only = pytest.mark.skipif(
+    DEFAULT_METADATA == OXIA,
+    reason="it writes to ZooKeeper, or watches its client; test_oxia.py has such tests for Oxia",
+)
 
 
 def _kept() -> bool:

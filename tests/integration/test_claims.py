@@ -13,15 +13,19 @@ import pytest
 from readonly_engine.broker.pool.claim_store import ClaimStore
 from readonly_engine.broker.pool.claims import ActionKind, ClaimKey
 from readonly_engine.broker.pool.membership import PoolMembership
+from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import MetadataUrl
-from readonly_engine.metadata.zookeeper import EARLIER_POLL_S, ZooKeeperStore
+from readonly_engine.metadata.zookeeper import EARLIER_POLL_S
 from readonly_engine.owner.errors import OwnerUnavailableError
 
+from tests.integration.conftest import zookeeper_only
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+    from readonly_engine.metadata.store import MetadataStore
 
     from devstack.pulsar.cluster import PulsarCluster
     from devstack.pulsar.status import Endpoints
@@ -32,7 +36,7 @@ KEY = ClaimKey(parse_topic_name("orders"), "a subscription/of=some name")
 class Member:
     """What of a broker has to do with claims."""
 
-    def __init__(self, store: ZooKeeperStore, pool: str, url: str) -> None:
+    def __init__(self, store: MetadataStore, pool: str, url: str) -> None:
         self.store = store
         self.fleet = PoolMembership(store, pool, url)
         self.claiming = ClaimStore(store, self.fleet)
@@ -40,8 +44,8 @@ class Member:
 
 
 @asynccontextmanager
-async def store(pulsar: Endpoints) -> AsyncIterator[ZooKeeperStore]:
-    made = ZooKeeperStore(MetadataUrl.parse(pulsar.metadata_store).hosts)
+async def store(pulsar: Endpoints) -> AsyncIterator[MetadataStore]:
+    made = store_at(MetadataUrl.parse(pulsar.metadata_store))
     await made.start()
     try:
         yield made
@@ -114,6 +118,7 @@ def test_a_broker_that_starts_again_takes_over_what_its_last_life_had(pulsar: En
     asyncio.run(scenario())
 
 
+@zookeeper_only
 def test_a_claim_that_follows_that_of_an_earlier_life_is_left_alone(
     pulsar: Endpoints, pool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,16 +130,16 @@ def test_a_claim_that_follows_that_of_an_earlier_life_is_left_alone(
             async with store(pulsar) as before:
                 assert (await before.claim(path, b"a")).session
                 looked, proceed = asyncio.Event(), asyncio.Event()
-                call = again._call
+                call = again._source._call
 
                 async def look(function: Callable[..., Any], *args: object) -> Any:
                     answer = await call(function, *args)
-                    if function == again._client.get_async and not looked.is_set():
+                    if function == again._source._client.get_async and not looked.is_set():
                         looked.set()
                         await proceed.wait()
                     return answer
 
-                monkeypatch.setattr(again, "_call", look)
+                monkeypatch.setattr(again._source, "_call", look)
                 claiming = asyncio.create_task(again.claim(path, b"a"))
                 await looked.wait()
             taken = await other.claim(path, b"b")
@@ -151,7 +156,8 @@ def test_a_claim_that_follows_that_of_an_earlier_life_is_left_alone(
 def test_claims_rest_while_zookeeper_hangs_and_go_on_with_the_same_session(
     breakable_pulsar: PulsarCluster, pool: str
 ) -> None:
-    zookeeper = next(server.pid for server in breakable_pulsar.status().servers if server.name == "zookeeper")
+    names = breakable_pulsar.metadata_server
+    zookeeper = next(server.pid for server in breakable_pulsar.status().servers if server.name == names)
 
     async def scenario() -> None:
         async with member(breakable_pulsar.endpoints, pool, "pulsar://a:6650") as a:

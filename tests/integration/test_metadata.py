@@ -15,14 +15,18 @@ from kazoo.client import KazooClient
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata import watches
 from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.topic.cursors import read_cursor
 
+from tests.integration.conftest import zookeeper_only
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from readonly_engine.metadata.store import MetadataStore
 
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.status import Endpoints
@@ -31,8 +35,8 @@ DEADLINE_S = 60
 
 
 @asynccontextmanager
-async def metadata_of(pulsar_: Endpoints) -> AsyncIterator[tuple[ZooKeeperStore, ClusterMetadata, BookiePool]]:
-    store = ZooKeeperStore(pulsar_.metadata_store.removeprefix("zk:"))
+async def metadata_of(pulsar_: Endpoints) -> AsyncIterator[tuple[MetadataStore, ClusterMetadata, BookiePool]]:
+    store = store_at(MetadataUrl.parse(pulsar_.metadata_store))
     await store.start()
     cluster = ClusterMetadata(store)
     pool = BookiePool(cluster.bookie_address)
@@ -65,6 +69,7 @@ def end_session(pulsar_: Endpoints, session: tuple[int, bytes]) -> None:
     thief.close()
 
 
+@zookeeper_only
 def test_a_node_is_followed_from_before_it_is_there_until_after(pulsar, other) -> None:
     client, root = other
 
@@ -87,6 +92,7 @@ def test_a_node_is_followed_from_before_it_is_there_until_after(pulsar, other) -
     asyncio.run(run())
 
 
+@zookeeper_only
 def test_watching_the_children_of_a_foreign_node_does_not_make_it(pulsar, other) -> None:
     client, _ = other
     path = f"/no-such-node-{uuid.uuid4().hex[:8]}"
@@ -101,6 +107,7 @@ def test_watching_the_children_of_a_foreign_node_does_not_make_it(pulsar, other)
     asyncio.run(run())
 
 
+@zookeeper_only
 def test_watches_and_our_own_nodes_survive_the_loss_of_the_session(pulsar, other, monkeypatch) -> None:
     client, root = other
 
@@ -111,19 +118,19 @@ def test_watches_and_our_own_nodes_survive_the_loss_of_the_session(pulsar, other
             store.watch_children(f"{root}/members", names.append)
             await store.register(f"{root}/members/me", b"here")
             await until(lambda: told == [None] and names and names[-1] == {"me"}, 60, what="first looks")
-            first = store._client.client_id[0]
+            first = store._source._client.client_id[0]
             for _ in range(10):  # our own client may have been quicker, and have taken it back before it was closed
-                await asyncio.to_thread(end_session, pulsar, store._client.client_id)
+                await asyncio.to_thread(end_session, pulsar, store._source._client.client_id)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(3):
-                        while not store.connected or store._client.client_id[0] == first:
+                        while not store.connected or store._source._client.client_id[0] == first:
                             await asyncio.sleep(0.02)
                         break
-            assert store._client.client_id[0] != first
+            assert store._source._client.client_id[0] != first
 
             def ours() -> bool:
                 stat = client.retry(client.exists, f"{root}/members/me")
-                return stat is not None and stat.ephemeralOwner == store._client.client_id[0]
+                return stat is not None and stat.ephemeralOwner == store._source._client.client_id[0]
 
             deadline = time.monotonic() + DEADLINE_S
             while not await asyncio.to_thread(ours):

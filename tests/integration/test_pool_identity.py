@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from readonly_engine.broker.pool.membership import PoolMembership
+from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.errors import NotAdmittedError
 from readonly_engine.metadata.url import MetadataUrl
-from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 from devstack.pool import BrokerProcess
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+    from readonly_engine.metadata.store import MetadataStore
+
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.status import Endpoints
 
@@ -29,8 +31,8 @@ STOPPED_S = 30
 
 
 @asynccontextmanager
-async def stored(pulsar: Endpoints) -> AsyncIterator[ZooKeeperStore]:
-    store = ZooKeeperStore(MetadataUrl.parse(pulsar.metadata_store).hosts)
+async def stored(pulsar: Endpoints) -> AsyncIterator[MetadataStore]:
+    store = store_at(MetadataUrl.parse(pulsar.metadata_store))
     await store.start()
     try:
         yield store

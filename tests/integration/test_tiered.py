@@ -16,8 +16,9 @@ from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.config.tiered import BOOKKEEPER_FIRST, TieredConfig
 from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
@@ -146,7 +147,7 @@ def publish(client: pulsar_lib.Client, topic: str, seed: int, sizes: list[int], 
 async def topic_log(
     stack: PulsarCluster, topic: str, tiered: TieredStorage | None, cache: int = 256 << 20
 ) -> AsyncIterator[TopicLog]:
-    store = ZooKeeperStore(stack.endpoints.metadata_store.removeprefix("zk:"))
+    store = store_at(MetadataUrl.parse(stack.endpoints.metadata_store))
     await store.start()
     cluster = ClusterMetadata(store)
     pool = BookiePool(cluster.bookie_address)
@@ -204,7 +205,7 @@ def delete_from_bookies(stack: PulsarCluster, admin: PulsarAdmin, namespace: str
     )
 
     async def run() -> None:
-        store = ZooKeeperStore(stack.endpoints.metadata_store.removeprefix("zk:"))
+        store = store_at(MetadataUrl.parse(stack.endpoints.metadata_store))
         await store.start()
         try:
             cluster = ClusterMetadata(store)
@@ -270,7 +271,7 @@ def test_offloaded_then_deleted_from_the_bookies_and_all_is_still_there(
 
 async def read_offloaded(stack: PulsarCluster, topic: str, tiered: TieredStorage, position: Position) -> bytes:
     """One entry straight from tiered storage."""
-    store = ZooKeeperStore(stack.endpoints.metadata_store.removeprefix("zk:"))
+    store = store_at(MetadataUrl.parse(stack.endpoints.metadata_store))
     await store.start()
     try:
         name = parse_topic_name(topic)

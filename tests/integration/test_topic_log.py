@@ -14,8 +14,9 @@ import pulsar as pulsar_lib
 import pytest
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import EARLIEST, Position
@@ -41,7 +42,7 @@ async def nobody() -> None:
 @asynccontextmanager
 async def logs_of(pulsar: Endpoints, topic: str, count: int = 1, locality: str = "") -> AsyncIterator[list[TopicLog]]:
     """Logs of one topic that share a cache."""
-    store = ZooKeeperStore(pulsar.metadata_store.removeprefix("zk:"))
+    store = store_at(MetadataUrl.parse(pulsar.metadata_store))
     await store.start()
     cluster = ClusterMetadata(store)
     pool = BookiePool(cluster.bookie_address, locality=locality)
@@ -294,7 +295,7 @@ def test_reads_go_on_while_zookeeper_is_away_and_a_roll_is_seen_afterwards(
             follower = LogFollower(log)
             await follower.until(149)
             sent = 150
-            with frozen(breakable_pulsar, "zookeeper"):
+            with frozen(breakable_pulsar, breakable_pulsar.metadata_server):
                 end = time.monotonic() + 14  # longer than our session lasts
                 while time.monotonic() < end:
                     if sent < 190:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import EARLIEST
@@ -17,6 +18,7 @@ from readonly_engine.topic.position import EARLIEST
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
 
@@ -37,7 +39,7 @@ class StorageError(Exception):
 class Floor:
     """The dependencies of TopicLog, created as `pulsar-readonly serve` does."""
 
-    def __init__(self, store: ZooKeeperStore) -> None:
+    def __init__(self, store: MetadataStore) -> None:
         self.cluster = ClusterMetadata(store)
         self.bookies = BookiePool(self.cluster.bookie_address)
         self.cache = EntryCache(CACHE_BYTES)
@@ -55,7 +57,7 @@ async def _no_owner() -> Position | None:
 @asynccontextmanager
 async def open_floor(pulsar: Endpoints) -> AsyncIterator[Floor]:
     """Open the storage layer of a cluster, and close it at the end."""
-    store = ZooKeeperStore(pulsar.metadata_store.removeprefix("zk:"))
+    store = store_at(MetadataUrl.parse(pulsar.metadata_store))
     await store.start()
     floor = Floor(store)
     try:

@@ -87,8 +87,7 @@ class Channels:
 
     def stream(self, address: str, method: Method, request: Message) -> AsyncIterator[Any]:
         """Call a method that answers for ever. The iterator raises grpc.aio.AioRpcError when the stream breaks."""
-        answers: AsyncIterator[Any] = self._call(address, method)(request)
-        return answers
+        return aiter(self._call(address, method)(request))
 
     async def drop(self, address: str) -> None:
         """Close the channel to a server that is silent. Its calls fail, and the next one opens another channel."""

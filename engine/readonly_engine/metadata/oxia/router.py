@@ -162,12 +162,14 @@ class Router:
             return
 
     async def _follow(self) -> None:
-        """Follow the shards by a stream of one server; then try the leaders, too, because that server may be down."""
-        pause = _FIRST_PAUSE_S
+        """Follow the shards by a stream of one server; when it breaks, try all others before that one again."""
+        pause, broken = _FIRST_PAUSE_S, ""
         while True:
-            for address in dict.fromkeys((self.address, *(one.leader for one in self._map.shards.values()))):
-                if address and await self._follow_at(address):
-                    pause = _FIRST_PAUSE_S
+            known = dict.fromkeys((self.address, *(one.leader for one in self._map.shards.values())))
+            for address in sorted(filter(None, known), key=broken.__eq__):
+                if await self._follow_at(address):
+                    pause, broken = _FIRST_PAUSE_S, address
+                    break
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
@@ -175,11 +177,19 @@ class Router:
         """Follow until the stream breaks; return whether it gave anything."""
         answered = False
         request = ShardAssignmentsRequest(namespace=self.namespace)
+        answers = self._channels.stream(address, ASSIGNMENTS, request)
         try:
-            async for found in self._channels.stream(address, ASSIGNMENTS, request):
+            async with asyncio.timeout(ATTEMPT_S):
+                found = await anext(answers)
+            while True:
                 await self._set(ShardMap.decode(found, self.namespace), None)
                 answered = self.connected = True
+                found = await anext(answers)
+        except StopAsyncIteration:
             self._reason = "the stream of shards ended"
+        except TimeoutError:
+            self._reason = f"{address} does not answer"
+            await self._channels.drop(address)
         except grpc.aio.AioRpcError as error:
             self._reason = describe(error)
             if kind_of(error) is Failure.REFUSED:

@@ -1,0 +1,160 @@
+"""The cluster's metadata move from ZooKeeper to Oxia under load (PIP-454), on releases of Pulsar that can do it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pulsar
+import pytest
+from kazoo.client import KazooClient
+from readonly_engine.metadata.migration import FLAG_PATH, Phase, decode_migration
+
+from devstack.pool import BrokerProcess, Pool
+from devstack.pulsar.assembled import assembled_versions
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.spec import DEFAULT_VERSION, MIGRATION, PulsarSpec, Setting
+from tests.integration.conftest import LEDGER_ENTRIES
+from tests.integration.fleet import SHARED, TESTS, Feed, Sink, claims_of, quiet_client
+from tests.support.messages import numbers_of
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+BASE_PORT = 20650
+RELEASES = [version for version in assembled_versions() if version != DEFAULT_VERSION]
+MOVED_S = 120
+GAP_S = 1.0
+"""Longest time by which a message may come later from the pool than from the owner."""
+
+
+@pytest.fixture(params=RELEASES)
+def cluster(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
+    """A cluster on ZooKeeper, with an empty Oxia beside it."""
+    stack = PulsarCluster(
+        PulsarSpec(
+            name="migration",
+            version=request.param,
+            metadata=MIGRATION,
+            base_port=BASE_PORT,
+            bookies=1,
+            brokers=1,
+            quick=True,
+            settings=(
+                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
+                Setting("broker", "defaultRetentionSizeInMB", "1024"),
+            ),
+        )
+    )
+    stack.down(purge=True)
+    stack.up()
+    yield stack
+    stack.down(purge=True)
+
+
+class Arrivals:
+    """Reads numbers in a thread, and notes when each came."""
+
+    def __init__(self, reader: pulsar.Reader) -> None:
+        self.at: dict[int, float] = {}
+        self.order: list[int] = []
+        self._reader = reader
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def wait_for(self, number: int, seconds: float = MOVED_S) -> None:
+        """Wait for a number."""
+        wait_until(lambda: number in self.at, seconds, what=f"{number} after {self.order[-1:]}")
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                number = int(self._reader.read_next(200).data())
+            except pulsar.Timeout:
+                continue
+            except pulsar.PulsarException:
+                return  # after a failure elsewhere in the test
+            self.at[number] = time.monotonic()
+            self.order.append(number)
+
+
+def phase_at(cluster: PulsarCluster) -> Phase:
+    """The phase in ZooKeeper: releases before 5.0 answer NOT_STARTED after the end, for they ask the target."""
+    client = KazooClient(cluster.endpoints.metadata_store.removeprefix("zk:"))
+    client.start(30)
+    try:
+        return decode_migration(client.get(FLAG_PATH)[0]).phase
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_a_pool_follows_the_metadata_under_load(
+    cluster: PulsarCluster, tmp_path: Path, topic: str, record_testsuite_property: Callable[[str, object], None]
+) -> None:
+    admin, name = cluster.admin(), uuid.uuid4().hex
+    options = ["--topics", TESTS]
+    pool = Pool(cluster.endpoints, tmp_path, name, options)
+    owner = quiet_client(cluster.endpoints.writer_url)
+    late: BrokerProcess | None = None
+    running: list[Arrivals | Sink | Feed] = []
+    try:
+        pool.start(2)
+        client = quiet_client(pool.url)
+        sinks = [Sink(client.subscribe(topic, "shared", consumer_type=SHARED)) for _ in range(2)]
+        sinks.append(Sink(client.subscribe(topic, "exclusive")))
+        at_owner, at_pool = (Arrivals(one.create_reader(topic, pulsar.MessageId.earliest)) for one in (owner, client))
+        feed = Feed(owner, topic, pause=0.01)
+        running += [*sinks, at_owner, at_pool, feed]
+        at_pool.wait_for(100)
+        held = [claims_of(broker, topic) for broker in pool.brokers]
+
+        admin.start_migration(cluster.spec.oxia_url())
+        wait_until(lambda: phase_at(cluster) in {Phase.COMPLETED, Phase.FAILED}, MOVED_S)
+        assert phase_at(cluster) is Phase.COMPLETED
+        wait_until(lambda: all("have moved" in broker.log.read_text() for broker in pool.brokers), 30)
+        at_pool.wait_for(feed.sent + 300)
+
+        # What has changed since is in Oxia only: a new topic, another ledger, a broker that joins.
+        other = f"{topic}-other"
+        owner.create_producer(other, batching_enabled=False).send(b"0")
+        assert numbers_of([client.create_reader(other, pulsar.MessageId.earliest).read_next(20_000)]) == [0]
+        admin.unload(topic)
+        at_pool.wait_for(feed.sent + 300)
+        sent = feed.stop()
+        for arrivals in (at_owner, at_pool):
+            arrivals.wait_for(sent - 1)
+            arrivals.stop()
+        assert at_pool.order == list(range(sent))
+        pause = max(at_pool.at[number] - at_owner.at[number] for number in range(sent))
+        record_testsuite_property(
+            f"migration on {cluster.spec.version}, longest delay behind the owner", f"{pause:.3f} s"
+        )
+        assert pause < GAP_S
+        wait_until(lambda: {*sinks[0].got, *sinks[1].got} == set(range(sent)) and sent - 1 in sinks[2].got, MOVED_S)
+        assert sorted({*sinks[2].got}) == list(range(sent))
+        assert [claims_of(broker, topic) for broker in pool.brokers] == held, "claims stay where they were"
+
+        moved = replace(cluster.endpoints, metadata_store=cluster.spec.oxia_url())
+        late = BrokerProcess(moved, tmp_path / "late.log", [*options, "--pool", name])
+        late.wait_ready()
+        pool.wait_members(3)
+        client.close()
+    finally:
+        for one in running:
+            one.stop()
+        if late is not None:
+            late.stop()
+        pool.close()
+        owner.close()

@@ -1,0 +1,333 @@
+"""A real Oxia of three servers: records, watches and sessions, while leaders are killed and hang."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from readonly_engine.clock import lease_time
+from readonly_engine.metadata.connect import store_at
+from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError
+from readonly_engine.metadata.oxia.keys import routing_key
+from readonly_engine.metadata.oxia.session import SESSION_TIMEOUT_S
+from readonly_engine.metadata.store import OWN_ROOT
+from readonly_engine.metadata.url import MetadataUrl
+
+from devstack.common import processes
+from devstack.oxia.program import ensure_program
+from devstack.pulsar.oxia_servers import COORDINATOR, oxia_plan, oxia_server
+from devstack.pulsar.spec import HOST, OXIA, OXIA_NAMESPACE, PulsarSpec
+from devstack.pulsar.state import StateFolder
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from readonly_engine.metadata.lease import SessionLease
+
+    from devstack.common.processes import Server
+
+BASE_PORT = 21650
+DEADLINE_S = 60
+ELECTED_S = 30
+"""Time for the election of a leader: the coordinator notices a dead server after some seconds."""
+
+CLAIMER = """
+import asyncio, sys
+from readonly_engine.metadata.connect import store_at
+from readonly_engine.metadata.url import MetadataUrl
+
+async def main():
+    store = store_at(MetadataUrl.parse(sys.argv[1]))
+    await store.start()
+    print((await store.claim(sys.argv[2], b"dies")).session, flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+class OxiaCluster:
+    """Three servers and their coordinator."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self.spec = PulsarSpec(name="oxia", metadata=OXIA, metadata_servers=3, base_port=BASE_PORT, quick=True)
+        self.state = folder
+        self.state.make()
+        self.servers = {name: oxia_server(self.spec, folder, name, port) for name, port in oxia_plan(self.spec)}
+
+    @property
+    def url(self) -> str:
+        return self.spec.oxia_url()
+
+    def start(self, name: str) -> None:
+        server = self.servers[name]
+        self.state.conf(name).write_text(server.config)
+        self.state.data(name).mkdir(exist_ok=True)
+        server.start()
+        wait_until(server.answers, DEADLINE_S)
+
+    def stop(self) -> None:
+        processes.stop([server.record for server in self.servers.values()], 10.0)
+
+    def at(self, address: str) -> tuple[str, int]:
+        """Name and pid of the server with an address."""
+        port = int(address.rpartition(":")[2])
+        server: Server = next(one for one in self.servers.values() if one.port == port)
+        running = server.running()
+        assert running is not None
+        return server.name, running.pid
+
+
+@pytest.fixture(scope="module")
+def oxia(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OxiaCluster]:
+    cluster = OxiaCluster(StateFolder(tmp_path_factory.mktemp("oxia")))
+    try:
+        for name in cluster.servers:
+            cluster.start(name)
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def whole(oxia: OxiaCluster) -> Iterator[OxiaCluster]:
+    """The cluster, for a test that breaks it; what it leaves broken is mended."""
+    yield oxia
+    for name, server in oxia.servers.items():
+        running = server.running()
+        if running is None:
+            oxia.start(name)
+        else:
+            os.kill(running.pid, signal.SIGCONT)
+
+
+@asynccontextmanager
+async def store(oxia: OxiaCluster) -> AsyncIterator[Any]:
+    made = store_at(MetadataUrl.parse(oxia.url))
+    await started(made)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def started(made: Any) -> None:
+    """Start a store; a cluster that has just begun has no leaders yet."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return await made.start()
+        except MetadataError:
+            assert time.monotonic() < deadline
+            made.__init__(made.address, OXIA_NAMESPACE)
+
+
+async def until(condition: Callable[[], bool], seconds: float = DEADLINE_S, what: str = "") -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.02)
+    assert condition(), what
+
+
+def fresh() -> str:
+    return f"{OWN_ROOT}/test-{uuid.uuid4().hex[:8]}"
+
+
+def leader_of(made: Any, path: str) -> str:
+    found = made._router.leader(routing_key(path))
+    return "" if found is None else str(found[1])
+
+
+def test_records_children_and_watches(oxia: OxiaCluster) -> None:
+    async def scenario() -> None:
+        root, values, names = fresh(), [], []
+        async with store(oxia) as one, store(oxia) as other:
+            one.watch(f"{root}/a/x", lambda found: values.append(None if found is None else found.value))
+            one.watch_children(f"{root}/a", names.append)
+            await until(lambda: values == [None] and names == [frozenset()])
+            assert await one.get(f"{root}/a/x") is None
+            assert await one.children(f"{root}/a") is None
+            await other.put(f"{root}/a/x", b"1")
+            await until(lambda: values[-1] == b"1" and names[-1] == {"x"})
+            before = await one.get(f"{root}/a/x")
+            await other.put(f"{root}/a/x", b"2")
+            await until(lambda: values[-1] == b"2")
+            after = await one.get(f"{root}/a/x")
+            assert after.version > before.version
+            assert after.created_ms == before.created_ms > 0
+            await other.put(f"{root}/a/y/z", b"")
+            await until(lambda: names[-1] == {"x", "y"})
+            assert await one.children(root) == {"a"}
+            await other.remove(f"{root}/a/x")
+            await until(lambda: values[-1] is None and names[-1] == {"y"})
+            await other.remove(f"{root}/a/x")
+
+    asyncio.run(scenario())
+
+
+def test_records_of_pulsar_are_in_all_shards(oxia: OxiaCluster) -> None:
+    """Written as Pulsar does: by their path alone."""
+    folder = f"/managed-ledgers/{uuid.uuid4().hex}"
+
+    async def scenario() -> None:
+        async with store(oxia) as one:
+            names: list[frozenset[str]] = []
+            one.watch_children(folder, names.append)
+            await until(lambda: names == [frozenset()])
+            for number in range(8):
+                client(oxia, "put", f"{folder}/{number}", f"value-{number}")
+            await until(lambda: names[-1] == {str(number) for number in range(8)})
+            for number in range(8):
+                assert (await one.get(f"{folder}/{number}")).value == b"value-%d" % number
+            assert len({one._router.leader(f"{folder}/{number}")[0] for number in range(8)}) == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_copy_of_an_own_record_in_another_shard_is_adopted(oxia: OxiaCluster) -> None:
+    """A migration copies records by their path alone (MigrationCoordinator)."""
+    root = fresh()
+
+    async def scenario() -> None:
+        async with store(oxia) as one:
+            for number in range(8):
+                client(oxia, "put", f"{root}/{number}", f"{number}")
+            shards = {one._router.leader(f"{root}/{number}")[0] for number in range(8)}
+            assert len(shards) == 2
+            assert await one.children(root) == {str(number) for number in range(8)}
+            for number in range(4):
+                assert (await one.get(f"{root}/{number}")).value == b"%d" % number
+                await one.put(f"{root}/{number}", b"mine")
+            for number in range(8):
+                await one.remove(f"{root}/{number}")
+            assert await one.children(root) == frozenset()
+
+    asyncio.run(scenario())
+
+
+def client(oxia: OxiaCluster, *words: str) -> str:
+    """Run Oxia's own client."""
+    address = f"{HOST}:{oxia.spec.oxia_port(0)}"
+    return subprocess.run(
+        [str(ensure_program()), "client", "--service-address", address, "--namespace", OXIA_NAMESPACE, *words],
+        check=True, capture_output=True, text=True, timeout=DEADLINE_S,
+    ).stdout  # fmt: skip
+
+
+def test_claims_end_with_a_dead_broker(oxia: OxiaCluster) -> None:
+    path = f"{fresh()}/claim"
+    dying = subprocess.Popen([sys.executable, "-c", CLAIMER, oxia.url, path], stdout=subprocess.PIPE, text=True)
+    try:
+        assert dying.stdout is not None
+        assert int(dying.stdout.readline()) > 0
+        dying.kill()
+        killed = time.monotonic()
+
+        async def scenario() -> float:
+            async with store(oxia) as one:
+                while not (await one.claim(path, b"lives")).session:
+                    await asyncio.sleep(0.1)
+                return time.monotonic() - killed
+
+        assert asyncio.run(scenario()) < 2 * SESSION_TIMEOUT_S
+    finally:
+        dying.kill()
+        dying.wait()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_lost_leader_costs_no_claim(whole: OxiaCluster, how: int) -> None:
+    """Its successor has the sessions. While it hangs, leases end and no other broker gets the claim."""
+
+    async def scenario() -> None:
+        root = fresh()
+        leases: list[tuple[int, float]] = []
+
+        def note(lease: SessionLease) -> None:
+            leases.append((lease.session, lease.until))
+
+        async with store(whole) as holder, store(whole) as other:
+            holder.on_session(note)
+            names: list[frozenset[str]] = []
+            other.watch_children(root, names.append)
+            held = await holder.claim(f"{root}/claim", b"holder")
+            await holder.register(f"{root}/member", b"holder")
+            await until(lambda: bool(names) and names[-1] == {"claim", "member"})
+            await until(lambda: leases[-1][1] > lease_time())
+            old = leader_of(holder, root)
+            _, pid = whole.at(old)
+            os.kill(pid, how)
+            taken, deadline = 0, time.monotonic() + ELECTED_S + DEADLINE_S
+            while leader_of(holder, root) in {old, ""} or leases[-1][1] <= lease_time():
+                assert time.monotonic() < deadline, "no leader has been elected"
+                try:
+                    taken += bool((await other.claim(f"{root}/claim", b"other")).session)
+                except MetadataUnavailableError:
+                    await asyncio.sleep(0.1)
+            assert not taken
+            assert leases[-1][0] == held.session, "the session goes on"
+            assert (await holder.claim(f"{root}/claim", b"holder")).session == held.session
+            await holder.put(f"{root}/after", b"")
+            await until(lambda: names[-1] == {"claim", "member", "after"})
+            await holder.release(f"{root}/claim")
+            assert (await other.claim(f"{root}/claim", b"other")).session
+
+    asyncio.run(scenario())
+
+
+def test_all_servers_gone_and_back(whole: OxiaCluster) -> None:
+    """Reads fail within their deadline, and the session goes on or another one has the same records."""
+
+    async def scenario() -> None:
+        root, names = fresh(), []
+        async with store(whole) as one, store(whole) as other:
+            one.on_session(lambda _: None)
+            other.watch_children(root, names.append)
+            await one.register(f"{root}/member", b"one")
+            await until(lambda: bool(names) and names[-1] == {"member"})
+            for name in whole.servers:
+                if name != COORDINATOR:
+                    running = whole.servers[name].running()
+                    assert running is not None
+                    os.kill(running.pid, signal.SIGKILL)
+            began = time.monotonic()
+            with pytest.raises(MetadataUnavailableError, match=r"Oxia at .* no answer in 10 s"):
+                await one.get(f"{root}/member")
+            assert time.monotonic() - began < 15
+            assert not one.connected
+            for name in whole.servers:
+                if name != COORDINATOR:
+                    await asyncio.to_thread(whole.start, name)
+            await until(lambda: one.connected, what="the broker is connected again")
+            async with asyncio.timeout(DEADLINE_S):
+                while await other.get(f"{root}/member") is None:
+                    await asyncio.sleep(0.1)
+            await one.put(f"{root}/after", b"")
+            await until(lambda: "after" in names[-1])
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("oxia://127.0.0.1:1/broker", r"no Oxia answers within 10 s .*refused"),
+        ("oxia://{address}/nope", r"namespace not found"),
+    ],
+)
+def test_a_store_that_cannot_be_used_says_why(oxia: OxiaCluster, url: str, why: str) -> None:
+    async def scenario() -> None:
+        made = store_at(MetadataUrl.parse(url.format(address=f"{HOST}:{oxia.spec.oxia_port(0)}")))
+        with pytest.raises(MetadataError, match=why):
+            await made.start()
+
+    asyncio.run(scenario())
