@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pulsar as pulsar_lib
 import pytest
+from readonly_engine.metadata.url import FORMS
 
 if TYPE_CHECKING:
     from devstack.pulsar.admin import PulsarAdmin
@@ -328,7 +329,7 @@ def test_without_a_store_it_says_how_to_give_one(tool: Tool) -> None:
     del tool.environment["PULSAR_READONLY_METADATA_STORE"]
     tool.run("ls", status=1)
     assert tool.error == (
-        "pulsar-readonly topic: --metadata-store is missing: give zk:HOST:PORT, or set PULSAR_READONLY_METADATA_STORE\n"
+        f"pulsar-readonly topic: --metadata-store is missing: give {FORMS}, or set PULSAR_READONLY_METADATA_STORE\n"
     )
 
 
