@@ -64,6 +64,10 @@ class PulsarAdmin:
         """Create a partitioned topic; an existing one raises AdminError 409."""
         self._request("PUT", f"{topic_path(topic)}/partitions", body=partitions)
 
+    def create_scalable_topic(self, name: str, *, segments: int, namespace: str = "public/default") -> None:
+        """Create topic://NAMESPACE/NAME with some segments (Pulsar 5.0 and later)."""
+        self._request("PUT", f"/admin/v2/scalable/{namespace}/{name}", query={"numInitialSegments": str(segments)})
+
     def partitions(self, topic: str) -> int:
         """Return the number of partitions of a topic; 0 for a topic without partitions."""
         return int(self._request("GET", f"{topic_path(topic)}/partitions")["partitions"])

@@ -113,12 +113,13 @@ class Handshake:
         return encode_command(BaseCommand(type=BaseCommand.AUTH_CHALLENGE, auth_challenge=relayed))
 
     def accept(self, owner: CommandConnected) -> bytes:
-        """Return the frame CONNECTED, with message size and feature flags of the owner."""
+        """Return the frame CONNECTED, with message size and known feature flags of the owner."""
         self._state = _State.CONNECTED
         connected = CommandConnected(
             server_version=SERVER_VERSION, protocol_version=self._version, max_message_size=owner.max_message_size
         )
         connected.feature_flags.CopyFrom(owner.feature_flags)
+        connected.feature_flags.DiscardUnknownFields()  # features of newer brokers, which this one does not have
         return encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=connected))
 
     def refuse(self, code: ServerError, message: str) -> bytes:

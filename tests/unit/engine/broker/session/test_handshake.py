@@ -81,6 +81,17 @@ def test_the_lower_protocol_version_counts(version, answered):
     assert sent(handshake.accept(OWNER)).connected.protocol_version == answered
 
 
+def test_a_feature_of_newer_owners_is_not_promised():
+    """Flag 8 of 5.0 (supports_scalable_topics): a client that sees it sends commands that this broker does not know."""
+    newer = CommandConnected.FromString(OWNER.SerializeToString())
+    newer.feature_flags.MergeFromString(b"\x40\x01")
+    assert newer.feature_flags.SerializeToString() != OWNER.feature_flags.SerializeToString()
+    handshake = Handshake()
+    handshake.receive(connect())
+    told = sent(handshake.accept(newer)).connected.feature_flags
+    assert told.SerializeToString() == OWNER.feature_flags.SerializeToString()
+
+
 def test_a_real_clients_connect_comes_in_one_byte_at_a_time(golden):
     splitter, handshake = FrameSplitter(), Handshake()
     frames = [frame for byte in golden("client_connect") for frame in splitter.receive_data(bytes([byte]))]
