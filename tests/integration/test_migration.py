@@ -58,7 +58,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
     stack.down(purge=True)
 
 
-class Arrivals:
+class NumberReader:
     """Reads numbers in a thread, and notes when each came."""
 
     def __init__(self, reader: pulsar.Reader) -> None:
@@ -108,13 +108,15 @@ def test_a_pool_follows_the_metadata_under_load(
     pool = Pool(cluster.endpoints, tmp_path, name, options)
     owner = quiet_client(cluster.endpoints.writer_url)
     late: BrokerProcess | None = None
-    running: list[Arrivals | Sink | Feed] = []
+    running: list[NumberReader | Sink | Feed] = []
     try:
         pool.start(2)
         client = quiet_client(pool.url)
         sinks = [Sink(client.subscribe(topic, "shared", consumer_type=SHARED)) for _ in range(2)]
         sinks.append(Sink(client.subscribe(topic, "exclusive")))
-        at_owner, at_pool = (Arrivals(one.create_reader(topic, pulsar.MessageId.earliest)) for one in (owner, client))
+        at_owner, at_pool = (
+            NumberReader(one.create_reader(topic, pulsar.MessageId.earliest)) for one in (owner, client)
+        )
         feed = Feed(owner, topic, pause=0.01)
         running += [*sinks, at_owner, at_pool, feed]
         at_pool.wait_for(100)

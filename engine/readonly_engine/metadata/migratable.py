@@ -56,7 +56,7 @@ class MigratableStore:
         self._target: MetadataStore | None = None
         self._prepared = False
         self._migration = NO_MIGRATION
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._both_until = 0.0
         self._registered: dict[str, tuple[bytes, Callable[[], Awaitable[Fence]] | None]] = {}
         self._claimed: dict[str, bytes] = {}
@@ -91,7 +91,7 @@ class MigratableStore:
             raise
         self._source.watch(FLAG_PATH, self._flag_changed)
         if self._active is self._target:
-            self._news.set()
+            self._changed.set()
         self._following = run_forever(self._follow, "following the migration of the metadata")
 
     @property
@@ -111,10 +111,10 @@ class MigratableStore:
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> MigratingWatch[Versioned | None]:
         """Watch a node's value."""
 
-        def open_in(store: MetadataStore, told: Callable[[Versioned | None], None]) -> Any:
+        def open_in(store: MetadataStore, notify: Callable[[Versioned | None], None]) -> Any:
             if store is self._source:
-                return store.watch(path, told)
-            return store.watch(path, lambda found: told(None if found is None else found._replace(origin=1)))
+                return store.watch(path, notify)
+            return store.watch(path, lambda found: notify(None if found is None else found._replace(origin=1)))
 
         return self._kept(MigratingWatch(self._active, open_in, _same_value, changed, self._watches.discard))
 
@@ -123,7 +123,7 @@ class MigratableStore:
         return self._kept(
             MigratingWatch(
                 self._active,
-                lambda store, told: store.watch_children(path, told),
+                lambda store, notify: store.watch_children(path, notify),
                 lambda one, other: one == other,
                 changed,
                 self._watches.discard,
@@ -251,18 +251,18 @@ class MigratableStore:
             if migration.running and not self._migration.running:
                 self._both_until = lease_time() + BOTH_S
             self._migration = migration
-            self._news.set()
+            self._changed.set()
 
     async def _follow(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._changed.wait()
+            self._changed.clear()
             try:
                 await self._apply(self._migration)
             except MetadataError as error:
                 log.warning("migration of the metadata: the target cannot be used, retrying: error=%s", error)
                 await asyncio.sleep(_RETRY_S)
-                self._news.set()
+                self._changed.set()
             if self._target is not None and self._active is self._target:
                 await self._admit_again(self._target)
                 await asyncio.sleep(max(0.0, self._both_until - lease_time()))

@@ -36,13 +36,13 @@ class MigratingWatch(Generic[T]):
         self._changed = changed
         self._stopped = stopped
         self._last: list[T] = []
-        self._moved = False
+        self._switched = False
         self._watch = open_in(store, self._on_change)
 
     def move(self, store: MetadataStore) -> None:
         """Go on in another store."""
         self._watch.stop()
-        self._moved = bool(self._last)
+        self._switched = bool(self._last)
         self._watch = self._open_in(store, self._on_change)
 
     def stop(self) -> None:
@@ -51,8 +51,8 @@ class MigratingWatch(Generic[T]):
         self._stopped(self)
 
     def _on_change(self, value: T) -> None:
-        moved, self._moved = self._moved, False
-        if moved and self._same(self._last[0], value):
+        switched, self._switched = self._switched, False
+        if switched and self._same(self._last[0], value):
             self._last = [value]
             return
         self._last = [value]
