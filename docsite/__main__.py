@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docsite import cli, conditions, configuration, metrics, sequence
+from docsite import cli, conditions, configuration, metrics, sequence, support
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,6 +17,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/conditions.md": conditions.page,
     "reference/configuration.md": configuration.page,
     "reference/metrics.md": metrics.page,
+    "reference/support.md": support.page,
 }
 """Each generated page below docs/, and its generator."""
 
