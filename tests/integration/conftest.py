@@ -296,6 +296,9 @@ def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
                 Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
                 Setting("broker", "defaultRetentionTimeInMinutes", "60"),
                 Setting("broker", "defaultRetentionSizeInMB", "1024"),
+                # Releases that compress znodes do so above 16 KiB only by default.
+                Setting("broker", "managedLedgerInfoCompressionThresholdInBytes", "16"),
+                Setting("broker", "managedCursorInfoCompressionThresholdInBytes", "16"),
             ),
         )
     )
