@@ -28,6 +28,10 @@ churn: $(STAMP) ## consumers connect and disconnect at a pool whose brokers are 
 owner-kill: $(STAMP) ## kill -9 of an owner under 100 consumers, through a pool and directly; a table of gaps (OWNER_KILL_OPTIONS=--write)
 	@$(PY) -m tests.churn.owner_kill $(OWNER_KILL_OPTIONS)
 
+.PHONY: matrix
+matrix: $(STAMP) ## every release of Pulsar with integration, oracle, churn, faults and compat: docs/reference/releases.md (MATRIX_OPTIONS=--help)
+	@$(PY) -m tests.matrix --minutes $(MINUTES) $(MATRIX_OPTIONS)
+
 .PHONY: model
 model: $(STAMP) ## every interleaving of claims, leases, acks and take-over in small systems, by the engine's own state machines; a table
 	@$(PY) -m tests.model $(MODEL_OPTIONS)

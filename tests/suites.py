@@ -1,7 +1,8 @@
 """The suites of `make test` beside each other: most of an integration test is waiting for servers.
 
-    python -m tests.suites [PYTEST OPTION ...]
+    python -m tests.suites [--integration] [PYTEST OPTION ...]
 
+With --integration as the first option, only the groups of tests/integration run.
 The output of the first group is shown as it comes, that of the others when all have ended; one line of totals comes last.
 
 Four groups at once on two cores make servers so slow that timeouts of stock clients and of Spark end before a server answers.
@@ -109,6 +110,9 @@ GROUPS: Final = (
 )
 """No two of them use the same servers, because a group stops its servers at its end."""
 
+INTEGRATION: Final = "--integration"
+INTEGRATION_GROUPS: Final = GROUPS[:3]
+
 AT_ONCE: Final = max(3, os.cpu_count() or 1)
 """Number of groups that run at once."""
 
@@ -173,11 +177,14 @@ def run(group: SuiteGroup, output: Path, report: Path, options: list[str]) -> in
 def main(options: list[str]) -> int:
     """Run every group; returns 0 where each of them ran and nothing failed, or failed only while others ran beside it."""
     began = time.monotonic()
+    groups = GROUPS
+    if options[:1] == [INTEGRATION]:
+        groups, options = INTEGRATION_GROUPS, options[1:]
     with tempfile.TemporaryDirectory(prefix="pulsar-readonly-tests-") as folder:
-        outputs = [Path(folder, f"{index}.txt") for index in range(len(GROUPS))]
-        reports = [Path(folder, f"{index}.xml") for index in range(len(GROUPS))]
+        outputs = [Path(folder, f"{index}.txt") for index in range(len(groups))]
+        reports = [Path(folder, f"{index}.xml") for index in range(len(groups))]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            codes = list(pool.map(run, GROUPS, outputs, reports, repeat(options)))
+            codes = list(pool.map(run, groups, outputs, reports, repeat(options)))
         for output in outputs:
             sys.stdout.write(output.read_text(errors="replace"))
         totals = [Total.of(report) for report in reports]

@@ -361,7 +361,13 @@ class PulsarCluster:
                 ports.append((f"{server.name}'s admin API", self.spec.broker_http_port(int(number))))
             elif kind == "bookie":
                 ports.append((f"{server.name}'s metrics", self.spec.bookie_metrics_port(int(number))))
-        preflight.check_ports(ports)
+        sibling = self.state.running_sibling(self.spec)
+        if sibling is None:
+            preflight.check_ports(ports)
+        else:
+            preflight.check_ports(
+                ports, f"stop the stack of another release or metadata store first: pulsar down --state {sibling}"
+            )
 
     def _stop(self, records: Sequence[Path]) -> None:
         for kind in ("broker", "bookie", ZOOKEEPER, OXIA):

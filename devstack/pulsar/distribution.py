@@ -95,11 +95,15 @@ def ensure_distribution(version: str) -> Path:
 
 
 def ensure_offloaders(version: str) -> Path:
-    """Return the folder with the offloaders of a Pulsar version, for a broker's `offloadersDirectory`.
+    """Return the folder with the offloaders for a Pulsar version, for a broker's `offloadersDirectory`.
+
+    Maven has none of the assembled releases. Their brokers load those of the base release, with the same formats in storage.
 
     Raises:
         DevstackError: as `ensure_tarball`.
     """
+    if version in assembled_versions():
+        version = BASE_VERSION
     home = cache_root() / "pulsar" / f"apache-pulsar-offloaders-{version}"
     return _ensure_unpacked(home, version, OFFLOADERS) / "offloaders"
 

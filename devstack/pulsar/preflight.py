@@ -81,11 +81,12 @@ def check_disk_numbers(where: str, *, total: int, used: int, free: int) -> None:
         )
 
 
-def check_ports(ports: Iterable[tuple[str, int]]) -> None:
+def check_ports(ports: Iterable[tuple[str, int]], hint: str = "choose other ports with --base-port") -> None:
     """Raise DevstackError if another program uses a port of a server.
 
     Args:
         ports: purpose and number of each port.
+        hint: remedy.
     """
     for purpose, port in ports:
         with socket.socket() as probe:
@@ -95,6 +96,4 @@ def check_ports(ports: Iterable[tuple[str, int]]) -> None:
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
-                raise DevstackError(
-                    f"port {port} for {purpose} is in use by another program", "choose other ports with --base-port"
-                ) from None
+                raise DevstackError(f"port {port} for {purpose} is in use by another program", hint) from None

@@ -8,9 +8,10 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from devstack.common import processes
 from devstack.common.locks import file_lock
 from devstack.errors import DevstackError
-from devstack.pulsar.spec import PulsarSpec, Setting
+from devstack.pulsar.spec import PulsarSpec, Setting, default_state
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -104,7 +105,8 @@ class StateFolder:
         stored = self.stored()
         if stored is None:
             return
-        forget = f"or forget its data first: pulsar down --name {stored.name} --purge"
+        which = f"--name {stored.name}" if self.root == default_state(stored.name) else f"--state {self.root}"
+        forget = f"or forget its data first: pulsar down {which} --purge"
         for option, was, now in (
             ("--name", stored.name, spec.name),
             ("--version", stored.version, spec.version),
@@ -121,6 +123,23 @@ class StateFolder:
                 f"--bookies {spec.bookies}: the stack in {self.root} has {stored.bookies}, which hold its data",
                 f"give at least {stored.bookies}, {forget}",
             )
+
+    def running_sibling(self, spec: PulsarSpec) -> Path | None:
+        """Return the folder beside this one of a running stack with the same name and ports, for another release or store.
+
+        Tests keep their stacks running, so such a stack is the usual reason for a port that is in use.
+        """
+        for path in sorted(self.root.parent.glob(f"{spec.name}*")):
+            folder = StateFolder(path)
+            if path == self.root or not any(processes.running(record) for record in folder.records()):
+                continue
+            try:
+                stored = folder.stored()
+            except DevstackError:
+                continue
+            if stored is not None and (stored.name, stored.base_port) == (spec.name, spec.base_port):
+                return path
+        return None
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the folder's lock, so that only one command changes a stack at a time.

@@ -37,7 +37,8 @@ def main(argv: list[str] | None = None) -> int:
     if args.direct and args.local_cursors:
         parser.error("--local-cursors: only a pool keeps cursors; omit --direct")
     seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed
-    folder = cache_root() / "churn" / f"{seed}{'-direct' if args.direct else ''}"
+    kind = "-direct" if args.direct else "-local" if args.local_cursors else ""
+    folder = cache_root() / "churn" / f"{SPEC.version}-{seed}{kind}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     # Warnings of libraries about servers that are down would hide the progress.

@@ -11,6 +11,7 @@ import pytest
 
 from devstack.objectstore.server import ACCESS_KEY, SECRET_KEY
 from devstack.pool import Pool
+from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import DEFAULT_METADATA, OXIA, PulsarSpec, Setting
 from devstack.standalone_spark import StandaloneSpark
@@ -284,6 +285,33 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneS
     """A master of Spark and two workers, each with one core."""
     with StandaloneSpark(tmp_path_factory.mktemp("standalone")) as servers:
         yield servers
+
+
+@pytest.fixture(scope="session", params=assembled_versions())
+def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
+    """The smallest cluster of each release that is not the default; its topics have several ledgers."""
+    stack = PulsarCluster(
+        PulsarSpec(
+            name="release",
+            version=request.param,
+            base_port=24650,
+            bookies=1,
+            brokers=1,
+            quick=True,
+            settings=(
+                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
+                Setting("broker", "defaultRetentionSizeInMB", "1024"),
+                # Releases that compress znodes do so above 16 KiB only by default.
+                Setting("broker", "managedLedgerInfoCompressionThresholdInBytes", "16"),
+                Setting("broker", "managedCursorInfoCompressionThresholdInBytes", "16"),
+            ),
+        )
+    )
+    stack.down(purge=True)
+    stack.up()
+    yield stack
+    stack.down(purge=True)
 
 
 @pytest.fixture(scope="session")

@@ -164,7 +164,7 @@ def test_a_second_up_takes_seconds_and_starts_nothing(pulsar_stack: PulsarCluste
     before = [server.pid for server in pulsar_stack.status().servers]
     begin = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "devstack", "pulsar", "up", "--name", "integration", "--json"],
+        [sys.executable, "-m", "devstack", "pulsar", "up", "--state", str(pulsar_stack.state.root), "--json"],
         capture_output=True,
         text=True,
         timeout=60,

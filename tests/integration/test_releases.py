@@ -1,4 +1,4 @@
-"""Releases of Pulsar that are not the default of the tests, in short: each type of subscription reads and acks on a real cluster.
+"""Releases of Pulsar that the tests do not run on by default, in short: all types of subscriptions read and ack.
 
 `make test PULSAR=RELEASE` runs all tests on one of them.
 """
@@ -12,49 +12,20 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
-from devstack.pulsar.assembled import assembled_versions
-from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import DEFAULT_VERSION, PulsarSpec, Setting
 from tests.integration.conftest import LEDGER_ENTRIES
 from tests.integration.fleet import quiet_client
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.cluster import PulsarCluster
 
 TYPES = ("Exclusive", "Failover", "Shared", "KeyShared")
-RELEASES = [version for version in assembled_versions() if version != DEFAULT_VERSION]
 RECEIVE_MS = 20_000
 COUNT = 2 * LEDGER_ENTRIES + 10
-BASE_PORT = 24650
-
-
-@pytest.fixture(scope="module", params=RELEASES)
-def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
-    """The smallest cluster of a release; its topics have several ledgers."""
-    stack = PulsarCluster(
-        PulsarSpec(
-            name="release",
-            version=request.param,
-            base_port=BASE_PORT,
-            bookies=1,
-            brokers=1,
-            quick=True,
-            settings=(
-                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-                Setting("broker", "defaultRetentionSizeInMB", "1024"),
-            ),
-        )
-    )
-    stack.down(purge=True)
-    stack.up()
-    yield stack
-    stack.down(purge=True)
 
 
 def backlogs(admin: PulsarAdmin, topic: str) -> dict[str, int]:

@@ -83,4 +83,7 @@ def test_a_port_in_use_is_named_with_its_purpose() -> None:
         with pytest.raises(DevstackError, match=f"port {port} for bookie-1 is in use") as refused:
             preflight.check_ports([("bookie-1", port)])
         assert "--base-port" in refused.value.hint
+        with pytest.raises(DevstackError) as refused:
+            preflight.check_ports([("bookie-1", port)], "stop it")
+        assert refused.value.hint == "stop it"
     preflight.check_ports([("bookie-1", port)])

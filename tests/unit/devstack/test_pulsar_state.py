@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from devstack.common import processes
 from devstack.errors import DevstackError
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec, Setting
+from devstack.pulsar.spec import METADATA_STORES, STOCK_VERSION, ZOOKEEPER, PulsarSpec, Setting, default_state
 from devstack.pulsar.state import StateFolder
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def test_what_the_data_cannot_serve_is_refused(folder: StateFolder, change: dict
     with pytest.raises(DevstackError) as refused:
         folder.check(dataclasses.replace(SPEC, **change))
     assert str(refused.value).startswith(f"{named}: the stack in {folder.root}")
-    assert "down --name dev --purge" in refused.value.hint
+    assert f"down --state {folder.root} --purge" in refused.value.hint
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,29 @@ def test_what_the_data_cannot_serve_is_refused(folder: StateFolder, change: dict
 )
 def test_what_only_needs_restarts_is_accepted(folder: StateFolder, change: dict[str, Any]) -> None:
     folder.check(dataclasses.replace(SPEC, **change))
+
+
+@pytest.mark.parametrize("version", ["4.2.4", "5.0.0-M1"])
+@pytest.mark.parametrize("metadata", METADATA_STORES)
+def test_each_release_and_store_has_its_own_folder(version: str, metadata: str) -> None:
+    spec = dataclasses.replace(SPEC, version=STOCK_VERSION, metadata=ZOOKEEPER)
+    assert PulsarCluster(spec).state.root == default_state("dev")
+    other = PulsarCluster(dataclasses.replace(spec, version=version, metadata=metadata)).state.root
+    assert other.parent == default_state("dev").parent
+    assert other.name == f"dev-{version}{'' if metadata == ZOOKEEPER else '-oxia'}"
+
+
+def test_a_running_stack_of_another_release_is_named(folder: StateFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = StateFolder(folder.root.parent / "dev-4.2.4")
+    assert other.running_sibling(SPEC) is None, "it has no servers"
+    folder.record("broker-0").touch()
+    monkeypatch.setattr(processes, "running", lambda record: record.exists())
+    assert other.running_sibling(SPEC) == folder.root
+    assert folder.running_sibling(SPEC) is None, "the stack itself is none of them"
+    assert other.running_sibling(dataclasses.replace(SPEC, base_port=21000)) is None
+    assert other.running_sibling(dataclasses.replace(SPEC, name="de")) is None
+    (folder.root / "spec.json").write_text("{")
+    assert other.running_sibling(SPEC) is None
 
 
 def test_purge_leaves_nothing(folder: StateFolder) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from readonly_engine.broker.dispatch.consumer_state import READ_ENTRIES, total_permits
 from readonly_engine.broker.dispatch.key_selectors import ConsistentHashSelector, HashRangeSelector
@@ -19,11 +19,34 @@ if TYPE_CHECKING:
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
 
-LOOK_AHEAD_PER_CONSUMER = 2000
-"""Waiting entries at which reads pause, for each consumer (keySharedLookAheadMsgInReplayThresholdPerConsumer)."""
 
-LOOK_AHEAD = 20_000
-"""Waiting entries at which reads pause, for all consumers (keySharedLookAheadMsgInReplayThresholdPerSubscription)."""
+class LookAhead(NamedTuple):
+    """Waiting entries at which reads pause; 0 for no limit. The defaults are those of Pulsar 4.0 and 4.2; 5.0 doubles them.
+
+    Attributes:
+        per_consumer: number for each consumer (keySharedLookAheadMsgInReplayThresholdPerConsumer).
+        per_subscription: number for all consumers (keySharedLookAheadMsgInReplayThresholdPerSubscription).
+    """
+
+    per_consumer: int = 2000
+    per_subscription: int = 20_000
+
+    def limit(self, consumers: int, unacked: UnackedLimits) -> int:
+        """Return the limit for a number of consumers (getEffectiveLookAheadLimit).
+
+        Args:
+            consumers: number of consumers.
+            unacked: limits of unacked messages, which apply instead if both limits are off.
+        """
+        ahead = [count for count in (self.per_consumer * consumers, self.per_subscription) if count > 0]
+        unacked_limits = [count for count in (unacked.consumer * consumers, unacked.subscription) if count > 0]
+        return min(ahead or unacked_limits, default=MAX_WAITING)
+
+
+DEFAULT_LOOK_AHEAD = LookAhead()
+
+MAX_WAITING = 1_000_000
+"""Waiting entries at which reads pause without a limit, to bound memory."""
 
 
 class KeySharedDispatcher(MultipleDispatcher):
@@ -40,6 +63,7 @@ class KeySharedDispatcher(MultipleDispatcher):
         delayed: whether delayed delivery is enabled.
         sticky: whether the consumers name their ranges of hashes (STICKY); otherwise consistent hashing assigns them.
         any_order: whether the order of a key may be ignored (allow_out_of_order_delivery).
+        look_ahead: limits of waiting entries.
     """
 
     def __init__(
@@ -51,11 +75,13 @@ class KeySharedDispatcher(MultipleDispatcher):
         delayed: bool = True,
         sticky: bool = False,
         any_order: bool = False,
+        look_ahead: LookAhead = DEFAULT_LOOK_AHEAD,
     ) -> None:
         super().__init__(chain, cursor, limits, delayed=delayed)
         self._selector: KeySelector = HashRangeSelector() if sticky else ConsistentHashSelector()
         self._drains = not sticky and not any_order
         self._any_order = any_order
+        self._limits_ahead = look_ahead
         self._slots: dict[Position, int] = {}  # slots of pending entries
         self._pending_at: dict[
             int, tuple[ConsumerState, int]
@@ -159,7 +185,7 @@ class KeySharedDispatcher(MultipleDispatcher):
 
     @property
     def _look_ahead(self) -> int:
-        return min(LOOK_AHEAD_PER_CONSUMER * len(self.consumers), LOOK_AHEAD)
+        return self._limits_ahead.limit(len(self.consumers), self._limits)
 
     # Pending entries
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
-from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
+from readonly_engine.broker.dispatch.key_shared import DEFAULT_LOOK_AHEAD, KeySharedDispatcher, LookAhead
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
@@ -30,11 +30,13 @@ class DispatchSettings:
         limits: limits of unacked messages.
         delayed: whether delayed delivery is enabled (delayedDeliveryEnabled).
         batch_acks: whether acks of single messages of a batch count (acknowledgmentAtBatchIndexLevelEnabled).
+        look_ahead: limits of waiting entries of Key_Shared subscriptions.
     """
 
     limits: UnackedLimits = DEFAULT_LIMITS
     delayed: bool = True
     batch_acks: bool = False
+    look_ahead: LookAhead = DEFAULT_LOOK_AHEAD
 
 
 def make_dispatcher(
@@ -55,6 +57,7 @@ def make_dispatcher(
         delayed=settings.delayed,
         sticky=meta.key_shared_mode == KeySharedMode.STICKY,
         any_order=meta.allow_out_of_order_delivery,
+        look_ahead=settings.look_ahead,
     )
 
 

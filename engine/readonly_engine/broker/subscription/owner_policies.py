@@ -7,6 +7,7 @@ import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from readonly_engine.broker.dispatch.key_shared import DEFAULT_LOOK_AHEAD, LookAhead
 from readonly_engine.broker.dispatch.make import MULTIPLE, DispatchSettings
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
 from readonly_engine.owner.errors import RelayError
@@ -43,7 +44,23 @@ def authorization_enabled(configuration: dict[str, Any]) -> bool:
     return str(configuration.get("authorizationEnabled", "true")).lower() != "false"
 
 
-def settings_of(consumer_limit: Any, subscription_limit: Any, delayed: Any, *, batch_acks: bool) -> DispatchSettings:
+def look_ahead_of(configuration: dict[str, Any]) -> LookAhead:
+    """Return the limits of waiting entries of Key_Shared subscriptions at brokers with this configuration."""
+    names = ("PerConsumer", "PerSubscription")
+    values = (str(configuration.get(f"keySharedLookAheadMsgInReplayThreshold{name}", "")) for name in names)
+    return LookAhead(
+        *(int(value) if value.isdecimal() else other for value, other in zip(values, DEFAULT_LOOK_AHEAD, strict=True))
+    )
+
+
+def settings_of(
+    consumer_limit: Any,
+    subscription_limit: Any,
+    delayed: Any,
+    *,
+    batch_acks: bool,
+    look_ahead: LookAhead = DEFAULT_LOOK_AHEAD,
+) -> DispatchSettings:
     """Return the settings for policies from the admin API, which include the defaults of namespace and broker.
 
     For missing or unknown values the defaults of a stock broker apply.
@@ -54,6 +71,7 @@ def settings_of(consumer_limit: Any, subscription_limit: Any, delayed: Any, *, b
         ),
         delayed=delayed.get("active", True) is not False if isinstance(delayed, dict) else True,
         batch_acks=batch_acks,
+        look_ahead=look_ahead,
     )
 
 
@@ -84,7 +102,8 @@ class OwnerPolicies:
 
     async def of(self, topic: TopicName, subscribe: CommandSubscribe) -> DispatchSettings:
         """Return the settings for a subscription."""
-        batch_acks = await self._counts_batch_acks()
+        configuration = await self._fetch_configuration(CONFIGURATION_TTL_S) or {}
+        batch_acks = batch_acks_enabled(configuration)
         if subscribe.sub_type not in MULTIPLE:
             return _WITH_BATCH_ACKS if batch_acks else _DEFAULT
         now = asyncio.get_running_loop().time()
@@ -97,7 +116,7 @@ class OwnerPolicies:
             self._policy(topic, "maxUnackedMessagesOnSubscription"),
             self._policy(topic, "delayedDelivery"),
         )
-        settings = settings_of(*policies, batch_acks=batch_acks)
+        settings = settings_of(*policies, batch_acks=batch_acks, look_ahead=look_ahead_of(configuration))
         self._topics[topic] = (now, settings)
         self._topics.move_to_end(topic)
         if len(self._topics) > MAX_TOPICS:
@@ -116,9 +135,6 @@ class OwnerPolicies:
     async def configuration(self) -> dict[str, Any] | None:
         """Return the brokers' configuration, at most CONFIGURATION_TTL_S old if they answer; None if unknown."""
         return await self._fetch_configuration(CONFIGURATION_TTL_S)
-
-    async def _counts_batch_acks(self) -> bool:
-        return batch_acks_enabled(await self._fetch_configuration(CONFIGURATION_TTL_S) or {})
 
     async def _fetch_configuration(self, max_age_s: float) -> dict[str, Any] | None:
         """Return the brokers' configuration, the last known one if they do not answer; None if unknown."""

@@ -67,6 +67,27 @@ def told(view):
     return {name: getattr(view, name) for name in TOLD}
 
 
+LATER_FIELDS = {
+    "4.2: schema_id = 32": b"\x82\x02\x03abc",
+    "5.0: entry buckets, 40 and 41, as numbers": b"\xc0\x02\x05\xc8\x02\x87\x01",
+    "40 and 41 as bytes": b"\xc2\x02\x02\x01\x02\xca\x02\x00",
+}
+"""Fields of MessageMetadata that Pulsar 4.0 does not have."""
+
+
+@BOTH
+@pytest.mark.parametrize("later", LATER_FIELDS.values(), ids=list(LATER_FIELDS))
+def test_fields_of_later_releases_change_nothing_and_are_delivered(way, later):
+    known = MessageMetadata(**PRODUCED, num_messages_in_batch=3, partition_key="k", deliver_at_time=5)
+    extended = MessageMetadata.FromString(known.SerializeToString() + later)
+    plain, view = (way.EntryView(entry(stored(metadata))) for metadata in (known, extended))
+    differing = {"stored", "payload", "size"}
+    assert {k: v for k, v in told(view).items() if k not in differing} == {
+        k: v for k, v in told(plain).items() if k not in differing
+    }
+    assert later in view.payload
+
+
 @BOTH
 def test_a_real_entry(way, golden):
     payload = decode_reply(golden("bookie_read_2"))[1].body[36:]

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 )
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica
-from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
+from readonly_engine.broker.dispatch.key_shared import MAX_WAITING, KeySharedDispatcher, LookAhead
 from readonly_engine.broker.dispatch.multiple import UnackedLimits
 from readonly_engine.topic.position import EARLIEST
 
@@ -228,3 +228,38 @@ def test_every_interleaving(make_topic, machine):
     run_state_machine_as_test(
         lambda: machine(make_topic()), settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
     )
+
+
+@pytest.mark.parametrize(
+    ("ahead", "unacked", "limit"),
+    [
+        (LookAhead(), UnackedLimits(), 6_000),
+        (LookAhead(4_000, 10_000), UnackedLimits(), 10_000),
+        (LookAhead(0, 500), UnackedLimits(), 500),
+        (LookAhead(10, 0), UnackedLimits(), 30),
+        (LookAhead(0, 0), UnackedLimits(7, 0), 21),
+        (LookAhead(0, 0), UnackedLimits(0, 9), 9),
+        (LookAhead(0, 0), UnackedLimits(0, 0), MAX_WAITING),
+    ],
+)
+def test_the_limit_of_waiting_entries_is_the_owners(ahead, unacked, limit):
+    assert ahead.limit(3, unacked) == limit
+
+
+def test_reads_pause_at_the_limit_of_waiting_entries(make_topic):
+    topic = make_topic()
+    dispatcher = KeySharedDispatcher(topic.chain, CursorReplica(topic.chain, EARLIEST), look_ahead=LookAhead(3, 0))
+    ready, slow = ConsumerState(name="ready"), ConsumerState(name="slow")
+    for consumer in (ready, slow):
+        dispatcher.add(consumer)
+    ready.permits = MANY
+    for number in range(100):
+        topic.write(key=f"key-{number}")
+    reads = 0
+    while (step := dispatcher.next_read(NOW)) is not None:
+        first, count = step
+        reads += 1
+        assert count <= 6 or reads == 1
+        dispatcher.dispatch(topic.read(first, count), NOW)
+        assert reads < 100
+    assert len(dispatcher._waiting) == 6, "three for each of two consumers"

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 from readonly_engine.broker.dispatch.cursor import CursorReplica
-from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
+from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher, LookAhead
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state, make_dispatcher
 from readonly_engine.broker.dispatch.multiple import UnackedLimits
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
@@ -13,9 +13,11 @@ from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.subscription.owner_policies import (
     OwnerPolicies,
     batch_acks_enabled,
+    look_ahead_of,
     settings_of,
     transactions_enabled,
 )
+from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST
 from readonly_engine.wire.commands import NO_EPOCH
@@ -41,6 +43,32 @@ def test_what_is_not_known_is_as_in_a_stock_broker(unknown):
 def test_batch_acks_are_on_only_where_the_brokers_say_so(value, on):
     assert batch_acks_enabled({"acknowledgmentAtBatchIndexLevelEnabled": value}) == on
     assert not batch_acks_enabled({})
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [
+        ({}, LookAhead(2000, 20_000)),
+        ({"PerConsumer": "4000", "PerSubscription": "40000"}, LookAhead(4000, 40_000)),
+        ({"PerConsumer": 0, "PerSubscription": None}, LookAhead(0, 20_000)),
+    ],
+)
+def test_key_shared_looks_ahead_as_far_as_the_brokers(configured, expected):
+    configuration = {f"keySharedLookAheadMsgInReplayThreshold{name}": value for name, value in configured.items()}
+    assert look_ahead_of(configuration) == expected
+
+
+def test_the_settings_of_a_subscription_have_the_brokers_look_ahead():
+    class Brokers:
+        async def configuration(self):
+            return {"keySharedLookAheadMsgInReplayThresholdPerConsumer": "4000"}
+
+        async def policy(self, *_):
+            return None
+
+    subscribe = CommandSubscribe(sub_type=CommandSubscribe.Key_Shared)
+    settings = asyncio.run(OwnerPolicies(Brokers()).of(parse_topic_name("persistent://a/b/c"), subscribe))
+    assert settings == DispatchSettings(look_ahead=LookAhead(4000, 20_000))
 
 
 def test_a_cluster_has_transactions_where_its_brokers_say_so():
