@@ -66,6 +66,8 @@ class BrokerProcess:
             "--listen": self.address,
             "--http": f"{site.host}:{self.http_port}",
         }
+        if pulsar.bookkeeper_metadata_store:
+            arguments["--bookkeeper-metadata-store"] = pulsar.bookkeeper_metadata_store
         command = [*site.launcher, python, "-m", "readonly_engine.command", "serve"]
         command += [word for pair in arguments.items() for word in pair]
         with log.open("ab") as output:

@@ -270,7 +270,6 @@ class PulsarCluster:
         """Write the cluster's metadata unless it exists; return whether it was written."""
         if self.state.initialised.exists():
             return False
-        log = self.state.log("initialise")
         ends = self.endpoints
         command = [
             str(home / "bin" / "pulsar"),
@@ -281,11 +280,28 @@ class PulsarCluster:
             *("--web-service-url", ends.admin_url),
             *("--broker-service-url", ends.writer_url),
         ]
+        environment: dict[str, str] = {}
+        if self.spec.apart:
+            bookie = self._server(home, "bookie-0", self.spec.bookie_port(0))
+            self.state.conf(bookie.name).write_text(bookie.config)
+            environment["BOOKIE_CONF"] = str(self.state.conf(bookie.name))
+            self._write_metadata([str(home / "bin" / "bookkeeper"), "shell", "initnewcluster"], environment)
+            command += ["--bookkeeper-metadata-service-uri", f"metadata-store:{ends.bookkeeper_metadata_store}"]
+        self._write_metadata(command, environment)
+        self.state.initialised.touch()
+        return True
+
+    def _write_metadata(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        log = self.state.log("initialise")
         with step("writing the cluster's metadata"), log.open("w") as output:
             try:
                 status = subprocess.run(
                     command,
-                    env={**os.environ, **_jvm_environment("-Xms64m -Xmx128m", f"-XX:+UseSerialGC{_QUICK}")},
+                    env={
+                        **os.environ,
+                        **_jvm_environment("-Xms64m -Xmx128m", f"-XX:+UseSerialGC{_QUICK}"),
+                        **environment,
+                    },
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     stdin=subprocess.DEVNULL,
@@ -298,8 +314,6 @@ class PulsarCluster:
             why = f"took more than {_INITIALISE_SECONDS:.0f} s" if status is None else f"exit status {status}"
             lines = "".join(f"\n    {line[:300]}" for line in log.read_text(errors="replace").splitlines()[-5:])
             raise DevstackError(f"the cluster's metadata cannot be written ({why}):{lines}", f"log: {log}")
-        self.state.initialised.touch()
-        return True
 
     def _await(self, servers: Sequence[Server]) -> None:
         """Wait until the port of each server answers; raise DevstackError if a server ends."""

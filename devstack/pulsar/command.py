@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.oxia.program import ensure_program
 from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution
@@ -35,6 +36,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         "--metadata-servers",
         type=int,
         help=f"number of the metadata store's servers, for oxia (default {spec.metadata_servers})",
+    )
+    up.add_argument(
+        "--apart", action=argparse.BooleanOptionalAction, help="give the bookies a namespace of their own, with oxia"
     )
     up.add_argument("--base-port", type=int, help=f"first of the stack's ports (default {DEFAULT_BASE_PORT})")
     up.add_argument(
@@ -71,7 +75,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     fetch = commands.add_parser("fetch", help="fetch, verify and unpack a distribution; print its folder")
     fetch.add_argument("--version", default=DEFAULT_VERSION, help="Pulsar release (default %(default)s)")
-    fetch.add_argument("--all", action="store_true", help="fetch also the other releases that the tests run in short")
+    fetch.add_argument("--all", action="store_true", help="fetch also the other releases that the tests run in short, and Oxia")
     fetch.set_defaults(run=_fetch)
 
 
@@ -127,8 +131,10 @@ def _status(args: argparse.Namespace) -> int:
 
 def _fetch(args: argparse.Namespace) -> int:
     print(ensure_distribution(args.version))
-    for version in assembled_versions() if args.all else ():
-        print(ensure_distribution(version))
+    if args.all:
+        for version in assembled_versions():
+            print(ensure_distribution(version))
+        print(ensure_program())
     return 0
 
 

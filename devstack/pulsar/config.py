@@ -71,7 +71,7 @@ def bookie_conf(
         "listeningInterface": site.interface,
         "journalDirectories": str(data / "journal"),
         "ledgerDirectories": str(data / "ledgers"),
-        "metadataServiceUri": f"metadata-store:{spec.metadata_store_url(zookeeper)}",
+        "metadataServiceUri": f"metadata-store:{spec.bookkeeper_metadata_store_url(zookeeper)}",
         "zkServers": "",
         "prometheusStatsHttpAddress": site.host,
         "prometheusStatsHttpPort": str(spec.bookie_metrics_port(index)),
@@ -98,6 +98,11 @@ def broker_conf(home: Path, spec: PulsarSpec, index: int, site: Site = LOOPBACK,
     changes = {
         "metadataStoreUrl": metadata,
         "configurationMetadataStoreUrl": metadata,
+        **(
+            {"bookkeeperMetadataServiceUri": f"metadata-store:{spec.bookkeeper_metadata_store_url()}"}
+            if spec.apart
+            else {}
+        ),
         "clusterName": CLUSTER_NAME,
         "bindAddress": site.host,
         "advertisedAddress": site.host,

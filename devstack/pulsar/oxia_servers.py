@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 from devstack.common.processes import Server
 from devstack.errors import DevstackError
 from devstack.oxia.program import ensure_program
-from devstack.pulsar.spec import HOST, OXIA_NAMESPACE
+from devstack.pulsar.spec import BOOKIES_NAMESPACE, HOST, OXIA_NAMESPACE
 
 if TYPE_CHECKING:
     from devstack.pulsar.spec import PulsarSpec
     from devstack.pulsar.state import StateFolder
 
-BOOKIES_NAMESPACE: Final = "bookkeeper"
 _SHARDS: Final = 2
 """More than one, so that records are found only where their hash belongs."""
 

@@ -31,6 +31,7 @@ MIGRATION: Final = "migration"
 
 METADATA_STORES: Final = (ZOOKEEPER, OXIA, MIGRATION)
 
+BOOKIES_NAMESPACE: Final = "bookkeeper"
 OXIA_NAMESPACE: Final = "broker"
 """Namespace of Pulsar's records, and of the bookies' unless the stack has another one for these."""
 
@@ -117,6 +118,7 @@ class PulsarSpec:
         brokers: number of brokers, 1 to 10.
         metadata: metadata store, one of METADATA_STORES.
         metadata_servers: number of Oxia's servers, 1 to 3; ZooKeeper has 1.
+        apart: whether the bookies have a namespace of their own in Oxia, as by Pulsar's Helm chart.
         base_port: first of the PORT_SPAN ports of the stack.
         explicit_lac_ms: the brokers' bookkeeperExplicitLacIntervalInMills; 0 turns explicit LAC off.
         transactions: whether brokers run the transaction coordinator.
@@ -132,6 +134,7 @@ class PulsarSpec:
     brokers: int = 2
     metadata: str = DEFAULT_METADATA
     metadata_servers: int = 1
+    apart: bool = False
     base_port: int = DEFAULT_BASE_PORT
     explicit_lac_ms: int = 100
     transactions: bool = False
@@ -155,6 +158,8 @@ class PulsarSpec:
                 raise DevstackError(f"{option} {count}: out of range", f"give 1 to {most}")
         if self.metadata not in METADATA_STORES:
             raise DevstackError(f"--metadata {self.metadata}: unknown", f"give {' or '.join(METADATA_STORES)}")
+        if self.apart and self.metadata != OXIA:
+            raise DevstackError("--apart: only Oxia has namespaces", "leave it out, or give --metadata oxia")
         most = 1 if self.metadata == ZOOKEEPER else _MAX_METADATA_SERVERS
         if not 1 <= self.metadata_servers <= most:
             raise DevstackError(
@@ -192,9 +197,13 @@ class PulsarSpec:
         """Return the URL of the metadata store in Pulsar's form."""
         return self.oxia_url() if self.metadata == OXIA else f"zk:{host}:{self.zookeeper_port}"
 
-    def oxia_url(self) -> str:
-        """Return the URL of Oxia in Pulsar's form."""
-        return f"oxia://{HOST}:{self.oxia_port(0)}/{OXIA_NAMESPACE}"
+    def bookkeeper_metadata_store_url(self, host: str = HOST) -> str:
+        """Return the URL of the bookies' metadata store in Pulsar's form."""
+        return self.oxia_url(BOOKIES_NAMESPACE) if self.apart else self.metadata_store_url(host)
+
+    def oxia_url(self, namespace: str = OXIA_NAMESPACE) -> str:
+        """Return the URL of a namespace of Oxia in Pulsar's form."""
+        return f"oxia://{HOST}:{self.oxia_port(0)}/{namespace}"
 
     def oxia_internal_port(self, index: int) -> int:
         """Return the port of an Oxia server for the other ones."""

@@ -111,6 +111,7 @@ class StateFolder:
             ("--name", stored.name, spec.name),
             ("--version", stored.version, spec.version),
             ("--metadata", stored.metadata, spec.metadata),
+            ("--apart", stored.apart, spec.apart),
             ("--metadata-servers", stored.metadata_servers, spec.metadata_servers),
             ("--base-port", stored.base_port, spec.base_port),
         ):

@@ -23,6 +23,7 @@ class Endpoints:
 
     Attributes:
         metadata_store: `zk:HOST:PORT` or `oxia://HOST:PORT/NAMESPACE`, Pulsar's forms.
+        bookkeeper_metadata_store: the same of the bookies; empty if they have no store of their own.
         writer_url: `pulsar://HOST:PORT` of the first broker.
         admin_url: `http://HOST:PORT` of the first broker.
         brokers: `pulsar://HOST:PORT` of all brokers.
@@ -32,6 +33,7 @@ class Endpoints:
     """
 
     metadata_store: str
+    bookkeeper_metadata_store: str
     writer_url: str
     admin_url: str
     brokers: tuple[str, ...]
@@ -55,6 +57,7 @@ class Endpoints:
         admin_urls = tuple(f"http://{host(f'broker-{i}')}:{spec.broker_http_port(i)}" for i in range(spec.brokers))
         return cls(
             metadata_store=spec.metadata_store_url(host("zookeeper")),
+            bookkeeper_metadata_store=spec.bookkeeper_metadata_store_url() if spec.apart else "",
             writer_url=brokers[0],
             admin_url=admin_urls[0],
             brokers=brokers,

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from typing import TYPE_CHECKING
 
@@ -12,16 +14,19 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
+from devstack.pulsar.assembled import assembled_versions
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.spec import OXIA, PulsarSpec, Setting
 from tests.integration.conftest import LEDGER_ENTRIES
 from tests.integration.fleet import quiet_client
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.cluster import PulsarCluster
 
 TYPES = ("Exclusive", "Failover", "Shared", "KeyShared")
 RECEIVE_MS = 20_000
@@ -34,8 +39,59 @@ def backlogs(admin: PulsarAdmin, topic: str) -> dict[str, int]:
     return {name: one["msgBacklog"] for name, one in found.items() if one["isDurable"]}
 
 
+@pytest.fixture(scope="module")
+def on_oxia() -> Iterator[PulsarCluster]:
+    """The newest release on Oxia as by Pulsar's Helm chart: brokers and bookies have a namespace each."""
+    stack = PulsarCluster(
+        PulsarSpec(
+            name="on-oxia",
+            version=assembled_versions()[-1],
+            metadata=OXIA,
+            apart=True,
+            base_port=24700,
+            bookies=1,
+            brokers=1,
+            quick=True,
+            settings=(
+                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
+                Setting("broker", "defaultRetentionSizeInMB", "1024"),
+            ),
+        )
+    )
+    stack.down(purge=True)
+    stack.up()
+    yield stack
+    stack.down(purge=True)
+
+
 @pytest.mark.parametrize("cursors", ["owner", "local"])
 def test_all_types_read_through_a_pool(release: PulsarCluster, tmp_path: Path, topic: str, cursors: str) -> None:
+    read_all_types(release, tmp_path, topic, cursors)
+
+
+@pytest.mark.parametrize("cursors", ["owner", "local"])
+def test_all_types_read_through_a_pool_on_oxia(
+    on_oxia: PulsarCluster, tmp_path: Path, topic: str, cursors: str
+) -> None:
+    read_all_types(on_oxia, tmp_path, topic, cursors)
+
+
+def test_the_topic_tool_reads_ledgers_from_the_bookies_own_store(on_oxia: PulsarCluster, topic: str) -> None:
+    owner = quiet_client(on_oxia.endpoints.writer_url)
+    publish_numbers(owner, topic, range(COUNT), batching_enabled=False)
+    owner.close()
+    stores = [
+        *("--metadata-store", on_oxia.endpoints.metadata_store),
+        *("--bookkeeper-metadata-store", on_oxia.endpoints.bookkeeper_metadata_store),
+    ]
+    words = [sys.executable, "-m", "readonly_engine.command", "topic", "read", topic, "-o", "raw", *stores]
+    read = subprocess.run(words, capture_output=True, timeout=60, check=True).stdout
+    assert read == b"".join(b"%d" % number for number in range(COUNT))
+
+
+def read_all_types(release: PulsarCluster, tmp_path: Path, topic: str, cursors: str) -> None:
+    """Publish, receive and ack by all types, and see that the acks are kept."""
     assert release.admin().version().startswith(release.spec.version.partition("-")[0])
     owner, names = quiet_client(release.endpoints.writer_url), [f"s-{kind}" for kind in TYPES]
     pool = Pool(
