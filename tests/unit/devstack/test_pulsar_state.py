@@ -76,7 +76,7 @@ def test_each_release_and_store_has_its_own_folder(version: str, metadata: str) 
     assert PulsarCluster(spec).state.root == default_state("dev")
     other = PulsarCluster(dataclasses.replace(spec, version=version, metadata=metadata)).state.root
     assert other.parent == default_state("dev").parent
-    assert other.name == f"dev-{version}{'' if metadata == ZOOKEEPER else '-oxia'}"
+    assert other.name == f"dev-{version}{'' if metadata == ZOOKEEPER else f'-{metadata}'}"
 
 
 def test_a_running_stack_of_another_release_is_named(folder: StateFolder, monkeypatch: pytest.MonkeyPatch) -> None:
