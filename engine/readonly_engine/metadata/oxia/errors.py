@@ -29,7 +29,7 @@ _REFUSED: Final = frozenset(
         grpc.StatusCode.UNIMPLEMENTED,
     }
 )
-_REFUSED_TEXTS: Final = ("namespace not found", "session timeout")
+_REFUSED_TEXTS: Final = ("namespace not found", "notifications not enabled", "session timeout")
 
 
 def kind_of(error: grpc.aio.AioRpcError) -> Failure:

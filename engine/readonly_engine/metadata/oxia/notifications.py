@@ -13,7 +13,7 @@ import grpc
 from readonly_engine.background import run_forever
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.oxia.channels import NOTIFICATIONS
-from readonly_engine.metadata.oxia.errors import describe
+from readonly_engine.metadata.oxia.errors import Failure, describe, kind_of
 from readonly_engine.metadata.oxia.router import REQUEST_TIMEOUT_S
 from readonly_engine.wire.oxia_pb2 import NotificationsRequest
 
@@ -50,6 +50,7 @@ class Notifications:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ready: dict[int, asyncio.Event] = {}
         self._offsets: dict[int, tuple[int, float]] = {}
+        self._refusal = ""
 
     async def start(self) -> None:
         """Open the streams, and wait until each has answered, so that a later read misses no change.
@@ -63,9 +64,8 @@ class Notifications:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 await asyncio.gather(*(event.wait() for event in list(self._ready.values())))
         except TimeoutError as error:
-            raise MetadataUnavailableError(
-                f"Oxia at {self._router.address}: no notifications within {REQUEST_TIMEOUT_S:g} s"
-            ) from error
+            why = self._refusal or f"no notifications within {REQUEST_TIMEOUT_S:g} s"
+            raise MetadataUnavailableError(f"Oxia at {self._router.address}: {why}") from error
 
     def close(self) -> None:
         """Close the streams."""
@@ -112,6 +112,8 @@ class Notifications:
             reason = "the stream ended"
         except grpc.aio.AioRpcError as error:
             reason = describe(error)
+            if kind_of(error) is Failure.REFUSED:
+                self._refusal = reason
             if not answered and error.code() is not grpc.StatusCode.UNAVAILABLE:
                 self._offsets.pop(number, None)  # the server may not have that offset
         if answered:
