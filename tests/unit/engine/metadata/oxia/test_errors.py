@@ -16,7 +16,7 @@ def failed(code: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
         (grpc.StatusCode.UNKNOWN, "oxia: session not found", Failure.SESSION_ENDED),
         (grpc.StatusCode.UNKNOWN, "oxia: namespace not found", Failure.REFUSED),
         (grpc.StatusCode.UNKNOWN, "oxia: notifications not enabled on namespace", Failure.REFUSED),
-        (grpc.StatusCode.UNKNOWN, "timeoutMs=10: rpc error: code = Code(109) desc = oxia: invalid session timeout", Failure.REFUSED),
+        (grpc.StatusCode.UNKNOWN, "timeoutMs=10: rpc error: code = Code(109) desc = invalid session timeout", Failure.REFUSED),
         (grpc.StatusCode.UNKNOWN, "node is not leader for shard 7", Failure.RETRY),
         (grpc.StatusCode.UNKNOWN, "oxia: resource is already closed", Failure.RETRY),
         (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses", Failure.RETRY),
