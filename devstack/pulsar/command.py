@@ -75,7 +75,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     fetch = commands.add_parser("fetch", help="fetch, verify and unpack a distribution; print its folder")
     fetch.add_argument("--version", default=DEFAULT_VERSION, help="Pulsar release (default %(default)s)")
-    fetch.add_argument("--all", action="store_true", help="fetch also the other releases that the tests run in short, and Oxia")
+    fetch.add_argument(
+        "--all", action="store_true", help="fetch also the other releases that the tests run in short, and Oxia"
+    )
     fetch.set_defaults(run=_fetch)
 
 
