@@ -27,6 +27,7 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandPong,
     CommandSubscribe,
     MessageIdData,
+    ServerError,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ QUIET_S: Final = 0.3
 """Silence of the owner after its last message that counts as the end, in seconds."""
 
 TIMEOUT_S: Final = 60.0
+_POLL_S: Final = 0.5
 _RECEIVE_BYTES: Final = 1 << 20
+_NOT_READY: Final = frozenset({ServerError.ServiceNotReady, ServerError.MetadataError})
 
 
 class OwnerError(Exception):
@@ -117,7 +120,23 @@ class _Connection:
         self._socket.close()
 
 
+class _NotReadyError(OwnerError):
+    """A broker cannot look topics up at the moment."""
+
+
 def _owner_of(url: str, topic: str) -> str:
+    """Return the owner's URL, as a stock client: it asks again while the broker has no session with the metadata store."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return _look_up(url, topic)
+        except _NotReadyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
+
+
+def _look_up(url: str, topic: str) -> str:
     """Return the owner's URL; follow redirects."""
     for authoritative in (False, True, True, True):
         with closing(_Connection(url)) as connection:
@@ -129,7 +148,8 @@ def _owner_of(url: str, topic: str) -> str:
             )
             answer = connection.receive(BaseCommand.LOOKUP_RESPONSE).lookup_topic_response
         if answer.response == CommandLookupTopicResponse.Failed:
-            raise OwnerError(f"{topic} cannot be looked up: {answer.message}")
+            kind = _NotReadyError if answer.error in _NOT_READY else OwnerError
+            raise kind(f"{topic} cannot be looked up: {answer.message}")
         if answer.response == CommandLookupTopicResponse.Connect:
             return str(answer.broker_service_url)
         url = str(answer.broker_service_url)

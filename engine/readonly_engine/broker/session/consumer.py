@@ -398,8 +398,10 @@ class Consumer:
             self.consumer_id,
             reason,
         )
-        self.connection.drop_consumer(self)
+        # First the client, as a stock broker (Consumer.disconnect): another consumer of Key_Shared gets the messages at once, and
+        # the client would have two consumers of a key.
         self.connection.send(close_consumer(self.consumer_id))
+        self.connection.drop_consumer(self)
 
     def send_end_of_topic(self) -> None:
         """Send REACHED_END_OF_TOPIC, once: all messages of a terminated topic are acked."""
