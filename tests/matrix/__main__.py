@@ -18,7 +18,7 @@ from devstack.cache import cache_root
 from devstack.console import say
 from devstack.program import run_program
 from devstack.pulsar.assembled import assembled_versions
-from devstack.pulsar.spec import STOCK_VERSION
+from devstack.pulsar.spec import OXIA, STOCK_VERSION, ZOOKEEPER
 from tests.faults.table import write
 from tests.matrix.cells import Cell, load, merge, save
 from tests.matrix.page import BEGIN, END, table
@@ -31,6 +31,14 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 DOCUMENT: Final = ROOT / "docs" / "reference" / "releases.md"
 RESULTS: Final = Path(__file__).with_name("results.json")
 RELEASE_VARIABLE: Final = "PULSAR_READONLY_PULSAR"
+METADATA_VARIABLE: Final = "PULSAR_READONLY_METADATA"
+RELEASES: Final = (
+    STOCK_VERSION,
+    *assembled_versions(),
+    *(f"{version}+{OXIA}" for version in (STOCK_VERSION, *assembled_versions())),
+)
+"""Releases, each on ZooKeeper and on Oxia."""
+
 MINUTES: Final = 10.0
 ENTRIES: Final = 20_000
 
@@ -46,11 +54,14 @@ def run_cell(release: str, suite: Suite, sizes: Sizes, log: Path, environment: M
         environment: environment of the command; the release, and the end of its servers, are added.
     """
     argv = suite.argv(release, sizes)
-    shown = shlex.join(argv) if argv[0] == "make" else f"{RELEASE_VARIABLE}={release} {shlex.join(argv)}"
+    version, _, metadata = release.partition("+")
+    added = {RELEASE_VARIABLE: version, METADATA_VARIABLE: metadata or ZOOKEEPER}
+    before = " ".join(f"{name}={value}" for name, value in added.items())
+    shown = shlex.join(argv) if argv[0] == "make" else f"{before} {shlex.join(argv)}"
     say(f"{release}, {suite.name}: {shown}; output in {log}")
     command = [sys.executable, *argv[1:]] if argv[0] == "python" else argv
     # Servers that a suite leaves running would have the ports of the next release.
-    added = {RELEASE_VARIABLE: release, "KEEP_PULSAR": "0"}
+    added["KEEP_PULSAR"] = "0"
     date, begin = time.strftime("%Y-%m-%d", time.gmtime()), time.monotonic()
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
@@ -65,7 +76,7 @@ def run_cell(release: str, suite: Suite, sizes: Sizes, log: Path, environment: M
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 all passed, 1 a suite failed, 2 wrong usage."""
-    releases, names = [STOCK_VERSION, *assembled_versions()], [suite.name for suite in SUITES]
+    releases, names = list(RELEASES), [suite.name for suite in SUITES]
     parser = argparse.ArgumentParser(prog="make matrix", description=__doc__)
     parser.add_argument(
         "--only",

@@ -37,7 +37,7 @@ class Suite:
 
     Attributes:
         name: its name, for `--suite`.
-        argv: command line by release and sizes. `python` is the interpreter that runs the matrix.
+        argv: command line by release, such as `4.0.8` or `4.0.8+oxia`, and sizes. `python` is the interpreter of the matrix.
         figures: counts of its report, from its output; empty if it has no report.
     """
 
@@ -115,10 +115,16 @@ def compat_figures(output: str) -> str:
     return match[1] if match else ""
 
 
+def variables(release: str) -> list[str]:
+    """Return the variables of make for a release; `4.0.8+oxia` is the release 4.0.8 on Oxia."""
+    version, _, metadata = release.partition("+")
+    return [f"PULSAR={version}", *([f"METADATA={metadata}"] if metadata else [])]
+
+
 def _oracle(seed: int) -> Suite:
     return Suite(
         f"oracle-{seed}",
-        lambda release, sizes: ["make", "oracle", f"SEED={seed}", f"ENTRIES={sizes.entries}", f"PULSAR={release}"],
+        lambda release, sizes: ["make", "oracle", f"SEED={seed}", f"ENTRIES={sizes.entries}", *variables(release)],
         oracle_figures,
     )
 
@@ -137,7 +143,7 @@ SUITES: Final = (
             "churn",
             f"SEED={CHURN_SEED}",
             f"MINUTES={sizes.minutes:g}",
-            f"PULSAR={release}",
+            *variables(release),
         ],
         churn_figures,
     ),
@@ -149,13 +155,13 @@ SUITES: Final = (
             f"SEED={CHURN_SEED}",
             f"MINUTES={sizes.minutes:g}",
             "CHURN_OPTIONS=--local-cursors",
-            f"PULSAR={release}",
+            *variables(release),
         ],
         churn_figures,
     ),
     Suite(
         "faults",
-        lambda release, _: ["make", "faults", "FAULTS_OPTIONS=--runs 1", f"PULSAR={release}"],
+        lambda release, _: ["make", "faults", "FAULTS_OPTIONS=--runs 1", *variables(release)],
         faults_figures,
     ),
     Suite(
@@ -164,7 +170,7 @@ SUITES: Final = (
             "make",
             "compat",
             f"COMPAT_OPTIONS=--clients {' '.join(COMPAT_CLIENTS)}",
-            f"PULSAR={release}",
+            *variables(release),
         ],
         compat_figures,
     ),

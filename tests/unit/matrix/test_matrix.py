@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from devstack.pulsar.assembled import assembled_versions
-from devstack.pulsar.spec import STOCK_VERSION
 from tests.churn.report import lines as churn_lines
 from tests.compat.__main__ import select
 from tests.faults.run import Outcome, ProbeResult
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.table import table as faults_table
 from tests.matrix import suites
-from tests.matrix.__main__ import DOCUMENT, RESULTS, main, run_cell
+from tests.matrix.__main__ import DOCUMENT, RELEASES, RESULTS, main, run_cell
 from tests.matrix.cells import Cell, load, merge, save
 from tests.matrix.page import BEGIN, END, table
 from tests.oracle.run import Options, Report
@@ -72,7 +70,9 @@ def test_the_figures_of_integration(rest: str, added: str) -> None:
 def test_each_command_names_release_and_sizes() -> None:
     for suite in suites.SUITES:
         argv = suite.argv("4.2.4", SIZES)
-        assert argv[0] == "python" or "PULSAR=4.2.4" in argv
+        assert argv[0] == "python" or ("PULSAR=4.2.4" in argv and "METADATA=oxia" not in argv)
+        on_oxia = suite.argv("4.2.4+oxia", SIZES)
+        assert on_oxia[0] == "python" or {"PULSAR=4.2.4", "METADATA=oxia"} <= set(on_oxia)
     assert "MINUTES=2.5" in next(s for s in suites.SUITES if s.name == "churn").argv("4.2.4", SIZES)
     assert len({suite.name for suite in suites.SUITES}) == len(suites.SUITES)
     assert [str(client) for client in select(list(suites.COMPAT_CLIENTS))] == list(suites.COMPAT_CLIENTS)
@@ -80,13 +80,20 @@ def test_each_command_names_release_and_sizes() -> None:
 
 @pytest.mark.parametrize(("code", "output"), [(0, "3 things"), (1, "3 things"), (1, "")])
 def test_a_cell_is_what_its_command_said(tmp_path: Path, code: int, output: str) -> None:
-    program = f"import os, sys; print({output!r}, os.environ['PULSAR_READONLY_PULSAR']); sys.exit({code})"
+    words = "os.environ['PULSAR_READONLY_PULSAR'], os.environ['PULSAR_READONLY_METADATA']"
+    program = f"import os, sys; print({output!r}, {words}); sys.exit({code})"
     suite = suites.Suite("short", lambda _, __: ["python", "-c", program], lambda text: text.strip() if output else "")
     cell = run_cell("4.2.4", suite, SIZES, tmp_path / "log", {})
     assert (cell.release, cell.suite, cell.passed) == ("4.2.4", "short", code == 0)
-    assert cell.figures == ("3 things 4.2.4" if output else f"no report; exit status {code}")
-    assert cell.command.startswith("PULSAR_READONLY_PULSAR=4.2.4 python -c")
+    assert cell.figures == ("3 things 4.2.4 zookeeper" if output else f"no report; exit status {code}")
+    assert cell.command.startswith("PULSAR_READONLY_PULSAR=4.2.4 PULSAR_READONLY_METADATA=zookeeper python -c")
     assert sys.executable not in cell.command
+
+
+def test_a_release_on_oxia_is_told_to_its_command(tmp_path: Path) -> None:
+    program = "import os; print(os.environ['PULSAR_READONLY_PULSAR'], os.environ['PULSAR_READONLY_METADATA'])"
+    suite = suites.Suite("short", lambda _, __: ["python", "-c", program], str.strip)
+    assert run_cell("4.2.4+oxia", suite, SIZES, tmp_path / "log", {}).figures == "4.2.4 oxia"
 
 
 def test_a_new_result_replaces_that_of_its_cell_only(tmp_path: Path) -> None:
@@ -114,7 +121,7 @@ def test_the_page_has_the_kept_results() -> None:
     cells = load(RESULTS)
     made = "\n".join([BEGIN, *table(cells), END])
     assert made in DOCUMENT.read_text(encoding="utf-8")
-    assert {cell.release for cell in cells} <= {STOCK_VERSION, *assembled_versions()}
+    assert {cell.release for cell in cells} <= set(RELEASES)
     assert {cell.suite for cell in cells} <= {suite.name for suite in suites.SUITES}
 
 
