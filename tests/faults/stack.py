@@ -41,11 +41,11 @@ class FaultyStack(PulsarCluster):
 
     def kill_zookeeper(self) -> None:
         """Kill ZooKeeper by SIGKILL."""
-        processes.stop([self.state.record("zookeeper")], _STOP_S, signal.SIGKILL)
+        processes.stop([self.state.record(self.metadata_server)], _STOP_S, signal.SIGKILL)
 
     def start_zookeeper(self) -> None:
         """Start ZooKeeper again, with its data."""
-        self._start_one("zookeeper")
+        self._start_one(self.metadata_server)
 
     def stall_bookie(self, index: int) -> None:
         """Suspend a bookie's process: its connections stay open, and it answers nothing."""
