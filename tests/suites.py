@@ -39,6 +39,7 @@ OTHER_STACKS: Final = tuple(
         "devstack_distribution",
         "kept_back",
         "local_auth",
+        "metadata_leader",
         "migration",
         "oxia",
         "pass_through",

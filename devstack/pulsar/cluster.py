@@ -179,6 +179,10 @@ class PulsarCluster:
         """Start a bookie that was stopped, and wait until it answers."""
         self._start_one(f"bookie-{index}")
 
+    def start_metadata_server(self, name: str) -> None:
+        """Start a server of the metadata store that was stopped, and wait until it answers."""
+        self._start_one(name)
+
     # -- inside ------------------------------------------------------------------------------------------------------------
 
     def _plan(self) -> list[tuple[str, int]]:

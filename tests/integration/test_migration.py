@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,6 +17,7 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import DEFAULT_VERSION, MIGRATION, PulsarSpec, Setting
 from tests.integration.conftest import LEDGER_ENTRIES
 from tests.integration.fleet import SHARED, TESTS, Feed, Sink, claims_of, quiet_client
+from tests.integration.number_reader import NumberReader
 from tests.support.messages import numbers_of
 from tests.support.waiting import wait_until
 
@@ -58,37 +57,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
     stack.down(purge=True)
 
 
-class NumberReader:
-    """Reads numbers in a thread, and notes when each came."""
-
-    def __init__(self, reader: pulsar.Reader) -> None:
-        self.at: dict[int, float] = {}
-        self.order: list[int] = []
-        self._reader = reader
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def wait_for(self, number: int, seconds: float = MOVED_S) -> None:
-        """Wait for a number."""
-        wait_until(lambda: number in self.at, seconds, what=f"{number} after {self.order[-1:]}")
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                number = int(self._reader.read_next(200).data())
-            except pulsar.Timeout:
-                continue
-            except pulsar.PulsarException:
-                return  # after a failure elsewhere in the test
-            self.at[number] = time.monotonic()
-            self.order.append(number)
-
-
 def phase_at(cluster: PulsarCluster) -> Phase:
     """The phase in ZooKeeper: releases before 5.0 answer NOT_STARTED after the end, for they ask the target."""
     client = KazooClient(cluster.endpoints.metadata_store.removeprefix("zk:"))
@@ -119,27 +87,27 @@ def test_a_pool_follows_the_metadata_under_load(
         )
         feed = Feed(owner, topic, pause=0.01)
         running += [*sinks, at_owner, at_pool, feed]
-        at_pool.wait_for(100)
+        at_pool.wait_for(100, MOVED_S)
         held = [claims_of(broker, topic) for broker in pool.brokers]
 
         admin.start_migration(cluster.spec.oxia_url())
         wait_until(lambda: phase_at(cluster) in {Phase.COMPLETED, Phase.FAILED}, MOVED_S)
         assert phase_at(cluster) is Phase.COMPLETED
         wait_until(lambda: all("have moved" in broker.log.read_text() for broker in pool.brokers), 30)
-        at_pool.wait_for(feed.sent + 300)
+        at_pool.wait_for(feed.sent + 300, MOVED_S)
 
         # What has changed since is in Oxia only: a new topic, another ledger, a broker that joins.
         other = f"{topic}-other"
         owner.create_producer(other, batching_enabled=False).send(b"0")
         assert numbers_of([client.create_reader(other, pulsar.MessageId.earliest).read_next(20_000)]) == [0]
         admin.unload(topic)
-        at_pool.wait_for(feed.sent + 300)
+        at_pool.wait_for(feed.sent + 300, MOVED_S)
         sent = feed.stop()
         for arrivals in (at_owner, at_pool):
-            arrivals.wait_for(sent - 1)
+            arrivals.wait_for(sent - 1, MOVED_S)
             arrivals.stop()
         assert at_pool.order == list(range(sent))
-        pause = max(at_pool.at[number] - at_owner.at[number] for number in range(sent))
+        pause = at_pool.delay_behind(at_owner)
         record_testsuite_property(
             f"migration on {cluster.spec.version}, longest delay behind the owner", f"{pause:.3f} s"
         )
