@@ -49,6 +49,9 @@ endif
 ifdef METADATA
 export PULSAR_READONLY_METADATA := $(METADATA)
 endif
+ifdef STORES
+export PULSAR_READONLY_STORES := $(STORES)
+endif
 NODES ?= 2
 E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubectl --cluster-name=pulsar-readonly --keep-cluster
 .PHONY: test test-unit test-integration test-slow test-e2e e2e lint types

@@ -60,7 +60,7 @@ class BrokerProcess:
         self.http_url = f"http://{site.host}:{self.http_port}"
         self.log = log
         arguments = {
-            "--metadata-store": pulsar.metadata_store,
+            "--metadata-store": pulsar.pool_store,
             "--writer-url": pulsar.writer_url,
             "--admin-url": pulsar.admin_url,
             "--listen": self.address,
@@ -70,6 +70,7 @@ class BrokerProcess:
             arguments["--bookkeeper-metadata-store"] = pulsar.bookkeeper_metadata_store
         command = [*site.launcher, python, "-m", "readonly_engine.command", "serve"]
         command += [word for pair in arguments.items() for word in pair]
+        command += pulsar.pool_options
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 [*command, *options], stdout=output, stderr=output, stdin=subprocess.DEVNULL

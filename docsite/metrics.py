@@ -10,6 +10,7 @@ from readonly_engine.broker.passthrough.reasons import Reason
 from readonly_engine.broker.pool.bindings import Bindings
 from readonly_engine.broker.server.broker import Broker
 from readonly_engine.http.metrics import MAX_LABELS, BrokerCollector
+from readonly_engine.http.store_metrics import StoreCollector
 from readonly_engine.topic.cache import EntryCache
 from readonly_operator import metrics as operator_metrics
 from readonly_operator.bindings.topic_index import BindingTopicIndex
@@ -26,6 +27,8 @@ UNITS: Final = {
     "resting": "0 or 1",
     "bindings": "0 or 1",
     "leader": "0 or 1",
+    "connected": "0 or 1",
+    "denied": "requests and connections",
     "seconds": "seconds",
     "bytes": "bytes",
     "messages": "messages",
@@ -92,7 +95,8 @@ def of_broker() -> list[Metric]:
         Bindings(),
         None,
     )
-    return list(BrokerCollector(broker, EntryCache(1000)).collect())
+    stores = parts(connected=True, denied=0)
+    return [*BrokerCollector(broker, EntryCache(1000)).collect(), *StoreCollector(stores).collect()]
 
 
 def of_operator() -> list[Metric]:

@@ -39,7 +39,13 @@ def make_authority(certificate: Path, name: str) -> None:
 
 
 def issue(
-    authority: Path, certificate: Path, subject: str, *, usages: str, alternatives: Sequence[str] = ()
+    authority: Path,
+    certificate: Path,
+    subject: str,
+    *,
+    usages: str,
+    alternatives: Sequence[str] = (),
+    days: str = DAYS,
 ) -> tuple[Path, Path]:
     """Make a key and a certificate for servers and clients.
 
@@ -49,6 +55,7 @@ def issue(
         subject: the distinguished name, as `/CN=NAME`.
         usages: the key usages, separated by commas.
         alternatives: the subject's alternative names, as `DNS:HOST` or `IP:ADDRESS`.
+        days: its validity; 0 for one that expires at once.
 
     Returns:
         The certificate and its key.
@@ -62,7 +69,7 @@ def issue(
     openssl("req", "-new", "-key", str(key), "-subj", subject, "-out", str(request))
     openssl(
         *("x509", "-req", "-in", str(request), "-CA", str(authority), "-CAkey", str(authority.with_suffix(".key"))),
-        *("-CAcreateserial", "-days", DAYS, "-sha256", "-extfile", str(extensions), "-out", str(certificate)),
+        *("-CAcreateserial", "-days", days, "-sha256", "-extfile", str(extensions), "-out", str(certificate)),
     )
     request.unlink()
     extensions.unlink()

@@ -48,6 +48,8 @@ _MAX_BROKERS_OF_OXIA: Final = _MAX_OF_A_KIND - _MAX_METADATA_SERVERS
 """Limit of brokers with Oxia, whose own ports follow those of the brokers."""
 _BROKER_HTTP: Final = 10
 _METADATA: Final = 20
+_SECURE: Final = 9
+"""Offset of ZooKeeper's port with TLS; those before are of brokers with TLS, and of Oxia."""
 _BOOKIE: Final = 30
 _BOOKIE_METRICS: Final = 40
 _LOWEST_PORT: Final = 1024
@@ -126,6 +128,8 @@ class PulsarSpec:
             slower under load, so it is not for measurements. Data survive a kill, but not a power failure.
         settings: further settings of the servers; for one key the last value wins.
         admin_token_file: file with the superuser's token, if the settings turn authentication on; otherwise empty.
+        store_secrets: folder of the stores' secrets, if the settings secure ZooKeeper and bookies; otherwise empty.
+        bookie_login: whether bookies then have logins, instead of TLS.
     """
 
     name: str = "default"
@@ -141,6 +145,8 @@ class PulsarSpec:
     quick: bool = False
     settings: tuple[Setting, ...] = ()
     admin_token_file: str = ""
+    store_secrets: str = ""
+    bookie_login: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", self.name):
@@ -183,6 +189,11 @@ class PulsarSpec:
     def quorum(self) -> int:
         """Ensemble size, write quorum and ack quorum."""
         return min(2, self.bookies)
+
+    @property
+    def secure_port(self) -> int:
+        """Port of ZooKeeper for clients with TLS."""
+        return self.base_port + _METADATA + _SECURE
 
     @property
     def zookeeper_port(self) -> int:

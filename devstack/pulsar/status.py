@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from devstack.pulsar.secure_stores import StoreSecrets
 from devstack.pulsar.spec import LOOPBACK
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ class Endpoints:
     Attributes:
         metadata_store: `zk:HOST:PORT` or `oxia://HOST:PORT/NAMESPACE`, Pulsar's forms.
         bookkeeper_metadata_store: the same of the bookies; empty if they have no store of their own.
+        pool_store: the same for pools, which differs where ZooKeeper has TLS.
+        pool_options: options by which a pool connects to the stores, other than their URL.
         writer_url: `pulsar://HOST:PORT` of the first broker.
         admin_url: `http://HOST:PORT` of the first broker.
         brokers: `pulsar://HOST:PORT` of all brokers.
@@ -40,6 +44,8 @@ class Endpoints:
     admin_urls: tuple[str, ...]
     bookies: tuple[str, ...]
     bookie_metrics: tuple[str, ...]
+    pool_store: str
+    pool_options: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, spec: PulsarSpec, sites: Mapping[str, Site] = ALL_ON_LOOPBACK) -> Endpoints:
@@ -55,7 +61,12 @@ class Endpoints:
 
         brokers = tuple(f"pulsar://{host(f'broker-{i}')}:{spec.broker_port(i)}" for i in range(spec.brokers))
         admin_urls = tuple(f"http://{host(f'broker-{i}')}:{spec.broker_http_port(i)}" for i in range(spec.brokers))
+        secure = spec.store_secrets
         return cls(
+            pool_store=f"zk:{host('zookeeper')}:{spec.secure_port}"
+            if secure
+            else spec.metadata_store_url(host("zookeeper")),
+            pool_options=StoreSecrets(Path(secure)).options(bookie_login=spec.bookie_login) if secure else (),
             metadata_store=spec.metadata_store_url(host("zookeeper")),
             bookkeeper_metadata_store=spec.bookkeeper_metadata_store_url() if spec.apart else "",
             writer_url=brokers[0],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from readonly_engine.background import run_forever
+from readonly_engine.bookkeeper.connect import BookieSecurity
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker.cursors.client import stock_client
 from readonly_engine.broker.cursors.local_cursors import LocalCursors
@@ -31,8 +32,9 @@ from readonly_engine.http.server import HttpServer
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.locality import LocalityFile
 from readonly_engine.metadata.connect import ClusterStores
-from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
+from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError, NotAdmittedError
 from readonly_engine.net import descriptors
+from readonly_engine.net.digest_md5 import LoginError
 from readonly_engine.net.tls import ClientTls, Reloaded, TlsError
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
@@ -129,19 +131,21 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         writer_tls = None if config.writer_tls is None else ClientTls(config.writer_tls)
         peer_tls = None if config.peer_tls is None else ClientTls(config.peer_tls)
         bookie_tls = None if config.bookie_tls is None else ClientTls(config.bookie_tls)
+        bookie_security = BookieSecurity(bookie_tls, config.bookie_login_file)
+        bookie_security.check()
+        stores = ClusterStores(config.metadata_url, config.bookkeeper_metadata_url, config.metadata_security)
         admin = AdminClient(*config.admin_urls, tls=writer_tls, token_file=config.admin_token_file)
-    except TlsError as error:
+    except (TlsError, LoginError) as error:
         raise StartError(f"--{error}") from error
     except (OSError, ValueError) as error:
         raise StartError(f"--admin-token-file: {error}") from error
-    stores = ClusterStores(config.metadata_url, config.bookkeeper_metadata_url)
     try:
         await stores.start()
-    except MetadataUnavailableError as error:
+    except MetadataError as error:
         raise StartError(f"--metadata-store: {error}") from error
     store, cluster = stores.main, stores.cluster
     stored_limit = StoredFrameLimit()
-    bookies = BookiePool(cluster.bookie_address, tls=bookie_tls, locality=config.locality, limit=stored_limit)
+    bookies = BookiePool(cluster.bookie_address, security=bookie_security, locality=config.locality, limit=stored_limit)
     if config.locality or config.locality_file is not None:
         cluster.watch_racks(bookies.replica_order.place)
     namesakes: list[NotAdmittedError] = []

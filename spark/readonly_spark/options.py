@@ -14,6 +14,7 @@ from readonly_engine.config.option import ConfigError, options_of
 from readonly_engine.config.option import Option as DeclaredOption
 from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.metadata.security import OPEN_STORE, LoginScheme, StoreSecurity
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import FORMS, MetadataUrl
 from readonly_engine.net.tls import TlsFiles
@@ -140,6 +141,24 @@ OPTIONS: Final = (
     Option("bookieTls.certificate", "", "PEM file of the client certificate."),
     Option("bookieTls.key", "", "PEM file of the client key."),
     Option("bookieTls.verifyHostname", "true", "Whether the certificate of a bookie must match its host name."),
+    Option("bookieLoginFile", "", "File with `USER:PASSWORD` for bookies (SASL DIGEST-MD5), present on every node."),
+    Option(
+        "metadataTls.trustCertificates",
+        "",
+        "PEM file of the certificate authorities of ZooKeeper's servers, present on the driver. This option or the next two "
+        "enable TLS to ZooKeeper.",
+    ),
+    Option("metadataTls.certificate", "", "PEM file of the client certificate for ZooKeeper."),
+    Option("metadataTls.key", "", "PEM file of the client key for ZooKeeper."),
+    Option(
+        "metadataTls.verifyHostname", "true", "Whether the certificate of a ZooKeeper server must match its host name."
+    ),
+    Option("metadataLoginFile", "", "File with `USER:PASSWORD` for ZooKeeper, present on the driver."),
+    Option(
+        "metadataLoginScheme",
+        "sasl",
+        "How to log in at ZooKeeper: `sasl` (SASL DIGEST-MD5) or `digest` (ZooKeeper's scheme of this name).",
+    ),
     Option("tieredStorage.readPriority", "tiered-storage-first", "The copy of an offloaded ledger that is read first."),
     Option("tieredStorage.endpoint", "", "Address of the object store; default: the brokers' setting."),
     Option("tieredStorage.region", "", "Region of the object store; default: the brokers' setting."),
@@ -185,6 +204,8 @@ class Options:
         reads_in_flight: concurrent requests of a task.
         read_rate: bytes per second of a task; None for no limit.
         bookie_tls: files for TLS to bookies; None for plain connections.
+        bookie_login_file: file with the login at bookies; None for none.
+        metadata_security: TLS and login of connections to ZooKeeper.
         tiered: settings for reads of offloaded ledgers.
     """
 
@@ -209,6 +230,8 @@ class Options:
     reads_in_flight: int = 4
     read_rate: int | None = None
     bookie_tls: TlsFiles | None = None
+    bookie_login_file: Path | None = None
+    metadata_security: StoreSecurity = OPEN_STORE
     tiered: TieredConfig = field(default_factory=TieredConfig)
 
 
@@ -272,7 +295,9 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         decode_errors=read("decodeErrors", _decode_errors, FAIL),
         reads_in_flight=read("readsInFlight", _count, 4),
         read_rate=read("maxReadBytesPerSecond", parse_size, None),
-        bookie_tls=_tls(texts, read),
+        bookie_tls=_tls("bookieTls", texts, read),
+        bookie_login_file=read("bookieLoginFile", _path, None),
+        metadata_security=_metadata_security(texts, read),
         tiered=_tiered(texts),
     )
 
@@ -399,18 +424,35 @@ def _decode_errors(text: str) -> str:
     return text.strip().lower()
 
 
-def _tls(texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]) -> TlsFiles | None:
-    names = ("bookieTls.trustCertificates", "bookieTls.certificate", "bookieTls.key")
-    paths = [read(name, _path, None) for name in names]
-    verify = read("bookieTls.verifyHostname", _truth, True)
+def _tls(
+    prefix: str, texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]
+) -> TlsFiles | None:
+    paths = [read(f"{prefix}.{name}", _path, None) for name in ("trustCertificates", "certificate", "key")]
+    verify = read(f"{prefix}.verifyHostname", _truth, True)
     if not any(paths):
-        if "bookietls.verifyhostname" in texts:
-            raise OptionError("bookieTls.verifyHostname requires bookieTls.trustCertificates")
+        if f"{prefix}.verifyHostname".lower() in texts:
+            raise OptionError(f"{prefix}.verifyHostname requires {prefix}.trustCertificates")
         return None
     if paths[2] is not None and paths[1] is None:
-        raise OptionError("bookieTls.key requires bookieTls.certificate")
+        raise OptionError(f"{prefix}.key requires {prefix}.certificate")
     trust, certificate, key = paths
-    return TlsFiles("bookieTls", trust, certificate, key, verify_hostname=verify)
+    return TlsFiles(prefix, trust, certificate, key, verify_hostname=verify)
+
+
+def _metadata_security(
+    texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]
+) -> StoreSecurity:
+    login_file = read("metadataLoginFile", _path, None)
+    scheme = read("metadataLoginScheme", _login_scheme, LoginScheme.SASL)
+    if login_file is None and "metadataloginscheme" in texts:
+        raise OptionError("metadataLoginScheme requires metadataLoginFile")
+    return StoreSecurity(_tls("metadataTls", texts, read), login_file, scheme, camel_case=True)
+
+
+def _login_scheme(text: str) -> LoginScheme:
+    if text.strip().lower() not in set(LoginScheme):
+        raise ValueError(f"{text!r} must be {' or '.join(LoginScheme)}")
+    return LoginScheme(text.strip().lower())
 
 
 def _path(text: str) -> Path:

@@ -13,10 +13,12 @@ from devstack.objectstore.server import ACCESS_KEY, SECRET_KEY
 from devstack.pool import Pool
 from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.secure_stores import secured as with_secure_stores
 from devstack.pulsar.spec import DEFAULT_METADATA, OXIA, PulsarSpec, Setting
 from devstack.standalone_spark import StandaloneSpark
 from tests.integration.apart import Apart
 from tests.integration.entry_filter import filters_folder
+from tests.integration.secure_stores import OWN_ROOT, secrets_folder, session
 from tests.integration.secured import secured_stack
 from tests.integration.spark_driver import Driver
 from tests.integration.spark_session import local_spark
@@ -36,6 +38,12 @@ SHARED_STACKS: Final = {"first": ("integration", 26650), "second": ("integration
 
 SHARED_STACK: Final = os.environ.get("TEST_STACK", "first")
 """Which of them these tests use: two groups of tests may run beside each other."""
+
+SECURE: Final = os.environ.get("PULSAR_READONLY_STORES") == "secure"
+"""Whether the shared stack has TLS and logins at ZooKeeper and bookies, `make test-integration STORES=secure`."""
+
+SECURE_STACKS: Final = {"first": ("integration-secure", 33650), "second": ("integration-secure-2", 33700)}
+"""Name and base port of the shared stacks then."""
 
 LEDGER_ENTRIES: Final = 100
 """A topic's ledger is full after so many entries: a few hundred messages make a topic of several ledgers."""
@@ -60,23 +68,25 @@ def pulsar_stack() -> Iterator[PulsarCluster]:
     """The stack of this suite, up and healthy; one that does not come up fails the tests that need it."""
     if SHARED_STACK not in SHARED_STACKS:
         pytest.fail(f"TEST_STACK={SHARED_STACK}: expected {' or '.join(SHARED_STACKS)}", pytrace=False)
-    name, base_port = SHARED_STACKS[SHARED_STACK]
-    stack = PulsarCluster(
-        PulsarSpec(
-            name=name,
-            base_port=base_port,
-            quick=True,
-            settings=(
-                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-                # Else brokers shun for half an hour a bookie that a test has killed, and the next kill leaves too few.
-                Setting("broker", "bookkeeperClientHealthCheckEnabled", "false"),
-                # Else the ledgers of a topic without subscriptions go as soon as they are full.
-                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-                Setting("broker", "defaultRetentionSizeInMB", "1024"),
-            ),
-        )
+    name, base_port = (SECURE_STACKS if SECURE else SHARED_STACKS)[SHARED_STACK]
+    spec = PulsarSpec(
+        name=name,
+        base_port=base_port,
+        quick=True,
+        settings=(
+            Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+            # Else brokers shun for half an hour a bookie that a test has killed, and the next kill leaves too few.
+            Setting("broker", "bookkeeperClientHealthCheckEnabled", "false"),
+            # Else the ledgers of a topic without subscriptions go as soon as they are full.
+            Setting("broker", "defaultRetentionTimeInMinutes", "60"),
+            Setting("broker", "defaultRetentionSizeInMB", "1024"),
+        ),
     )
+    stack = PulsarCluster(with_secure_stores(spec, secrets_folder()) if SECURE else spec)
     stack.up(renew=True)
+    if SECURE:
+        with session(stack) as client:
+            client.ensure_path(f"{OWN_ROOT}/pools")  # open ones: some tests are a pool without a login
     yield stack
     if not _kept():
         stack.down()  # its logs stay, for whoever looks into a failure

@@ -71,8 +71,8 @@ class Split:
     """A pool of two brokers, of which the first reaches ZooKeeper through a relay."""
 
     def __init__(self, pulsar: Endpoints, folder: Path) -> None:
-        self.relay = SilentProxy(MetadataUrl.parse(pulsar.metadata_store).hosts)
-        through = replace(pulsar, metadata_store=f"zk:127.0.0.1:{self.relay.port}")
+        self.relay = SilentProxy(MetadataUrl.parse(pulsar.pool_store).hosts)
+        through = replace(pulsar, pool_store=f"zk:127.0.0.1:{self.relay.port}")
         options = ["--pool", uuid.uuid4().hex, "--topics", TESTS]
         self.brokers: list[BrokerProcess] = []
         try:

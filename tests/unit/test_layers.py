@@ -22,11 +22,11 @@ BELOW = {
     "wire": set(),
     "net": {"background"},
     "config": {"metadata", "net"},
-    "metadata": {"wire", "background", "clock"},
+    "metadata": {"wire", "net", "background", "clock"},
     "bookkeeper": {"metadata", "wire", "net", "background", "waiting"},
     "tiered": {"config", "wire", "waiting"},
     "topic": {"config", "tiered", "bookkeeper", "metadata", "wire", "background", "waiting"},
-    "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire", "collector"},
+    "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire", "config", "net", "collector"},
     "owner": {"topic", "metadata", "wire", "net", "clock", "waiting"},
     "broker": {
         "owner",
@@ -134,10 +134,11 @@ def test_sessions_are_pure(path):
     } == set()  # fmt: skip
 
 
-def test_options_know_of_metadata_stores_only_how_their_urls_are_written():
+def test_options_know_of_metadata_stores_only_their_urls_and_their_security():
     used = {name for path in sources(ENGINE / "config") for name in imports_of(path) if ".metadata" in name}
     assert {".".join(name.split(".")[:3]) for name in used} == {
         "readonly_engine.metadata.errors",
+        "readonly_engine.metadata.security",
         "readonly_engine.metadata.url",
     }
 

@@ -1,62 +1,139 @@
-"""Connect to bookies, in clear or with TLS."""
+"""Connect to bookies, in clear or with TLS, and log in."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
-from readonly_engine.wire.bookie import decode_reply, encode_start_tls
+from readonly_engine.bookkeeper.login import SaslLogin, StartTls
+from readonly_engine.net.digest_md5 import Login, LoginError
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
+    from pathlib import Path
 
     from readonly_engine.bookkeeper.connection import BookieConnection
     from readonly_engine.bookkeeper.connection_v2 import BatchConnection
+    from readonly_engine.bookkeeper.login import Exchange
+    from readonly_engine.net.tls import ClientTls
 
 CONNECT_TIMEOUT_S: Final = 5.0
-"""Limit for the connection, START_TLS and the TLS handshake together."""
+"""Limit for the connection, START_TLS, the TLS handshake and the login together."""
 
-_START_TLS_ID: Final = 1
+LOGIN_TIMEOUT_S: Final = 3.0
+"""Limit for the login."""
 
 Connection = TypeVar("Connection", bound="BookieConnection | BatchConnection")
 
 
-class _StartTls(asyncio.Protocol):
-    """Awaits the reply to START_TLS, in clear. `agreed` fails if the bookie refuses or closes the connection."""
+@dataclass(frozen=True, slots=True)
+class BookieSecurity:
+    """Security of the connections to bookies.
 
-    def __init__(self) -> None:
+    Attributes:
+        tls: encrypts them; None for clear ones.
+        login_file: a file with USER:PASSWORD, which is read at each connection; None for no login.
+        login_option: name of its option, for errors.
+    """
+
+    tls: ClientTls | None = None
+    login_file: Path | None = None
+    login_option: str = "bookie-login-file"
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return the current context of TLS; None without TLS."""
+        return None if self.tls is None else self.tls.context()
+
+    def check(self) -> None:
+        """Check the file of the login.
+
+        Raises:
+            LoginError: it cannot be used; the text names its option.
+        """
+        if self.login_file is not None:
+            try:
+                Login.read(self.login_file)
+            except LoginError as error:
+                raise LoginError(f"{self.login_option}: {error}") from error
+
+    def login(self) -> SaslLogin | None:
+        """Return a new login; None without one.
+
+        Raises:
+            BookieUnavailableError: the file cannot be used.
+        """
+        if self.login_file is None:
+            return None
+        try:
+            return SaslLogin(Login.read(self.login_file), self.login_option)
+        except LoginError as error:
+            raise BookieUnavailableError(f"{self.login_option}: {error}") from error
+
+
+OPEN_BOOKIES: Final = BookieSecurity()
+"""No TLS and no login."""
+
+
+class _Steps(asyncio.Protocol):
+    """Does the steps of an exchange. `done` fails if the bookie refuses or closes the connection."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
         self._splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
-        self.agreed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.write(self._exchange.begin())
 
     def data_received(self, data: bytes) -> None:
+        assert self._transport is not None
         try:
             for frame in self._splitter.receive_data(data):
-                _, reply = decode_reply(frame)
-                if reply.ok:
+                following = self._exchange.received(frame)
+                if following is None:
                     self._end(None)
                 else:
-                    self._end(f"it answered {reply.status} to START_TLS: TLS is not set up there")
-        except WireError as error:
+                    self._transport.write(following)
+        except (WireError, BookieUnavailableError) as error:
             self._end(str(error))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(f"it closed the connection at START_TLS: {exc or 'end of stream'}")
+        step = "START_TLS" if isinstance(self._exchange, StartTls) else "the login"
+        self._end(f"it closed the connection at {step}: {exc or 'end of stream'}")
+
+    async def wait(self) -> None:
+        """Wait for the end of the exchange.
+
+        Raises:
+            BookieUnavailableError: the bookie refuses, closes the connection, or does not answer a login.
+        """
+        if not isinstance(self._exchange, SaslLogin):
+            await self.done
+            return
+        try:
+            async with asyncio.timeout(LOGIN_TIMEOUT_S):
+                await self.done
+        except TimeoutError as error:
+            raise BookieUnavailableError(self._exchange.unanswered) from error
 
     def _end(self, why: str | None) -> None:
-        if self.agreed.done():
+        if self.done.done():
             return
         if why is None:
-            self.agreed.set_result(None)
+            self.done.set_result(None)
         else:
-            self.agreed.set_exception(BookieUnavailableError(why))
+            self.done.set_exception(BookieUnavailableError(why))
 
 
 async def open_connection(
-    make: Callable[[str], Connection], name: str, host: str, port: int, tls: ssl.SSLContext | None = None
+    make: Callable[[str], Connection], name: str, host: str, port: int, security: BookieSecurity = OPEN_BOOKIES
 ) -> Connection:
     """Connect to a bookie.
 
@@ -65,38 +142,57 @@ async def open_connection(
         name: the bookie's id, for messages.
         host: the bookie's host name or address.
         port: the bookie's port.
-        tls: encrypt the connection; the handshake follows START_TLS on the same socket.
+        security: TLS, whose handshake follows START_TLS on the same socket, and a login.
 
     Raises:
-        BookieUnavailableError: nothing listens at this address, the connection took too long, or the bookie refuses TLS.
+        BookieUnavailableError: nothing listens at this address, the connection took too long, or the bookie refuses TLS or the
+            login.
     """
     loop = asyncio.get_running_loop()
     try:
+        tls, login = security.context(), security.login()
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            if tls is None:
+            if tls is None and login is None:
                 _, connection = await loop.create_connection(lambda: make(name), host, port)
                 return connection
-            return await _open_tls(make, name, host, port, tls)
+            return await _open_secured(make, name, host, port, tls, login)
     except (OSError, TimeoutError, BookieUnavailableError) as error:
         raise BookieUnavailableError(
-            f"bookie {name} at {host}:{port} cannot be reached: {error or 'no answer'}"
+            f"bookie {name} at {host}:{port} cannot be reached: {str(error) or 'no answer'}"
         ) from error
 
 
-async def _open_tls(
-    make: Callable[[str], Connection], name: str, host: str, port: int, tls: ssl.SSLContext
+async def _open_secured(
+    make: Callable[[str], Connection],
+    name: str,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    login: SaslLogin | None,
 ) -> Connection:
     loop = asyncio.get_running_loop()
-    transport, asking = await loop.create_connection(_StartTls, host, port)
+    steps: _Steps | Connection = _Steps(StartTls() if login is None or tls is not None else login)
+    transport, first = await loop.create_connection(lambda: cast("_Steps", steps), host, port)
     try:
-        transport.write(encode_start_tls(_START_TLS_ID))
-        await asking.agreed
+        await first.wait()
+        if tls is not None:
+            steps = make(name) if login is None else _Steps(login)
+            transport = _existing(await loop.start_tls(transport, steps, tls, server_hostname=host))
+            steps.connection_made(transport)
+            if isinstance(steps, _Steps):
+                await steps.wait()
+        if not isinstance(steps, _Steps):
+            return steps
         connection = make(name)
-        encrypted = await loop.start_tls(transport, connection, tls, server_hostname=host)
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
     except BaseException:
         transport.abort()
         raise
-    if encrypted is None:
-        raise BookieUnavailableError("the connection was lost during the handshake")
-    connection.connection_made(encrypted)
     return connection
+
+
+def _existing(transport: asyncio.Transport | None) -> asyncio.Transport:
+    if transport is None:
+        raise BookieUnavailableError("the connection was lost during the handshake")
+    return transport

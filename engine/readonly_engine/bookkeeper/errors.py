@@ -11,6 +11,8 @@ BookKeeperError
 
 from __future__ import annotations
 
+from readonly_engine.wire.bookkeeper_pb2 import EUA
+
 
 class BookKeeperError(Exception):
     """Base of this package's errors."""
@@ -38,3 +40,9 @@ class NoSuchLedgerError(BookKeeperError):
 
 class ReadFailedError(BookKeeperError):
     """Every replica failed."""
+
+
+def failed_request(bookie_id: str, status: int, request: str) -> BookieUnavailableError:
+    """Return the error of a bookie that answers a request with a status other than EOK."""
+    remedy = ": it serves only clients that log in; give bookie-login-file" if status == EUA else ""
+    return BookieUnavailableError(f"bookie {bookie_id} answered {status} to {request}{remedy}")

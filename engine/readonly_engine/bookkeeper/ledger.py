@@ -12,6 +12,7 @@ from readonly_engine.bookkeeper.errors import (
     BookieUnavailableError,
     NoSuchLedgerError,
     ReadFailedError,
+    failed_request,
 )
 from readonly_engine.bookkeeper.reads import EntryReads
 from readonly_engine.bookkeeper.speculative_read import AllFailedError, speculative_read
@@ -130,7 +131,7 @@ class LedgerReader:
         if reply.status in {ENOLEDGER, ENOENTRY}:
             return None
         if reply.status != EOK:
-            raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to READ_LAC")
+            raise failed_request(bookie_id, reply.status, "READ_LAC")
         lac = last_entry = NO_LAC
         if reply.lac_body:
             lac = decode_lac(reply.lac_body, self._digest, self.ledger_id)
@@ -154,7 +155,7 @@ class LedgerReader:
         if reply.status in {ENOLEDGER, ENOENTRY}:
             raise NoSuchLedgerError(f"bookie {bookie_id} holds nothing of ledger {self.ledger_id}")
         if not reply.ok:
-            raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to a long poll")
+            raise failed_request(bookie_id, reply.status, "a long poll")
         entry = None
         if reply.body:
             try:
@@ -187,7 +188,7 @@ class LedgerReader:
         if batch.status == ENOLEDGER:
             raise NoSuchLedgerError(f"bookie {bookie_id} holds nothing of ledger {self.ledger_id}")
         if batch.status != EOK:
-            raise BookieUnavailableError(f"bookie {bookie_id} answered {batch.status} to a batch read")
+            raise failed_request(bookie_id, batch.status, "a batch read")
         self._pool.answered_batch(bookie_id)
         if batch.damage is not None:
             log.warning("damaged entry in a batch read: bookie=%s error=%s", bookie_id, batch.damage)
@@ -211,7 +212,7 @@ class LedgerReader:
         if reply.status == ENOLEDGER:
             raise NoSuchLedgerError(f"bookie {bookie_id} holds nothing of ledger {self.ledger_id}")
         if reply.status != ENOENTRY:
-            raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to a long poll")
+            raise failed_request(bookie_id, reply.status, "a long poll")
         return self._loop.time() - began < timeout_s - TIMER_MARGIN_S
 
     async def peek(self, entry_id: int, first: str) -> UnconfirmedEntry:
@@ -239,7 +240,7 @@ class LedgerReader:
         if reply.status in {ENOLEDGER, ENOENTRY}:
             return UnconfirmedEntry(bookie_id, None, NO_LAC)
         if not reply.ok:
-            raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to a read")
+            raise failed_request(bookie_id, reply.status, "a read")
         return UnconfirmedEntry(
             bookie_id, decode_entry(reply.body, self._digest, self.ledger_id, entry_id), reply.max_lac
         )

@@ -7,7 +7,7 @@ import logging
 import random
 from typing import TYPE_CHECKING, Final, Generic
 
-from readonly_engine.bookkeeper.connect import Connection, open_connection
+from readonly_engine.bookkeeper.connect import OPEN_BOOKIES, Connection, open_connection
 from readonly_engine.bookkeeper.connection import BookieConnection
 from readonly_engine.bookkeeper.connection_v2 import BatchConnection
 from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookieUnavailableError
@@ -20,7 +20,7 @@ from readonly_engine.wire.framing import STORED_FRAME_BYTES
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from readonly_engine.net.tls import ClientTls
+    from readonly_engine.bookkeeper.connect import BookieSecurity
     from readonly_engine.wire.framing import StoredFrameLimit
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class BookiePool:
 
     Args:
         resolve: from a bookie id to its host and port; may raise MetadataError.
-        tls: encrypt the connections; None for clear ones.
+        security: TLS and login.
         locality: location of this reader, as `/zone/rack`. Bookies that share most of it are read first, if `replica_order`
             knows their locations. Empty: no preference.
         limit: the longest frame of a bookie, from the cluster's brokers; None for the default.
@@ -55,7 +55,7 @@ class BookiePool:
         self,
         resolve: Callable[[str], Awaitable[tuple[str, int]]],
         *,
-        tls: ClientTls | None = None,
+        security: BookieSecurity = OPEN_BOOKIES,
         locality: str = "",
         limit: StoredFrameLimit | None = None,
     ) -> None:
@@ -70,7 +70,7 @@ class BookiePool:
                 host, port = await resolve(bookie_id)
             except MetadataError as error:
                 raise BookieUnavailableError(str(error)) from error
-            return await open_connection(make, bookie_id, host, port, None if tls is None else tls.context())
+            return await open_connection(make, bookie_id, host, port, security)
 
         self.replica_order = ReplicaOrder(locality, random.random)
         self._reads = _Connections(lambda bookie_id: connect(reads, bookie_id))

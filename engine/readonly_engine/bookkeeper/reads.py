@@ -18,6 +18,7 @@ from readonly_engine.bookkeeper.errors import (
     NoSuchEntryError,
     NoSuchLedgerError,
     ReadFailedError,
+    failed_request,
 )
 from readonly_engine.bookkeeper.speculative_read import AllFailedError, speculative_read
 from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, EOK, ETOOMANYREQUESTS
@@ -328,7 +329,7 @@ class EntryReads:
         if status == ETOOMANYREQUESTS:
             self._replica_order.busy(bookie_id, self._loop.time())
             raise BookieBusyError(what)
-        raise BookieUnavailableError(what)
+        raise failed_request(bookie_id, status, f"a read of {self._ledger_id}:{entry_id}")
 
     async def _order(self, replicas: Sequence[str], turn: int = 0) -> list[str]:
         """Return the replicas, best first, without the busy ones; if all are busy, wait for the first of them."""

@@ -8,6 +8,7 @@ from readonly_engine.config.listeners import check_bind_addresses
 from readonly_engine.config.option import ConfigError, Option, check_keys, key_of, options_of, read_options
 from readonly_engine.config.settings import EngineConfig
 from readonly_engine.config.yaml_file import YamlFileError, read_yaml
+from readonly_engine.metadata.security import LoginScheme, NodeRights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +60,10 @@ def make_config(file_settings: Mapping[str, Any], flags: Mapping[str, Any]) -> E
             "topics is missing: give --topics PATTERN, or --bindings FILE for topics that an operator binds"
         )
     _check_tls(config)
+    if config.metadata_node_rights is NodeRights.CREATOR and config.metadata_login_file is None:
+        raise ConfigError("metadata-login-file is missing: metadata-node-rights creator needs it")
+    if config.metadata_login_scheme is LoginScheme.DIGEST and config.metadata_login_file is None:
+        raise ConfigError("metadata-login-file is missing: metadata-login-scheme needs it")
     return config
 
 
@@ -68,7 +73,7 @@ def _check_tls(config: EngineConfig) -> None:
     Raises:
         ConfigError: one needs another, or would have no effect.
     """
-    for prefix in ("tls", "writer_tls", "bookie_tls"):
+    for prefix in ("tls", "metadata_tls", "writer_tls", "bookie_tls"):
         pair = [f"{prefix}_{name}" for name in ("certificate", "key")]
         given = [name for name in pair if getattr(config, name) is not None]
         if len(given) == 1:

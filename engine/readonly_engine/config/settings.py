@@ -30,6 +30,7 @@ from readonly_engine.config.listeners import ADVERTISED_LISTENERS, BIND_ADDRESSE
 from readonly_engine.config.option import Kind, option
 from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.metadata.security import LoginScheme, NodeRights, StoreSecurity
 from readonly_engine.metadata.url import FORMS, MetadataUrl
 from readonly_engine.net.tls import TlsFiles
 
@@ -115,6 +116,43 @@ class EngineConfig:
         default=None,
         metadata=option(METADATA_STORE, f"metadata store of the bookies, {FORMS}", unset="that of --metadata-store"),
     )
+    metadata_tls_trust_certificates: Path | None = field(
+        default=None,
+        metadata=option(
+            FILE,
+            "PEM authorities of ZooKeeper's servers; any of the four metadata-tls options enables TLS to ZooKeeper",
+            unset=_SYSTEM_TRUST,
+        ),
+    )
+    metadata_tls_certificate: Path | None = field(
+        default=None, metadata=option(FILE, "PEM certificate that this broker presents to ZooKeeper")
+    )
+    metadata_tls_key: Path | None = field(
+        default=None, metadata=option(FILE, "PEM key of --metadata-tls-certificate, not encrypted")
+    )
+    metadata_tls_verify_hostname: bool = field(
+        default=True, metadata=option(BOOLEAN, "whether the certificate of a ZooKeeper server must name its host")
+    )
+    metadata_login_file: Path | None = field(
+        default=None,
+        metadata=option(FILE, "file with USER:PASSWORD for ZooKeeper, read again at each connection", unset="no login"),
+    )
+    metadata_login_scheme: LoginScheme = field(
+        default=LoginScheme.SASL,
+        metadata=option(
+            member_of(LoginScheme),
+            "how to log in: SASL DIGEST-MD5 (sasl), or ZooKeeper's scheme digest (digest)",
+        ),
+    )
+    metadata_node_rights: NodeRights | None = field(
+        default=None,
+        metadata=option(
+            member_of(NodeRights),
+            "rights on the nodes that this broker creates: all for its own login and none for others (creator), or all for "
+            "everyone (open)",
+            unset="creator with --metadata-login-file, else open",
+        ),
+    )
     writer_tls_trust_certificates: Path | None = field(
         default=None,
         metadata=option(FILE, "PEM authorities of the source cluster's brokers", unset=_SYSTEM_TRUST),
@@ -152,6 +190,14 @@ class EngineConfig:
     )
     bookie_tls_verify_hostname: bool = field(
         default=True, metadata=option(BOOLEAN, "whether the certificate of a bookie must name its host")
+    )
+    bookie_login_file: Path | None = field(
+        default=None,
+        metadata=option(
+            FILE,
+            "file with USER:PASSWORD for bookies (SASL DIGEST-MD5), read again at each connection",
+            unset="no login",
+        ),
     )
 
     # Addresses for clients, for HTTP and for the other brokers of the pool.
@@ -401,6 +447,25 @@ class EngineConfig:
             self.writer_tls_certificate,
             self.writer_tls_key,
             self.writer_tls_verify_hostname,
+        )
+
+    @property
+    def metadata_tls(self) -> TlsFiles | None:
+        """Files of TLS with ZooKeeper; None without TLS."""
+        given = TlsFiles(
+            "metadata-tls",
+            self.metadata_tls_trust_certificates,
+            self.metadata_tls_certificate,
+            self.metadata_tls_key,
+            self.metadata_tls_verify_hostname,
+        )
+        return None if given == TlsFiles("metadata-tls") else given
+
+    @property
+    def metadata_security(self) -> StoreSecurity:
+        """TLS and login of the connections to the metadata store."""
+        return StoreSecurity(
+            self.metadata_tls, self.metadata_login_file, self.metadata_login_scheme, self.metadata_node_rights
         )
 
     @property

@@ -14,6 +14,7 @@ from readonly_engine.http.confirmed import LacUnavailableError, LastConfirmed
 from readonly_engine.http.guard import HttpPort
 from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.http.stats import Statistics
+from readonly_engine.http.store_metrics import StoreCollector
 from readonly_engine.metadata.topic_name import decode_name
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class HttpServer:
         self._stores = stores
         self._registry = CollectorRegistry()
         self._registry.register(BrokerCollector(broker, cache))
+        self._registry.register(StoreCollector(stores))
         self._port: HttpPort | None = None
 
     async def start(self, host: str, port: int) -> None:

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_engine.metadata.cluster import ClusterMetadata
-from readonly_engine.metadata.errors import MetadataUnavailableError
+from readonly_engine.metadata.errors import AccessDeniedError, MetadataUnavailableError
 from readonly_engine.metadata.migratable import MigratableStore
+from readonly_engine.metadata.security import OPEN_STORE
 from readonly_engine.metadata.url import StoreKind
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
 
 if TYPE_CHECKING:
+    from readonly_engine.metadata.security import StoreSecurity
     from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.metadata.url import MetadataUrl
 
 
-def store_at(url: MetadataUrl) -> MetadataStore:
-    """Return the metadata store of a URL, which `start` connects."""
+def store_at(url: MetadataUrl, security: StoreSecurity = OPEN_STORE) -> MetadataStore:
+    """Return the metadata store of a URL, which `start` connects.
+
+    Args:
+        url: the store.
+        security: TLS and login of the connections to ZooKeeper.
+
+    Raises:
+        TlsError: a file of TLS cannot be used.
+        LoginError: the file of the login cannot be used.
+    """
     if url.kind is StoreKind.OXIA:
         from readonly_engine.metadata.oxia.store import OxiaStore  # noqa: PLC0415 - loads gRPC, which ZooKeeper does without
 
         return OxiaStore(url.hosts, url.root)
-    return MigratableStore(ZooKeeperStore(f"{url.hosts}{url.root}"), store_at)
+    return MigratableStore(ZooKeeperStore(f"{url.hosts}{url.root}", security), partial(store_at, security=security))
 
 
 class ClusterStores:
@@ -30,6 +42,11 @@ class ClusterStores:
     Args:
         url: the brokers' metadataStoreUrl.
         bookkeeper_url: the bookies' metadataServiceUri; None for the same store.
+        security: TLS and login of the connections to both.
+
+    Raises:
+        TlsError: a file of TLS cannot be used.
+        LoginError: the file of the login cannot be used.
 
     Attributes:
         main: the brokers' store.
@@ -37,9 +54,12 @@ class ClusterStores:
         cluster: topics, ledgers and bookies in them.
     """
 
-    def __init__(self, url: MetadataUrl, bookkeeper_url: MetadataUrl | None = None) -> None:
-        self.main = store_at(url)
-        self.bookkeeper = self.main if bookkeeper_url is None or bookkeeper_url == url else store_at(bookkeeper_url)
+    def __init__(
+        self, url: MetadataUrl, bookkeeper_url: MetadataUrl | None = None, security: StoreSecurity = OPEN_STORE
+    ) -> None:
+        self.main = self.bookkeeper = store_at(url, security)
+        if bookkeeper_url is not None and bookkeeper_url != url:
+            self.bookkeeper = store_at(bookkeeper_url, security)
         self.cluster = ClusterMetadata(self.main, bookkeeper=self.bookkeeper)
 
     @property
@@ -47,10 +67,16 @@ class ClusterStores:
         """Return whether both stores answer now."""
         return self.main.connected and self.bookkeeper.connected
 
+    @property
+    def denied(self) -> int:
+        """Return the number of requests and connections that the stores refused."""
+        return self.main.denied + (0 if self.bookkeeper is self.main else self.bookkeeper.denied)
+
     async def start(self) -> None:
         """Connect.
 
         Raises:
+            AccessDeniedError: a store refuses this client, or the client does not trust the store.
             MetadataError: a store cannot be used.
             MetadataUnavailableError: a store does not answer; the text says if it is that of the bookies.
         """
@@ -61,7 +87,8 @@ class ClusterStores:
             await self.bookkeeper.start()
         except MetadataUnavailableError as error:
             await self.main.close()
-            raise MetadataUnavailableError(f"the bookies' store: {error}") from error
+            kind = AccessDeniedError if isinstance(error, AccessDeniedError) else MetadataUnavailableError
+            raise kind(f"the bookies' store: {error}") from error
 
     async def close(self) -> None:
         """End the sessions."""

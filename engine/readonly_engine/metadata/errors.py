@@ -2,6 +2,7 @@
 
 MetadataError
 ├── MetadataUnavailableError   the store cannot be reached; try again
+│   └── AccessDeniedError      the store refuses: a certificate, a login, or a right on a node
 ├── NotAdmittedError           another process holds the node to register
 └── TopicNameError             an invalid name of a topic
 """
@@ -15,6 +16,10 @@ class MetadataError(Exception):
 
 class MetadataUnavailableError(MetadataError):
     """The store cannot be reached now; values read before stay valid."""
+
+
+class AccessDeniedError(MetadataUnavailableError):
+    """The store refuses this process; the text names the option, or the right and the node. Values read before stay valid."""
 
 
 class NotAdmittedError(MetadataError):

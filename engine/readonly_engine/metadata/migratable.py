@@ -99,6 +99,11 @@ class MigratableStore:
         """Return whether the store in use answers now."""
         return self._active.connected
 
+    @property
+    def denied(self) -> int:
+        """Return the number of requests and connections that a store refused."""
+        return self._source.denied + (0 if self._target is None else self._target.denied)
+
     async def get(self, path: str) -> Versioned | None:
         """Return a node's value, None if there is no such node."""
         found = await self._active.get(path)

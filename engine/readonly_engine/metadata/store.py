@@ -89,12 +89,18 @@ class MetadataStore(Protocol):
         """Connect.
 
         Raises:
+            AccessDeniedError: the store refuses this client, or the client does not trust the store.
             MetadataUnavailableError: no server of the store answers at its address.
+            MetadataError: the store has no such root.
         """
 
     @property
     def connected(self) -> bool:
         """Return whether the store answers now."""
+
+    @property
+    def denied(self) -> int:
+        """Return the number of requests and connections that the store refused for a missing right, login or certificate."""
 
     async def get(self, path: str) -> Versioned | None:
         """Return a node's value, None if there is no such node.

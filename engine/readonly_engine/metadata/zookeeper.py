@@ -9,26 +9,31 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NodeExistsError, NoNodeError
 from kazoo.protocol.states import KazooState
+from kazoo.security import ACL, make_acl, make_digest_acl
 
 from readonly_engine.background import run_forever
 from readonly_engine.clock import lease_time
-from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
+from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.lease import NO_SESSION, PROBE_SHARE, SILENCE_SHARE, SessionLease
+from readonly_engine.metadata.security import OPEN_STORE, LoginScheme, NodeRights
 from readonly_engine.metadata.store import OWN_ROOT, ClaimResult, Fence, Versioned, check_own, is_own
 from readonly_engine.metadata.watchers import CHILDREN, DATA, Watchers
 from readonly_engine.metadata.watches import NodeRead, NodeWatch
 from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S, Connection
+from readonly_engine.metadata.zookeeper_handler import TlsHandler
+from readonly_engine.metadata.zookeeper_requests import ZooKeeperRequests
+from readonly_engine.net.tls import ClientTls
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from readonly_engine.metadata.security import StoreSecurity
+    from readonly_engine.net.digest_md5 import Login
+
 log = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT_S = 10.0
-REQUEST_TIMEOUT_S = 10.0
 REGISTER_RETRY_S = 1.0
 
 EARLIER_SESSION_S = 1.5 * SESSION_TIMEOUT_S
@@ -42,18 +47,28 @@ class ZooKeeperStore:
 
     Args:
         hosts: `HOST:PORT[,HOST:PORT...][/chroot]`.
+        security: TLS, login and the rights on created nodes.
+
+    Raises:
+        TlsError: a file of TLS cannot be used.
+        LoginError: the file of the login cannot be used.
     """
 
-    def __init__(self, hosts: str) -> None:
+    def __init__(self, hosts: str, security: StoreSecurity = OPEN_STORE) -> None:
         self.hosts = hosts
+        login = security.login()
         self._client = KazooClient(
-            hosts=hosts, timeout=SESSION_TIMEOUT_S, connection_retry={"max_tries": -1, "max_delay": 5}
+            hosts=hosts,
+            timeout=SESSION_TIMEOUT_S,
+            connection_retry={"max_tries": -1, "max_delay": 5},
+            handler=None if security.tls is None else TlsHandler(ClientTls(security.tls)),
+            default_acl=None if login is None else _rights(security, login),
         )
-        self._connection = Connection.of(self._client)
+        self._connection = Connection.of(self._client, security)
+        self._requests = ZooKeeperRequests(self._client, self._connection, hosts, security)
         self._lease = SessionLease()
         self._probing: asyncio.Task[None] | None = None
         self._probe_now = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._registered: dict[str, bytes] = {}
         self._admissions: dict[str, Callable[[], Awaitable[Fence]]] = {}
         self._lost = False
@@ -65,24 +80,29 @@ class ZooKeeperStore:
         """Connect.
 
         Raises:
+            AccessDeniedError: ZooKeeper refuses the certificate or the login, or this client does not trust ZooKeeper.
             MetadataUnavailableError: no ZooKeeper answers at these hosts.
+            MetadataError: the chroot does not exist.
         """
-        self._loop = asyncio.get_running_loop()
-        self._node_watchers = Watchers(self._client, self._loop)
+        self._requests.attach()
+        self._node_watchers = Watchers(self._client, self._running_loop())
         self._client.add_listener(self._state_changed)
         try:
-            await asyncio.to_thread(self._client.start, CONNECT_TIMEOUT_S)
-        except (KazooTimeoutError, OSError, ValueError) as error:
+            await self._requests.start()
+        except MetadataError:
             await self.close()
-            raise MetadataUnavailableError(
-                f"no ZooKeeper answers at {self.hosts} within {CONNECT_TIMEOUT_S:g} s"
-            ) from error
+            raise
         self._probing = run_forever(self._probe, "probing the ZooKeeper session")
 
     @property
     def connected(self) -> bool:
         """Return whether the session is alive and connected."""
         return bool(self._client.connected)
+
+    @property
+    def denied(self) -> int:
+        """Return the number of requests and connections that ZooKeeper refused."""
+        return self._requests.denied + self._connection.refusals
 
     async def get(self, path: str) -> Versioned | None:
         """Return a node's value, None if there is no such node."""
@@ -252,7 +272,7 @@ class ZooKeeperStore:
             sent, session, timeout = lease_time(), self._session_id, self._connection.session_timeout
             if self.connected:
                 try:
-                    await self._answer_of(SILENCE_SHARE * timeout, self._client.sync_async, OWN_ROOT)
+                    await self._requests.answer_of(SILENCE_SHARE * timeout, self._client.sync_async, OWN_ROOT)
                 except TimeoutError:
                     log.warning(
                         "ZooKeeper does not answer, dropping the connection: silent_s=%g", SILENCE_SHARE * timeout
@@ -291,8 +311,8 @@ class ZooKeeperStore:
         await self._call(self._client.ensure_path_async, path.rpartition("/")[0])
         while path in self._registered:
             admit, request = self._admissions.get(path), self._client.transaction()
-            if admit is not None:
-                fence = await admit()
+            fence = None if admit is None else await admit()
+            if fence is not None:
                 if fence.version is None:
                     request.create(fence.path, fence.value)
                 else:
@@ -305,36 +325,16 @@ class ZooKeeperStore:
                 # The node is of an earlier session or an earlier process of this broker: replace it by one of this session.
                 with suppress(NoNodeError):
                     await self._call(self._client.delete_async, path)
+            elif isinstance(made, NoAuthError):
+                raise await self._requests.denial("create", path)
+            elif fence is not None and isinstance(admitted[0], NoAuthError):
+                right = "create" if fence.version is None else "write"
+                raise await self._requests.denial(right, fence.path)
             elif not (admitted and isinstance(admitted[0], NoNodeError | NodeExistsError | BadVersionError)):
                 raise MetadataUnavailableError(f"ZooKeeper at {self.hosts}: {path} cannot be created: {made!r}")
 
     async def _call(self, function: Callable[..., Any], *args: object) -> Any:
-        try:
-            return await self._answer_of(REQUEST_TIMEOUT_S, function, *args)
-        except (NoNodeError, NodeExistsError, BadVersionError):
-            raise
-        except TimeoutError as error:
-            raise MetadataUnavailableError(
-                f"ZooKeeper at {self.hosts} did not answer in {REQUEST_TIMEOUT_S:g} s"
-            ) from error
-        except KazooException as error:
-            raise MetadataUnavailableError(f"ZooKeeper at {self.hosts}: {type(error).__name__}") from error
-
-    async def _answer_of(self, seconds: float, function: Callable[..., Any], *args: object) -> Any:
-        loop = self._running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-
-        def finish(result: Any) -> None:
-            if future.done():
-                return
-            if result.exception is not None:
-                future.set_exception(result.exception)
-            else:
-                future.set_result(result.value)
-
-        function(*args).rawlink(lambda result: loop.call_soon_threadsafe(finish, result))
-        async with asyncio.timeout(seconds):
-            return await future
+        return await self._requests.call(function, *args)
 
     @property
     def _watchers(self) -> Watchers:
@@ -342,8 +342,7 @@ class ZooKeeperStore:
         return self._node_watchers
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        assert self._loop is not None, "start() first"
-        return self._loop
+        return self._requests.loop
 
     def _state_changed(self, state: str) -> None:
         """Handle a change of kazoo's state, in its thread. Watches end with a connection, ephemeral nodes with a session."""
@@ -387,3 +386,15 @@ class ZooKeeperStore:
                 except MetadataUnavailableError as error:
                     log.warning("cannot register again, retrying: path=%s error=%s", path, error)
                     await asyncio.sleep(REGISTER_RETRY_S)
+
+
+def _rights(security: StoreSecurity, login: Login) -> list[ACL] | None:
+    """Return the rights on created nodes; None for open ones.
+
+    They name the login alone. ZooKeeper's scheme `auth` would add the subject of the client certificate, which others may have.
+    """
+    if security.created_rights is NodeRights.OPEN:
+        return None
+    if security.scheme is LoginScheme.SASL:
+        return [make_acl("sasl", login.user, all=True)]
+    return [make_digest_acl(login.user, login.password, all=True)]

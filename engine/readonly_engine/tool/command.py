@@ -20,6 +20,7 @@ from readonly_engine.tool.output import FORMATS
 from readonly_engine.tool.progress import Progress
 from readonly_engine.tool.reading import Outcome, ReadOptions, read_topic
 from readonly_engine.tool.run import print_error, run_command
+from readonly_engine.tool.security import add_security_options, security_of
 from readonly_engine.tool.show import describe, render
 from readonly_engine.tool.start import parse_start
 from readonly_engine.tool.storage import BOOKKEEPER_ENVIRONMENT, ENVIRONMENT, storage_at
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
         help="metadata store of the bookies, if it is another than that of the brokers "
         f"(default: the environment's {BOOKKEEPER_ENVIRONMENT}, else the same)",
     )  # fmt: skip
+    add_security_options(common)
     made = argparse.ArgumentParser(
         prog=NAME,
         description="Inspect topics in the metadata store and bookies. The command writes nothing, and asks no broker.",
@@ -101,7 +103,7 @@ def _positive(text: str) -> int:
 
 
 async def _ls(options: argparse.Namespace) -> None:
-    async with storage_at(options.metadata_store, options.bookkeeper_metadata_store) as storage:
+    async with storage_at(options.metadata_store, options.bookkeeper_metadata_store, security_of(options)) as storage:
         namespace = options.namespace
         if namespace is not None and namespace.count("/") != 1:
             raise ToolError(f"the namespace must be TENANT/NAMESPACE, not {namespace!r}")
@@ -110,7 +112,7 @@ async def _ls(options: argparse.Namespace) -> None:
 
 
 async def _show(options: argparse.Namespace) -> None:
-    async with storage_at(options.metadata_store, options.bookkeeper_metadata_store) as storage:
+    async with storage_at(options.metadata_store, options.bookkeeper_metadata_store, security_of(options)) as storage:
         described = [await describe(storage, topic) for topic in await storage.parts_of(options.topic)]
     if options.output == "json":
         print(json.dumps(described if len(described) > 1 else described[0], indent=1))  # noqa: T201
@@ -134,7 +136,9 @@ async def _read(options: argparse.Namespace) -> None:
         progress.add(entry.size)
 
     try:
-        async with storage_at(options.metadata_store, options.bookkeeper_metadata_store) as storage:
+        async with storage_at(
+            options.metadata_store, options.bookkeeper_metadata_store, security_of(options)
+        ) as storage:
             items = read_topic(storage, await storage.parts_of(options.topic), wanted, outcome, count)
             try:
                 async for item in items:

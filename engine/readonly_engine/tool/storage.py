@@ -7,11 +7,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from readonly_engine.bookkeeper.connect import OPEN_BOOKIES
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
+from readonly_engine.metadata.security import OPEN_STORE
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import FORMS, MetadataUrl
+from readonly_engine.net.digest_md5 import LoginError
+from readonly_engine.net.tls import TlsError
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.topic.cache import EntryCache
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.tool.security import Security
 
 ENVIRONMENT = "PULSAR_READONLY_METADATA_STORE"
 BOOKKEEPER_ENVIRONMENT = "PULSAR_READONLY_BOOKKEEPER_METADATA_STORE"
@@ -100,12 +105,15 @@ async def _no_owner() -> None:
 
 
 @asynccontextmanager
-async def storage_at(url: str | None, bookkeeper_url: str | None = None) -> AsyncIterator[Storage]:
+async def storage_at(
+    url: str | None, bookkeeper_url: str | None = None, security: Security | None = None
+) -> AsyncIterator[Storage]:
     """Connect to a cluster's storage.
 
     Args:
         url: URL of the brokers' metadata store; None if neither the option nor the environment has one.
         bookkeeper_url: URL of the bookies' metadata store; None for the same.
+        security: TLS and logins; None for neither.
 
     Raises:
         ToolError: a URL is missing or invalid, or the metadata store does not answer.
@@ -120,13 +128,16 @@ async def storage_at(url: str | None, bookkeeper_url: str | None = None) -> Asyn
         bookkeeper = None if bookkeeper_url is None else MetadataUrl.parse(bookkeeper_url)
     except MetadataError as error:
         raise ToolError(f"--bookkeeper-metadata-store: {error}") from error
-    stores = ClusterStores(main, bookkeeper)
+    try:
+        stores = ClusterStores(main, bookkeeper, OPEN_STORE if security is None else security.stores)
+    except (TlsError, LoginError) as error:
+        raise ToolError(f"--{error}") from error
     try:
         await stores.start()
     except MetadataError as error:
         raise ToolError(f"--metadata-store: {error}") from error
     cluster = stores.cluster
-    pool = BookiePool(cluster.bookie_address)
+    pool = BookiePool(cluster.bookie_address, security=OPEN_BOOKIES if security is None else security.bookies)
     tiered = TieredStorage()
     try:
         yield Storage(cluster, pool, EntryCache(CACHE_BYTES), tiered)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x10\x62ookkeeper.proto\x12\x1apulsar_readonly.bookkeeper\"\x7f\n\x0cPacketHeader\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12<\n\toperation\x18\x02 \x01(\x0e\x32).pulsar_readonly.bookkeeper.OperationType\x12\x0e\n\x06txn_id\x18\x03 \x01(\x03\x12\x10\n\x08priority\x18\x04 \x01(\r\"\x90\x02\n\x07Request\x12\x38\n\x06header\x18\x01 \x01(\x0b\x32(.pulsar_readonly.bookkeeper.PacketHeader\x12=\n\x0cread_request\x18\x64 \x01(\x0b\x32\'.pulsar_readonly.bookkeeper.ReadRequest\x12\x44\n\x10read_lac_request\x18h \x01(\x0b\x32*.pulsar_readonly.bookkeeper.ReadLacRequest\x12\x46\n\x11start_tls_request\x18j \x01(\x0b\x32+.pulsar_readonly.bookkeeper.StartTlsRequest\"\x11\n\x0fStartTlsRequest\"\xbd\x01\n\x0bReadRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x02 \x01(\x03\x12\x14\n\x0cprevious_lac\x18\x04 \x01(\x03\x12\x10\n\x08time_out\x18\x05 \x01(\x03\x12:\n\x04\x66lag\x18\x64 \x01(\x0e\x32,.pulsar_readonly.bookkeeper.ReadRequest.Flag\"%\n\x04\x46lag\x12\x08\n\x04NONE\x10\x00\x12\x13\n\x0f\x45NTRY_PIGGYBACK\x10\x02\"#\n\x0eReadLacRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\"\xdd\x01\n\x08Response\x12\x38\n\x06header\x18\x01 \x01(\x0b\x32(.pulsar_readonly.bookkeeper.PacketHeader\x12\x0e\n\x06status\x18\x02 \x01(\x05\x12?\n\rread_response\x18\x64 \x01(\x0b\x32(.pulsar_readonly.bookkeeper.ReadResponse\x12\x46\n\x11read_lac_response\x18h \x01(\x0b\x32+.pulsar_readonly.bookkeeper.ReadLacResponse\"\x80\x01\n\x0cReadResponse\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12\x11\n\tledger_id\x18\x02 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x03 \x01(\x03\x12\x0c\n\x04\x62ody\x18\x04 \x01(\x0c\x12\x0f\n\x07max_lac\x18\x05 \x01(\x03\x12\x1c\n\x14lac_update_timestamp\x18\x06 \x01(\x03\"_\n\x0fReadLacResponse\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12\x11\n\tledger_id\x18\x02 \x01(\x03\x12\x10\n\x08lac_body\x18\x03 \x01(\x0c\x12\x17\n\x0flast_entry_body\x18\x04 \x01(\x0c\"\xe8\x05\n\x14LedgerMetadataFormat\x12\x13\n\x0bquorum_size\x18\x01 \x01(\x05\x12\x15\n\rensemble_size\x18\x02 \x01(\x05\x12\x0e\n\x06length\x18\x03 \x01(\x03\x12\x15\n\rlast_entry_id\x18\x04 \x01(\x03\x12\x45\n\x05state\x18\x05 \x01(\x0e\x32\x36.pulsar_readonly.bookkeeper.LedgerMetadataFormat.State\x12I\n\x07segment\x18\x06 \x03(\x0b\x32\x38.pulsar_readonly.bookkeeper.LedgerMetadataFormat.Segment\x12P\n\x0b\x64igest_type\x18\x07 \x01(\x0e\x32;.pulsar_readonly.bookkeeper.LedgerMetadataFormat.DigestType\x12\x10\n\x08password\x18\x08 \x01(\x0c\x12\x17\n\x0f\x61\x63k_quorum_size\x18\t \x01(\x05\x12\r\n\x05\x63time\x18\n \x01(\x03\x12X\n\x0f\x63ustom_metadata\x18\x0b \x03(\x0b\x32?.pulsar_readonly.bookkeeper.LedgerMetadataFormat.CustomMetadata\x12\x0f\n\x07\x63_token\x18\x0c \x01(\x03\x1a:\n\x07Segment\x12\x17\n\x0f\x65nsemble_member\x18\x01 \x03(\t\x12\x16\n\x0e\x66irst_entry_id\x18\x02 \x01(\x03\x1a,\n\x0e\x43ustomMetadata\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\"<\n\x05State\x12\x0c\n\x08NO_STATE\x10\x00\x12\x08\n\x04OPEN\x10\x01\x12\x0f\n\x0bIN_RECOVERY\x10\x02\x12\n\n\x06\x43LOSED\x10\x03\"L\n\nDigestType\x12\x12\n\x0eNO_DIGEST_TYPE\x10\x00\x12\t\n\x05\x43RC32\x10\x01\x12\x08\n\x04HMAC\x10\x02\x12\n\n\x06\x43RC32C\x10\x03\x12\t\n\x05\x44UMMY\x10\x04\"\xde\x02\n\x17\x42ookieServiceInfoFormat\x12O\n\tendpoints\x18\x06 \x03(\x0b\x32<.pulsar_readonly.bookkeeper.BookieServiceInfoFormat.Endpoint\x12W\n\nproperties\x18\x07 \x03(\x0b\x32\x43.pulsar_readonly.bookkeeper.BookieServiceInfoFormat.PropertiesEntry\x1a\x66\n\x08\x45ndpoint\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x05\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x10\n\x08protocol\x18\x04 \x01(\t\x12\x0c\n\x04\x61uth\x18\x05 \x03(\t\x12\x12\n\nextensions\x18\x06 \x03(\t\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\xb7\x01\n\nStatusCode\x12\x07\n\x03\x45OK\x10\x00\x12\x0e\n\tENOLEDGER\x10\x92\x03\x12\r\n\x08\x45NOENTRY\x10\x93\x03\x12\x0c\n\x07\x45\x42\x41\x44REQ\x10\x94\x03\x12\x08\n\x03\x45IO\x10\xf5\x03\x12\x08\n\x03\x45UA\x10\xf6\x03\x12\x10\n\x0b\x45\x42\x41\x44VERSION\x10\xf7\x03\x12\x0c\n\x07\x45\x46\x45NCED\x10\xf8\x03\x12\x0e\n\tEREADONLY\x10\xf9\x03\x12\x15\n\x10\x45TOOMANYREQUESTS\x10\xfa\x03\x12\x18\n\x13\x45UNKNOWNLEDGERSTATE\x10\xfb\x03*y\n\rOperationType\x12\x0e\n\nREAD_ENTRY\x10\x01\x12\r\n\tADD_ENTRY\x10\x02\x12\x08\n\x04\x41UTH\x10\x05\x12\r\n\tWRITE_LAC\x10\x06\x12\x0c\n\x08READ_LAC\x10\x07\x12\x13\n\x0fGET_BOOKIE_INFO\x10\x08\x12\r\n\tSTART_TLS\x10\t')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x10\x62ookkeeper.proto\x12\x1apulsar_readonly.bookkeeper\"\x7f\n\x0cPacketHeader\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12<\n\toperation\x18\x02 \x01(\x0e\x32).pulsar_readonly.bookkeeper.OperationType\x12\x0e\n\x06txn_id\x18\x03 \x01(\x03\x12\x10\n\x08priority\x18\x04 \x01(\r\"\xcf\x02\n\x07Request\x12\x38\n\x06header\x18\x01 \x01(\x0b\x32(.pulsar_readonly.bookkeeper.PacketHeader\x12=\n\x0cread_request\x18\x64 \x01(\x0b\x32\'.pulsar_readonly.bookkeeper.ReadRequest\x12\x44\n\x10read_lac_request\x18h \x01(\x0b\x32*.pulsar_readonly.bookkeeper.ReadLacRequest\x12=\n\x0c\x61uth_message\x18\x66 \x01(\x0b\x32\'.pulsar_readonly.bookkeeper.AuthMessage\x12\x46\n\x11start_tls_request\x18j \x01(\x0b\x32+.pulsar_readonly.bookkeeper.StartTlsRequest\".\n\x0b\x41uthMessage\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"\x11\n\x0fStartTlsRequest\"\xbd\x01\n\x0bReadRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x02 \x01(\x03\x12\x14\n\x0cprevious_lac\x18\x04 \x01(\x03\x12\x10\n\x08time_out\x18\x05 \x01(\x03\x12:\n\x04\x66lag\x18\x64 \x01(\x0e\x32,.pulsar_readonly.bookkeeper.ReadRequest.Flag\"%\n\x04\x46lag\x12\x08\n\x04NONE\x10\x00\x12\x13\n\x0f\x45NTRY_PIGGYBACK\x10\x02\"#\n\x0eReadLacRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\"\x9c\x02\n\x08Response\x12\x38\n\x06header\x18\x01 \x01(\x0b\x32(.pulsar_readonly.bookkeeper.PacketHeader\x12\x0e\n\x06status\x18\x02 \x01(\x05\x12?\n\rread_response\x18\x64 \x01(\x0b\x32(.pulsar_readonly.bookkeeper.ReadResponse\x12=\n\x0c\x61uth_message\x18\x66 \x01(\x0b\x32\'.pulsar_readonly.bookkeeper.AuthMessage\x12\x46\n\x11read_lac_response\x18h \x01(\x0b\x32+.pulsar_readonly.bookkeeper.ReadLacResponse\"\x80\x01\n\x0cReadResponse\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12\x11\n\tledger_id\x18\x02 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x03 \x01(\x03\x12\x0c\n\x04\x62ody\x18\x04 \x01(\x0c\x12\x0f\n\x07max_lac\x18\x05 \x01(\x03\x12\x1c\n\x14lac_update_timestamp\x18\x06 \x01(\x03\"_\n\x0fReadLacResponse\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12\x11\n\tledger_id\x18\x02 \x01(\x03\x12\x10\n\x08lac_body\x18\x03 \x01(\x0c\x12\x17\n\x0flast_entry_body\x18\x04 \x01(\x0c\"\xe8\x05\n\x14LedgerMetadataFormat\x12\x13\n\x0bquorum_size\x18\x01 \x01(\x05\x12\x15\n\rensemble_size\x18\x02 \x01(\x05\x12\x0e\n\x06length\x18\x03 \x01(\x03\x12\x15\n\rlast_entry_id\x18\x04 \x01(\x03\x12\x45\n\x05state\x18\x05 \x01(\x0e\x32\x36.pulsar_readonly.bookkeeper.LedgerMetadataFormat.State\x12I\n\x07segment\x18\x06 \x03(\x0b\x32\x38.pulsar_readonly.bookkeeper.LedgerMetadataFormat.Segment\x12P\n\x0b\x64igest_type\x18\x07 \x01(\x0e\x32;.pulsar_readonly.bookkeeper.LedgerMetadataFormat.DigestType\x12\x10\n\x08password\x18\x08 \x01(\x0c\x12\x17\n\x0f\x61\x63k_quorum_size\x18\t \x01(\x05\x12\r\n\x05\x63time\x18\n \x01(\x03\x12X\n\x0f\x63ustom_metadata\x18\x0b \x03(\x0b\x32?.pulsar_readonly.bookkeeper.LedgerMetadataFormat.CustomMetadata\x12\x0f\n\x07\x63_token\x18\x0c \x01(\x03\x1a:\n\x07Segment\x12\x17\n\x0f\x65nsemble_member\x18\x01 \x03(\t\x12\x16\n\x0e\x66irst_entry_id\x18\x02 \x01(\x03\x1a,\n\x0e\x43ustomMetadata\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\"<\n\x05State\x12\x0c\n\x08NO_STATE\x10\x00\x12\x08\n\x04OPEN\x10\x01\x12\x0f\n\x0bIN_RECOVERY\x10\x02\x12\n\n\x06\x43LOSED\x10\x03\"L\n\nDigestType\x12\x12\n\x0eNO_DIGEST_TYPE\x10\x00\x12\t\n\x05\x43RC32\x10\x01\x12\x08\n\x04HMAC\x10\x02\x12\n\n\x06\x43RC32C\x10\x03\x12\t\n\x05\x44UMMY\x10\x04\"\xde\x02\n\x17\x42ookieServiceInfoFormat\x12O\n\tendpoints\x18\x06 \x03(\x0b\x32<.pulsar_readonly.bookkeeper.BookieServiceInfoFormat.Endpoint\x12W\n\nproperties\x18\x07 \x03(\x0b\x32\x43.pulsar_readonly.bookkeeper.BookieServiceInfoFormat.PropertiesEntry\x1a\x66\n\x08\x45ndpoint\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x05\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x10\n\x08protocol\x18\x04 \x01(\t\x12\x0c\n\x04\x61uth\x18\x05 \x03(\t\x12\x12\n\nextensions\x18\x06 \x03(\t\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\xb7\x01\n\nStatusCode\x12\x07\n\x03\x45OK\x10\x00\x12\x0e\n\tENOLEDGER\x10\x92\x03\x12\r\n\x08\x45NOENTRY\x10\x93\x03\x12\x0c\n\x07\x45\x42\x41\x44REQ\x10\x94\x03\x12\x08\n\x03\x45IO\x10\xf5\x03\x12\x08\n\x03\x45UA\x10\xf6\x03\x12\x10\n\x0b\x45\x42\x41\x44VERSION\x10\xf7\x03\x12\x0c\n\x07\x45\x46\x45NCED\x10\xf8\x03\x12\x0e\n\tEREADONLY\x10\xf9\x03\x12\x15\n\x10\x45TOOMANYREQUESTS\x10\xfa\x03\x12\x18\n\x13\x45UNKNOWNLEDGERSTATE\x10\xfb\x03*y\n\rOperationType\x12\x0e\n\nREAD_ENTRY\x10\x01\x12\r\n\tADD_ENTRY\x10\x02\x12\x08\n\x04\x41UTH\x10\x05\x12\r\n\tWRITE_LAC\x10\x06\x12\x0c\n\x08READ_LAC\x10\x07\x12\x13\n\x0fGET_BOOKIE_INFO\x10\x08\x12\r\n\tSTART_TLS\x10\t')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,42 +33,44 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_BOOKIESERVICEINFOFORMAT_PROPERTIESENTRY']._loaded_options = None
   _globals['_BOOKIESERVICEINFOFORMAT_PROPERTIESENTRY']._serialized_options = b'8\001'
-  _globals['_STATUSCODE']._serialized_start=2253
-  _globals['_STATUSCODE']._serialized_end=2436
-  _globals['_OPERATIONTYPE']._serialized_start=2438
-  _globals['_OPERATIONTYPE']._serialized_end=2559
+  _globals['_STATUSCODE']._serialized_start=2427
+  _globals['_STATUSCODE']._serialized_end=2610
+  _globals['_OPERATIONTYPE']._serialized_start=2612
+  _globals['_OPERATIONTYPE']._serialized_end=2733
   _globals['_PACKETHEADER']._serialized_start=48
   _globals['_PACKETHEADER']._serialized_end=175
   _globals['_REQUEST']._serialized_start=178
-  _globals['_REQUEST']._serialized_end=450
-  _globals['_STARTTLSREQUEST']._serialized_start=452
-  _globals['_STARTTLSREQUEST']._serialized_end=469
-  _globals['_READREQUEST']._serialized_start=472
-  _globals['_READREQUEST']._serialized_end=661
-  _globals['_READREQUEST_FLAG']._serialized_start=624
-  _globals['_READREQUEST_FLAG']._serialized_end=661
-  _globals['_READLACREQUEST']._serialized_start=663
-  _globals['_READLACREQUEST']._serialized_end=698
-  _globals['_RESPONSE']._serialized_start=701
-  _globals['_RESPONSE']._serialized_end=922
-  _globals['_READRESPONSE']._serialized_start=925
-  _globals['_READRESPONSE']._serialized_end=1053
-  _globals['_READLACRESPONSE']._serialized_start=1055
-  _globals['_READLACRESPONSE']._serialized_end=1150
-  _globals['_LEDGERMETADATAFORMAT']._serialized_start=1153
-  _globals['_LEDGERMETADATAFORMAT']._serialized_end=1897
-  _globals['_LEDGERMETADATAFORMAT_SEGMENT']._serialized_start=1653
-  _globals['_LEDGERMETADATAFORMAT_SEGMENT']._serialized_end=1711
-  _globals['_LEDGERMETADATAFORMAT_CUSTOMMETADATA']._serialized_start=1713
-  _globals['_LEDGERMETADATAFORMAT_CUSTOMMETADATA']._serialized_end=1757
-  _globals['_LEDGERMETADATAFORMAT_STATE']._serialized_start=1759
-  _globals['_LEDGERMETADATAFORMAT_STATE']._serialized_end=1819
-  _globals['_LEDGERMETADATAFORMAT_DIGESTTYPE']._serialized_start=1821
-  _globals['_LEDGERMETADATAFORMAT_DIGESTTYPE']._serialized_end=1897
-  _globals['_BOOKIESERVICEINFOFORMAT']._serialized_start=1900
-  _globals['_BOOKIESERVICEINFOFORMAT']._serialized_end=2250
-  _globals['_BOOKIESERVICEINFOFORMAT_ENDPOINT']._serialized_start=2097
-  _globals['_BOOKIESERVICEINFOFORMAT_ENDPOINT']._serialized_end=2199
-  _globals['_BOOKIESERVICEINFOFORMAT_PROPERTIESENTRY']._serialized_start=2201
-  _globals['_BOOKIESERVICEINFOFORMAT_PROPERTIESENTRY']._serialized_end=2250
+  _globals['_REQUEST']._serialized_end=513
+  _globals['_AUTHMESSAGE']._serialized_start=515
+  _globals['_AUTHMESSAGE']._serialized_end=561
+  _globals['_STARTTLSREQUEST']._serialized_start=563
+  _globals['_STARTTLSREQUEST']._serialized_end=580
+  _globals['_READREQUEST']._serialized_start=583
+  _globals['_READREQUEST']._serialized_end=772
+  _globals['_READREQUEST_FLAG']._serialized_start=735
+  _globals['_READREQUEST_FLAG']._serialized_end=772
+  _globals['_READLACREQUEST']._serialized_start=774
+  _globals['_READLACREQUEST']._serialized_end=809
+  _globals['_RESPONSE']._serialized_start=812
+  _globals['_RESPONSE']._serialized_end=1096
+  _globals['_READRESPONSE']._serialized_start=1099
+  _globals['_READRESPONSE']._serialized_end=1227
+  _globals['_READLACRESPONSE']._serialized_start=1229
+  _globals['_READLACRESPONSE']._serialized_end=1324
+  _globals['_LEDGERMETADATAFORMAT']._serialized_start=1327
+  _globals['_LEDGERMETADATAFORMAT']._serialized_end=2071
+  _globals['_LEDGERMETADATAFORMAT_SEGMENT']._serialized_start=1827
+  _globals['_LEDGERMETADATAFORMAT_SEGMENT']._serialized_end=1885
+  _globals['_LEDGERMETADATAFORMAT_CUSTOMMETADATA']._serialized_start=1887
+  _globals['_LEDGERMETADATAFORMAT_CUSTOMMETADATA']._serialized_end=1931
+  _globals['_LEDGERMETADATAFORMAT_STATE']._serialized_start=1933
+  _globals['_LEDGERMETADATAFORMAT_STATE']._serialized_end=1993
+  _globals['_LEDGERMETADATAFORMAT_DIGESTTYPE']._serialized_start=1995
+  _globals['_LEDGERMETADATAFORMAT_DIGESTTYPE']._serialized_end=2071
+  _globals['_BOOKIESERVICEINFOFORMAT']._serialized_start=2074
+  _globals['_BOOKIESERVICEINFOFORMAT']._serialized_end=2424
+  _globals['_BOOKIESERVICEINFOFORMAT_ENDPOINT']._serialized_start=2271
+  _globals['_BOOKIESERVICEINFOFORMAT_ENDPOINT']._serialized_end=2373
+  _globals['_BOOKIESERVICEINFOFORMAT_PROPERTIESENTRY']._serialized_start=2375
+  _globals['_BOOKIESERVICEINFOFORMAT_PROPERTIESENTRY']._serialized_end=2424
 # @@protoc_insertion_point(module_scope)

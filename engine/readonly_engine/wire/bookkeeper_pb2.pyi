@@ -62,16 +62,26 @@ class PacketHeader(_message.Message):
     def __init__(self, version: _Optional[int] = ..., operation: _Optional[_Union[OperationType, str]] = ..., txn_id: _Optional[int] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class Request(_message.Message):
-    __slots__ = ("header", "read_request", "read_lac_request", "start_tls_request")
+    __slots__ = ("header", "read_request", "read_lac_request", "auth_message", "start_tls_request")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     READ_REQUEST_FIELD_NUMBER: _ClassVar[int]
     READ_LAC_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    AUTH_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     START_TLS_REQUEST_FIELD_NUMBER: _ClassVar[int]
     header: PacketHeader
     read_request: ReadRequest
     read_lac_request: ReadLacRequest
+    auth_message: AuthMessage
     start_tls_request: StartTlsRequest
-    def __init__(self, header: _Optional[_Union[PacketHeader, _Mapping]] = ..., read_request: _Optional[_Union[ReadRequest, _Mapping]] = ..., read_lac_request: _Optional[_Union[ReadLacRequest, _Mapping]] = ..., start_tls_request: _Optional[_Union[StartTlsRequest, _Mapping]] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[PacketHeader, _Mapping]] = ..., read_request: _Optional[_Union[ReadRequest, _Mapping]] = ..., read_lac_request: _Optional[_Union[ReadLacRequest, _Mapping]] = ..., auth_message: _Optional[_Union[AuthMessage, _Mapping]] = ..., start_tls_request: _Optional[_Union[StartTlsRequest, _Mapping]] = ...) -> None: ...
+
+class AuthMessage(_message.Message):
+    __slots__ = ("plugin", "payload")
+    PLUGIN_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    plugin: str
+    payload: bytes
+    def __init__(self, plugin: _Optional[str] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class StartTlsRequest(_message.Message):
     __slots__ = ()
@@ -104,16 +114,18 @@ class ReadLacRequest(_message.Message):
     def __init__(self, ledger_id: _Optional[int] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("header", "status", "read_response", "read_lac_response")
+    __slots__ = ("header", "status", "read_response", "auth_message", "read_lac_response")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     READ_RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    AUTH_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     READ_LAC_RESPONSE_FIELD_NUMBER: _ClassVar[int]
     header: PacketHeader
     status: int
     read_response: ReadResponse
+    auth_message: AuthMessage
     read_lac_response: ReadLacResponse
-    def __init__(self, header: _Optional[_Union[PacketHeader, _Mapping]] = ..., status: _Optional[int] = ..., read_response: _Optional[_Union[ReadResponse, _Mapping]] = ..., read_lac_response: _Optional[_Union[ReadLacResponse, _Mapping]] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[PacketHeader, _Mapping]] = ..., status: _Optional[int] = ..., read_response: _Optional[_Union[ReadResponse, _Mapping]] = ..., auth_message: _Optional[_Union[AuthMessage, _Mapping]] = ..., read_lac_response: _Optional[_Union[ReadLacResponse, _Mapping]] = ...) -> None: ...
 
 class ReadResponse(_message.Message):
     __slots__ = ("status", "ledger_id", "entry_id", "body", "max_lac", "lac_update_timestamp")

@@ -42,6 +42,21 @@ class CredentialsKey:
 
 
 @dataclass(frozen=True, slots=True)
+class LoginKey:
+    """One key of a Secret with a login.
+
+    Attributes:
+        name: of the Secret.
+        key: in it.
+    """
+
+    name: str = field(
+        metadata=declare(OBJECT_NAME, "A Secret of the pool's namespace.", required="give the name of a Secret")
+    )
+    key: str = field(default="login", metadata=declare(DATA_KEY, "Key of the Secret, whose value is USER:PASSWORD."))
+
+
+@dataclass(frozen=True, slots=True)
 class TrustedCertificates:
     """Certificates of authorities, in a Secret or a ConfigMap.
 

@@ -34,9 +34,19 @@ def engine_config(pool: Pool) -> dict[str, Any]:
     for mount in mounts(pool):
         config |= mount.options()
     if source.tls is not None:
-        for peer, tls in (("writer", source.tls.brokers), ("bookie", source.tls.bookies)):
+        peers = (
+            ("writer", source.tls.brokers),
+            ("bookie", source.tls.bookies),
+            ("metadata", source.tls.metadata_store),
+        )
+        for peer, tls in peers:
             if tls is not None and not tls.hostname_verification:
                 config[f"{peer}-tls-verify-hostname"] = False
+    login = source.metadata_store_login
+    if login is not None and login.scheme != "Sasl":
+        config["metadata-login-scheme"] = login.scheme.lower()
+    if login is not None and login.node_rights != "Creator":
+        config["metadata-node-rights"] = login.node_rights.lower()
     if pool.locality.node_labels:
         config["locality-file"] = LOCALITY_FILE
     if pool.lookup.unbound != "Redirect":

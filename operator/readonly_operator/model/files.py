@@ -14,7 +14,7 @@ from readonly_operator.kube.names import SECRETS_DIRECTORY, VOLUME_PREFIX
 if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
     from readonly_operator.api.pool.source import TlsClient
-    from readonly_operator.api.secrets import Certificate, TrustedCertificates
+    from readonly_operator.api.secrets import Certificate, LoginKey, TrustedCertificates
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,11 @@ def mounts(pool: Pool) -> list[Mount]:
         )
     if source.tls is not None:
         found += _client("writer", source.tls.brokers) + _client("bookie", source.tls.bookies)
+        found += _client("metadata", source.tls.metadata_store)
+    if source.metadata_store_login is not None:
+        found.append(_login("metadata", source.metadata_store_login.secret_ref))
+    if source.bookie_login is not None:
+        found.append(_login("bookie", source.bookie_login.secret_ref))
     if tls is not None:
         found.append(_certificate("tls", tls.certificate))
         if tls.client_authorities is not None:
@@ -89,6 +94,10 @@ def _client(peer: str, tls: TlsClient | None) -> list[Mount]:
     if tls is not None and tls.client_certificate is not None:
         found.append(_certificate(f"{peer}-tls", tls.client_certificate))
     return found
+
+
+def _login(peer: str, login: LoginKey) -> Mount:
+    return Mount(f"{peer}-login", {f"{peer}-login-file": "login"}, {"login": login.key}, secret=login.name)
 
 
 def _trust(prefix: str, trusted: TrustedCertificates) -> Mount:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import re2
+from readonly_engine.bookkeeper.connect import BookieSecurity
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.pool import BookiePool
@@ -69,10 +70,15 @@ class Catalog:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._stores = ClusterStores(options.metadata_url, options.bookkeeper_metadata_url)
+        self._stores = ClusterStores(options.metadata_url, options.bookkeeper_metadata_url, options.metadata_security)
         self.cluster = self._stores.cluster
         self.pool = BookiePool(
-            self.cluster.bookie_address, tls=None if options.bookie_tls is None else ClientTls(options.bookie_tls)
+            self.cluster.bookie_address,
+            security=BookieSecurity(
+                None if options.bookie_tls is None else ClientTls(options.bookie_tls),
+                options.bookie_login_file,
+                "bookieLoginFile",
+            ),
         )
         self._tiered = TieredStorage(options.tiered)
         self._cache = EntryCache(CACHE_BYTES)

@@ -15,13 +15,13 @@ import time
 from itertools import count
 from typing import TYPE_CHECKING, Final, cast
 
-from readonly_engine.bookkeeper.connect import CONNECT_TIMEOUT_S
+from readonly_engine.bookkeeper.connect import CONNECT_TIMEOUT_S, OPEN_BOOKIES
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
+from readonly_engine.bookkeeper.login import SaslLogin, StartTls
 from readonly_engine.bookkeeper.pipeline import READ_TIMEOUT_S
 from readonly_engine.bookkeeper.replicas import ReplicaOrder
 from readonly_engine.bookkeeper.session import BookieSession
 from readonly_engine.bookkeeper.session_v2 import BatchSession
-from readonly_engine.wire.bookie import decode_reply, encode_start_tls
 from readonly_engine.wire.bookie_v2 import decode_batch
 from readonly_engine.wire.bookkeeper_pb2 import EOK
 from readonly_engine.wire.digest import digest_for
@@ -36,7 +36,8 @@ from readonly_spark.read.rate_limit import RateLimiter
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from readonly_engine.net.tls import ClientTls
+    from readonly_engine.bookkeeper.connect import BookieSecurity
+    from readonly_engine.bookkeeper.login import Exchange
     from readonly_engine.wire.digest import Digest
     from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata
@@ -88,7 +89,7 @@ class BookieClient:
 
     Args:
         addresses: host and port of each bookie.
-        tls: TLS settings; None for plain connections.
+        security: TLS and login.
         in_flight: concurrent batch reads of about 1 MiB.
         bytes_per_second: the rate limit; None for no limit.
     """
@@ -97,12 +98,12 @@ class BookieClient:
         self,
         addresses: Mapping[str, tuple[str, int]],
         *,
-        tls: ClientTls | None = None,
+        security: BookieSecurity = OPEN_BOOKIES,
         in_flight: int = 4,
         bytes_per_second: int | None = None,
     ) -> None:
         self._addresses = addresses
-        self._tls = tls
+        self._security = security
         self._in_flight = in_flight
         self._rate_limiter = None if bytes_per_second is None else RateLimiter(bytes_per_second, time.monotonic())
         self._choice = ReplicaOrder("", random.random)
@@ -201,10 +202,10 @@ class BookieClient:
             if address is None:
                 raise BookieUnavailableError("the bookie was not registered when the task was planned")
             try:
-                sock = _connect(address, self._tls)
-            except (OSError, WireError) as error:
+                sock = _connect(address, self._security)
+            except (OSError, WireError, BookieUnavailableError) as error:
                 host, port = address
-                raise BookieUnavailableError(f"{host}:{port} cannot be reached: {error or 'no answer'}") from error
+                raise BookieUnavailableError(f"{host}:{port} cannot be reached: {str(error) or 'no answer'}") from error
             connection = self._connections[bookie_id, batches] = _Connection(bookie_id, sock, batches=batches)
             self._selector.register(sock, selectors.EVENT_READ, connection)
         return connection
@@ -321,18 +322,23 @@ class BookieClient:
             self._fail(token, None, reason)
 
 
-def _connect(address: tuple[str, int], tls: ClientTls | None) -> socket.socket:
-    """Connect a non-blocking socket.
+def _connect(address: tuple[str, int], security: BookieSecurity) -> socket.socket:
+    """Connect a non-blocking socket, after START_TLS, the TLS handshake and the login.
 
     Raises:
-        OSError: the connection failed or timed out, or TLS was refused.
+        OSError: the connection failed or timed out.
+        WireError: a reply is malformed.
+        BookieUnavailableError: the bookie refuses TLS or the login.
     """
+    tls, login = security.context(), security.login()
     sock = socket.create_connection(address, CONNECT_TIMEOUT_S)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
-            _start_tls(sock)
-            sock = tls.context().wrap_socket(sock, server_hostname=address[0])
+            _complete(StartTls(), sock)
+            sock = tls.wrap_socket(sock, server_hostname=address[0])
+        if login is not None:
+            _complete(login, sock)
         sock.setblocking(False)
     except BaseException:
         sock.close()
@@ -340,18 +346,25 @@ def _connect(address: tuple[str, int], tls: ClientTls | None) -> socket.socket:
     return sock
 
 
-def _start_tls(sock: socket.socket) -> None:
-    """Send START_TLS in plain text; the handshake follows on the same socket."""
-    sock.sendall(encode_start_tls(1))
+def _complete(exchange: Exchange, sock: socket.socket) -> None:
+    """Do the steps of an exchange on a blocking socket."""
+    sock.sendall(exchange.begin())
     splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
     deadline = time.monotonic() + CONNECT_TIMEOUT_S
     while time.monotonic() < deadline:
-        data = sock.recv(1024)
+        try:
+            data = sock.recv(1024)
+        except TimeoutError as error:
+            if isinstance(exchange, SaslLogin):
+                raise BookieUnavailableError(exchange.unanswered) from error
+            raise
         if not data:
             break
         for frame in splitter.receive_data(data):
-            _, reply = decode_reply(frame)
-            if reply.ok:
+            following = exchange.received(frame)
+            if following is None:
                 return
-            raise OSError(f"status {reply.status} for START_TLS: TLS is not enabled on the bookie")
-    raise OSError("the bookie closed the connection on START_TLS")
+            sock.sendall(following)
+    raise OSError(
+        f"the bookie closed the connection on {'START_TLS' if isinstance(exchange, StartTls) else 'the login'}"
+    )

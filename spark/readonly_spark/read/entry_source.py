@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.bookkeeper.connect import BookieSecurity
 from readonly_engine.bookkeeper.errors import BookKeeperError, ReadFailedError
 from readonly_engine.config.tiered import BOOKKEEPER_FIRST
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -47,7 +48,11 @@ class EntrySource:
         self._options = options
         self._bookies = BookieClient(
             task.addresses,
-            tls=None if options.bookie_tls is None else ClientTls(options.bookie_tls),
+            security=BookieSecurity(
+                None if options.bookie_tls is None else ClientTls(options.bookie_tls),
+                options.bookie_login_file,
+                "bookieLoginFile",
+            ),
             in_flight=options.reads_in_flight,
             bytes_per_second=options.read_rate,
         )

@@ -5,7 +5,9 @@ import pickle
 from pathlib import Path
 
 import pytest
+from readonly_engine.metadata.security import LoginScheme, StoreSecurity
 from readonly_engine.metadata.url import FORMS
+from readonly_engine.net.tls import TlsFiles
 from readonly_engine.topic.position import Position
 from readonly_spark.options import OPTIONS, OptionError, parse_options
 
@@ -48,6 +50,12 @@ def test_everything_at_once():
             "maxReadBytesPerSecond": "10MB",
             "bookieTls.trustCertificates": "/etc/ca.pem",
             "bookieTls.verifyHostname": "false",
+            "bookieLoginFile": "/etc/bookie-login",
+            "metadataTls.trustCertificates": "/etc/zookeeper-ca.pem",
+            "metadataTls.certificate": "/etc/zookeeper.pem",
+            "metadataTls.key": "/etc/zookeeper.key",
+            "metadataLoginFile": "/etc/zookeeper-login",
+            "metadataLoginScheme": "digest",
             "tieredStorage.credentialsFile": "/etc/keys",
             "tieredStorage.readPriority": "bookkeeper-first",
             "tieredStorage.requestTimeout": "2.5",
@@ -64,6 +72,11 @@ def test_everything_at_once():
     assert options.read_rate == 10 << 20
     assert options.bookie_tls is not None
     assert (options.bookie_tls.trust, options.bookie_tls.verify_hostname) == (Path("/etc/ca.pem"), False)
+    assert options.bookie_login_file == Path("/etc/bookie-login")
+    files = [Path("/etc") / name for name in ("zookeeper-ca.pem", "zookeeper.pem", "zookeeper.key")]
+    assert options.metadata_security == StoreSecurity(
+        TlsFiles("metadataTls", *files), Path("/etc/zookeeper-login"), LoginScheme.DIGEST, camel_case=True
+    )
     assert options.tiered.credentials_file == Path("/etc/keys")
     assert (options.tiered.read_priority, options.tiered.request_timeout) == ("bookkeeper-first", 2.5)
 
@@ -108,6 +121,10 @@ def test_times(text, ms):
         ({"bookieTls.key": "/k"}, False, "bookieTls.key requires bookieTls.certificate"),
         ({"bookieTls.trustCertificates": "ca.pem"}, False, "'ca.pem' must be an absolute path"),
         ({"bookieTls.verifyHostname": "true"}, False, "bookieTls.verifyHostname requires"),
+        ({"metadataTls.key": "/k"}, False, "metadataTls.key requires metadataTls.certificate"),
+        ({"metadataLoginFile": "login"}, False, "metadataLoginFile: 'login' must be an absolute path"),
+        ({"metadataLoginScheme": "sasl"}, False, "metadataLoginScheme requires metadataLoginFile"),
+        ({"metadataLoginScheme": "x", "metadataLoginFile": "/l"}, False, "metadataLoginScheme: 'x' must be sasl or digest"),
         ({"tieredStorage.endpoint": "s3"}, False, "tieredStorage.endpoint: must be http://HOST:PORT or https://HOST, not 's3'"),
         ({"tieredStorage.readSize": "1k"}, False, "tieredStorage.readSize: must be at least 64KiB, not 1024"),
         ({"path": "/x"}, False, "unknown option 'path'; the options are metadataUrl, topic"),

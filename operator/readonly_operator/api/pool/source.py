@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from readonly_operator.api.metadata_store import BOOKKEEPER_METADATA_STORE_URL, METADATA_STORE_URL
 from readonly_operator.api.schema import Choice, Flag, Nested, Rule, Text, declare
-from readonly_operator.api.secrets import Certificate, SecretKey, TrustedCertificates
+from readonly_operator.api.secrets import Certificate, LoginKey, SecretKey, TrustedCertificates
 from readonly_operator.api.values import HOST_PORT
 
 SERVICE_URL = Text(
@@ -72,12 +72,63 @@ class TlsClient:
 
 
 @dataclass(frozen=True, slots=True)
+class MetadataStoreLogin:
+    """The pool's login at ZooKeeper.
+
+    Attributes:
+        secret_ref: Secret with the login.
+        scheme: Sasl or Digest.
+        node_rights: Creator or Open.
+    """
+
+    secret_ref: LoginKey = field(
+        metadata=declare(
+            Nested(LoginKey),
+            "Secret with USER:PASSWORD. Brokers read a changed login at their next connection.",
+            required="say which Secret has the login, for example secretRef: {name: zookeeper-login, key: login}",
+        )
+    )
+    scheme: str = field(
+        default="Sasl",
+        metadata=declare(
+            Choice(("Sasl", "Digest")), "Sasl: SASL DIGEST-MD5. Digest: ZooKeeper's own scheme of this name."
+        ),
+    )
+    node_rights: str = field(
+        default="Creator",
+        metadata=declare(
+            Choice(("Creator", "Open")),
+            "Rights on nodes that brokers create below /pulsar-readonly. Creator: all for this login, none for others. "
+            "Open: all for everyone, as on Pulsar's own nodes.",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BookieLogin:
+    """The pool's login at bookies.
+
+    Attributes:
+        secret_ref: Secret with the login.
+    """
+
+    secret_ref: LoginKey = field(
+        metadata=declare(
+            Nested(LoginKey),
+            "Secret with USER:PASSWORD. Brokers read a changed login at their next connection.",
+            required="say which Secret has the login, for example secretRef: {name: bookie-login, key: login}",
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SourceTls:
     """TLS towards the source cluster.
 
     Attributes:
         brokers: towards its brokers and their admin API; None for the URLs' defaults.
         bookies: towards its bookies; None for no TLS.
+        metadata_store: towards ZooKeeper; None for no TLS.
     """
 
     RULES = (
@@ -85,6 +136,12 @@ class SourceTls:
             "!has(self.bookies) || has(self.bookies.trustedCertificates)",
             "say which authorities sign the bookies' certificates, with secretName or configMapName",
             ".bookies.trustedCertificates",
+            "FieldValueRequired",
+        ),
+        Rule(
+            "!has(self.metadataStore) || has(self.metadataStore.trustedCertificates)",
+            "say which authorities sign the certificates of ZooKeeper, with secretName or configMapName",
+            ".metadataStore.trustedCertificates",
             "FieldValueRequired",
         ),
     )
@@ -104,6 +161,12 @@ class SourceTls:
             Nested(TlsClient), "TLS towards the bookies. Without it, connections to bookies are not encrypted."
         ),
     )
+    metadata_store: TlsClient | None = field(
+        default=None,
+        metadata=declare(
+            Nested(TlsClient), "TLS towards ZooKeeper. Without it, connections to ZooKeeper are not encrypted."
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +179,8 @@ class Source:
         metadata_store_url: zk:HOST:PORT[,HOST:PORT][/CHROOT] or oxia://HOST:PORT[/NAMESPACE]
         bookkeeper_metadata_store_url: of the bookies, if it is another one; None for the same.
         authentication: the pool's identity at the admin API; None for none.
+        metadata_store_login: the pool's login at ZooKeeper; None for none.
+        bookie_login: the pool's login at bookies; None for none.
         tls: towards the cluster; None for the URLs' defaults.
         namespace: namespace of the named Secrets and ConfigMaps; empty without any, so that pools of all namespaces share the
             reports about the cluster.
@@ -172,6 +237,18 @@ class Source:
             "The pool's own identity at the admin API; its role must be allowed to consume the bound topics. Brokers "
             "pass clients' "
             "own credentials on. Without it, the pool has no identity.",
+        ),
+    )
+    metadata_store_login: MetadataStoreLogin | None = field(
+        default=None,
+        metadata=declare(
+            Nested(MetadataStoreLogin), "The pool's login at ZooKeeper. Without it, brokers do not log in."
+        ),
+    )
+    bookie_login: BookieLogin | None = field(
+        default=None,
+        metadata=declare(
+            Nested(BookieLogin), "The pool's login at bookies (SASL DIGEST-MD5). Without it, brokers do not log in."
         ),
     )
     tls: SourceTls | None = field(

@@ -11,6 +11,7 @@ from readonly_engine.config.option import ConfigError, keys_of
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_engine.config.settings import Cursors, EngineConfig, Tail, Unbound
 from readonly_engine.config.tiered import TieredConfig
+from readonly_engine.metadata.security import LoginScheme, NodeRights, StoreSecurity
 from readonly_engine.metadata.url import FORMS, MetadataUrl, StoreKind
 from readonly_engine.net.tls import TlsFiles
 
@@ -42,6 +43,12 @@ def test_one_setting_of_tls_to_bookies_turns_it_on():
     assert make_config({}, given).bookie_tls == TlsFiles("bookie-tls", Path("/ca"))
 
 
+def test_nodes_belong_to_their_creator_where_it_logs_in():
+    assert make_config({}, REQUIRED).metadata_security.created_rights is NodeRights.OPEN
+    login = {"metadata-login-file": "/login"}
+    assert make_config({}, {**REQUIRED, **login}).metadata_security.created_rights is NodeRights.CREATOR
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
@@ -49,6 +56,9 @@ def test_one_setting_of_tls_to_bookies_turns_it_on():
         ({"tls-listen": "h:1", "tls-key": "/k"}, "tls-certificate is missing: tls-key needs it"),
         ({"tls-listen": "h:1", "tls-certificate": "/c"}, "tls-key is missing: tls-certificate needs it"),
         ({"writer-tls-certificate": "/c"}, "writer-tls-key is missing: writer-tls-certificate needs it"),
+        ({"metadata-tls-key": "/k"}, "metadata-tls-certificate is missing: metadata-tls-key needs it"),
+        ({"metadata-login-scheme": "digest"}, "metadata-login-file is missing: metadata-login-scheme needs it"),
+        ({"metadata-node-rights": "creator"}, "metadata-login-file is missing: metadata-node-rights creator needs it"),
         ({"bookie-tls-key": "/k"}, "bookie-tls-certificate is missing: bookie-tls-key needs it"),
         (
             {"tls-certificate": "/c", "tls-key": "/k"},
@@ -92,6 +102,14 @@ bookie-tls-trust-certificates: /run/tls/bookie-ca.pem
 bookie-tls-certificate: /run/tls/bookie.pem
 bookie-tls-key: /run/tls/bookie.key
 bookie-tls-verify-hostname: "true"
+bookie-login-file: /run/secrets/bookie-login
+metadata-tls-trust-certificates: /run/tls/zookeeper-ca.pem
+metadata-tls-certificate: /run/tls/zookeeper.pem
+metadata-tls-key: /run/tls/zookeeper.key
+metadata-tls-verify-hostname: false
+metadata-login-file: /run/secrets/zookeeper-login
+metadata-login-scheme: digest
+metadata-node-rights: open
 tls-listen: 127.0.0.1:7002
 tls-certificate: /run/tls/server.pem
 tls-key: /run/tls/server.key
@@ -140,6 +158,14 @@ log-format: json
     )
     assert config.bookie_tls == TlsFiles(
         "bookie-tls", folder / "bookie-ca.pem", folder / "bookie.pem", folder / "bookie.key"
+    )
+    assert config.bookie_login_file == Path("/run/secrets/bookie-login")
+    zookeeper = (folder / "zookeeper-ca.pem", folder / "zookeeper.pem", folder / "zookeeper.key")
+    assert config.metadata_security == StoreSecurity(
+        TlsFiles("metadata-tls", *zookeeper, verify_hostname=False),
+        Path("/run/secrets/zookeeper-login"),
+        LoginScheme.DIGEST,
+        NodeRights.OPEN,
     )
     assert config.tls == TlsFiles("tls", folder / "clients.pem", folder / "server.pem", folder / "server.key")
     assert config.advertised_listeners == {"external": Urls("pulsar://out:6650", "pulsar+ssl://out:6651")}
@@ -215,6 +241,13 @@ MALFORMED = {
     ),
     "bookkeeper-metadata-store": (FORMS, ["zk+hierarchical://a:2181/ledgers", "", 5]),
     "admin-url": (ADMIN_URL, ["host:8080", None]),
+    "metadata-tls-trust-certificates": ("the path of a file", [""]),
+    "metadata-tls-certificate": ("the path of a file", [True]),
+    "metadata-tls-key": ("the path of a file", [5]),
+    "metadata-tls-verify-hostname": ("true or false", ["no"]),
+    "metadata-login-file": ("the path of a file", [["login"]]),
+    "metadata-login-scheme": ("one of sasl, digest", ["kerberos", True]),
+    "metadata-node-rights": ("one of creator, open", ["Creator", []]),
     "writer-tls-trust-certificates": ("the path of a file", [""]),
     "writer-tls-certificate": ("the path of a file", [True]),
     "writer-tls-key": ("the path of a file", [5]),
@@ -224,6 +257,7 @@ MALFORMED = {
     "bookie-tls-certificate": ("the path of a file", [True]),
     "bookie-tls-key": ("the path of a file", [5]),
     "bookie-tls-verify-hostname": ("true or false", [1.5]),
+    "bookie-login-file": ("the path of a file", [5]),
     "tls-listen": ("HOST:PORT", ["6651"]),
     "tls-certificate": ("the path of a file", [""]),
     "tls-key": ("the path of a file", [None]),

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from readonly_engine.net.tls import TlsFiles
 from readonly_engine.tool.command import main, parser
+from readonly_engine.tool.security import security_of
 from readonly_engine.tool.show import render
 
 
@@ -19,6 +23,19 @@ def test_the_environment_names_the_store(monkeypatch):
     assert parser().parse_args(["ls", "--metadata-store", "zk:b:2"]).metadata_store == "zk:b:2"
     monkeypatch.delenv("PULSAR_READONLY_METADATA_STORE")
     assert parser().parse_args(["ls"]).metadata_store is None
+
+
+def test_tls_and_logins(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("PULSAR_READONLY_METADATA_LOGIN_FILE", "/login")
+    options = parser().parse_args(["ls", "--metadata-tls-certificate", "/c", "--metadata-tls-key", "/k"])
+    security = security_of(options)
+    assert security.stores.tls == TlsFiles("metadata-tls", None, Path("/c"), Path("/k"))
+    assert security.stores.login_file == Path("/login")
+    assert security.bookies.login() is None
+    assert main(["ls", "--metadata-store", "zk:127.0.0.1:1", "--metadata-login-file", str(tmp_path / "none")]) == 1
+    assert "--metadata-login-file: " in capsys.readouterr().err
+    assert main(["ls", "--metadata-store", "zk:127.0.0.1:1", "--bookie-tls-certificate", str(tmp_path / "none")]) == 1
+    assert "--bookie-tls-certificate: " in capsys.readouterr().err
 
 
 def test_without_a_store_nothing_is_tried(monkeypatch, capsys):

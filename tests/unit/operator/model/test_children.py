@@ -105,6 +105,22 @@ EVERYTHING = {
     },
     "logLevel": "debug",
 }
+SECURE_STORES = {
+    "source": {
+        "serviceUrl": "pulsar://broker.pulsar:6650",
+        "adminUrl": "http://broker.pulsar:8080",
+        "metadataStoreUrl": "zk:zk-0.pulsar:2281",
+        "tls": {
+            "metadataStore": {
+                "trustedCertificates": {"configMapName": "zookeeper-ca"},
+                "clientCertificate": {"secretName": "zookeeper-tls"},
+            },
+        },
+        "metadataStoreLogin": {"secretRef": {"name": "zookeeper-login"}, "nodeRights": "Open"},
+        "bookieLogin": {"secretRef": {"name": "bookie-login", "key": "digest"}},
+    },
+}
+"""A source whose ZooKeeper and bookies have TLS and logins."""
 
 
 def _template(pool: Pool, lookup: LookupConfig, settings: Settings = SETTINGS) -> dict:
@@ -115,7 +131,9 @@ def find(manifests: list[dict], kind: str, name: str = "demo") -> dict:
     return next(one for one in manifests if one["kind"] == kind and one["metadata"]["name"] == name)
 
 
-@pytest.mark.parametrize(("name", "spec"), [("minimal", {}), ("everything", EVERYTHING)])
+@pytest.mark.parametrize(
+    ("name", "spec"), [("minimal", {}), ("everything", EVERYTHING), ("secure-stores", SECURE_STORES)]
+)
 def test_children_are_those_of_the_golden_file(make_pool, make_binding, name, spec):
     lookup = LookupConfig.of([make_binding("orders"), make_binding("logs", "persistent://public/default/log-.*")])
     text = yaml.safe_dump_all(children(make_pool(**spec), lookup, SETTINGS), sort_keys=False, width=130)
@@ -241,8 +259,15 @@ def test_an_autoscaler_scales_the_pool_and_its_bounds_hold_at_once(make_pool):
     assert target == {"apiVersion": "pulsar-readonly.io/v1alpha1", "kind": "ReadOnlyBrokerPool", "name": "demo"}
 
 
-def test_nothing_of_a_secret_is_outside_of_its_volume(make_pool):
-    made = children(make_pool(**EVERYTHING), LookupConfig.of([]), SETTINGS)
+@pytest.mark.parametrize(
+    ("spec", "secrets"),
+    [
+        (EVERYTHING, {"reader", "reader-tls", "bookie-ca", "demo-tls", "clients", "s3"}),
+        (SECURE_STORES, {"zookeeper-tls", "zookeeper-login", "bookie-login"}),
+    ],
+)
+def test_nothing_of_a_secret_is_outside_of_its_volume(make_pool, spec, secrets):
+    made = children(make_pool(**spec), LookupConfig.of([]), SETTINGS)
     for one in made:
         if one["kind"] == "StatefulSet":
             container = one["spec"]["template"]["spec"]["containers"][0]
@@ -250,7 +275,7 @@ def test_nothing_of_a_secret_is_outside_of_its_volume(make_pool):
             assert "secret" not in str(container["args"])
             volumes = one["spec"]["template"]["spec"]["volumes"]
             named = {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
-            assert named == {"reader", "reader-tls", "bookie-ca", "demo-tls", "clients", "s3"}
+            assert named == secrets
         else:
             assert "secretName" not in str(one)
 
@@ -261,7 +286,7 @@ def test_pods_end_after_brokers_have_left_in_order(make_pool):
 
 
 def test_the_engine_takes_the_configuration(make_pool, tmp_path):
-    for spec in ({}, EVERYTHING):
+    for spec in ({}, EVERYTHING, SECURE_STORES):
         text = find(children(make_pool(**spec), LookupConfig.of([]), SETTINGS), "ConfigMap", "demo-config")
         path = tmp_path / "engine.yaml"
         path.write_text(text["data"]["engine.yaml"])

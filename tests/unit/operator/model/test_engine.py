@@ -72,9 +72,18 @@ def specs(draw):
         "serviceUrl": draw(texts(SERVICE_URL)),
         "adminUrl": draw(texts(ADMIN_URL)),
         "metadataStoreUrl": draw(texts(METADATA_STORE_URL)),
-    } | draw(some(authentication=st.just({"secretRef": {"name": "reader"}})))
+    } | draw(
+        some(
+            authentication=st.just({"secretRef": {"name": "reader"}}),
+            metadataStoreLogin=some(
+                scheme=st.sampled_from(["Sasl", "Digest"]), nodeRights=st.sampled_from(["Creator", "Open"])
+            ).map(lambda login: {"secretRef": {"name": "zookeeper"}, **login}),
+            bookieLogin=st.just({"secretRef": {"name": "bookies", "key": "pool"}}),
+        )
+    )
     if source["serviceUrl"].startswith("pulsar+ssl:") or source["adminUrl"].startswith("https:"):
-        source["tls"] = draw(some(brokers=CLIENT, bookies=CLIENT))  # the schema refuses brokers elsewhere
+        # The schema refuses brokers elsewhere.
+        source["tls"] = draw(some(brokers=CLIENT, bookies=CLIENT, metadataStore=CLIENT))
     return {**spec, "source": source}
 
 
@@ -86,4 +95,8 @@ def test_the_engine_takes_the_configuration_of_every_pool(spec):
     config = make_config(written, {"bindings": "bindings.yaml", "advertised-url": "pulsar://demo-0:6650"})
     assert (config.tls is not None) == (pool.listeners.tls is not None)
     assert (config.admin_token_file is not None) == (pool.source.authentication is not None)
+    login = pool.source.metadata_store_login
+    assert (config.metadata_login_file is not None) == (login is not None)
+    assert login is None or config.metadata_security.created_rights == login.node_rights.lower()
+    assert (config.bookie_login_file is not None) == (pool.source.bookie_login is not None)
     assert (config.cursors.capitalize(), config.cursor_partitions) == (pool.cursors, pool.cursor_partitions)

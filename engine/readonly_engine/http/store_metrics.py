@@ -1,0 +1,35 @@
+"""Prometheus metrics of the metadata stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.metrics_core import Metric
+
+    from readonly_engine.metadata.connect import ClusterStores
+
+
+class StoreCollector(Collector):
+    """Metrics of the metadata stores of a cluster."""
+
+    def __init__(self, stores: ClusterStores) -> None:
+        self._stores = stores
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics; called by prometheus_client."""
+        yield GaugeMetricFamily(
+            "pulsar_readonly_metadata_connected",
+            "1 while the metadata store answers",
+            value=self._stores.connected,
+        )
+        yield CounterMetricFamily(
+            "pulsar_readonly_metadata_denied",
+            "Requests and connections that the metadata store refused: a right, a login or a certificate is missing",
+            value=self._stores.denied,
+        )

@@ -1,0 +1,119 @@
+"""Logins at bookies, without sockets, and their steps on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from readonly_engine.bookkeeper.connect import BookieSecurity, open_connection
+from readonly_engine.bookkeeper.connection import BookieConnection
+from readonly_engine.bookkeeper.errors import BookieUnavailableError, failed_request
+from readonly_engine.bookkeeper.login import NO_PROVIDER, SASL, SaslLogin
+from readonly_engine.net.digest_md5 import Login
+from readonly_engine.wire.bookie_auth import decode_auth_reply, encode_auth
+from readonly_engine.wire.bookkeeper_pb2 import AUTH, EOK, EUA, AuthMessage, PacketHeader, Request, Response
+from readonly_engine.wire.errors import MalformedFrameError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHALLENGE = b'realm="bookkeeper",nonce="n",qop="auth",algorithm=md5-sess,charset=utf-8'
+
+
+def reply(status: int = EOK, plugin: str = SASL, payload: bytes = b"") -> bytes:
+    header = PacketHeader(version=3, operation=AUTH, txn_id=1)
+    return Response(
+        header=header, status=status, auth_message=AuthMessage(plugin=plugin, payload=payload)
+    ).SerializeToString()
+
+
+def login() -> SaslLogin:
+    return SaslLogin(Login("pool", "word"), "bookie-login-file")
+
+
+def proof_of(answer: bytes) -> bytes:
+    """The server's proof for an answer of the client (RFC 2831, 2.1.3)."""
+    nonce = re.search(rb'cnonce="([^"]*)"', answer)[1]
+
+    def md5(data: bytes) -> bytes:
+        return hashlib.md5(data, usedforsecurity=False).digest()
+
+    first = md5(md5(b"pool:bookkeeper:word") + b":n:" + nonce).hex().encode()
+    second = md5(b":bookkeeper/bookkeeper").hex().encode()
+    return b"rspauth=" + md5(b":".join((first, b"n", b"00000001", nonce, b"auth", second))).hex().encode()
+
+
+def test_the_steps_of_a_login() -> None:
+    steps = login()
+    first = Request.FromString(steps.begin()[4:])
+    assert (first.header.operation, first.auth_message.plugin, first.auth_message.payload) == (AUTH, SASL, b"")
+    second = Request.FromString(steps.received(reply(payload=CHALLENGE))[4:])
+    assert second.header.txn_id == 2
+    assert b'digest-uri="bookkeeper/bookkeeper"' in second.auth_message.payload
+    assert steps.received(reply(payload=proof_of(second.auth_message.payload))) is None
+
+
+def test_a_bookie_without_a_provider_serves_everyone() -> None:
+    assert login().received(reply(plugin=NO_PROVIDER)) is None
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (reply(EUA), "it refuses the login of bookie-login-file as pool$"),
+        (reply(plugin="Other"), "as pool, whose authentication provider is Other"),
+        (reply(payload=b"?"), "bookie-login-file: the server's challenge is malformed"),
+    ],
+)
+def test_refused_logins(frame: bytes, text: str) -> None:
+    with pytest.raises(BookieUnavailableError, match=text):
+        login().received(frame)
+
+
+def test_a_malformed_reply() -> None:
+    with pytest.raises(MalformedFrameError):
+        decode_auth_reply(b"\xff")
+
+
+def test_a_read_without_a_login_names_the_option() -> None:
+    assert "give bookie-login-file" in str(failed_request("b:1", EUA, "a read of 1:1"))
+    assert "give" not in str(failed_request("b:1", 501, "a read of 1:1"))
+
+
+def test_a_connection_is_used_after_its_login(tmp_path: Path) -> None:
+    file = tmp_path / "login"
+    file.write_text("pool:word")
+    seen: list[bytes] = []
+
+    async def bookie(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def frame() -> Request:
+            return Request.FromString(await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big")))
+
+        def send(payload: bytes) -> None:
+            data = reply(payload=payload)
+            writer.write(len(data).to_bytes(4, "big") + data)
+
+        await frame()
+        send(CHALLENGE)
+        send(proof_of((await frame()).auth_message.payload))
+        seen.append((await frame()).SerializeToString())
+        writer.close()
+
+    async def run() -> None:
+        server = await asyncio.start_server(bookie, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        security = BookieSecurity(login_file=file)
+        connection = await open_connection(BookieConnection, "b", "127.0.0.1", port, security)
+        with pytest.raises(BookieUnavailableError, match="closed the connection"):
+            await connection.read_entry(1, 2)
+        file.write_text("pool")
+        with pytest.raises(BookieUnavailableError, match=r"bookie-login-file: .* USER:PASSWORD"):
+            await open_connection(BookieConnection, "b", "127.0.0.1", port, security)
+        server.close()
+
+    asyncio.run(run())
+    assert Request.FromString(seen[0]).read_request.entry_id == 2
+    assert len(encode_auth(1, SASL, b"")) > 4
