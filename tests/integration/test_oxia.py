@@ -10,6 +10,7 @@ import sys
 import time
 import uuid
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,10 +19,13 @@ from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError
 from readonly_engine.metadata.oxia.keys import routing_key
 from readonly_engine.metadata.oxia.session import SESSION_TIMEOUT_S
+from readonly_engine.metadata.security import OPEN_STORE, StoreSecurity
 from readonly_engine.metadata.store import OWN_ROOT
 from readonly_engine.metadata.url import MetadataUrl
+from readonly_engine.net.tls import TlsFiles
 
 from devstack.common import processes
+from devstack.common.certificates import issue, make_authority
 from devstack.oxia.program import ensure_program
 from devstack.pulsar.oxia_servers import COORDINATOR, oxia_plan, oxia_server
 from devstack.pulsar.spec import HOST, OXIA, OXIA_NAMESPACE, PulsarSpec
@@ -30,6 +34,7 @@ from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
 
     from readonly_engine.metadata.lease import SessionLease
 
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 
 BASE_PORT = 21650
 DEADLINE_S = 60
+USAGES = "digitalSignature,keyEncipherment"
 ELECTED_S = 30
 """Time for the election of a leader: the coordinator notices a dead server after some seconds."""
 
@@ -44,6 +50,7 @@ CLAIMER = """
 import asyncio, sys
 from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.url import MetadataUrl
+from readonly_engine.net.tls import TlsFiles
 
 async def main():
     store = store_at(MetadataUrl.parse(sys.argv[1]))
@@ -58,11 +65,16 @@ asyncio.run(main())
 class OxiaCluster:
     """Three servers and their coordinator."""
 
-    def __init__(self, folder: StateFolder) -> None:
-        self.spec = PulsarSpec(name="oxia", metadata=OXIA, metadata_servers=3, base_port=BASE_PORT, quick=True)
+    def __init__(
+        self, folder: StateFolder, servers: int = 3, base_port: int = BASE_PORT, options: tuple[str, ...] = ()
+    ) -> None:
+        self.spec = PulsarSpec(name="oxia", metadata=OXIA, metadata_servers=servers, base_port=base_port, quick=True)
         self.state = folder
         self.state.make()
         self.servers = {name: oxia_server(self.spec, folder, name, port) for name, port in oxia_plan(self.spec)}
+        for name, server in self.servers.items():
+            if name != COORDINATOR:
+                self.servers[name] = replace(server, argv=(*server.argv, *options))
 
     @property
     def url(self) -> str:
@@ -120,7 +132,7 @@ async def store(oxia: OxiaCluster) -> AsyncIterator[Any]:
         await made.close()
 
 
-async def started(made: Any) -> None:
+async def started(made: Any, security: StoreSecurity = OPEN_STORE) -> None:
     """Start a store; a cluster that has just begun has no leaders yet."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
@@ -128,7 +140,7 @@ async def started(made: Any) -> None:
             return await made.start()
         except MetadataError:
             assert time.monotonic() < deadline
-            made.__init__(made.address, OXIA_NAMESPACE)
+            made.__init__(made.address, OXIA_NAMESPACE, security)
 
 
 async def until(condition: Callable[[], bool], seconds: float = DEADLINE_S, what: str = "") -> None:
@@ -241,7 +253,7 @@ def test_claims_end_with_a_dead_broker(oxia: OxiaCluster) -> None:
         assert asyncio.run(scenario()) < 2 * SESSION_TIMEOUT_S
     finally:
         dying.kill()
-        dying.wait()
+        dying.communicate()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
@@ -328,6 +340,66 @@ def test_a_store_that_cannot_be_used_says_why(oxia: OxiaCluster, url: str, why: 
     async def scenario() -> None:
         made = store_at(MetadataUrl.parse(url.format(address=f"{HOST}:{oxia.spec.oxia_port(0)}")))
         with pytest.raises(MetadataError, match=why):
+            await made.start()
+
+    asyncio.run(scenario())
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[OxiaCluster, Path]]:
+    """A server that asks its clients for certificates, and the folder with these."""
+    folder = tmp_path_factory.mktemp("tls")
+    for authority in ("authority", "stranger"):
+        make_authority(folder / f"{authority}.pem", authority)
+    for name, authority, place in (
+        ("server", "authority", f"IP:{HOST}"),
+        ("client", "authority", "DNS:client"),
+        ("foreign", "stranger", "DNS:client"),
+    ):
+        issue(folder / f"{authority}.pem", folder / f"{name}.pem", f"/CN={name}", usages=USAGES, alternatives=[place])
+    options = (
+        *("--tls-cert-file", str(folder / "server.pem"), "--tls-key-file", str(folder / "server.key")),
+        *("--tls-trusted-ca-file", str(folder / "authority.pem"), "--tls-client-auth"),
+    )
+    cluster = OxiaCluster(StateFolder(tmp_path_factory.mktemp("oxia-tls")), 1, BASE_PORT + 50, options)
+    try:
+        for name in cluster.servers:
+            cluster.start(name)
+        yield cluster, folder
+    finally:
+        cluster.stop()
+
+
+def secured_by(folder: Path, authority: str, client_: str) -> StoreSecurity:
+    certificate, key = folder / f"{client_}.pem", folder / f"{client_}.key"
+    return StoreSecurity(TlsFiles("metadata-tls", folder / f"{authority}.pem", certificate, key))
+
+
+def test_tls_with_client_certificates(encrypted: tuple[OxiaCluster, Path]) -> None:
+    cluster, folder = encrypted
+
+    async def scenario() -> None:
+        made = store_at(MetadataUrl.parse(cluster.url), secured_by(folder, "authority", "client"))
+        await started(made, secured_by(folder, "authority", "client"))
+        path = f"{fresh()}/x"
+        await made.put(path, b"1")
+        found = await made.get(path)
+        assert found is not None
+        assert found.value == b"1"
+        await made.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("authority", "client_"), [("stranger", "client"), ("authority", "foreign"), ("", "")])
+def test_a_wrong_certificate_is_one_error(encrypted: tuple[OxiaCluster, Path], authority: str, client_: str) -> None:
+    """Of a wrong authority, of a client that the server does not trust, and of no TLS at all."""
+    cluster, folder = encrypted
+
+    async def scenario() -> None:
+        security = secured_by(folder, authority, client_) if authority else OPEN_STORE
+        made = store_at(MetadataUrl.parse(cluster.url), security)
+        with pytest.raises(MetadataUnavailableError, match=rf"Oxia at {HOST}:\d+: no Oxia answers within 10 s"):
             await made.start()
 
     asyncio.run(scenario())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_engine.metadata.cluster import ClusterMetadata
@@ -23,17 +22,18 @@ def store_at(url: MetadataUrl, security: StoreSecurity = OPEN_STORE) -> Metadata
 
     Args:
         url: the store.
-        security: TLS and login of the connections to ZooKeeper.
+        security: TLS of the connections, and login at ZooKeeper.
 
     Raises:
         TlsError: a file of TLS cannot be used.
-        LoginError: the file of the login cannot be used.
+        LoginError: the file of the login cannot be used, or the store has no logins.
     """
     if url.kind is StoreKind.OXIA:
         from readonly_engine.metadata.oxia.store import OxiaStore  # noqa: PLC0415 - loads gRPC, which ZooKeeper does without
 
-        return OxiaStore(url.hosts, url.root)
-    return MigratableStore(ZooKeeperStore(f"{url.hosts}{url.root}", security), partial(store_at, security=security))
+        return OxiaStore(url.hosts, url.root, security)
+    # The target of a migration is reached without TLS, as by the owner brokers (DualMetadataStore.initializeTargetStore).
+    return MigratableStore(ZooKeeperStore(f"{url.hosts}{url.root}", security), store_at)
 
 
 class ClusterStores:

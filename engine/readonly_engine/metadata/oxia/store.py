@@ -14,11 +14,13 @@ import xxhash
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.lease import NO_SESSION, SessionLease
 from readonly_engine.metadata.oxia.channels import LIST, READ, WRITE, Channels
+from readonly_engine.metadata.oxia.credentials import channel_credentials
 from readonly_engine.metadata.oxia.index import WatchIndex
 from readonly_engine.metadata.oxia.keys import children_range, own_parents, partition_key, routing_key
 from readonly_engine.metadata.oxia.notifications import Notifications
 from readonly_engine.metadata.oxia.router import Router, SessionEndedError
 from readonly_engine.metadata.oxia.session import SESSION_TIMEOUT_S, Session
+from readonly_engine.metadata.security import OPEN_STORE
 from readonly_engine.metadata.store import ClaimResult, Fence, Versioned, check_own
 from readonly_engine.metadata.watches import NodeRead, NodeWatch
 from readonly_engine.wire.oxia_pb2 import (
@@ -34,6 +36,7 @@ from readonly_engine.wire.oxia_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from readonly_engine.metadata.security import StoreSecurity
     from readonly_engine.wire.oxia_pb2 import GetResponse, Version
 
 log = logging.getLogger(__name__)
@@ -59,11 +62,16 @@ class OxiaStore:
     Args:
         address: HOST:PORT of any server, or of a service in front of all.
         namespace: namespace of the records.
+        security: TLS of the connections.
+
+    Raises:
+        TlsError: a file of TLS cannot be used.
+        LoginError: a login is of ZooKeeper only.
     """
 
-    def __init__(self, address: str, namespace: str) -> None:
+    def __init__(self, address: str, namespace: str, security: StoreSecurity = OPEN_STORE) -> None:
         self.address = address
-        self._router = Router(address, namespace, Channels())
+        self._router = Router(address, namespace, Channels(channel_credentials(security)))
         self._watches = WatchIndex()
         self._notifications = Notifications(self._router, self._watches.notify, self._watches.refresh_all)
         self._session = Session(self._router, self._notify_lease, self._register_all)
@@ -92,7 +100,7 @@ class OxiaStore:
 
     @property
     def denied(self) -> int:
-        """Return the number of refused requests: none, as every client of Oxia has all rights."""
+        """Return the number of refused requests: none, as Oxia checks no rights of single records."""
         return 0
 
     async def get(self, path: str) -> Versioned | None:
