@@ -44,6 +44,7 @@ OTHER_STACKS: Final = tuple(
         "oxia",
         "pass_through",
         "scalable_topics",
+        "secure_stores",
         "spark",
         "spark_analysis",
         "spark_changes",

@@ -23,6 +23,7 @@ from readonly_engine.net.tls import TlsFiles
 from devstack.pool import Pool, free_port
 from devstack.pulsar.secure_stores import READER, SERVERS
 from tests.integration.secure_stores import OWN_ROOT, login_stack, restrict, rights, secure_stack, session
+from tests.integration.spark_driver import Driver
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -184,6 +185,30 @@ def test_the_topic_tool(stack, secrets, owner, topic) -> None:
     options = ["--metadata-store", stack.endpoints.pool_store, *secrets.options()]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stderr, done.stdout) == ("", "0123")
+
+
+def spark_options(stack: PulsarCluster, secrets: StoreSecrets) -> dict[str, str]:
+    """Return the options by which Spark connects to ZooKeeper."""
+    return {
+        "metadataUrl": stack.endpoints.pool_store,
+        "metadataTls.trustCertificates": str(secrets.authority),
+        "metadataTls.certificate": str(secrets.certificate(READER)),
+        "metadataTls.key": str(secrets.key(READER)),
+        "metadataLoginFile": str(secrets.login_file(READER)),
+    }
+
+
+def test_the_spark_source(stack, secrets, owner, topic) -> None:
+    publish(owner, topic, 0, 5)
+    options = spark_options(stack, secrets)
+    tls = {
+        name.replace("metadata", "bookie"): path for name, path in options.items() if name.startswith("metadataTls.")
+    }
+    driver = Driver(stack, topic, **options, **tls)
+    try:
+        driver.await_values([str(number) for number in range(5)])
+    finally:
+        driver.close()
 
 
 # Refusals
@@ -412,6 +437,9 @@ def test_logins_at_bookies(secrets, tmp_path) -> None:
         login.write_text(secrets.login_file(READER).read_text())
         assert receive(consumer, 5) == list(range(5))
         assert "wrong-word" not in pool.brokers[0].log.read_text()
+        driver = Driver(stack, topic, **spark_options(stack, secrets), bookieLoginFile=str(secrets.login_file(READER)))
+        driver.await_values([str(number) for number in range(5)])
+        driver.close()
     finally:
         for one in (client, owner):
             if one is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
 from readonly_engine.bookkeeper.login import SaslLogin, StartTls
-from readonly_engine.net.digest_md5 import Login, LoginError
+from readonly_engine.net.digest_md5 import Credentials, LoginError
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter
 
@@ -57,7 +57,7 @@ class BookieSecurity:
         """
         if self.login_file is not None:
             try:
-                Login.read(self.login_file)
+                Credentials.read(self.login_file)
             except LoginError as error:
                 raise LoginError(f"{self.login_option}: {error}") from error
 
@@ -70,7 +70,7 @@ class BookieSecurity:
         if self.login_file is None:
             return None
         try:
-            return SaslLogin(Login.read(self.login_file), self.login_option)
+            return SaslLogin(Credentials.read(self.login_file), self.login_option)
         except LoginError as error:
             raise BookieUnavailableError(f"{self.login_option}: {error}") from error
 

@@ -10,7 +10,7 @@ from readonly_engine.wire.bookie import decode_reply, encode_start_tls
 from readonly_engine.wire.bookie_auth import decode_auth_reply, encode_auth
 
 if TYPE_CHECKING:
-    from readonly_engine.net.digest_md5 import Login
+    from readonly_engine.net.digest_md5 import Credentials
 
 SASL: Final = "sasl"
 """Name of BookKeeper's SASL provider (SaslConstants.PLUGIN_NAME)."""
@@ -59,7 +59,7 @@ class SaslLogin:
         option: name of the option with their file, for errors.
     """
 
-    def __init__(self, login: Login, option: str) -> None:
+    def __init__(self, login: Credentials, option: str) -> None:
         self._user = login.user
         self._option = option
         self._digest = DigestMd5(login, _SERVICE, _SERVICE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.net.digest_md5 import Login, LoginError
+from readonly_engine.net.digest_md5 import Credentials, LoginError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,7 @@ class StoreSecurity:
             return self.rights
         return NodeRights.OPEN if self.login_file is None else NodeRights.CREATOR
 
-    def login(self) -> Login | None:
+    def login(self) -> Credentials | None:
         """Read the login; None without one.
 
         Raises:
@@ -66,7 +66,7 @@ class StoreSecurity:
         if self.login_file is None:
             return None
         try:
-            return Login.read(self.login_file)
+            return Credentials.read(self.login_file)
         except LoginError as error:
             raise LoginError(f"{self.option('login-file')}: {error}") from error
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.metadata.security import StoreSecurity
-    from readonly_engine.net.digest_md5 import Login
+    from readonly_engine.net.digest_md5 import Credentials
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class ZooKeeperStore:
             MetadataUnavailableError: no ZooKeeper answers at these hosts.
             MetadataError: the chroot does not exist.
         """
-        self._requests.attach()
+        self._requests.use_running_loop()
         self._node_watchers = Watchers(self._client, self._running_loop())
         self._client.add_listener(self._state_changed)
         try:
@@ -388,7 +388,7 @@ class ZooKeeperStore:
                     await asyncio.sleep(REGISTER_RETRY_S)
 
 
-def _rights(security: StoreSecurity, login: Login) -> list[ACL] | None:
+def _rights(security: StoreSecurity, login: Credentials) -> list[ACL] | None:
     """Return the rights on created nodes; None for open ones.
 
     They name the login alone. ZooKeeper's scheme `auth` would add the subject of the client certificate, which others may have.

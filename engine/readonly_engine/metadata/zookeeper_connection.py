@@ -18,7 +18,7 @@ from readonly_engine.net.digest_md5 import DigestMd5, LoginError
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-    from readonly_engine.net.digest_md5 import Login
+    from readonly_engine.net.digest_md5 import Credentials
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]
                 self._log_in(login, timeout)
         return answer
 
-    def _log_in(self, login: Login, timeout: float) -> None:
+    def _log_in(self, login: Credentials, timeout: float) -> None:
         """Log in before kazoo reports the session.
 
         Raises:

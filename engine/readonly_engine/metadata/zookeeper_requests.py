@@ -70,7 +70,7 @@ class ZooKeeperRequests:
         assert self._loop is not None, "start() first"
         return self._loop
 
-    def attach(self) -> None:
+    def use_running_loop(self) -> None:
         """Use the running event loop."""
         self._loop = asyncio.get_running_loop()
 

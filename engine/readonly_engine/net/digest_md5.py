@@ -1,4 +1,4 @@
-"""Logins, and the client of SASL DIGEST-MD5 (RFC 2831, quality of protection `auth`) for ZooKeeper and bookies."""
+"""Credentials, and the client of SASL DIGEST-MD5 (RFC 2831, quality of protection `auth`) for ZooKeeper and bookies."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class LoginError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class Credentials:
     """A user name and a password; the password is in no text about it."""
 
     user: str
     password: str = field(repr=False)
 
     @classmethod
-    def read(cls, path: Path) -> Login:
+    def read(cls, path: Path) -> Credentials:
         """Read `USER:PASSWORD` from a file; the password may have colons, and white space at the file's end does not count.
 
         Raises:
@@ -62,7 +62,7 @@ class DigestMd5:
         nonce: the client's nonce; None for a random one.
     """
 
-    def __init__(self, login: Login, service: str, host: str, nonce: str | None = None) -> None:
+    def __init__(self, login: Credentials, service: str, host: str, nonce: str | None = None) -> None:
         self._login = login
         self._uri = f"{service}/{host}"
         self._nonce = nonce or secrets.token_urlsafe(_NONCE_BYTES)

@@ -12,7 +12,7 @@ from readonly_engine.bookkeeper.connect import BookieSecurity, open_connection
 from readonly_engine.bookkeeper.connection import BookieConnection
 from readonly_engine.bookkeeper.errors import BookieUnavailableError, failed_request
 from readonly_engine.bookkeeper.login import NO_PROVIDER, SASL, SaslLogin
-from readonly_engine.net.digest_md5 import Login
+from readonly_engine.net.digest_md5 import Credentials
 from readonly_engine.wire.bookie_auth import decode_auth_reply, encode_auth
 from readonly_engine.wire.bookkeeper_pb2 import AUTH, EOK, EUA, AuthMessage, PacketHeader, Request, Response
 from readonly_engine.wire.errors import MalformedFrameError
@@ -31,7 +31,7 @@ def reply(status: int = EOK, plugin: str = SASL, payload: bytes = b"") -> bytes:
 
 
 def login() -> SaslLogin:
-    return SaslLogin(Login("pool", "word"), "bookie-login-file")
+    return SaslLogin(Credentials("pool", "word"), "bookie-login-file")
 
 
 def proof_of(answer: bytes) -> bytes:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.net.digest_md5 import DigestMd5, Login, LoginError
+from readonly_engine.net.digest_md5 import Credentials, DigestMd5, LoginError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ PROOF = b"rspauth=ea40f60335c427b5527b84dbabcdfffd"
 
 @pytest.fixture
 def client() -> DigestMd5:
-    return DigestMd5(Login("chris", "secret"), "imap", "elwood.innosoft.com", "OA6MHXh6VqTrRk")
+    return DigestMd5(Credentials("chris", "secret"), "imap", "elwood.innosoft.com", "OA6MHXh6VqTrRk")
 
 
 def test_the_example_of_rfc_2831(client: DigestMd5) -> None:
@@ -53,7 +53,7 @@ def test_other_challenges(client: DigestMd5, challenge: bytes, reason: str) -> N
 
 
 def test_quotes_are_escaped() -> None:
-    answer = DigestMd5(Login('a"\\', "secret"), "zookeeper", "zk-sasl-md5").answer(
+    answer = DigestMd5(Credentials('a"\\', "secret"), "zookeeper", "zk-sasl-md5").answer(
         b'realm="say \\"a\\"",nonce="x",algorithm=md5-sess'
     )
     assert b'username="a\\"\\\\"' in answer
@@ -62,7 +62,7 @@ def test_quotes_are_escaped() -> None:
 
 @given(st.binary())
 def test_any_challenge_is_answered_or_refused(challenge: bytes) -> None:
-    client = DigestMd5(Login("a", "b"), "zookeeper", "zk-sasl-md5")
+    client = DigestMd5(Credentials("a", "b"), "zookeeper", "zk-sasl-md5")
     try:
         client.answer(challenge)
     except LoginError:
@@ -72,7 +72,7 @@ def test_any_challenge_is_answered_or_refused(challenge: bytes) -> None:
 def test_a_login_hides_its_password(tmp_path: Path) -> None:
     path = tmp_path / "login"
     path.write_text("pool:pass:word\n")
-    login = Login.read(path)
+    login = Credentials.read(path)
     assert (login.user, login.password) == ("pool", "pass:word")
     assert "word" not in repr(login)
 
@@ -82,13 +82,13 @@ def test_other_login_files(tmp_path: Path, text: str) -> None:
     path = tmp_path / "login"
     path.write_text(text)
     with pytest.raises(LoginError, match="USER:PASSWORD") as caught:
-        Login.read(path)
+        Credentials.read(path)
     assert "secret" not in str(caught.value).replace(str(path), "")
 
 
 def test_a_login_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(LoginError, match="cannot be read: No such file"):
-        Login.read(tmp_path / "none")
+        Credentials.read(tmp_path / "none")
     (tmp_path / "binary").write_bytes(b"pool:\xff")
     with pytest.raises(LoginError, match="UTF-8"):
-        Login.read(tmp_path / "binary")
+        Credentials.read(tmp_path / "binary")
