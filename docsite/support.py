@@ -30,7 +30,7 @@ PROMISES: Final = """
   it: 4.0 until October 2027.
 - **Operator and brokers.** A pool's brokers have the version of its operator. The configuration that an operator writes is read by
   brokers of the same version only.
-- **API.** Fields of `v1alpha1` may change with a minor version. The changelog names each change.
+- **API.** Fields are only added within `v1alpha1`.
 - **Data.** Local cursors, export checkpoints and records below `/pulsar-readonly` of a version are read by the next one.
 """
 
