@@ -189,7 +189,7 @@ class PulsarCluster:
         """Return names and main ports of all servers, in the order of their start."""
         spec = self.spec
         return [
-            *([] if spec.metadata == OXIA else [("zookeeper", spec.zookeeper_port)]),
+            *((_zookeeper_name(index), spec.zookeeper_port + index) for index in range(spec.zookeepers)),
             *([] if spec.metadata == ZOOKEEPER else oxia_plan(spec)),
             *((f"bookie-{i}", spec.bookie_port(i)) for i in range(spec.bookies)),
             *((f"broker-{i}", spec.broker_port(i)) for i in range(spec.brokers)),
@@ -205,7 +205,7 @@ class PulsarCluster:
             return oxia_server(self.spec, self.state, name, port)
         site, metadata = self.site(name), self.site("zookeeper").host
         if kind == "zookeeper":
-            text, variable = zookeeper_conf(home, self.spec, data, site), "PULSAR_ZK_CONF"
+            text, variable = zookeeper_conf(home, self.spec, data, site, int(number or 0)), "PULSAR_ZK_CONF"
         elif kind == "bookie":
             text, variable = bookie_conf(home, self.spec, int(number), data, site, metadata), "PULSAR_BOOKKEEPER_CONF"
         else:
@@ -230,6 +230,8 @@ class PulsarCluster:
     def _start(self, server: Server) -> None:
         self.state.conf(server.name).write_text(server.config)
         self.state.data(server.name).mkdir(exist_ok=True)
+        if _kind(server.name) == ZOOKEEPER:
+            (self.state.data(server.name) / "myid").write_text(f"{server.port - self.spec.zookeeper_port + 1}\n")
         if server.name.startswith("bookie-"):
             bookie_id = f"{server.host}:{server.port}"
             if self.spec.metadata == OXIA:
@@ -399,6 +401,11 @@ class PulsarCluster:
         """Stop servers of an earlier, larger spec."""
         known = {server.record for server in servers}
         self._stop([record for record in self.state.records() if record not in known])
+
+
+def _zookeeper_name(index: int) -> str:
+    """Return the name of a ZooKeeper; the only one of most stacks has no number."""
+    return f"{ZOOKEEPER}-{index}" if index else ZOOKEEPER
 
 
 def _kind(name: str) -> str:

@@ -39,20 +39,29 @@ def edit_properties(text: str, changes: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def zookeeper_conf(home: Path, spec: PulsarSpec, data: Path, site: Site = LOOPBACK) -> str:
+def zookeeper_conf(home: Path, spec: PulsarSpec, data: Path, site: Site = LOOPBACK, index: int = 0) -> str:
     """Return the file of ZooKeeper: client port on its site, no admin server, no metrics port."""
     return edit_properties(
         (home / "conf" / "zookeeper.conf").read_text(),
         {
             **({"forceSync": "no"} if spec.quick else {}),
             "dataDir": str(data),
-            "clientPort": str(spec.zookeeper_port),
+            "clientPort": str(spec.zookeeper_port + index),
             "clientPortAddress": site.host,
             "admin.enableServer": "false",
             "metricsProvider.className": "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",
+            **_ensemble(spec),
             **{setting.key: setting.value for setting in spec.settings if setting.role == "zookeeper"},
         },
     )
+
+
+def _ensemble(spec: PulsarSpec) -> dict[str, str]:
+    """Return the keys by which several ZooKeepers know each other; none for a single one."""
+    if spec.zookeepers == 1:
+        return {}
+    ports = [spec.zookeeper_ports(index) for index in range(spec.zookeepers)]
+    return {f"server.{number}": f"{HOST}:{peers}:{election}" for number, (peers, election) in enumerate(ports, 1)}
 
 
 def bookie_conf(

@@ -44,8 +44,8 @@ PORT_SPAN: Final = 50
 
 _MAX_OF_A_KIND: Final = 10
 _MAX_METADATA_SERVERS: Final = 3
-_MAX_BROKERS_OF_OXIA: Final = _MAX_OF_A_KIND - _MAX_METADATA_SERVERS
-"""Limit of brokers with Oxia, whose own ports follow those of the brokers."""
+_MAX_BROKERS_OF_ENSEMBLE: Final = _MAX_OF_A_KIND - _MAX_METADATA_SERVERS
+"""Limit of brokers with Oxia or several ZooKeepers, whose own ports follow those of the brokers."""
 _BROKER_HTTP: Final = 10
 _METADATA: Final = 20
 _SECURE: Final = 9
@@ -119,7 +119,7 @@ class PulsarSpec:
         bookies: number of bookies, 1 to 10; write quorum and ack quorum are 2 (1 with a single bookie).
         brokers: number of brokers, 1 to 10.
         metadata: metadata store, one of METADATA_STORES.
-        metadata_servers: number of Oxia's servers, 1 to 3; ZooKeeper has 1.
+        metadata_servers: number of the metadata store's servers, 1 to 3; of Oxia's beside ZooKeeper.
         apart: whether the bookies have a namespace of their own in Oxia, as by Pulsar's Helm chart.
         base_port: first of the PORT_SPAN ports of the stack.
         explicit_lac_ms: the brokers' bookkeeperExplicitLacIntervalInMills; 0 turns explicit LAC off.
@@ -155,7 +155,8 @@ class PulsarSpec:
             )
         if not re.fullmatch(r"\d+\.\d+\.\d+(-M\d+)?", self.version):
             raise DevstackError(f"--version {self.version}: not a Pulsar release", "give one such as 4.0.8")
-        most_brokers = _MAX_OF_A_KIND if self.metadata == ZOOKEEPER else _MAX_BROKERS_OF_OXIA
+        alone = self.metadata == ZOOKEEPER and self.metadata_servers == 1
+        most_brokers = _MAX_OF_A_KIND if alone else _MAX_BROKERS_OF_ENSEMBLE
         for option, count, most in (
             ("--bookies", self.bookies, _MAX_OF_A_KIND),
             ("--brokers", self.brokers, most_brokers),
@@ -166,10 +167,9 @@ class PulsarSpec:
             raise DevstackError(f"--metadata {self.metadata}: unknown", f"give {' or '.join(METADATA_STORES)}")
         if self.apart and self.metadata != OXIA:
             raise DevstackError("--apart: only Oxia has namespaces", "leave it out, or give --metadata oxia")
-        most = 1 if self.metadata == ZOOKEEPER else _MAX_METADATA_SERVERS
-        if not 1 <= self.metadata_servers <= most:
+        if not 1 <= self.metadata_servers <= _MAX_METADATA_SERVERS:
             raise DevstackError(
-                f"--metadata-servers {self.metadata_servers}: out of range for {self.metadata}", f"give 1 to {most}"
+                f"--metadata-servers {self.metadata_servers}: out of range", f"give 1 to {_MAX_METADATA_SERVERS}"
             )
         if not _LOWEST_PORT <= self.base_port <= _HIGHEST_PORT + 1 - PORT_SPAN:
             raise DevstackError(
@@ -200,13 +200,26 @@ class PulsarSpec:
         """Client port of ZooKeeper."""
         return self.base_port + _METADATA
 
+    @property
+    def zookeepers(self) -> int:
+        """Number of ZooKeeper's servers."""
+        return {OXIA: 0, MIGRATION: 1}.get(self.metadata, self.metadata_servers)
+
+    def zookeeper_ports(self, index: int) -> tuple[int, int]:
+        """Return the ports of a ZooKeeper for the other ones: of followers, and of elections."""
+        return self.broker_port(_MAX_BROKERS_OF_ENSEMBLE + index), self.broker_http_port(
+            _MAX_BROKERS_OF_ENSEMBLE + index
+        )
+
     def oxia_port(self, index: int) -> int:
         """Return the port of an Oxia server for clients; beside ZooKeeper's if both run."""
         return self.base_port + _METADATA + index + (self.metadata == MIGRATION)
 
     def metadata_store_url(self, host: str = HOST) -> str:
         """Return the URL of the metadata store in Pulsar's form."""
-        return self.oxia_url() if self.metadata == OXIA else f"zk:{host}:{self.zookeeper_port}"
+        if self.metadata == OXIA:
+            return self.oxia_url()
+        return "zk:" + ",".join(f"{host}:{self.zookeeper_port + index}" for index in range(self.zookeepers))
 
     def bookkeeper_metadata_store_url(self, host: str = HOST) -> str:
         """Return the URL of the bookies' metadata store in Pulsar's form."""
@@ -218,12 +231,12 @@ class PulsarSpec:
 
     def oxia_internal_port(self, index: int) -> int:
         """Return the port of an Oxia server for the other ones."""
-        return self.broker_port(_MAX_BROKERS_OF_OXIA + index)
+        return self.broker_port(_MAX_BROKERS_OF_ENSEMBLE + index)
 
     @property
     def oxia_coordinator_ports(self) -> tuple[int, int]:
         """The coordinator's own port, and the port of its metrics."""
-        first = self.broker_http_port(_MAX_BROKERS_OF_OXIA)
+        first = self.broker_http_port(_MAX_BROKERS_OF_ENSEMBLE)
         return first, first + 1
 
     def broker_port(self, index: int) -> int:

@@ -11,7 +11,7 @@ from devstack.errors import DevstackError
 from devstack.oxia.mend import mended
 from devstack.pulsar import oxia_servers
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.config import bookie_conf, broker_conf
+from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.oxia_servers import COORDINATOR, oxia_plan, oxia_server
 from devstack.pulsar.spec import MIGRATION, OXIA, ZOOKEEPER, PulsarSpec
 from devstack.pulsar.state import StateFolder
@@ -26,8 +26,9 @@ def _built(monkeypatch):
     ("given", "why"),
     [
         ({"metadata": "etcd"}, "--metadata etcd: unknown"),
-        ({"metadata": OXIA, "metadata_servers": 4}, "--metadata-servers 4: out of range for oxia"),
-        ({"metadata": ZOOKEEPER, "metadata_servers": 3}, "--metadata-servers 3: out of range for zookeeper"),
+        ({"metadata": OXIA, "metadata_servers": 4}, "--metadata-servers 4: out of range"),
+        ({"metadata": ZOOKEEPER, "metadata_servers": 0}, "--metadata-servers 0: out of range"),
+        ({"metadata": ZOOKEEPER, "metadata_servers": 3, "brokers": 8}, "--brokers 8: out of range"),
         ({"metadata": ZOOKEEPER, "apart": True}, "--apart: only Oxia has namespaces"),
         ({"metadata": OXIA, "brokers": 8}, "--brokers 8: out of range"),
     ],
@@ -55,6 +56,19 @@ def test_no_two_servers_of_a_full_stack_have_one_port(metadata, tmp_path):
     ports += [spec.oxia_coordinator_ports[1], *([spec.zookeeper_port] if metadata == MIGRATION else [])]
     assert len(ports) == len(set(ports))
     assert all(20000 <= port < 20050 for port in ports)
+
+
+def test_zookeepers_of_an_ensemble(tmp_path):
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "zookeeper.conf").write_text("")
+    spec = PulsarSpec(metadata=ZOOKEEPER, metadata_servers=3, base_port=20000, bookies=1, brokers=7)
+    assert spec.metadata_store_url() == "zk:127.0.0.1:20020,127.0.0.1:20021,127.0.0.1:20022"
+    conf = zookeeper_conf(tmp_path, spec, tmp_path, index=2)
+    assert "clientPort=20022\n" in conf
+    assert "server.1=127.0.0.1:20007:20017\nserver.2=127.0.0.1:20008:20018\nserver.3=127.0.0.1:20009:20019\n" in conf
+    assert "server." not in zookeeper_conf(tmp_path, PulsarSpec(metadata=ZOOKEEPER), tmp_path)
+    names = [name for name, _ in PulsarCluster(spec)._plan()][:3]
+    assert names == ["zookeeper", "zookeeper-1", "zookeeper-2"]
 
 
 def test_the_coordinator_has_all_servers_and_namespaces(tmp_path):
