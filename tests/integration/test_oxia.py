@@ -13,16 +13,19 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError
+from readonly_engine.metadata.oxia.channels import ASSIGNMENTS, Channels
 from readonly_engine.metadata.oxia.keys import routing_key
 from readonly_engine.metadata.oxia.session import SESSION_TIMEOUT_S
 from readonly_engine.metadata.security import OPEN_STORE, StoreSecurity
 from readonly_engine.metadata.store import OWN_ROOT
 from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.net.tls import TlsFiles
+from readonly_engine.wire.oxia_pb2 import ShardAssignmentsRequest
 
 from devstack.common import processes
 from devstack.common.certificates import issue, make_authority
@@ -51,6 +54,7 @@ import asyncio, sys
 from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.net.tls import TlsFiles
+from readonly_engine.wire.oxia_pb2 import ShardAssignmentsRequest
 
 async def main():
     store = store_at(MetadataUrl.parse(sys.argv[1]))
@@ -233,6 +237,33 @@ def client(oxia: OxiaCluster, *words: str) -> str:
         [str(ensure_program()), "client", "--service-address", address, "--namespace", OXIA_NAMESPACE, *words],
         check=True, capture_output=True, text=True, timeout=DEADLINE_S,
     ).stdout  # fmt: skip
+
+
+def test_calls_of_a_dropped_channel_fail_and_cancel_no_task(oxia: OxiaCluster) -> None:
+    """gRPC ends the calls of a closed channel by CancelledError, which would end the tasks that follow streams."""
+
+    async def scenario() -> None:
+        async with store(oxia):
+            pass  # the servers have their shards now
+        channels, address = Channels(), f"{HOST}:{oxia.spec.oxia_port(0)}"
+        request = ShardAssignmentsRequest(namespace=OXIA_NAMESPACE)
+        stream = channels.stream(address, ASSIGNMENTS, request)
+        await anext(stream)
+        reading = asyncio.create_task(anext(stream))  # type: ignore[arg-type] # an asynchronous generator's is a coroutine
+        calling = asyncio.create_task(channels.call(address, ASSIGNMENTS, request, DEADLINE_S))
+        await asyncio.sleep(0.2)
+        await channels.drop(address)
+        for task in (reading, calling):
+            with pytest.raises(grpc.aio.AioRpcError, match="UNAVAILABLE"):
+                await asyncio.wait_for(task, DEADLINE_S)
+        calling = asyncio.create_task(channels.call(address, ASSIGNMENTS, request, DEADLINE_S))
+        await asyncio.sleep(0.2)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        await channels.close()
+
+    asyncio.run(scenario())
 
 
 def test_claims_end_with_a_dead_broker(oxia: OxiaCluster) -> None:

@@ -145,6 +145,8 @@ class MigratableStore:
                 await self._target.register(path, value)
         except NotAdmittedError:
             self._registered.pop(path, None)
+            if self._target is not None and self._active is self._source:
+                await self._target.unregister(path)  # a migration may have begun meanwhile
             raise
 
     async def update(self, path: str, value: bytes) -> None:
@@ -301,7 +303,7 @@ class MigratableStore:
             self._prepared = False
             raise
         if self._listeners:
-            self._listen(target)
+            target.on_session(lambda _: None)  # the session begins, so that its lease holds at the switch
 
     async def _copy_claims(self, target: MetadataStore) -> None:
         claims = list(self._claimed.items())
@@ -319,8 +321,8 @@ class MigratableStore:
         self._recent.clear()
         for watch in list(self._watches):
             watch.move(target)
-        for listener in self._listeners:
-            target.on_session(listener)
+        if self._listeners:
+            self._listen(target)
         log.warning("the cluster's metadata have moved: set --metadata-store to the new store")
 
     async def _admit_again(self, target: MetadataStore) -> None:

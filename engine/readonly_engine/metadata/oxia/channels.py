@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc
@@ -81,13 +82,24 @@ class Channels:
             grpc.aio.AioRpcError: the call failed, or took longer.
         """
         call = self._call(address, method)(request, timeout=seconds)
-        if method.streams:
-            return [answer async for answer in call]
-        return [await call]
+        try:
+            return [answer async for answer in call] if method.streams else [await call]
+        except asyncio.CancelledError:
+            _check_cancelled()
+            raise
 
-    def stream(self, address: str, method: Method, request: Message) -> AsyncIterator[Any]:
-        """Call a method that answers for ever. The iterator raises grpc.aio.AioRpcError when the stream breaks."""
-        return aiter(self._call(address, method)(request))
+    async def stream(self, address: str, method: Method, request: Message) -> AsyncIterator[Any]:
+        """Call a method that answers for ever.
+
+        Raises:
+            grpc.aio.AioRpcError: the stream has broken.
+        """
+        try:
+            async for answer in self._call(address, method)(request):
+                yield answer
+        except asyncio.CancelledError:
+            _check_cancelled()
+            raise
 
     async def drop(self, address: str) -> None:
         """Close the channel to a server that is silent. Its calls fail, and the next one opens another channel."""
@@ -119,6 +131,20 @@ class Channels:
             )
             self._calls[address, method.name] = call
         return call
+
+
+def _check_cancelled() -> None:
+    """Return if the task itself is cancelled.
+
+    gRPC ends the calls of a closed channel by CancelledError, which would end a task that nobody has cancelled.
+
+    Raises:
+        grpc.aio.AioRpcError: it is not: the channel was closed.
+    """
+    task = asyncio.current_task()
+    if task is None or not task.cancelling():
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, details="the connection was closed")
 
 
 def _serialized(request: Message) -> bytes:

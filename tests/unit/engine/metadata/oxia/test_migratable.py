@@ -276,3 +276,39 @@ def test_a_refused_registration_is_not_repeated():
         assert MEMBER not in world.target.records
 
     run(test)
+
+
+def test_a_registration_that_is_refused_during_a_migration_leaves_nothing_in_the_target():
+    async def test(world: World) -> None:
+        broker, asked, answer = world.broker(), asyncio.Event(), asyncio.Event()
+
+        async def admit() -> Fence:
+            asked.set()
+            await answer.wait()
+            raise NotAdmittedError("another pool")
+
+        registering = asyncio.create_task(broker.register(MEMBER, b"me", admit))
+        await asked.wait()
+        await world.phase("PREPARATION")
+        assert MEMBER in world.target.records
+        answer.set()
+        with pytest.raises(NotAdmittedError):
+            await registering
+        assert MEMBER not in world.target.records
+
+    run(test)
+
+
+def test_after_the_switch_each_change_of_the_lease_is_told_once():
+    async def test(world: World) -> None:
+        broker, leases = world.broker(), []
+        broker.on_session(lambda lease: leases.append(lease.session))
+        await broker.claim(CLAIM, b"me")
+        await world.phase("PREPARATION")
+        await world.phase("COMPLETED")
+        del leases[:]
+        target: Any = broker._target
+        await target._session._beat()
+        assert len(leases) == 1
+
+    run(test)
