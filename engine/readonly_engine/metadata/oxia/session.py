@@ -36,6 +36,9 @@ SESSION_TIMEOUT_S: Final = 10.0
 PROBE_PATH: Final = f"{OWN_ROOT}/probe"
 """A record that is never written. Its deletion is a write that changes nothing, and that a majority of servers confirms."""
 
+SILENT_S: Final = SILENCE_SHARE * SESSION_TIMEOUT_S
+"""Time without an answer to a heartbeat, after which the connection is dropped."""
+
 _MS_PER_S: Final = 1000
 _RETRY_S: Final = 0.5
 
@@ -116,7 +119,7 @@ class Session:
             leader = self._router.leader(OWN_ROOT)
             try:
                 if leader is not None:
-                    await self._router.call_leader(leader[1], CLOSE_SESSION, request, SESSION_TIMEOUT_S * SILENCE_SHARE)
+                    await self._router.call_leader(leader[1], CLOSE_SESSION, request, SILENT_S)
             except (MetadataUnavailableError, SessionEndedError) as error:
                 log.debug("closing the session failed: error=%s", error)
 
@@ -139,9 +142,7 @@ class Session:
             return
         request.shard = leader[0]
         try:
-            (answer,) = await self._router.call_leader(
-                leader[1], CREATE_SESSION, request, SILENCE_SHARE * SESSION_TIMEOUT_S
-            )
+            (answer,) = await self._router.call_leader(leader[1], CREATE_SESSION, request, SILENT_S)
         except (MetadataUnavailableError, SessionEndedError) as error:
             self.answers = False
             log.debug("no session yet: error=%s", error)
@@ -168,12 +169,11 @@ class Session:
         try:
             beat = SessionHeartbeat(shard=self._shard, session_id=number - 1)
             probe = WriteRequest(shard=self._shard, deletes=[DeleteRequest(key=PROBE_PATH)])
-            async with asyncio.timeout(SILENCE_SHARE * SESSION_TIMEOUT_S):
-                await self._router.call_leader(leader[1], KEEP_ALIVE, beat, SILENCE_SHARE * SESSION_TIMEOUT_S)
-                await self._router.call_leader(leader[1], WRITE, probe, SILENCE_SHARE * SESSION_TIMEOUT_S)
+            await self._router.call_leader(leader[1], KEEP_ALIVE, beat, SILENT_S / 2)
+            await self._router.call_leader(leader[1], WRITE, probe, SILENT_S / 2)
         except SessionEndedError:
             self.ended(number - 1)
-        except (MetadataUnavailableError, TimeoutError) as error:
+        except MetadataUnavailableError as error:
             self.answers = False
             log.debug("heartbeat failed: error=%s", error)
         else:
