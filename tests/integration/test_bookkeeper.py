@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 import uvloop
 from kazoo.client import KazooClient
+from readonly_engine.bookkeeper.connect import BookieSecurity
 from readonly_engine.bookkeeper.connection_v2 import BatchConnection
 from readonly_engine.bookkeeper.errors import NoSuchEntryError, NoSuchLedgerError, ReadFailedError
 from readonly_engine.bookkeeper.ledger import LedgerReader
@@ -366,25 +367,25 @@ def tls(certificates: Path) -> TlsFiles:
 
 @pytest.mark.parametrize("part", [FEW, MANY], ids=["one by one", "in batches"])
 def test_reads_over_tls(make, tls: TlsFiles, part) -> None:
-    assert read(make(), *part, tls=ClientTls(tls)) == expected(*part)
+    assert read(make(), *part, security=BookieSecurity(ClientTls(tls))) == expected(*part)
 
 
 def test_the_lac_over_tls(make, tls: TlsFiles) -> None:
     async def scene(reader, _pool):
         assert (await reader.read_lac()).last_entry == len(PAYLOADS) - 1
 
-    with_reader(make(), scene, tls=ClientTls(tls))
+    with_reader(make(), scene, security=BookieSecurity(ClientTls(tls)))
 
 
 def test_a_bookie_of_another_authority_is_not_trusted(make, tls: TlsFiles) -> None:
     stranger = dataclasses.replace(tls, trust=None)
     with pytest.raises(ReadFailedError, match="certificate verify failed"):
-        read(make(), *FEW, tls=ClientTls(stranger))
+        read(make(), *FEW, security=BookieSecurity(ClientTls(stranger)))
 
 
 def test_a_bookie_that_asks_for_a_certificate_gets_none(make, tls: TlsFiles) -> None:
     with pytest.raises(ReadFailedError):
-        read(make(), *FEW, tls=ClientTls(TlsFiles("bookie-tls", tls.trust)))
+        read(make(), *FEW, security=BookieSecurity(ClientTls(TlsFiles("bookie-tls", tls.trust))))
 
 
 def test_tls_where_the_bookies_have_none(make, tls: TlsFiles, pulsar) -> None:
@@ -395,4 +396,4 @@ def test_tls_where_the_bookies_have_none(make, tls: TlsFiles, pulsar) -> None:
         return host, int(port)
 
     with pytest.raises(ReadFailedError, match="TLS is not set up there"):
-        read(make(), *FEW, tls=ClientTls(tls), resolve=resolve)
+        read(make(), *FEW, security=BookieSecurity(ClientTls(tls)), resolve=resolve)
