@@ -88,7 +88,6 @@ def test_a_pool_follows_the_metadata_under_load(
         feed = Feed(owner, topic, pause=0.01)
         running += [*sinks, at_owner, at_pool, feed]
         at_pool.wait_for(100, MOVED_S)
-        held = [claims_of(broker, topic) for broker in pool.brokers]
 
         admin.start_migration(cluster.spec.oxia_url())
         wait_until(lambda: phase_at(cluster) in {Phase.COMPLETED, Phase.FAILED}, MOVED_S)
@@ -114,7 +113,8 @@ def test_a_pool_follows_the_metadata_under_load(
         assert pause < GAP_S
         wait_until(lambda: {*sinks[0].got, *sinks[1].got} == set(range(sent)) and sent - 1 in sinks[2].got, MOVED_S)
         assert sorted({*sinks[2].got}) == list(range(sent))
-        assert [claims_of(broker, topic) for broker in pool.brokers] == held, "claims stay where they were"
+        # Oxia 0.14 makes the owner load the topic again, which closes consumers; then the other broker may claim.
+        assert [name for broker in pool.brokers for name in claims_of(broker, topic)] == ["shared"]
 
         moved = replace(cluster.endpoints, metadata_store=cluster.spec.oxia_url())
         late = BrokerProcess(moved, tmp_path / "late.log", [*options, "--pool", name])
