@@ -188,7 +188,8 @@ class Pool:
         live = [broker for broker in self.brokers if broker.process.poll() is None]
         while any(len(broker.stats()["brokers"]) != count for broker in live):
             if time.monotonic() > deadline:
-                raise DevstackError(f"the pool's brokers do not see {count} members after {START_TIMEOUT_S:g} s")
+                seen = "\n".join(f"{one.url} sees {one.stats()['brokers']}; its log: {one.log_end()}" for one in live)
+                raise DevstackError(f"the pool's brokers do not see {count} members after {START_TIMEOUT_S:g} s", seen)
             time.sleep(0.05)
 
     @property
