@@ -14,9 +14,9 @@ from readonly_engine.broker.pool.claim_store import ClaimStore
 from readonly_engine.broker.pool.claims import ActionKind, ClaimKey
 from readonly_engine.broker.pool.membership import PoolMembership
 from readonly_engine.metadata.connect import store_at
+from readonly_engine.metadata.lease import EARLIER_POLL_S
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import MetadataUrl
-from readonly_engine.metadata.zookeeper import EARLIER_POLL_S
 from readonly_engine.owner.errors import OwnerUnavailableError
 
 from tests.integration.conftest import zookeeper_only

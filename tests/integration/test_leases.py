@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from readonly_engine.metadata.lease import LEASE_SHARE
+from readonly_engine.metadata.lease import LEASE_SHARE, SESSION_TIMEOUT_S
 from readonly_engine.metadata.url import MetadataUrl
-from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
 
 from devstack.pool import BrokerProcess

@@ -18,9 +18,9 @@ import pytest
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError
+from readonly_engine.metadata.lease import SESSION_TIMEOUT_S
 from readonly_engine.metadata.oxia.channels import ASSIGNMENTS, Channels
 from readonly_engine.metadata.oxia.keys import routing_key
-from readonly_engine.metadata.oxia.session import SESSION_TIMEOUT_S
 from readonly_engine.metadata.security import OPEN_STORE, StoreSecurity
 from readonly_engine.metadata.store import OWN_ROOT
 from readonly_engine.metadata.url import MetadataUrl

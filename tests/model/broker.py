@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.pool.claims import NO_EPOCH, ActionKind
 from readonly_engine.broker.subscription.pause import Pause
-from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
+from readonly_engine.metadata.lease import SESSION_TIMEOUT_S
 
 from tests.model import claim_calls, serving
 from tests.model.machines import NONE, Machines

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from readonly_engine.broker.pool.claims import NO_EPOCH, ClaimAction, ClaimKey, Claims
-from readonly_engine.metadata.lease import LEASE_SHARE
+from readonly_engine.metadata.lease import LEASE_SHARE, SESSION_TIMEOUT_S
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
 
 KEY: Final = ClaimKey(parse_topic_name("orders"), "s")
 OWN: Final = "pulsar://own"

@@ -17,6 +17,19 @@ PROBE_SHARE: Final = 0.1
 SILENCE_SHARE: Final = 0.5
 """Share of the session timeout after which a silent connection is dropped, so that another server is tried."""
 
+SESSION_TIMEOUT_S: Final = 10.0
+"""Session timeout, after which a dead broker's nodes are removed.
+
+It is shorter than Pulsar's 30 s, because a Shared subscription waits for the end of its dead broker's claim. It is longer than an
+election of the store's leader (a few seconds), and longer than a busy machine delays heartbeats.
+"""
+
+EARLIER_SESSION_S: Final = 1.5 * SESSION_TIMEOUT_S
+"""Longest wait for the end of an earlier session of this broker, which ends its claims."""
+
+EARLIER_POLL_S: Final = 0.5
+REGISTER_RETRY_S: Final = 1.0
+
 NO_SESSION: Final = 0
 NEVER: Final = float("-inf")
 

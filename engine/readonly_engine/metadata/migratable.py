@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from readonly_engine.background import run_forever
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError, NotAdmittedError
+from readonly_engine.metadata.lease import SESSION_TIMEOUT_S
 from readonly_engine.metadata.migrating_watch import MigratingWatch
 from readonly_engine.metadata.migration import FLAG_PATH, NO_MIGRATION, Migration, Phase, decode_migration
 from readonly_engine.metadata.store import ClaimResult, check_own
-from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

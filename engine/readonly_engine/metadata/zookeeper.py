@@ -16,12 +16,21 @@ from kazoo.security import ACL, make_acl, make_digest_acl
 from readonly_engine.background import run_forever
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError, NotAdmittedError
-from readonly_engine.metadata.lease import NO_SESSION, PROBE_SHARE, SILENCE_SHARE, SessionLease
+from readonly_engine.metadata.lease import (
+    EARLIER_POLL_S,
+    EARLIER_SESSION_S,
+    NO_SESSION,
+    PROBE_SHARE,
+    REGISTER_RETRY_S,
+    SESSION_TIMEOUT_S,
+    SILENCE_SHARE,
+    SessionLease,
+)
 from readonly_engine.metadata.security import OPEN_STORE, LoginScheme, NodeRights
 from readonly_engine.metadata.store import OWN_ROOT, ClaimResult, Fence, Versioned, check_own, is_own
 from readonly_engine.metadata.watchers import CHILDREN, DATA, Watchers
 from readonly_engine.metadata.watches import NodeRead, NodeWatch
-from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S, Connection
+from readonly_engine.metadata.zookeeper_connection import Connection
 from readonly_engine.metadata.zookeeper_handler import TlsHandler
 from readonly_engine.metadata.zookeeper_requests import ZooKeeperRequests
 from readonly_engine.net.tls import ClientTls
@@ -33,13 +42,6 @@ if TYPE_CHECKING:
     from readonly_engine.net.digest_md5 import Credentials
 
 log = logging.getLogger(__name__)
-
-REGISTER_RETRY_S = 1.0
-
-EARLIER_SESSION_S = 1.5 * SESSION_TIMEOUT_S
-"""Longest wait for the end of an earlier session of this broker, which ends its claims."""
-
-EARLIER_POLL_S = 0.5
 
 
 class ZooKeeperStore:

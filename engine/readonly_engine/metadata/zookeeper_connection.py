@@ -11,6 +11,7 @@ from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped
 from kazoo.protocol.connection import AUTH_XID, ConnectionHandler
 from kazoo.protocol.serialization import SASL, Auth, Connect
 
+from readonly_engine.metadata.lease import SESSION_TIMEOUT_S
 from readonly_engine.metadata.security import OPEN_STORE, LoginScheme, StoreSecurity
 from readonly_engine.metadata.zookeeper_refusals import Refusal, refusal_of
 from readonly_engine.net.digest_md5 import DigestMd5, LoginError
@@ -21,13 +22,6 @@ if TYPE_CHECKING:
     from readonly_engine.net.digest_md5 import Credentials
 
 log = logging.getLogger(__name__)
-
-SESSION_TIMEOUT_S = 10.0
-"""Session timeout, after which a dead broker's nodes are removed.
-
-It is shorter than Pulsar's 30 s, because a Shared subscription waits for the end of its dead broker's claim. It is longer than an
-election of ZooKeeper's leader (a few seconds), and longer than a busy machine delays heartbeats.
-"""
 
 REPEAT_S: Final = 60.0
 """Interval in which the log repeats the reason why ZooKeeper refuses the connection."""

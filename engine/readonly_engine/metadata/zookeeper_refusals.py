@@ -117,7 +117,7 @@ NEEDED_RIGHTS: Final = {
 }
 """Right that a request of kazoo's needs, by its function. CREATE and DELETE are rights on the parent.
 
-Since ZooKeeper 3.9.3 a request whether a node exists needs READ, and a watch without READ does not fire.
+In ZooKeeper 3.9.4 a request whether a node exists needs READ, and a watch without READ does not fire (tried).
 """
 
 

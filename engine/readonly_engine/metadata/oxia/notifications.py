@@ -114,7 +114,6 @@ class Notifications:
             reason = describe(error)
             if kind_of(error) is Failure.REFUSED:
                 self._refusal = reason
-            if not answered and error.code() is not grpc.StatusCode.UNAVAILABLE:
                 self._offsets.pop(number, None)  # the server may not have that offset
         if answered:
             self._offsets[number] = (self._offsets[number][0], time.monotonic())

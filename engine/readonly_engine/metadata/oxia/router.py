@@ -184,6 +184,7 @@ class Router:
             while True:
                 await self._set(ShardMap.decode(found, self.namespace), None)
                 answered = self.connected = True
+                self._reason = ""
                 found = await anext(answers)
         except StopAsyncIteration:
             self._reason = "the stream of shards ended"

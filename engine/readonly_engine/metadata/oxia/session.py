@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.background import run_forever
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataUnavailableError
-from readonly_engine.metadata.lease import NO_SESSION, PROBE_SHARE, SILENCE_SHARE, SessionLease
+from readonly_engine.metadata.lease import NO_SESSION, PROBE_SHARE, SESSION_TIMEOUT_S, SILENCE_SHARE, SessionLease
 from readonly_engine.metadata.oxia.channels import CLOSE_SESSION, CREATE_SESSION, KEEP_ALIVE, WRITE
 from readonly_engine.metadata.oxia.router import REQUEST_TIMEOUT_S, SessionEndedError
 from readonly_engine.metadata.store import OWN_ROOT
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.oxia.router import Router
 
 log = logging.getLogger(__name__)
-
-SESSION_TIMEOUT_S: Final = 10.0
-"""Session timeout, after which a dead broker's records are removed; as with ZooKeeper."""
 
 PROBE_PATH: Final = f"{OWN_ROOT}/probe"
 """A record that is never written. Its deletion is a write that changes nothing, and that a majority of servers confirms."""

@@ -12,14 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 import xxhash
 
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
-from readonly_engine.metadata.lease import NO_SESSION, SessionLease
+from readonly_engine.metadata.lease import (
+    EARLIER_POLL_S,
+    EARLIER_SESSION_S,
+    NO_SESSION,
+    REGISTER_RETRY_S,
+    SessionLease,
+)
 from readonly_engine.metadata.oxia.channels import LIST, READ, WRITE, Channels
 from readonly_engine.metadata.oxia.credentials import channel_credentials
 from readonly_engine.metadata.oxia.index import WatchIndex
 from readonly_engine.metadata.oxia.keys import children_range, own_parents, partition_key, routing_key
 from readonly_engine.metadata.oxia.notifications import Notifications
 from readonly_engine.metadata.oxia.router import Router, SessionEndedError
-from readonly_engine.metadata.oxia.session import SESSION_TIMEOUT_S, Session
+from readonly_engine.metadata.oxia.session import Session
 from readonly_engine.metadata.security import OPEN_STORE
 from readonly_engine.metadata.store import ClaimResult, Fence, Versioned, check_own
 from readonly_engine.metadata.watches import NodeRead, NodeWatch
@@ -41,11 +47,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EARLIER_SESSION_S: Final = 1.5 * SESSION_TIMEOUT_S
-"""Longest wait for the end of an earlier session of this broker, which ends its claims."""
-
-EARLIER_POLL_S: Final = 0.5
-REGISTER_RETRY_S: Final = 1.0
 MAX_KNOWN_PARENTS: Final = 1000
 """Parents that are remembered as existing."""
 
