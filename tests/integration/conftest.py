@@ -48,6 +48,14 @@ SECURE_STACKS: Final = {"first": ("integration-secure", 33650), "second": ("inte
 LEDGER_ENTRIES: Final = 100
 """A topic's ledger is full after so many entries: a few hundred messages make a topic of several ledgers."""
 
+KEPT_LEDGERS: Final = (
+    Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+    # Else the ledgers of a topic without subscriptions go as soon as they are full.
+    Setting("broker", "defaultRetentionTimeInMinutes", "60"),
+    Setting("broker", "defaultRetentionSizeInMB", "1024"),
+)
+"""Topics have several ledgers, and keep them."""
+
 OPERATION_S: Final = 90
 """A stock client's operations may take so long: three times its default, on machines where much else runs."""
 
@@ -309,9 +317,7 @@ def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
             brokers=1,
             quick=True,
             settings=(
-                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-                Setting("broker", "defaultRetentionSizeInMB", "1024"),
+                *KEPT_LEDGERS,
                 # Releases that compress znodes do so above 16 KiB only by default.
                 Setting("broker", "managedLedgerInfoCompressionThresholdInBytes", "16"),
                 Setting("broker", "managedCursorInfoCompressionThresholdInBytes", "16"),

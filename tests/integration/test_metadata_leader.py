@@ -17,8 +17,8 @@ from readonly_engine.metadata.store import OWN_ROOT
 
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import HOST, OXIA, OXIA_NAMESPACE, ZOOKEEPER, PulsarSpec, Setting
-from tests.integration.conftest import LEDGER_ENTRIES
+from devstack.pulsar.spec import HOST, OXIA, OXIA_NAMESPACE, ZOOKEEPER, PulsarSpec
+from tests.integration.conftest import KEPT_LEDGERS
 from tests.integration.fleet import SHARED, TESTS, Feed, Sink, claims_of, quiet_client
 from tests.integration.number_reader import NumberReader
 from tests.support.waiting import wait_until
@@ -45,11 +45,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
             bookies=1,
             brokers=1,
             quick=True,
-            settings=(
-                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-                Setting("broker", "defaultRetentionSizeInMB", "1024"),
-            ),
+            settings=KEPT_LEDGERS,
         )
     )
     stack.down(purge=True)

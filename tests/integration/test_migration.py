@@ -14,8 +14,8 @@ from readonly_engine.metadata.migration import FLAG_PATH, Phase, decode_migratio
 from devstack.pool import BrokerProcess, Pool
 from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import DEFAULT_VERSION, MIGRATION, PulsarSpec, Setting
-from tests.integration.conftest import LEDGER_ENTRIES
+from devstack.pulsar.spec import DEFAULT_VERSION, MIGRATION, PulsarSpec
+from tests.integration.conftest import KEPT_LEDGERS
 from tests.integration.fleet import SHARED, TESTS, Feed, Sink, claims_of, quiet_client
 from tests.integration.number_reader import NumberReader
 from tests.support.messages import numbers_of
@@ -44,11 +44,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
             bookies=1,
             brokers=1,
             quick=True,
-            settings=(
-                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-                Setting("broker", "defaultRetentionSizeInMB", "1024"),
-            ),
+            settings=KEPT_LEDGERS,
         )
     )
     stack.down(purge=True)

@@ -16,8 +16,8 @@ import pytest
 from devstack.pool import Pool
 from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import OXIA, PulsarSpec, Setting
-from tests.integration.conftest import LEDGER_ENTRIES
+from devstack.pulsar.spec import OXIA, PulsarSpec
+from tests.integration.conftest import KEPT_LEDGERS, LEDGER_ENTRIES
 from tests.integration.fleet import quiet_client
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.waiting import wait_until
@@ -52,11 +52,7 @@ def on_oxia() -> Iterator[PulsarCluster]:
             bookies=1,
             brokers=1,
             quick=True,
-            settings=(
-                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-                Setting("broker", "defaultRetentionSizeInMB", "1024"),
-            ),
+            settings=KEPT_LEDGERS,
         )
     )
     stack.down(purge=True)
