@@ -58,7 +58,8 @@ def phase_at(cluster: PulsarCluster) -> Phase:
     client = KazooClient(cluster.endpoints.metadata_store.removeprefix("zk:"))
     client.start(30)
     try:
-        return decode_migration(client.get(FLAG_PATH)[0]).phase
+        # The request to begin is answered before the node is there.
+        return decode_migration(client.get(FLAG_PATH)[0] if client.exists(FLAG_PATH) else None).phase
     finally:
         client.stop()
         client.close()
