@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from readonly_engine.owner.grouped_acks import GroupedAckSender
     from readonly_engine.owner.identity import Identity
     from readonly_engine.topic.position import Position
-    from readonly_engine.wire.pulsar_pb2 import CommandAck
+    from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandMessage
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +71,7 @@ class OwnerConsumer:
         "_consumer_id",
         "_events",
         "_identity",
+        "_on_message",
         "_owner_url",
         "_owners",
         "_peer_url",
@@ -110,6 +111,7 @@ class OwnerConsumer:
         self._closed = False
         self._closing_requests = 0
         self._resubscribing: asyncio.Task[None] | None = None
+        self._on_message: Callable[[CommandMessage, bytes], None] | None = None
         self.lost_at: float | None = None
         self.closed_by_owner = False
         self.resumed_at: Position | None = None
@@ -258,6 +260,10 @@ class OwnerConsumer:
             if refused := self.connection.send(command):
                 self._events.on_not_kept(refused)
 
+    def take_messages(self, on_message: Callable[[CommandMessage, bytes], None] | None) -> None:
+        """Call back with the MESSAGEs of a zero-permit consumer, and their stored entries; None to drop them."""
+        self._on_message = on_message
+
     @contextmanager
     def expecting_close(self) -> Iterator[None]:
         """Take the owner's close for the client's own, while the context lasts: SEEK and UNSUBSCRIBE close the consumer."""
@@ -340,6 +346,9 @@ class OwnerConsumer:
             self.closed_by_owner = True
             if self.connection is not None:
                 self._on_owner_lost()
+        elif command.type == BaseCommand.MESSAGE and self._zero_permit:
+            if self._on_message is not None:  # otherwise it comes for permits that a request had left unused
+                self._on_message(command.message, payload)
         else:
             self._events.on_owner_command(command, payload)
 

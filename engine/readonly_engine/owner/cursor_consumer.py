@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.grouped_acks import GroupedAckSender
     from readonly_engine.topic.position import Position
-    from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe
+    from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandMessage, CommandSubscribe
 
 
 class CursorConsumer(Protocol):
@@ -75,6 +75,9 @@ class CursorConsumer(Protocol):
 
     def send(self, command: BaseCommand) -> None:
         """Relay a command that has no answer."""
+
+    def take_messages(self, on_message: Callable[[CommandMessage, bytes], None] | None) -> None:
+        """Call back with MESSAGEs of the owner, and their stored entries; None to drop them."""
 
     def expecting_close(self) -> AbstractContextManager[None]:
         """Expect a close by the owner, while the context lasts."""

@@ -300,6 +300,9 @@ class LocalCursorConsumer:
     def share_acks(self, acks: GroupedAckSender) -> None:
         """Ignore it: acks are stored together anyway."""
 
+    def take_messages(self, on_message: object) -> None:
+        """Ignore it: no owner sends messages."""
+
     def hold_early_acks(self, gate: EntryGate) -> None:
         """Ignore it: no owner counts the entries."""
 

@@ -424,10 +424,7 @@ class Consumer:
 
     def on_owner_command(self, command: BaseCommand, payload: bytes) -> None:
         """Handle a command of the owner: relay it, or apply it to the subscription."""
-        if command.type == BaseCommand.MESSAGE:
-            if self.flow_window is None:
-                log.error("message for a zero-permit consumer dropped: topic=%s", self.topic)
-                return
+        if command.type == BaseCommand.MESSAGE and self.flow_window is not None:
             messages = _messages(payload)
             accepted = self.flow_window.on_entry(_position(command.message.message_id), messages, len(payload))
             self._grant_permits()

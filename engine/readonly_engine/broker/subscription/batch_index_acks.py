@@ -1,7 +1,9 @@
-"""Partly acked batches of consumers that have left, stored for the next broker of the pool.
+"""Partly acked batches of a subscription, for the next broker of the pool: a mark, or the batches of consumers that have left.
 
-The owner keeps the batches in memory and does not report them. Its stored cursor is not reliable for them: after a SEEK it still
-has earlier ones (ManagedCursorImpl.internalResetCursor), and acks of single messages alone are not stored (asyncDelete).
+The owner keeps the batches in memory. Its stored cursor is not reliable for them: after a SEEK it still has earlier ones
+(ManagedCursorImpl.internalResetCursor), and acks of single messages alone are not stored (asyncDelete). So a broker writes a mark
+at the first partly acked batch, and after its death the next broker asks the owner through a consumer (partial_batches.py). The
+last consumer that leaves stores the batches themselves, which saves this search while they are valid.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import asyncio
 import json
 import logging
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from readonly_engine.metadata.errors import MetadataError
@@ -36,15 +38,40 @@ SAVE_TIMEOUT_S = 5.0
 LOAD_TIMEOUT_S = 5.0
 """Time for which a new or newly active consumer waits for `load`, so that it starts even without the metadata store."""
 
-MAX_AGE_S = 3600.0
-"""Age at which stored batches are removed."""
+MAX_AGE_S = 7 * 86400.0
+"""Age at which marks and stored batches are removed."""
+
+RENEW_S = 86400.0
+"""Age at which a mark is written again, so that it does not reach MAX_AGE_S while the subscription is served."""
+
+SWEEP_INTERVAL_S = 3600.0
+
+MAX_WAITING_MARKS = 100_000
+"""Bound of the marks that wait to be written. Without a mark, batches may be delivered again completely."""
+
+
+class LoadedBatches(NamedTuple):
+    """What earlier consumers of the pool have left.
+
+    Attributes:
+        valid: whether `batches` are those of the owner. If not, only the owner knows.
+        marked: whether a broker of the pool has seen partly acked batches.
+        batches: positions, with the bits of their unacked messages.
+    """
+
+    valid: bool
+    marked: bool
+    batches: list[tuple[Position, int]]
+
+
+NOT_MARKED: Final = LoadedBatches(valid=False, marked=False, batches=[])
 
 
 class StoredBatches(NamedTuple):
     """Stored batches of one subscription.
 
     Attributes:
-        version: version of the owner's cursor at that time (AdminClient.cursor_version).
+        version: version of the owner's cursor at that time (AdminClient.cursor_version); empty for a mark.
         at: time, in seconds since the epoch.
         batches: positions, with the bits of their unacked messages.
     """
@@ -96,6 +123,15 @@ class BatchIndexAckStore:
         self._folder = f"{folder}/batches"
         self._swept = 0.0
         self._sweeping: asyncio.Task[None] | None = None
+        self._waiting: dict[str, None] = {}  # paths of marks, in order
+        self._marking: asyncio.Task[None] | None = None
+
+    def mark(self, topic: TopicName, subscription: str) -> None:
+        """Write a mark soon: the subscription has partly acked batches, or had some."""
+        if len(self._waiting) < MAX_WAITING_MARKS:
+            self._waiting[self._path(topic, subscription)] = None
+        if self._marking is None or self._marking.done():
+            self._marking = asyncio.create_task(self._write_marks())
 
     def save(
         self,
@@ -105,7 +141,7 @@ class BatchIndexAckStore:
         owner_consumer: CursorConsumer,
         still_ours: Callable[[], bool] = lambda: True,
     ) -> asyncio.Task[None]:
-        """Store the batches of a subscription when its last consumer leaves.
+        """Store the batches of a subscription when its last consumer leaves. Without batches the mark is removed.
 
         Args:
             topic: the topic.
@@ -119,32 +155,43 @@ class BatchIndexAckStore:
         """
         return asyncio.create_task(self._save(topic, subscription, list(batches), owner_consumer, still_ours))
 
-    async def load(self, topic: TopicName, subscription: str) -> list[tuple[Position, int]]:
-        """Return the stored batches of a subscription if they are valid. A consumer of it must be on the owner already."""
-        path = self._path(topic, subscription)
+    async def load(self, topic: TopicName, subscription: str) -> LoadedBatches:
+        """Return the stored batches of a subscription, or its mark. A consumer of it must be on the owner already."""
         try:
             async with asyncio.timeout(LOAD_TIMEOUT_S):
-                node = await self._store.get(path)
-                stored = None if node is None else decode_batches(node.value)
-                if stored is None:
-                    return []
-                if stored.version == await self._admin.cursor_version(topic, subscription):
-                    return stored.batches
-                await self._store.remove(path)
+                node = await self._store.get(self._path(topic, subscription))
+                if node is None:
+                    return NOT_MARKED
+                stored = decode_batches(node.value)
+                version = stored and stored.version and await self._admin.cursor_version(topic, subscription)
+                if stored is not None and stored.version and stored.version == version:
+                    return LoadedBatches(valid=True, marked=True, batches=stored.batches)
         except (RelayError, MetadataError, TimeoutError) as error:
-            why = error or "no answer in time"
             log.info(
-                "partly acked batches not loaded, delivering them completely: topic=%s subscription=%s error=%s",
+                "stored batches not loaded, asking the owner: topic=%s subscription=%s error=%s",
                 topic,
                 subscription,
-                why,
+                error or "no answer in time",
             )
-        return []
+        return LoadedBatches(valid=False, marked=True, batches=[])
 
     def close(self) -> None:
-        """Stop the removal of old batches."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        """Stop writing marks and removing old ones."""
+        for task in (self._sweeping, self._marking):
+            if task is not None:
+                task.cancel()
+
+    async def _write_marks(self) -> None:
+        """Write the waiting marks, one after the other. A mark that cannot be written is given up."""
+        while self._waiting:
+            path = next(iter(self._waiting))
+            del self._waiting[path]
+            now = time.time()
+            try:
+                await self._store.put(path, encode_batches(StoredBatches("", now, [])))
+            except MetadataError as error:
+                log.info("mark of partly acked batches not written: node=%s error=%s", path, error)
+        self._sweep_if_due(now)
 
     async def _save(
         self,
@@ -154,9 +201,15 @@ class BatchIndexAckStore:
         owner_consumer: CursorConsumer,
         still_ours: Callable[[], bool],
     ) -> None:
+        path = self._path(topic, subscription)
+        self._waiting.pop(path, None)
         subscribe_count = owner_consumer.subscribe_count
         try:
             async with asyncio.timeout(SAVE_TIMEOUT_S):
+                if not batches:
+                    if still_ours():
+                        await self._store.remove(path)
+                    return
                 await owner_consumer.wait_for_acks()
                 version = await self._admin.cursor_version(topic, subscription)
                 await owner_consumer.state()
@@ -165,7 +218,7 @@ class BatchIndexAckStore:
                 if not still_ours():
                     raise OwnerUnavailableError("another broker may have served the subscription meanwhile")
                 stored = StoredBatches(version, time.time(), batches)
-                await self._store.put(self._path(topic, subscription), encode_batches(stored))
+                await self._store.put(path, encode_batches(stored))
             self._sweep_if_due(stored.at)
         except (RelayError, MetadataError, TimeoutError) as error:
             reason = error or "no answer in time"
@@ -178,7 +231,7 @@ class BatchIndexAckStore:
 
     def _sweep_if_due(self, now: float) -> None:
         """Remove old batches in a task of their own, because there may be many nodes."""
-        if now - self._swept >= MAX_AGE_S and (self._sweeping is None or self._sweeping.done()):
+        if now - self._swept >= SWEEP_INTERVAL_S and (self._sweeping is None or self._sweeping.done()):
             self._swept = now
             self._sweeping = asyncio.create_task(self._sweep(now))
 

@@ -106,8 +106,16 @@ class CursorQueries(Protocol):
     async def cursor(self) -> OwnerCursorRanges:
         """Return the owner's cursor."""
 
-    async def batches(self) -> list[tuple[Position, int]]:
-        """Return the partly acked batches of earlier consumers of the pool, with the bits of their unacked messages."""
+    async def batches(self, owner_consumers: Sequence[CursorConsumer], last: Position) -> list[tuple[Position, int]]:
+        """Return the partly acked batches, with the bits of their unacked messages.
+
+        Args:
+            owner_consumers: consumers on the owner through which it may be asked.
+            last: last entry that consumers may read.
+        """
+
+    def mark_batches(self) -> None:
+        """Let the next broker ask the owner for partly acked batches, also if this broker dies."""
 
     async def others_ack(self) -> bool:
         """Return whether the owner has several consumers of the subscription, and one of them has acked.
@@ -172,9 +180,11 @@ class CursorSync:
         pause = BACKOFF_S[0]
         while True:
             try:
-                state = await self._queries.state(choose())
+                owner_consumer = choose()
+                state = await self._queries.state(owner_consumer)
                 acked = await self._queries.acked()
-                batches = await self._queries.batches()
+                behind = state.mark_delete is None or self._view.chain.after(state.mark_delete) <= state.last
+                batches = await self._queries.batches([owner_consumer], state.last) if behind else []
             except RelayError as error:
                 log.info("cursor not read: %s retry_in=%.1fs error=%s", self._name, pause, error)
                 await asyncio.sleep(pause)

@@ -41,10 +41,13 @@ class LocalQueries:
         """Return the cursor."""
         return OwnerCursorRanges(await self.acked(), not_persisted=False)
 
-    async def batches(self) -> list[tuple[Position, int]]:
+    async def batches(self, *_: object) -> list[tuple[Position, int]]:
         """Return the batches that are acked in part."""
         self._local.cursor.refresh()
         return list(self._local.cursor.batches)
+
+    def mark_batches(self) -> None:
+        """Ignore it: the local cursor has the batches."""
 
     async def others_ack(self) -> bool:
         """Return False: all consumers are on this broker, so their acks are in force."""

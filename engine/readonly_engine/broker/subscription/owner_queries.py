@@ -7,17 +7,20 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from readonly_engine.broker.subscription.batch_index_acks import NOT_MARKED
 from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
 from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S, OwnerPolicies
 from readonly_engine.broker.subscription.pending_acks import PendingAckSource, pending_ack_log_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
+from readonly_engine.owner.partial_batches import FIRST_PERMITS, SEARCH_MESSAGES
+from readonly_engine.owner.partial_batches_request import FIRST_WAIT_S, ask_partial_batches
 from readonly_engine.topic.position import EARLIEST
 from readonly_engine.topic.transactions import OwnerTransaction
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
 
 log = logging.getLogger(__name__)
+
+PROBE_WAIT_S = 0.3
+"""Time for the first message of a search that no mark has asked for, in seconds."""
 
 STATE_TIMEOUT_S = 5.0
 """Time for an owner to answer through a consumer. Later, the admin API is asked."""
@@ -41,6 +47,7 @@ class OwnerQueries:
         batches: store of partly acked batches; None without one.
         owner_consumers: returns this broker's consumers of a topic.
         make_log: makes a log, from its name and a function that returns its last entry.
+        has_pending_acks: returns whether a subscription ever had acks in transactions; True if unknown.
     """
 
     def __init__(
@@ -49,11 +56,13 @@ class OwnerQueries:
         batches: BatchIndexAckStore | None,
         owner_consumers: Callable[[TopicName], Iterable[CursorConsumer]],
         make_log: Callable[[TopicName, Callable[[], Awaitable[Position | None]]], TopicLog],
+        has_pending_acks: Callable[[TopicName, str], Awaitable[bool]],
     ) -> None:
         self._admin = admin
         self._batches = batches
         self._owner_consumers = owner_consumers
         self._make_log = make_log
+        self._has_pending_acks = has_pending_acks
         self._policies = OwnerPolicies(admin)
         self._transactions = False
 
@@ -150,12 +159,36 @@ class OwnerQueries:
         return OwnerCursorRanges(acked, not_persisted)
 
     async def partially_acked_batches(
-        self, topic: TopicName, subscribe: CommandSubscribe, settings: DispatchSettings
+        self,
+        topic: TopicName,
+        subscribe: CommandSubscribe,
+        settings: DispatchSettings,
+        owner_consumers: Sequence[CursorConsumer],
+        last: Position,
     ) -> list[tuple[Position, int]]:
-        """Return the batches that earlier consumers of the pool acked in part, with the bits of the unacked messages."""
-        if self._batches is None or not subscribe.durable or not settings.batch_acks:
+        """Return the batches that earlier consumers acked in part, with the bits of the unacked messages.
+
+        The pool's own record is used while it is valid. Otherwise the owner is asked: at length if a broker of the pool has left
+        a mark, and for the first messages only if not.
+        """
+        if not subscribe.durable or not settings.batch_acks:
             return []
-        return await self._batches.load(topic, subscribe.subscription)
+        stored = NOT_MARKED if self._batches is None else await self._batches.load(topic, subscribe.subscription)
+        if stored.valid:
+            return stored.batches
+        if subscribe.read_compacted:
+            return []  # the owner would read its compacted ledger
+        search, first_wait_s = (SEARCH_MESSAGES, FIRST_WAIT_S) if stored.marked else (FIRST_PERMITS, PROBE_WAIT_S)
+        batches = await ask_partial_batches(owner_consumers, last, search, first_wait_s)
+        # The owner's bits include acks in open transactions. An abort would not make these messages unacked here.
+        if batches and await self._has_pending_acks(topic, subscribe.subscription):
+            return []
+        return batches
+
+    def mark_batches(self, topic: TopicName, subscription: str) -> None:
+        """Let the next broker ask the owner for partly acked batches of a subscription, also if this broker dies."""
+        if self._batches is not None:
+            self._batches.mark(topic, subscription)
 
     async def others_ack(self, topic: TopicName, subscription: str) -> bool:
         """Return whether the owner has several consumers of a subscription, and one of them has acked (ConsumerStatsImpl).
@@ -257,9 +290,15 @@ class SubscriptionQueries:
         """Return the durable cursor as the owner has it now."""
         return await self._queries.cursor(self._topic, self._subscribe)
 
-    async def batches(self) -> list[tuple[Position, int]]:
+    async def batches(self, owner_consumers: Sequence[CursorConsumer], last: Position) -> list[tuple[Position, int]]:
         """Return the batches that are acked in part."""
-        return await self._queries.partially_acked_batches(self._topic, self._subscribe, self._settings)
+        return await self._queries.partially_acked_batches(
+            self._topic, self._subscribe, self._settings, owner_consumers, last
+        )
+
+    def mark_batches(self) -> None:
+        """Let the next broker ask the owner for partly acked batches."""
+        self._queries.mark_batches(self._topic, self._subscribe.subscription)
 
     async def others_ack(self) -> bool:
         """Return whether the owner has several consumers of the subscription, and one of them has acked."""

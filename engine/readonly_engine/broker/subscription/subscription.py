@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.cursors.consumers import FAILOVER_DELAY_S
 from readonly_engine.broker.dispatch.acks import apply_ack, without_unknown_entries
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
+from readonly_engine.broker.subscription.batch_index_acks import RENEW_S
 from readonly_engine.broker.subscription.cursor_sync import CursorSync, follow_owner
 from readonly_engine.broker.subscription.delivery import DeliveryLoop
 from readonly_engine.broker.subscription.ignored_acks import SentAcks, find_ignored_acks
@@ -51,6 +53,7 @@ class Subscription(DeliveryLoop):
     __slots__ = (
         "_batch_acks",
         "_lazy_cursor_sync",
+        "_marked_at",
         "_on_unreadable",
         "_queries",
         "_reset",
@@ -71,6 +74,7 @@ class Subscription(DeliveryLoop):
         self._queries = parts.queries
         self._on_unreadable = on_unreadable
         self._reset = False
+        self._marked_at: float | None = None
         self._lazy_cursor_sync: CursorSync | None = None  # most topics keep their owner
         self._transaction_acks: TransactionAcks | None = None  # most subscriptions have no transactions
 
@@ -91,6 +95,11 @@ class Subscription(DeliveryLoop):
     def batches(self) -> list[tuple[Position, int]]:
         """The partly acked batches, for later consumers; none during and after a move of the cursor."""
         return [] if self._moving or self._reset else self._cursor.batches
+
+    @property
+    def marked(self) -> bool:
+        """Whether the subscription has or had partly acked batches here, which the pool's record shows."""
+        return self._marked_at is not None
 
     @property
     def has_backlog(self) -> bool:
@@ -290,9 +299,18 @@ class Subscription(DeliveryLoop):
         if effect.completed and consumer is not None:
             # The owner has the acks of single messages, unless it was restarted meanwhile.
             self._cursor_sync.ack(consumer.owner_consumer, effect.completed)
+        if self.durable and self._cursor.has_batches:
+            self.mark_batches()
         if effect.unblocked:
             self.read_more()
         self._check_fanout()
+
+    def mark_batches(self) -> None:
+        """Let the next broker ask the owner for partly acked batches."""
+        now = time.monotonic()
+        if self._marked_at is None or now - self._marked_at > RENEW_S:
+            self._marked_at = now
+            self._queries.mark_batches()
 
     def redeliver(self, consumer: Subscriber, message_ids: Iterable[MessageIdData]) -> None:
         """Handle REDELIVER_UNACKNOWLEDGED_MESSAGES."""

@@ -35,6 +35,7 @@ from readonly_engine.topic.compacted import find_compaction
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.transactions import TopicTransactions
 from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -121,7 +122,7 @@ class TopicRegistry:
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
         self._guarding = False
-        self._queries = OwnerQueries(admin, batches, self._owner_consumers, self._make_log)
+        self._queries = OwnerQueries(admin, batches, self._owner_consumers, self._make_log, self._has_pending_acks)
         self.namespace_policies = NamespacePolicies(admin, self._queries.configuration)
         self._push_policies = PushPolicies(admin, self.namespace_policies)
         self._owner_probes = OwnerProbes()
@@ -158,11 +159,12 @@ class TopicRegistry:
             )
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard)
             self._set_tail(topic, served)
+        subscribe = consumer.subscribe_command
+        name = subscribe.subscription
+        key, join_state = (topic, name), served.join_state(name)
         served.joining += 1
+        join_state.joiners.append(consumer)
         try:
-            subscribe = consumer.subscribe_command
-            name = subscribe.subscription
-            key, join_state = (topic, name), served.join_state(name)
             unsettled, dropped = self.leaving.pending(key), join_state.dropped
             state = await self._state(topic, consumer)
             await served.log.opened()
@@ -176,7 +178,9 @@ class TopicRegistry:
                         await self.leaving.wait_for_none(key)
                         state = await self._state(topic, consumer)
                         served.confirm(state)
-                    subscription = await self._start_subscription(topic, served, consumer, state)
+                    subscription = await self._start_subscription(
+                        topic, served, consumer, state, list(join_state.joiners)
+                    )
                     with ExitStack() as cleanup:
                         cleanup.callback(subscription.close)
                         check_claim(subscription)
@@ -193,12 +197,26 @@ class TopicRegistry:
             return subscription
         finally:
             served.joining -= 1
+            join_state.joiners.remove(consumer)
             self._close_if_unused(topic, served)
 
     async def _start_subscription(
-        self, topic: TopicName, served: ServedTopic, consumer: Subscriber, state: OwnerCursorState
+        self,
+        topic: TopicName,
+        served: ServedTopic,
+        consumer: Subscriber,
+        state: OwnerCursorState,
+        joiners: Iterable[Subscriber],
     ) -> Subscription:
-        """Make a subscription at the position of the owner's cursor, for its first consumer on this broker."""
+        """Make a subscription at the position of the owner's cursor, for its first consumer on this broker.
+
+        Args:
+            topic: the topic.
+            served: the topic, as it is served here.
+            consumer: the first consumer.
+            state: the owner's answer about the subscription.
+            joiners: all consumers that are joining now, the first one included.
+        """
         subscribe, local = consumer.subscribe_command, consumer.local
         settings = await self._queries.settings(topic, subscribe)
         queries: CursorQueries
@@ -209,7 +227,15 @@ class TopicRegistry:
             # With a cursor at the end of the topic no later entry can be acked.
             behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
         acked = await queries.acked() if behind else []
-        batches = await queries.batches() if behind else []
+        batches = []
+        if local is not None:
+            batches = await queries.batches([], state.last)
+        elif (
+            behind and subscribe.sub_type != CommandSubscribe.Failover
+        ):  # a Failover consumer asks when it becomes active
+            among = joiners if subscribe.sub_type == CommandSubscribe.Key_Shared else [consumer]
+            asked = [one.owner_consumer for one in among if one.owner_consumer.subscribed]
+            batches = await queries.batches(asked, state.last)
         view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
         parts = SubscriptionParts(
             view=view,
@@ -230,6 +256,8 @@ class TopicRegistry:
         with ExitStack() as cleanup:
             cleanup.callback(subscription.close)  # also if the client leaves meanwhile
             subscription.start()
+            if batches and local is None:
+                subscription.mark_batches()
             if subscribe.durable and local is None and await self._queries.may_have_transactions():
                 await self._replay_pending_acks(subscription)
             if not consumer.in_sync:
@@ -280,7 +308,7 @@ class TopicRegistry:
             return None
         saving = None
         there = consumer.in_sync and consumer.owner_consumer.subscribed
-        if self._batches is not None and subscription.durable and there and still_ours() and subscription.batches:
+        if self._batches is not None and subscription.marked and there and still_ours():
             saving = self._batches.save(
                 subscription.topic, subscription.name, subscription.batches, consumer.owner_consumer, still_ours
             )
@@ -328,6 +356,14 @@ class TopicRegistry:
                 await subscription.replay_pending_acks()
         except (BookKeeperError, MetadataError, WireError, TimeoutError) as error:
             raise MetadataError(f"{name}: acks in transactions cannot be read: {error or 'not in time'}") from error
+
+    async def _has_pending_acks(self, topic: TopicName, subscription: str) -> bool:
+        """Return whether a subscription ever had acks in transactions; True if this is unknown."""
+        try:
+            return await self._cluster.topic(pending_ack_log_name(topic, subscription)) is not None
+        except (MetadataError, WireError) as error:
+            log.info("acks in transactions unknown: topic=%s subscription=%s error=%s", topic, subscription, error)
+            return True
 
     def find(self, topic: TopicName, name: str) -> Subscription | None:
         """Return a subscription served here now; None without it."""

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from readonly_engine.broker.subscription import batch_index_acks as batch_memory
 from readonly_engine.broker.subscription.batch_index_acks import (
     MAX_BYTES,
+    NOT_MARKED,
     BatchIndexAckStore,
+    LoadedBatches,
     StoredBatches,
     decode_batches,
     encode_batches,
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.owner.admin import AdminClient
     from readonly_engine.owner.consumer import OwnerConsumer
+
+MARKED = LoadedBatches(valid=False, marked=True, batches=[])
 
 POSITIONS = st.builds(Position, st.integers(0, 2**40), st.integers(0, 2**40))
 BATCHES = st.dictionaries(POSITIONS, st.integers(1, 2**2000), max_size=30)
@@ -70,6 +74,7 @@ class Store:
     def __init__(self, nodes: dict[str, bytes]) -> None:
         self.nodes = nodes
         self.read = asyncio.Event()
+        self.puts = 0
         self.removed = asyncio.Event()
 
     async def children(self, path: str) -> frozenset[str]:
@@ -82,9 +87,10 @@ class Store:
 
     async def put(self, path: str, value: bytes) -> None:
         self.nodes[path] = value
+        self.puts += 1
 
     async def remove(self, path: str) -> None:
-        del self.nodes[path]
+        self.nodes.pop(path, None)
         self.removed.set()
 
 
@@ -116,7 +122,7 @@ def test_a_consumer_that_leaves_does_not_wait_until_outdated_ones_are_removed() 
         async with asyncio.timeout(10):
             await store.removed.wait()
         assert "/pool/batches/old" not in store.nodes
-        assert await memory.load(topic, "s") == batches
+        assert await memory.load(topic, "s") == LoadedBatches(valid=True, marked=True, batches=batches)
 
     asyncio.run(run())
 
@@ -127,7 +133,7 @@ def test_a_consumer_does_not_wait_long_for_a_store_that_is_away(monkeypatch: pyt
     async def run() -> None:
         memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", Store({})), "/pool")
         async with asyncio.timeout(2):
-            assert await memory.load(parse_topic_name("orders"), "s") == []
+            assert await memory.load(parse_topic_name("orders"), "s") == MARKED
 
     asyncio.run(run())
 
@@ -142,5 +148,62 @@ def test_nothing_is_written_once_another_broker_may_have_the_subscription() -> N
             await memory.save(topic, "s", batches, cast("OwnerConsumer", owner), lambda ours=ours: ours)
             assert bool(store.nodes) == ours
             memory.close()
+
+    asyncio.run(run())
+
+
+def test_a_mark_stays_until_a_consumer_leaves_without_partly_acked_batches() -> None:
+    async def run() -> None:
+        owner, topic, store = Owner(), parse_topic_name("orders"), Store({})
+        store.read.set()
+        memory = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+        assert await memory.load(topic, "s") == NOT_MARKED
+        for _ in range(3):
+            memory.mark(topic, "s")
+        async with asyncio.timeout(5):
+            while not store.nodes:
+                await asyncio.sleep(0)
+        assert store.puts == 1
+        assert await memory.load(topic, "s") == MARKED
+        assert await memory.load(topic, "s") == MARKED, "the broker that has read it may die, too"
+        await memory.save(topic, "s", [], cast("OwnerConsumer", owner))
+        assert await memory.load(topic, "s") == NOT_MARKED
+        memory.close()
+
+    asyncio.run(run())
+
+
+def test_batches_that_the_owner_may_have_dropped_are_a_mark() -> None:
+    async def run() -> None:
+        topic, store = parse_topic_name("orders"), Store({})
+        store.read.set()
+        memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", store), "/pool")
+        await memory.save(topic, "s", [(Position(1, 2), 3)], cast("OwnerConsumer", Owner()))
+        owner = Owner()
+        owner.cursor_version = later  # type: ignore[method-assign]
+        next_broker = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+        assert await next_broker.load(topic, "s") == MARKED
+        memory.close()
+
+    async def later(*_: object) -> str:
+        return "1:3"
+
+    asyncio.run(run())
+
+
+def test_marks_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_memory, "MAX_WAITING_MARKS", 3)
+
+    async def run() -> None:
+        store = Store({})
+        memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", store), "/pool")
+        for number in range(5):
+            memory.mark(parse_topic_name("orders"), f"s{number}")
+        async with asyncio.timeout(5):
+            while len(store.nodes) < 3:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert store.puts == 3
+        memory.close()
 
     asyncio.run(run())

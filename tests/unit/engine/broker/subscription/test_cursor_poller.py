@@ -76,7 +76,7 @@ def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(mo
     ]
 
     async def run():
-        queries = OwnerQueries(None, None, None, None)
+        queries = OwnerQueries(None, None, None, None, None)
         watch = CursorPoller(lambda: [failing, unanswered, *left_alone, followed], queries.consumer_state)
         watch.start()
         watch.start()
@@ -102,7 +102,7 @@ def test_acks_that_the_owner_has_not_shown_yet_are_verified_at_each_interval(mon
     non_durable = Subscription(OwnerConsumer(), unverified=True, durable=False)
 
     async def run():
-        queries = OwnerQueries(None, None, None, None)
+        queries = OwnerQueries(None, None, None, None, None)
         poller = CursorPoller(lambda: [ahead, followed, behind, non_durable], queries.consumer_state)
         poller.start()
         async with asyncio.timeout(10):

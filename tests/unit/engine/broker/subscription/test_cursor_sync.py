@@ -44,7 +44,8 @@ def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic
     async def acked():
         return [(EARLIEST, positions[2]), (positions[3], positions[4])]
 
-    async def batches():
+    async def batches(through, last):
+        assert (through, last) == ([consumer], positions[5])
         return [(positions[2], 0b11), (positions[3], 0b11)]
 
     async def run():
@@ -246,7 +247,7 @@ def test_a_compacted_read_skips_nothing_because_its_first_ledgers_are_gone(make_
     async def answer(*_):
         return state
 
-    async def nothing():
+    async def nothing(*_):
         return []
 
     async def run():

@@ -8,13 +8,15 @@ from types import SimpleNamespace
 import pytest
 from readonly_engine.broker.dispatch.make import DispatchSettings
 from readonly_engine.broker.subscription import owner_queries
+from readonly_engine.broker.subscription.batch_index_acks import NOT_MARKED, LoadedBatches
 from readonly_engine.broker.subscription.owner_queries import OwnerQueries, SubscriptionQueries
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.owner.partial_batches import FIRST_PERMITS
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.transactions import OwnerTransaction
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
+from readonly_engine.wire.pulsar_pb2 import CommandMessage, CommandSubscribe, ServerError
 
 TOPIC = parse_topic_name("orders")
 STATE = OwnerCursorState(Position(1, 9), Position(1, 9))
@@ -38,8 +40,8 @@ class Admin:
         return ask
 
 
-def queries(admin=None, *, batches=None, consumers=()):
-    return OwnerQueries(admin or Admin(), batches, lambda _: consumers, lambda name, _: name)
+def queries(admin=None, *, batches=None, consumers=(), has_pending_acks=None):
+    return OwnerQueries(admin or Admin(), batches, lambda _: consumers, lambda name, _: name, has_pending_acks)
 
 
 def transactions(answer):
@@ -144,18 +146,87 @@ def test_a_reader_of_the_compacted_topic_begins_before_the_owners_cursor(durable
     assert asyncio.run(asked.acked()) == expected
 
 
-@pytest.mark.parametrize(("durable", "batch_acks"), [(True, True), (True, False), (False, True)])
-def test_batches_are_loaded_for_durable_subscriptions_of_owners_that_count_batch_acks(durable, batch_acks):
-    loaded = [(Position(1, 2), 3)]
+VALID = LoadedBatches(valid=True, marked=True, batches=[(Position(1, 2), 3)])
+MARKED = LoadedBatches(valid=False, marked=True, batches=[])
+
+
+def asked_for_batches(stored, subscribe=None, *, batch_acks=True, acks_in_transactions=False, answers=()):
+    """Return the partly acked batches of a subscription, and the permits that its consumer has sent to the owner."""
 
     async def load(*asked):
         assert asked == (TOPIC, "s")
-        return loaded
+        return stored
 
-    encoded = CommandSubscribe(subscription="s", durable=durable).SerializePartialToString()
-    settings = DispatchSettings(batch_acks=batch_acks)
-    asked = SubscriptionQueries(queries(batches=SimpleNamespace(load=load)), TOPIC, encoded, settings)
-    assert asyncio.run(asked.batches()) == (loaded if durable and batch_acks else [])
+    async def has_pending_acks(*asked):
+        assert asked == (TOPIC, "s")
+        return acks_in_transactions
+
+    async def run():
+        questions = queries(batches=SimpleNamespace(load=load), has_pending_acks=has_pending_acks)
+        encoded = (subscribe or CommandSubscribe(subscription="s", durable=True)).SerializePartialToString()
+        asked = SubscriptionQueries(questions, TOPIC, encoded, DispatchSettings(batch_acks=batch_acks))
+        consumer = FlowingConsumer(answers)
+        batches = await asked.batches([consumer], Position(7, 9))
+        assert consumer.on_message is None
+        return batches, consumer.permits
+
+    return asyncio.run(run())
+
+
+class FlowingConsumer:
+    """A consumer at the owner, which answers each FLOW with the next of some lists of messages."""
+
+    def __init__(self, answers):
+        self.answers = iter(answers)
+        self.permits = []
+        self.on_message = None
+
+    def take_messages(self, on_message):
+        self.on_message = on_message
+
+    def send(self, command):
+        self.permits.append(command.flow.message_permits)
+        for message in next(self.answers, ()):
+            asyncio.get_running_loop().call_soon(lambda message=message: self.on_message(message, b"?"))
+
+
+def pushed(ledger, entry, ack_set=()):
+    message = CommandMessage(consumer_id=1, ack_set=ack_set)
+    message.message_id.ledger_id, message.message_id.entry_id = ledger, entry
+    return message
+
+
+@pytest.mark.parametrize(
+    ("durable", "compacted", "batch_acks", "stored", "expected"),
+    [
+        (True, False, True, VALID, VALID.batches),
+        (True, True, True, VALID, VALID.batches),
+        (True, True, True, MARKED, []),
+        (True, False, False, VALID, []),
+        (False, False, True, VALID, []),
+    ],
+)
+def test_batches_are_loaded_for_durable_subscriptions_of_owners_that_count_batch_acks(
+    durable, compacted, batch_acks, stored, expected
+):
+    subscribe = CommandSubscribe(subscription="s", durable=durable, read_compacted=compacted)
+    assert asked_for_batches(stored, subscribe, batch_acks=batch_acks) == (expected, [])
+
+
+def test_the_owner_is_asked_for_batches_that_only_it_knows():
+    answers = [[pushed(7, 3, [0b110]), pushed(7, 9)]]
+    assert asked_for_batches(MARKED, answers=answers) == ([(Position(7, 3), 0b110)], [FIRST_PERMITS])
+    assert asked_for_batches(NOT_MARKED, answers=answers) == ([(Position(7, 3), 0b110)], [FIRST_PERMITS])
+
+
+def test_bits_of_open_transactions_are_not_taken_for_acks():
+    """An owner's `ack_set` lacks the messages that are acked in an open transaction, which may be aborted."""
+    assert asked_for_batches(MARKED, acks_in_transactions=True, answers=[[pushed(7, 9, [0b110])]])[0] == []
+
+
+def test_a_silent_owner_delays_the_start_of_a_subscription_for_a_moment_only(monkeypatch):
+    monkeypatch.setattr(owner_queries, "FIRST_WAIT_S", 0.01)
+    assert asked_for_batches(MARKED) == ([], [FIRST_PERMITS])
 
 
 @pytest.mark.parametrize(

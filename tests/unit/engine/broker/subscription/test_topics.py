@@ -232,6 +232,7 @@ def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch
     monkeypatch.setattr(topics, "TopicLog", Log)
     monkeypatch.setattr(topics, "Subscription", FakeSubscription)
     monkeypatch.setattr(FakeSubscription, "batches", [(Position(1, 2), 3)])
+    monkeypatch.setattr(FakeSubscription, "marked", True, raising=False)
     consumer = Consumer(CommandSubscribe(subscription="s", durable=True))
     kept = []
 
