@@ -6,16 +6,7 @@ from typing import Final
 
 ANY: Final = ""
 
-_BATCH_ACKS: Final = (
-    "While a consumer is connected, batch-index acks work in the pool as at the owner. After the last consumer "
-    "has disconnected, the pool keeps them for the next one, at any broker. But if the owner stores its cursor "
-    "meanwhile, the cursor may have been reset, which the owner does not show. Then the whole batch is "
-    "redelivered, as without batch-index acks."
-)
-
 REASONS: Final[dict[tuple[str, str], str]] = {
-    ("batch_index", ANY): _BATCH_ACKS,
-    ("batch_index_cumulative", ANY): _BATCH_ACKS,
     ("consumer_metadata", ANY): (
         "The client's metadata is complete. The pool adds its own name (`pulsar-readonly.pool`), to distinguish "
         "its consumers from those connected directly to the owner."
