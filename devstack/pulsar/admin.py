@@ -84,9 +84,10 @@ class PulsarAdmin:
         """Delete a partitioned topic; `force` disconnects its clients."""
         self._request("DELETE", f"{topic_path(topic)}/partitions", query={"force": str(force).lower()})
 
-    def topics(self, namespace: str = "public/default") -> list[str]:
-        """Return the names of a namespace's persistent topics, with each partition."""
-        return list(self._request("GET", f"/admin/v2/persistent/{namespace}"))
+    def topics(self, namespace: str = "public/default", *, system: bool = False) -> list[str]:
+        """Return the names of a namespace's persistent topics, with each partition; with `system` also system topics."""
+        query = {"includeSystemTopic": "true"} if system else None
+        return list(self._request("GET", f"/admin/v2/persistent/{namespace}", query=query))
 
     def lookup(self, topic: str) -> str:
         """Return the owner's service URL; a topic without an owner gets one."""

@@ -10,12 +10,8 @@ from typing import Final
 from devstack.cache import cache_root, content_key
 from devstack.console import step
 from devstack.jars.fetch import LOCKS, ensure_jars, names
-from devstack.pulsar.config import edit_properties
 
 _SET: Final = "pulsar-"
-
-_WITHOUT_BOOKIE_METRICS: Final = frozenset({"4.2.4"})
-"""Releases with Jetty 12, which BookKeeper's HTTP server for metrics does not run on."""
 
 _BROKER_CONF: Final = (
     "# The release's own file is not in its jars. So every key has the default of the release's ServiceConfiguration.\n"
@@ -53,13 +49,6 @@ def ensure_assembled(version: str, base: Path) -> Path:
         for part in ("bin", "conf"):
             shutil.copytree(base / part, draft / part)
         (draft / "conf" / "broker.conf").write_text(_BROKER_CONF)
-        if version in _WITHOUT_BOOKIE_METRICS:
-            path = draft / "conf" / "bookkeeper.conf"
-            metrics = {
-                "statsProviderClass": "org.apache.bookkeeper.stats.NullStatsProvider",
-                "enableStatistics": "false",
-            }
-            path.write_text(edit_properties(path.read_text(), metrics))
         (draft / "lib").symlink_to(jars)
         try:
             draft.rename(home)

@@ -64,6 +64,17 @@ def _ensemble(spec: PulsarSpec) -> dict[str, str]:
     return {f"server.{number}": f"{HOST}:{peers}:{election}" for number, (peers, election) in enumerate(ports, 1)}
 
 
+def _metrics(site: Site, port: int) -> dict[str, str]:
+    """Return the keys by which a bookie shows metrics: by Vert.x, as BookKeeper's other server does not run on Jetty 12 (4.2)."""
+    return {
+        "prometheusStatsHttpEnable": "false",
+        "httpServerEnabled": "true",
+        "httpServerClass": "org.apache.bookkeeper.http.vertx.VertxHttpServer",
+        "httpServerHost": site.host,
+        "httpServerPort": str(port),
+    }
+
+
 def bookie_conf(
     home: Path, spec: PulsarSpec, index: int, data: Path, site: Site = LOOPBACK, zookeeper: str = HOST
 ) -> str:
@@ -82,9 +93,7 @@ def bookie_conf(
         "ledgerDirectories": str(data / "ledgers"),
         "metadataServiceUri": f"metadata-store:{spec.bookkeeper_metadata_store_url(zookeeper)}",
         "zkServers": "",
-        "prometheusStatsHttpAddress": site.host,
-        "prometheusStatsHttpPort": str(spec.bookie_metrics_port(index)),
-        "httpServerEnabled": "false",
+        **_metrics(site, spec.bookie_metrics_port(index)),
         "autoRecoveryDaemonEnabled": "false",
         "dbStorage_writeCacheMaxSizeMb": "64",
         "dbStorage_readAheadCacheMaxSizeMb": "64",

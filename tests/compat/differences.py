@@ -58,7 +58,7 @@ QUIRKS: Final[dict[tuple[str, str], str]] = {
 through the pool."""
 
 
-SOMETIMES: Final = frozenset({_EMPTIED, _BATCH_ACKS, _STUCK})
+SOMETIMES: Final = frozenset({_EMPTIED, _STUCK})
 """Differences that depend on timing: a row may be equal and right."""
 
 

@@ -305,6 +305,18 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneS
         yield servers
 
 
+STORED_POLICIES = {
+    "5.0.0-M1": (
+        Setting(
+            "broker",
+            "topicPoliciesServiceClassName",
+            "org.apache.pulsar.broker.service.MetadataStoreTopicPoliciesService",
+        ),
+    )
+}
+"""Releases that can keep the policies of topics in the metadata store (PIP-469). The default is still the system topic."""
+
+
 @pytest.fixture(scope="session", params=assembled_versions())
 def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
     """The smallest cluster of each release that is not the default; its topics have several ledgers."""
@@ -321,6 +333,7 @@ def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
                 # Releases that compress znodes do so above 16 KiB only by default.
                 Setting("broker", "managedLedgerInfoCompressionThresholdInBytes", "16"),
                 Setting("broker", "managedCursorInfoCompressionThresholdInBytes", "16"),
+                *STORED_POLICIES.get(request.param, ()),
             ),
         )
     )

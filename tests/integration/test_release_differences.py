@@ -200,3 +200,27 @@ def test_key_shared_looks_ahead_as_far_as_the_release(
         quick.close()
         if client is not owner:
             client.close()
+
+
+def test_policies_of_a_topic_count_wherever_they_are_stored(
+    release: PulsarCluster, owner: pulsar.Client, pool: Pool, topic: str
+) -> None:
+    """5.0.0-M1 keeps them in the metadata store here (PIP-469), earlier releases in the namespace's system topic."""
+    consumer = owner.subscribe(topic, "s", SHARED)
+    consumer.close()
+    admin, limit = release.admin(), 20
+    admin.set_max_unacked_on_consumer(topic, limit)
+    publish_numbers(owner, topic, range(3 * limit), batching_enabled=False)
+    in_system_topic = any("/__change_events" in name for name in admin.topics(system=True))
+    assert in_system_topic != release.spec.version.startswith("5.")
+    client = quiet_client(pool.url)
+    try:
+        consumer = client.subscribe(topic, "s", SHARED)
+        messages = [consumer.receive(RECEIVE_MS) for _ in range(limit)]
+        with pytest.raises(pulsar.Timeout):
+            consumer.receive(QUIET_MS)
+        for message in messages:
+            consumer.acknowledge(message)
+        assert numbers_of([consumer.receive(RECEIVE_MS) for _ in range(limit)]) == list(range(limit, 2 * limit))
+    finally:
+        client.close()
