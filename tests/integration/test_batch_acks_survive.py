@@ -34,7 +34,6 @@ KINDS: Final = [
     pulsar.ConsumerType.Exclusive,
     pulsar.ConsumerType.Failover,
     SHARED,
-    pulsar.ConsumerType.KeyShared,
 ]
 
 LEFT: Final = [number for number in range((BATCHES - 1) * SIZE) if number % SIZE not in ACKED]
@@ -58,15 +57,9 @@ def owner(release: PulsarCluster) -> Iterator[pulsar.Client]:
     client.close()
 
 
-def publish_batches(owner: pulsar.Client, topic: str, *, kind: pulsar.ConsumerType) -> None:
-    """Publish BATCHES batches of SIZE; each has one key for Key_Shared."""
+def publish_batches(owner: pulsar.Client, topic: str) -> None:
+    """Publish BATCHES batches of SIZE."""
     batching = {"batching_enabled": True, "batching_max_messages": SIZE, "batching_max_publish_delay_ms": 10_000}
-    if kind == pulsar.ConsumerType.KeyShared:
-        batching["batching_type"] = pulsar.BatchingType.KeyBased
-        for batch in range(BATCHES):
-            numbers = range(batch * SIZE, (batch + 1) * SIZE)
-            publish_numbers(owner, topic, numbers, key=lambda number: str(number // SIZE), **batching)
-        return
     publish_numbers(owner, topic, range(BATCHES * SIZE), **batching)
 
 
@@ -114,7 +107,7 @@ def test_after_the_death_of_their_broker(release: PulsarCluster, owner: pulsar.C
     topics = {f"{topic}-{kind.name}": kind for kind in KINDS}
     before = quiet_client(pool.url)
     for name, kind in topics.items():
-        publish_batches(owner, name, kind=kind)
+        publish_batches(owner, name)
         ack_some(release, subscribe(before, name, kind), name)
     after = after_a_death(pool)
     try:
@@ -133,7 +126,7 @@ def test_of_consumers_that_were_at_the_owner(
     try:
         for kind in KINDS:
             name = f"{topic}-{kind.name}"
-            publish_batches(owner, name, kind=kind)
+            publish_batches(owner, name)
             consumer = subscribe(owner, name, kind)
             ack_some(release, consumer, name)
             consumer.close()
@@ -149,7 +142,7 @@ def test_a_reset_of_the_cursor_makes_them_void(
     topics = {f"{topic}-{kind.name}": kind for kind in (pulsar.ConsumerType.Exclusive, SHARED)}
     before = quiet_client(pool.url)
     for name, kind in topics.items():
-        publish_batches(owner, name, kind=kind)
+        publish_batches(owner, name)
         ack_some(release, subscribe(before, name, kind), name)
     after = after_a_death(pool)
     try:

@@ -34,7 +34,7 @@ async def ask_partial_batches(
     """Return the partly acked batches that the owner knows, with the bits of their unacked messages.
 
     Args:
-        consumers: consumers of the subscription at the owner, without permits. With Key_Shared each gets its own keys only.
+        consumers: consumers of the subscription at the owner, without permits.
         last: last entry that consumers may read.
         search_messages: number of messages without bits after which a search ends.
         first_wait_s: time for the first message, in seconds.

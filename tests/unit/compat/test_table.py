@@ -80,7 +80,7 @@ def test_no_two_empty_lines_follow_each_other() -> None:
         ),
         ({"commit": (EQUAL, OFFERED_NOT)}, []),
         ({"commit": (EQUAL, BROKEN)}, ["commit, go-0.14.0: fails at the owner: at the owner: no"]),
-        ({"batch_index": (EQUAL, DIFFERENT)}, []),
+        ({"consumer_metadata": (DIFFERENT, DIFFERENT)}, []),
         (
             {"seek_id": (EQUAL, EQUAL)},
             ["seek_id, go-0.14.0: it is right, although a defect of the client is declared"],

@@ -13,15 +13,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
 from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.broker.subscription.pending_acks import PendingAckSource
@@ -39,6 +41,8 @@ BACKOFF_S = (0.1, 5.0)
 MAX_ATTEMPTS = 6
 
 NO_ENTRY = -1
+
+FIRST_ENTRY_TIMEOUT_S = 1.0
 
 MAX_ACKS_PER_COMMAND = 1000
 
@@ -106,12 +110,18 @@ class CursorQueries(Protocol):
     async def cursor(self) -> OwnerCursorRanges:
         """Return the owner's cursor."""
 
-    async def batches(self, owner_consumers: Sequence[CursorConsumer], last: Position) -> list[tuple[Position, int]]:
+    async def batches(
+        self,
+        owner_consumers: Sequence[CursorConsumer],
+        last: Position,
+        begins_with_batch: Callable[[], Awaitable[bool]],
+    ) -> list[tuple[Position, int]]:
         """Return the partly acked batches, with the bits of their unacked messages.
 
         Args:
             owner_consumers: consumers on the owner through which it may be asked.
             last: last entry that consumers may read.
+            begins_with_batch: returns whether the first unacked entry is a batch.
         """
 
     def mark_batches(self) -> None:
@@ -126,6 +136,18 @@ class CursorQueries(Protocol):
 
     def pending_ack_source(self) -> PendingAckSource:
         """Return the source of the owner's log of acks in transactions."""
+
+
+async def begins_with_batch(view: TopicView, state: OwnerCursorState) -> bool:
+    """Return whether the first unacked entry is a batch; False if it cannot be read within FIRST_ENTRY_TIMEOUT_S."""
+    if state.mark_delete is None:
+        return False
+    try:
+        async with asyncio.timeout(FIRST_ENTRY_TIMEOUT_S):
+            entries = await view.read(view.chain.after(state.mark_delete), 1)
+    except (BookKeeperError, TimeoutError):
+        return False
+    return bool(entries) and entries[0].messages > 1
 
 
 class CursorSync:
@@ -184,7 +206,13 @@ class CursorSync:
                 state = await self._queries.state(owner_consumer)
                 acked = await self._queries.acked()
                 behind = state.mark_delete is None or self._view.chain.after(state.mark_delete) <= state.last
-                batches = await self._queries.batches([owner_consumer], state.last) if behind else []
+                batches = (
+                    await self._queries.batches(
+                        [owner_consumer], state.last, partial(begins_with_batch, self._view, state)
+                    )
+                    if behind
+                    else []
+                )
             except RelayError as error:
                 log.info("cursor not read: %s retry_in=%.1fs error=%s", self._name, pause, error)
                 await asyncio.sleep(pause)

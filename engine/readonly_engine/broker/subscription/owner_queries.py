@@ -165,19 +165,22 @@ class OwnerQueries:
         settings: DispatchSettings,
         owner_consumers: Sequence[CursorConsumer],
         last: Position,
+        begins_with_batch: Callable[[], Awaitable[bool]],
     ) -> list[tuple[Position, int]]:
         """Return the batches that earlier consumers acked in part, with the bits of the unacked messages.
 
         The pool's own record is used while it is valid. Otherwise the owner is asked: at length if a broker of the pool has left
-        a mark, and for the first messages only if not.
+        a mark. Without one it is asked for the first messages only, if they are a batch: its own consumers may have acked some.
         """
         if not subscribe.durable or not settings.batch_acks:
             return []
         stored = NOT_MARKED if self._batches is None else await self._batches.load(topic, subscribe.subscription)
         if stored.valid:
             return stored.batches
-        if subscribe.read_compacted:
-            return []  # the owner would read its compacted ledger
+        if subscribe.read_compacted or subscribe.sub_type == CommandSubscribe.Key_Shared:
+            return []  # the owner would read its compacted ledger, or send only the keys of this consumer
+        if not stored.marked and not await begins_with_batch():
+            return []
         search, first_wait_s = (SEARCH_MESSAGES, FIRST_WAIT_S) if stored.marked else (FIRST_PERMITS, PROBE_WAIT_S)
         batches = await ask_partial_batches(owner_consumers, last, search, first_wait_s)
         # The owner's bits include acks in open transactions. An abort would not make these messages unacked here.
@@ -290,10 +293,15 @@ class SubscriptionQueries:
         """Return the durable cursor as the owner has it now."""
         return await self._queries.cursor(self._topic, self._subscribe)
 
-    async def batches(self, owner_consumers: Sequence[CursorConsumer], last: Position) -> list[tuple[Position, int]]:
+    async def batches(
+        self,
+        owner_consumers: Sequence[CursorConsumer],
+        last: Position,
+        begins_with_batch: Callable[[], Awaitable[bool]],
+    ) -> list[tuple[Position, int]]:
         """Return the batches that are acked in part."""
         return await self._queries.partially_acked_batches(
-            self._topic, self._subscribe, self._settings, owner_consumers, last
+            self._topic, self._subscribe, self._settings, owner_consumers, last, begins_with_batch
         )
 
     def mark_batches(self) -> None:

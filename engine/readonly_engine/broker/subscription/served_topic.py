@@ -14,7 +14,6 @@ from readonly_engine.topic.compacted import CompactedLog
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from readonly_engine.broker.subscription.subscriber import Subscriber
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.broker.tail.tail_consumer import TailConsumer
     from readonly_engine.lease_guard import LeaseGuard
@@ -32,15 +31,13 @@ class JoinState:
     Attributes:
         lock: held while the subscription is made, so that it is made once.
         dropped: number of times that the subscription has ended meanwhile, because its last consumer left.
-        joiners: the consumers.
     """
 
-    __slots__ = ("__weakref__", "dropped", "joiners", "lock")
+    __slots__ = ("__weakref__", "dropped", "lock")
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.dropped = 0
-        self.joiners: list[Subscriber] = []
 
 
 class ServedTopic:

@@ -15,6 +15,7 @@ from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.subscription.cursor_poller import CursorPoller
+from readonly_engine.broker.subscription.cursor_sync import begins_with_batch
 from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
 from readonly_engine.broker.subscription.local_queries import LocalQueries
 from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S, authorization_enabled
@@ -163,7 +164,6 @@ class TopicRegistry:
         name = subscribe.subscription
         key, join_state = (topic, name), served.join_state(name)
         served.joining += 1
-        join_state.joiners.append(consumer)
         try:
             unsettled, dropped = self.leaving.pending(key), join_state.dropped
             state = await self._state(topic, consumer)
@@ -178,9 +178,7 @@ class TopicRegistry:
                         await self.leaving.wait_for_none(key)
                         state = await self._state(topic, consumer)
                         served.confirm(state)
-                    subscription = await self._start_subscription(
-                        topic, served, consumer, state, list(join_state.joiners)
-                    )
+                    subscription = await self._start_subscription(topic, served, consumer, state)
                     with ExitStack() as cleanup:
                         cleanup.callback(subscription.close)
                         check_claim(subscription)
@@ -197,26 +195,12 @@ class TopicRegistry:
             return subscription
         finally:
             served.joining -= 1
-            join_state.joiners.remove(consumer)
             self._close_if_unused(topic, served)
 
     async def _start_subscription(
-        self,
-        topic: TopicName,
-        served: ServedTopic,
-        consumer: Subscriber,
-        state: OwnerCursorState,
-        joiners: Iterable[Subscriber],
+        self, topic: TopicName, served: ServedTopic, consumer: Subscriber, state: OwnerCursorState
     ) -> Subscription:
-        """Make a subscription at the position of the owner's cursor, for its first consumer on this broker.
-
-        Args:
-            topic: the topic.
-            served: the topic, as it is served here.
-            consumer: the first consumer.
-            state: the owner's answer about the subscription.
-            joiners: all consumers that are joining now, the first one included.
-        """
+        """Make a subscription at the position of the owner's cursor, for its first consumer on this broker."""
         subscribe, local = consumer.subscribe_command, consumer.local
         settings = await self._queries.settings(topic, subscribe)
         queries: CursorQueries
@@ -229,13 +213,12 @@ class TopicRegistry:
         acked = await queries.acked() if behind else []
         batches = []
         if local is not None:
-            batches = await queries.batches([], state.last)
+            batches = await LocalQueries(local).batches()
         elif (
             behind and subscribe.sub_type != CommandSubscribe.Failover
         ):  # a Failover consumer asks when it becomes active
-            among = joiners if subscribe.sub_type == CommandSubscribe.Key_Shared else [consumer]
-            asked = [one.owner_consumer for one in among if one.owner_consumer.subscribed]
-            batches = await queries.batches(asked, state.last)
+            asked = partial(begins_with_batch, served.log, state)
+            batches = await queries.batches([consumer.owner_consumer], state.last, asked)
         view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
         parts = SubscriptionParts(
             view=view,

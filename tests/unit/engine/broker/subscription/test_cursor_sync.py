@@ -8,9 +8,15 @@ from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.subscription import cursor_sync as owner_cursor
-from readonly_engine.broker.subscription.cursor_sync import CursorSync, OwnerCursorRanges, follow_owner
+from readonly_engine.broker.subscription.cursor_sync import (
+    CursorSync,
+    OwnerCursorRanges,
+    begins_with_batch,
+    follow_owner,
+)
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.chain import LedgerChain
@@ -44,12 +50,17 @@ def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic
     async def acked():
         return [(EARLIEST, positions[2]), (positions[3], positions[4])]
 
-    async def batches(through, last):
+    async def batches(through, last, begins_with_batch):
         assert (through, last) == ([consumer], positions[5])
+        assert await begins_with_batch()
         return [(positions[2], 0b11), (positions[3], 0b11)]
 
+    async def read(position, count):
+        assert (position, count) == (positions[2], 1)
+        return [SimpleNamespace(messages=4)]
+
     async def run():
-        view = SimpleNamespace(chain=topic.chain)
+        view = SimpleNamespace(chain=topic.chain, read=read)
         owner = CursorSync(
             "s", view, cursor, SimpleNamespace(state=state, acked=acked, batches=batches), told.append, lambda _: None
         )
@@ -262,3 +273,24 @@ def test_a_compacted_read_skips_nothing_because_its_first_ledgers_are_gone(make_
     assert cursor.first_unacked() == chain.after(kept[3])
     assert follow_owner(cursor, chain, OwnerCursorState(left[1], left[-1])), "what was acked there is acked"
     assert cursor.mark_delete == left[1]
+
+
+def test_the_first_entry_is_no_batch_where_it_cannot_be_read(topic, monkeypatch):
+    monkeypatch.setattr(owner_cursor, "FIRST_ENTRY_TIMEOUT_S", 0.01)
+    position = topic.write(4)
+    state = OwnerCursorState(Position(position.ledger_id, position.entry_id - 1), position)
+
+    async def read(*_):
+        answer = answers.pop(0)
+        if answer is None:
+            await asyncio.Event().wait()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    entry = SimpleNamespace(messages=1)
+    answers = [BookKeeperError("away"), None, [], [entry], [SimpleNamespace(messages=2), entry]]
+    view = SimpleNamespace(chain=topic.chain, read=read)
+    found = [asyncio.run(begins_with_batch(view, state)) for _ in range(5)]
+    assert found == [False, False, False, False, True]
+    assert not asyncio.run(begins_with_batch(view, OwnerCursorState(None, position)))

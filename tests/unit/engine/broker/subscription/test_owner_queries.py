@@ -150,7 +150,7 @@ VALID = LoadedBatches(valid=True, marked=True, batches=[(Position(1, 2), 3)])
 MARKED = LoadedBatches(valid=False, marked=True, batches=[])
 
 
-def asked_for_batches(stored, subscribe=None, *, batch_acks=True, acks_in_transactions=False, answers=()):
+def asked_for_batches(stored, subscribe=None, *, batch_acks=True, acks_in_transactions=False, batch=True, answers=()):
     """Return the partly acked batches of a subscription, and the permits that its consumer has sent to the owner."""
 
     async def load(*asked):
@@ -161,12 +161,15 @@ def asked_for_batches(stored, subscribe=None, *, batch_acks=True, acks_in_transa
         assert asked == (TOPIC, "s")
         return acks_in_transactions
 
+    async def begins_with_batch():
+        return batch
+
     async def run():
         questions = queries(batches=SimpleNamespace(load=load), has_pending_acks=has_pending_acks)
         encoded = (subscribe or CommandSubscribe(subscription="s", durable=True)).SerializePartialToString()
         asked = SubscriptionQueries(questions, TOPIC, encoded, DispatchSettings(batch_acks=batch_acks))
         consumer = FlowingConsumer(answers)
-        batches = await asked.batches([consumer], Position(7, 9))
+        batches = await asked.batches([consumer], Position(7, 9), begins_with_batch)
         assert consumer.on_message is None
         return batches, consumer.permits
 
@@ -217,6 +220,8 @@ def test_the_owner_is_asked_for_batches_that_only_it_knows():
     answers = [[pushed(7, 3, [0b110]), pushed(7, 9)]]
     assert asked_for_batches(MARKED, answers=answers) == ([(Position(7, 3), 0b110)], [FIRST_PERMITS])
     assert asked_for_batches(NOT_MARKED, answers=answers) == ([(Position(7, 3), 0b110)], [FIRST_PERMITS])
+    assert asked_for_batches(MARKED, batch=False, answers=answers) == ([(Position(7, 3), 0b110)], [FIRST_PERMITS])
+    assert asked_for_batches(NOT_MARKED, batch=False, answers=answers) == ([], []), "no consumer can have acked a part"
 
 
 def test_bits_of_open_transactions_are_not_taken_for_acks():
