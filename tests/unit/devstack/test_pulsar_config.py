@@ -83,7 +83,7 @@ def test_zookeeper_listens_on_loopback_only(home: Path, tmp_path: Path) -> None:
 def test_each_bookie_has_its_own_ports_and_folders(home: Path, tmp_path: Path) -> None:
     spec = PulsarSpec(base_port=20000)
     files = [parsed(bookie_conf(home, spec, i, tmp_path / str(i))) for i in range(3)]
-    for key in ("bookiePort", "prometheusStatsHttpPort", "journalDirectories", "ledgerDirectories"):
+    for key in ("bookiePort", "httpServerPort", "journalDirectories", "ledgerDirectories"):
         assert len({values[key] for values in files}) == 3
     assert files[0]["metadataServiceUri"] == "metadata-store:zk:127.0.0.1:20020"
     assert files[0]["zkServers"] == ""
