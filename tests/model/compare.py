@@ -45,7 +45,7 @@ class _Owner:
     async def cursor(self) -> OwnerCursorRanges:
         return self.at_owner
 
-    async def batches(self) -> list[tuple[Position, int]]:
+    async def batches(self, *_: object) -> list[tuple[Position, int]]:
         return []
 
     def pending_ack_source(self) -> Any:
