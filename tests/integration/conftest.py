@@ -18,6 +18,7 @@ from devstack.pulsar.spec import DEFAULT_METADATA, OXIA, PulsarSpec, Setting
 from devstack.standalone_spark import StandaloneSpark
 from tests.integration.apart import Apart
 from tests.integration.entry_filter import filters_folder
+from tests.integration.fleet import TESTS, quiet_client
 from tests.integration.secure_stores import OWN_ROOT, secrets_folder, session
 from tests.integration.secured import secured_stack
 from tests.integration.spark_driver import Driver
@@ -305,7 +306,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneS
         yield servers
 
 
-STORED_POLICIES = {
+STORED_POLICIES: Final = {
     "5.0.0-M1": (
         Setting(
             "broker",
@@ -353,3 +354,22 @@ def txn_pool(txn_stack: PulsarCluster, tmp_path_factory: pytest.TempPathFactory)
         yield pool
     finally:
         pool.close()
+
+
+@pytest.fixture
+def release_pool(release: PulsarCluster, tmp_path: Path) -> Iterator[Pool]:
+    """A read-only broker on the release."""
+    made = Pool(release.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", TESTS])
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def release_owner(release: PulsarCluster) -> Iterator[pulsar_lib.Client]:
+    """A client of the release's brokers."""
+    client = quiet_client(release.endpoints.writer_url)
+    yield client
+    client.close()

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import pulsar
-import pytest
 
-from devstack.pool import Pool
 from devstack.pulsar.admin import MessageId
-from tests.integration.fleet import SHARED, TESTS, quiet_client
+from tests.integration.fleet import SHARED, quiet_client
 from tests.support.messages import publish_numbers
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
+    from devstack.pool import Pool
     from devstack.pulsar.cluster import PulsarCluster
 
 RECEIVE_MS: Final = 20_000
@@ -37,24 +32,6 @@ KINDS: Final = [
 ]
 
 LEFT: Final = [number for number in range((BATCHES - 1) * SIZE) if number % SIZE not in ACKED]
-
-
-@pytest.fixture
-def pool(release: PulsarCluster, tmp_path: Path) -> Iterator[Pool]:
-    """A read-only broker on the release."""
-    made = Pool(release.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", TESTS])
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture
-def owner(release: PulsarCluster) -> Iterator[pulsar.Client]:
-    client = quiet_client(release.endpoints.writer_url)
-    yield client
-    client.close()
 
 
 def publish_batches(owner: pulsar.Client, topic: str) -> None:
@@ -103,13 +80,22 @@ def after_a_death(pool: Pool) -> pulsar.Client:
     return quiet_client(pool.url)
 
 
-def test_after_the_death_of_their_broker(release: PulsarCluster, owner: pulsar.Client, pool: Pool, topic: str) -> None:
-    topics = {f"{topic}-{kind.name}": kind for kind in KINDS}
-    before = quiet_client(pool.url)
+def ack_some_of_each(
+    release: PulsarCluster, owner: pulsar.Client, client: pulsar.Client, topics: dict[str, pulsar.ConsumerType]
+) -> None:
+    """Publish batches to topics, and ack a part of them."""
     for name, kind in topics.items():
         publish_batches(owner, name)
-        ack_some(release, subscribe(before, name, kind), name)
-    after = after_a_death(pool)
+        ack_some(release, subscribe(client, name, kind), name)
+
+
+def test_after_the_death_of_their_broker(
+    release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str
+) -> None:
+    topics = {f"{topic}-{kind.name}": kind for kind in KINDS}
+    before = quiet_client(release_pool.url)
+    ack_some_of_each(release, release_owner, before, topics)
+    after = after_a_death(release_pool)
     try:
         found = {name: sorted(received(subscribe(after, name, kind))) for name, kind in topics.items()}
         assert found == dict.fromkeys(topics, LEFT)
@@ -120,14 +106,14 @@ def test_after_the_death_of_their_broker(release: PulsarCluster, owner: pulsar.C
 
 
 def test_of_consumers_that_were_at_the_owner(
-    release: PulsarCluster, owner: pulsar.Client, pool: Pool, topic: str
+    release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str
 ) -> None:
-    client = quiet_client(pool.url)
+    client = quiet_client(release_pool.url)
     try:
         for kind in KINDS:
             name = f"{topic}-{kind.name}"
-            publish_batches(owner, name)
-            consumer = subscribe(owner, name, kind)
+            publish_batches(release_owner, name)
+            consumer = subscribe(release_owner, name, kind)
             ack_some(release, consumer, name)
             consumer.close()
             assert sorted(received(subscribe(client, name, kind))) == LEFT, kind
@@ -136,15 +122,13 @@ def test_of_consumers_that_were_at_the_owner(
 
 
 def test_a_reset_of_the_cursor_makes_them_void(
-    release: PulsarCluster, owner: pulsar.Client, pool: Pool, topic: str
+    release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str
 ) -> None:
     """A reset by an administrator while no broker serves the subscription: every message comes again, as from the owner."""
     topics = {f"{topic}-{kind.name}": kind for kind in (pulsar.ConsumerType.Exclusive, SHARED)}
-    before = quiet_client(pool.url)
-    for name, kind in topics.items():
-        publish_batches(owner, name)
-        ack_some(release, subscribe(before, name, kind), name)
-    after = after_a_death(pool)
+    before = quiet_client(release_pool.url)
+    ack_some_of_each(release, release_owner, before, topics)
+    after = after_a_death(release_pool)
     try:
         with suppress(pulsar.PulsarException):
             before.close()

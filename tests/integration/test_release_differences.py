@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from typing import TYPE_CHECKING, Final
 
 import pulsar
@@ -17,17 +16,14 @@ from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.topic.cursors import read_cursor
 from readonly_engine.wire.managed_ledger_pb2 import CursorEntry
 
-from devstack.pool import Pool
-from tests.integration.fleet import SHARED, TESTS, quiet_client
+from tests.integration.fleet import SHARED, quiet_client
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from readonly_engine.topic.cursors import CursorState
 
+    from devstack.pool import Pool
     from devstack.pulsar.cluster import PulsarCluster
 
 RECEIVE_MS: Final = 20_000
@@ -58,32 +54,16 @@ COMPRESSED: Final = bytes.fromhex("4778")
 """First bytes of a compressed znode (MAGIC_MANAGED_INFO_METADATA of MetaStoreImpl)."""
 
 
-@pytest.fixture
-def pool(release: PulsarCluster, tmp_path: Path) -> Iterator[Pool]:
-    """A read-only broker on the release."""
-    made = Pool(release.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", TESTS])
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture
-def owner(release: PulsarCluster) -> Iterator[pulsar.Client]:
-    client = quiet_client(release.endpoints.writer_url)
-    yield client
-    client.close()
-
-
 def test_the_defaults_that_differ(release: PulsarCluster) -> None:
     expected = DEFAULTS[release.spec.version]
     configuration = release.admin().runtime_configuration()
     assert {name: configuration[name] for name in expected} == expected
 
 
-def test_lists_of_ledgers_are_compressed(release: PulsarCluster, owner: pulsar.Client, pool: Pool, topic: str) -> None:
-    publish_numbers(owner, topic, range(250), batching_enabled=False)
+def test_lists_of_ledgers_are_compressed(
+    release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str
+) -> None:
+    publish_numbers(release_owner, topic, range(250), batching_enabled=False)
     codec = release.admin().runtime_configuration()["managedLedgerInfoCompressionType"]
 
     async def stored() -> bytes:
@@ -97,7 +77,7 @@ def test_lists_of_ledgers_are_compressed(release: PulsarCluster, owner: pulsar.C
         return node.value
 
     assert asyncio.run(stored()).startswith(COMPRESSED) == (codec != "NONE")
-    client = quiet_client(pool.url)
+    client = quiet_client(release_pool.url)
     try:
         reader = client.create_reader(topic, pulsar.MessageId.earliest)
         assert numbers_of([reader.read_next(RECEIVE_MS) for _ in range(250)]) == list(range(250))
@@ -105,10 +85,10 @@ def test_lists_of_ledgers_are_compressed(release: PulsarCluster, owner: pulsar.C
         client.close()
 
 
-def test_stored_acks_are_long_arrays(release: PulsarCluster, owner: pulsar.Client, topic: str) -> None:
+def test_stored_acks_are_long_arrays(release: PulsarCluster, release_owner: pulsar.Client, topic: str) -> None:
     """The owner stores the bits of acked entries; the engine reads the same holes from them as the owner reports."""
-    consumer = owner.subscribe(topic, "s", SHARED)
-    publish_numbers(owner, topic, range(250), batching_enabled=False)
+    consumer = release_owner.subscribe(topic, "s", SHARED)
+    publish_numbers(release_owner, topic, range(250), batching_enabled=False)
     messages = [consumer.receive(RECEIVE_MS) for _ in range(250)]
     acked = [message for message in messages if int(message.data()) % 3 == 1]
     for message in acked:
@@ -151,12 +131,14 @@ def test_stored_acks_are_long_arrays(release: PulsarCluster, owner: pulsar.Clien
     assert not entry.individually_deleted
 
 
-def test_acks_of_single_messages_of_a_batch_count_by_default(owner: pulsar.Client, pool: Pool, topic: str) -> None:
-    client = quiet_client(pool.url)
+def test_acks_of_single_messages_of_a_batch_count_by_default(
+    release_owner: pulsar.Client, release_pool: Pool, topic: str
+) -> None:
+    client = quiet_client(release_pool.url)
     try:
         consumer = client.subscribe(topic, "s", SHARED, batch_index_ack_enabled=True)
         batch = {"batching_enabled": True, "batching_max_messages": 10, "batching_max_publish_delay_ms": 10_000}
-        publish_numbers(owner, topic, range(10), **batch)
+        publish_numbers(release_owner, topic, range(10), **batch)
         messages = [consumer.receive(RECEIVE_MS) for _ in range(10)]
         assert len({message.message_id().entry_id() for message in messages}) == 1
         for message in messages[:4]:
@@ -172,22 +154,22 @@ def test_acks_of_single_messages_of_a_batch_count_by_default(owner: pulsar.Clien
 
 @pytest.mark.parametrize("through", ["owner", "pool"])
 def test_key_shared_looks_ahead_as_far_as_the_release(
-    release: PulsarCluster, owner: pulsar.Client, pool: Pool, topic: str, through: str
+    release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str, through: str
 ) -> None:
     """A consumer without permits holds back its key. Other consumers get later messages up to the limit only."""
     per_consumer = int(DEFAULTS[release.spec.version]["keySharedLookAheadMsgInReplayThresholdPerConsumer"])
-    client = owner if through == "owner" else quiet_client(pool.url)
+    client = release_owner if through == "owner" else quiet_client(release_pool.url)
     slow = client.subscribe(topic, "s", pulsar.ConsumerType.KeyShared, receiver_queue_size=1, consumer_name="slow")
     quick = client.subscribe(topic, "s", pulsar.ConsumerType.KeyShared, consumer_name="quick")
     try:
-        publish_numbers(owner, topic, range(100), key=str, batching_enabled=False)
+        publish_numbers(release_owner, topic, range(100), key=str, batching_enabled=False)
         keys = {int(quick.receive(RECEIVE_MS).data())}
         first = slow.receive(RECEIVE_MS)
         # The slow consumer has one more message in its queue, and no permits after it.
         slow_key, quick_key = first.partition_key(), str(keys.pop())
         waiting = 5_000
-        publish_numbers(owner, topic, range(100, 100 + waiting), key=lambda _: slow_key, batching_enabled=False)
-        publish_numbers(owner, topic, [-1], key=lambda _: quick_key, batching_enabled=False)
+        publish_numbers(release_owner, topic, range(100, 100 + waiting), key=lambda _: slow_key, batching_enabled=False)
+        publish_numbers(release_owner, topic, [-1], key=lambda _: quick_key, batching_enabled=False)
         got = []
         try:
             while -1 not in got:
@@ -198,22 +180,22 @@ def test_key_shared_looks_ahead_as_far_as_the_release(
     finally:
         slow.close()
         quick.close()
-        if client is not owner:
+        if client is not release_owner:
             client.close()
 
 
 def test_policies_of_a_topic_count_wherever_they_are_stored(
-    release: PulsarCluster, owner: pulsar.Client, pool: Pool, topic: str
+    release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str
 ) -> None:
     """5.0.0-M1 keeps them in the metadata store here (PIP-469), earlier releases in the namespace's system topic."""
-    consumer = owner.subscribe(topic, "s", SHARED)
+    consumer = release_owner.subscribe(topic, "s", SHARED)
     consumer.close()
     admin, limit = release.admin(), 20
     admin.set_max_unacked_on_consumer(topic, limit)
-    publish_numbers(owner, topic, range(3 * limit), batching_enabled=False)
+    publish_numbers(release_owner, topic, range(3 * limit), batching_enabled=False)
     in_system_topic = any("/__change_events" in name for name in admin.topics(system=True))
     assert in_system_topic != release.spec.version.startswith("5.")
-    client = quiet_client(pool.url)
+    client = quiet_client(release_pool.url)
     try:
         consumer = client.subscribe(topic, "s", SHARED)
         messages = [consumer.receive(RECEIVE_MS) for _ in range(limit)]

@@ -72,7 +72,9 @@ class PartialBatchQuery:
         return permits
 
     def on_message(self, message: CommandMessage, payload: bytes) -> None:
-        """Handle a MESSAGE of the owner; `payload` is the stored entry."""
+        """Handle a MESSAGE of the owner; `payload` is the stored entry. After the end it is ignored."""
+        if self.ended:
+            return
         position = Position(message.message_id.ledger_id, message.message_id.entry_id)
         unacked = bits_of(message.ack_set)
         messages = unacked.bit_count() or _messages(payload)

@@ -1,4 +1,4 @@
-"""Asks the owner for partly acked batches through consumers: the asyncio shell around PartialBatchQuery."""
+"""Asks the owner for partly acked batches through a consumer: the asyncio shell around PartialBatchQuery."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from readonly_engine.owner.partial_batches import SEARCH_MESSAGES, PartialBatchQ
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandFlow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.pulsar_pb2 import CommandMessage
@@ -26,7 +24,7 @@ DEADLINE_S: Final = 5.0
 
 
 async def ask_partial_batches(
-    consumers: Iterable[CursorConsumer],
+    consumer: CursorConsumer,
     last: Position,
     search_messages: int = SEARCH_MESSAGES,
     first_wait_s: float = FIRST_WAIT_S,
@@ -34,20 +32,12 @@ async def ask_partial_batches(
     """Return the partly acked batches that the owner knows, with the bits of their unacked messages.
 
     Args:
-        consumers: consumers of the subscription at the owner, without permits.
+        consumer: a consumer of the subscription at the owner, without permits.
         last: last entry that consumers may read.
         search_messages: number of messages without bits after which a search ends.
         first_wait_s: time for the first message, in seconds.
     """
-    found: dict[Position, int] = {}
-    asked = [_ask(consumer, PartialBatchQuery(last, search_messages), first_wait_s) for consumer in consumers]
-    for batches in await asyncio.gather(*asked):
-        found.update(batches)
-    return sorted(found.items())
-
-
-async def _ask(consumer: CursorConsumer, query: PartialBatchQuery, wait_s: float) -> list[tuple[Position, int]]:
-    arrived = asyncio.Event()
+    query, arrived, wait_s = PartialBatchQuery(last, search_messages), asyncio.Event(), first_wait_s
 
     def on_message(message: CommandMessage, payload: bytes) -> None:
         query.on_message(message, payload)

@@ -163,8 +163,11 @@ class BatchIndexAckStore:
                 if node is None:
                     return NOT_MARKED
                 stored = decode_batches(node.value)
-                version = stored and stored.version and await self._admin.cursor_version(topic, subscription)
-                if stored is not None and stored.version and stored.version == version:
+                if (
+                    stored is not None
+                    and stored.version
+                    and stored.version == await self._admin.cursor_version(topic, subscription)
+                ):
                     return LoadedBatches(valid=True, marked=True, batches=stored.batches)
         except (RelayError, MetadataError, TimeoutError) as error:
             log.info(
@@ -186,12 +189,11 @@ class BatchIndexAckStore:
         while self._waiting:
             path = next(iter(self._waiting))
             del self._waiting[path]
-            now = time.time()
             try:
-                await self._store.put(path, encode_batches(StoredBatches("", now, [])))
+                await self._store.put(path, encode_batches(StoredBatches("", time.time(), [])))
             except MetadataError as error:
                 log.info("mark of partly acked batches not written: node=%s error=%s", path, error)
-        self._sweep_if_due(now)
+        self._sweep_if_due(time.time())
 
     async def _save(
         self,

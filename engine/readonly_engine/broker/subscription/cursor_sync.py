@@ -112,14 +112,14 @@ class CursorQueries(Protocol):
 
     async def batches(
         self,
-        owner_consumers: Sequence[CursorConsumer],
+        owner_consumer: CursorConsumer,
         last: Position,
         begins_with_batch: Callable[[], Awaitable[bool]],
     ) -> list[tuple[Position, int]]:
         """Return the partly acked batches, with the bits of their unacked messages.
 
         Args:
-            owner_consumers: consumers on the owner through which it may be asked.
+            owner_consumer: a consumer on the owner, through which it may be asked.
             last: last entry that consumers may read.
             begins_with_batch: returns whether the first unacked entry is a batch.
         """
@@ -208,7 +208,7 @@ class CursorSync:
                 behind = state.mark_delete is None or self._view.chain.after(state.mark_delete) <= state.last
                 batches = (
                     await self._queries.batches(
-                        [owner_consumer], state.last, partial(begins_with_batch, self._view, state)
+                        owner_consumer, state.last, partial(begins_with_batch, self._view, state)
                     )
                     if behind
                     else []

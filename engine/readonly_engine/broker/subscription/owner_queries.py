@@ -20,7 +20,7 @@ from readonly_engine.topic.transactions import OwnerTransaction
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable
 
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
@@ -163,7 +163,7 @@ class OwnerQueries:
         topic: TopicName,
         subscribe: CommandSubscribe,
         settings: DispatchSettings,
-        owner_consumers: Sequence[CursorConsumer],
+        owner_consumer: CursorConsumer,
         last: Position,
         begins_with_batch: Callable[[], Awaitable[bool]],
     ) -> list[tuple[Position, int]]:
@@ -182,7 +182,7 @@ class OwnerQueries:
         if not stored.marked and not await begins_with_batch():
             return []
         search, first_wait_s = (SEARCH_MESSAGES, FIRST_WAIT_S) if stored.marked else (FIRST_PERMITS, PROBE_WAIT_S)
-        batches = await ask_partial_batches(owner_consumers, last, search, first_wait_s)
+        batches = await ask_partial_batches(owner_consumer, last, search, first_wait_s)
         # The owner's bits include acks in open transactions. An abort would not make these messages unacked here.
         if batches and await self._has_pending_acks(topic, subscribe.subscription):
             return []
@@ -295,13 +295,13 @@ class SubscriptionQueries:
 
     async def batches(
         self,
-        owner_consumers: Sequence[CursorConsumer],
+        owner_consumer: CursorConsumer,
         last: Position,
         begins_with_batch: Callable[[], Awaitable[bool]],
     ) -> list[tuple[Position, int]]:
         """Return the batches that are acked in part."""
         return await self._queries.partially_acked_batches(
-            self._topic, self._subscribe, self._settings, owner_consumers, last, begins_with_batch
+            self._topic, self._subscribe, self._settings, owner_consumer, last, begins_with_batch
         )
 
     def mark_batches(self) -> None:

@@ -217,8 +217,8 @@ class TopicRegistry:
         elif (
             behind and subscribe.sub_type != CommandSubscribe.Failover
         ):  # a Failover consumer asks when it becomes active
-            asked = partial(begins_with_batch, served.log, state)
-            batches = await queries.batches([consumer.owner_consumer], state.last, asked)
+            begins = partial(begins_with_batch, served.log, state)
+            batches = await queries.batches(consumer.owner_consumer, state.last, begins)
         view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
         parts = SubscriptionParts(
             view=view,

@@ -51,7 +51,7 @@ def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic
         return [(EARLIEST, positions[2]), (positions[3], positions[4])]
 
     async def batches(through, last, begins_with_batch):
-        assert (through, last) == ([consumer], positions[5])
+        assert (through, last) == (consumer, positions[5])
         assert await begins_with_batch()
         return [(positions[2], 0b11), (positions[3], 0b11)]
 

@@ -169,7 +169,7 @@ def asked_for_batches(stored, subscribe=None, *, batch_acks=True, acks_in_transa
         encoded = (subscribe or CommandSubscribe(subscription="s", durable=True)).SerializePartialToString()
         asked = SubscriptionQueries(questions, TOPIC, encoded, DispatchSettings(batch_acks=batch_acks))
         consumer = FlowingConsumer(answers)
-        batches = await asked.batches([consumer], Position(7, 9), begins_with_batch)
+        batches = await asked.batches(consumer, Position(7, 9), begins_with_batch)
         assert consumer.on_message is None
         return batches, consumer.permits
 
