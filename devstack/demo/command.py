@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from devstack.console import say, step
 from devstack.demo.report import render
-from devstack.demo.run import CLIENT_NAMESPACE, EXAMPLE, OPERATOR_NAMESPACE, Demo
+from devstack.demo.run import CLIENT_NAMESPACE, OPERATOR_NAMESPACE, Demo
 from devstack.errors import DevstackError
+from devstack.images.targets import PROJECT
 from devstack.kube.choice import choose
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _run(args: argparse.Namespace) -> int:
     print(f"  export KUBECONFIG={demo.kubeconfig}")
     print("  kubectl describe robp/demo rotb/orders;  kubectl logs demo-0")
     print(f"  kubectl -n {OPERATOR_NAMESPACE} logs deployment/pulsar-readonly-operator;  kubectl -n pulsar get pods")
-    print(f"  kubectl -n {CLIENT_NAMESPACE} logs consume-shared;  cat {EXAMPLE.relative_to(EXAMPLE.parents[1])}")
+    print(f"  kubectl -n {CLIENT_NAMESPACE} logs consume-shared;  cat {demo.example.relative_to(PROJECT)}")
     print("To clean up: make clean-demo")
     return 1 if problems else 0
 

@@ -16,13 +16,18 @@ from devstack.errors import DevstackError
 from devstack.images.builders import build, load
 from devstack.images.targets import PROJECT, TARGETS
 from devstack.kube.choice import DEFAULT_NAME, choose
+from devstack.pulsar.spec import OXIA, ZOOKEEPER
 from devstack.writer.cluster import WriterSpec
 from devstack.writer.cluster import up as writer_up
 
 if TYPE_CHECKING:
     from devstack.kube.kubectl import Kubectl
 
-EXAMPLE = PROJECT / "examples" / "quickstart.yaml"
+EXAMPLES = {
+    ZOOKEEPER: PROJECT / "examples" / "quickstart.yaml",
+    OXIA: PROJECT / "examples" / "quickstart-oxia.yaml",
+}
+"""The pool and the binding, by the metadata store of the source cluster."""
 OPERATOR = PROJECT / "manifests" / "overlays" / "devstack"
 OPERATOR_NAMESPACE = "pulsar-readonly-system"
 CLIENT_NAMESPACE = "pulsar-readonly-demo"
@@ -44,6 +49,8 @@ class Demo:
     def __init__(self, messages: int, *, keep_operator: bool = False) -> None:
         self._messages = messages
         self._keep_operator = keep_operator
+        self._spec = WriterSpec()
+        self.example = EXAMPLES[self._spec.metadata]
         cluster = choose()
         cluster.up(1, DEFAULT_NAME)
         self.kubeconfig = cluster.kubeconfig
@@ -60,11 +67,11 @@ class Demo:
             load(image)
             if "/client:" in image:
                 self._client_image = image
-        self.writer = writer_up(WriterSpec())
+        self.writer = writer_up(self._spec)
         if not self._keep_operator:
             self._install_operator()
-        with step("a pool of 2 and a binding: kubectl apply -f examples/quickstart.yaml"):
-            self._kubectl.run("apply", "-f", str(EXAMPLE))
+        with step(f"a pool of 2 and a binding: kubectl apply -f {self.example.relative_to(PROJECT)}"):
+            self._kubectl.run("apply", "-f", str(self.example))
             self._restart_stale_brokers()
             self._wait("wait", "--for=condition=Ready", f"robp/{POOL}", "rotb/orders", namespace=POOL_NAMESPACE)
 

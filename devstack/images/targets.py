@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from devstack.cache import cache_root, content_key
 from devstack.errors import DevstackError
+from devstack.pulsar.spec import DEFAULT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
 PROJECT = Path(__file__).resolve().parents[2]
-PULSAR_VERSION = "4.0.8"
 _WRITER_IMAGE = PROJECT / "devstack" / "writer" / "image"
+_OXIA = PROJECT / "devstack" / "oxia"
 _NOT_SOURCE = ("__pycache__", ".egg-info")
 
 
@@ -80,7 +81,7 @@ def _pulsar_context() -> Iterator[Path]:
     """The distribution without what the source cluster never starts, as hard links where the file system allows."""
     from devstack.pulsar.distribution import ensure_distribution  # noqa: PLC0415  only this image needs it
 
-    home = ensure_distribution(PULSAR_VERSION)
+    home = ensure_distribution(DEFAULT_VERSION)
     cache = cache_root() / "images"
     cache.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".context-", dir=cache) as folder:
@@ -96,6 +97,16 @@ def _pulsar_context() -> Iterator[Path]:
             shutil.copytree(home / part, context / "pulsar" / part, copy_function=link)
         shutil.copy2(_WRITER_IMAGE / "apply_config.py", context)
         yield context
+
+
+@contextmanager
+def _oxia_context() -> Iterator[Path]:
+    from devstack.oxia.program import ensure_program  # noqa: PLC0415  only this image needs it
+
+    program = ensure_program()
+    with TemporaryDirectory(prefix=".context-", dir=program.parent) as folder:
+        shutil.copy2(program, Path(folder) / "oxia")
+        yield Path(folder)
 
 
 @contextmanager
@@ -145,18 +156,26 @@ TARGETS = {
         ),
         Target(
             name="pulsar",
-            tag=PULSAR_VERSION,
+            tag=DEFAULT_VERSION,
             dockerfile=_WRITER_IMAGE / "Dockerfile",
             stage=None,
             inputs=(_WRITER_IMAGE / "apply_config.py",),
             context=_pulsar_context,
         ),
+        Target(
+            name="oxia",
+            tag="dev",
+            dockerfile=_OXIA / "image" / "Dockerfile",
+            stage=None,
+            inputs=(_OXIA / "src",),
+            context=_oxia_context,
+        ),
     )
 }
 
 
-ON_REQUEST = ("spark",)
-"""Built only when they are named: of a gigabyte, and neither demo nor tests start it."""
+ON_REQUEST = ("spark", "oxia")
+"""Built only when they are named: neither the tests nor the demo on ZooKeeper start them."""
 
 
 def select(name: str) -> list[Target]:

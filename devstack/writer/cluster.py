@@ -1,4 +1,4 @@
-"""The source cluster: ZooKeeper, two bookies and one or two brokers, with few changes of stock settings."""
+"""The source cluster: a metadata store, two bookies and one or two brokers, with few changes of stock settings."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from devstack.images.builders import build, load
 from devstack.images.targets import TARGETS
 from devstack.kube.choice import choose
 from devstack.kube.manifest import fill
+from devstack.pulsar.spec import BOOKIES_NAMESPACE, DEFAULT_METADATA, OXIA, OXIA_NAMESPACE, ZOOKEEPER
 from devstack.writer.registration import wait_until_registered
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ _HOSTNAME = "kubernetes.io/hostname"
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto"
 MAX_BROKERS = 2
 MAX_EXPLICIT_LAC_MS = 60_000
+_ZOOKEEPER_PORT = 2181
+_OXIA_PORT = 6648
+METADATA_SETS = {ZOOKEEPER: ("pulsar-zookeeper",), OXIA: ("pulsar-oxia", "pulsar-oxia-coordinator")}
+"""StatefulSets of each metadata store; the first one has the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +41,13 @@ class WriterSpec:
         namespace: the Kubernetes namespace, for this cluster only.
         brokers: number of brokers.
         explicit_lac_ms: interval at which brokers write the explicit LAC, in ms; 0 is off, as in a stock Pulsar.
+        metadata: the metadata store, zookeeper or oxia.
     """
 
     namespace: str = "pulsar"
     brokers: int = 2
     explicit_lac_ms: int = 100
+    metadata: str = DEFAULT_METADATA
 
     def __post_init__(self) -> None:
         if not 1 <= self.brokers <= MAX_BROKERS:
@@ -49,6 +56,19 @@ class WriterSpec:
             raise DevstackError(
                 f"--explicit-lac-ms must be between 0 (off) and {MAX_EXPLICIT_LAC_MS}, not {self.explicit_lac_ms}"
             )
+        if self.metadata not in METADATA_SETS:
+            raise DevstackError(f"METADATA must be {' or '.join(METADATA_SETS)} for a demo, not {self.metadata}")
+
+    def metadata_store(self, domain: str = "", namespace: str = OXIA_NAMESPACE) -> str:
+        """Return the URL of the metadata store.
+
+        Args:
+            domain: follows the names of services, such as `.pulsar.svc.cluster.local`; empty inside the cluster's namespace.
+            namespace: namespace in Oxia.
+        """
+        if self.metadata == OXIA:
+            return f"oxia://pulsar-oxia{domain}:{_OXIA_PORT}/{namespace}"
+        return f"zk:pulsar-zookeeper{domain}:{_ZOOKEEPER_PORT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +81,8 @@ class WriterStatus:
         wanted: wanted pods of each StatefulSet.
         service_url: for clients in the cluster.
         admin_url: of the admin API, in the cluster.
-        metadata_store: ZooKeeper, in the cluster.
+        metadata_store: the metadata store, in the cluster.
+        bookkeeper_metadata_store: that of the bookies.
     """
 
     namespace: str
@@ -70,6 +91,7 @@ class WriterStatus:
     service_url: str
     admin_url: str
     metadata_store: str
+    bookkeeper_metadata_store: str
 
     @property
     def up(self) -> bool:
@@ -102,7 +124,7 @@ class Home:
     folder: str
 
 
-def render(name: str, spec: WriterSpec, image: str, home: Home) -> str:
+def render(name: str, spec: WriterSpec, image: str, home: Home, oxia_image: str = "") -> str:
     """Return one of the manifests with its values.
 
     Args:
@@ -110,7 +132,9 @@ def render(name: str, spec: WriterSpec, image: str, home: Home) -> str:
         spec: specification of the cluster.
         image: image of Pulsar.
         home: location of the data.
+        oxia_image: image of Oxia.
     """
+    bookies = spec.metadata_store(namespace=BOOKIES_NAMESPACE)
     text = (_MANIFESTS / f"{name}.yaml").read_text()
     return fill(
         text,
@@ -121,6 +145,10 @@ def render(name: str, spec: WriterSpec, image: str, home: Home) -> str:
         DATA=home.folder,
         NODE=home.node,
         JVM=_JVM,
+        OXIA_IMAGE=oxia_image,
+        METADATA=spec.metadata_store(),
+        BOOKKEEPER_METADATA=bookies,
+        BROKER_BOOKKEEPER=f"metadata-store:{bookies}" if spec.metadata == OXIA else "",
     )
 
 
@@ -132,15 +160,18 @@ def up(spec: WriterSpec) -> WriterStatus:
     """
     kubectl = _kubectl()
     again = kubectl.succeeds("-n", spec.namespace, "get", "statefulset/pulsar-bookie")
-    image = build([TARGETS["pulsar"]])[0]
-    load(image)
+    image, *others = build([TARGETS["pulsar"], *([TARGETS["oxia"]] if spec.metadata == OXIA else [])])
+    for one in (image, *others):
+        load(one)
     kubectl.apply(fill((_MANIFESTS / "namespace.yaml").read_text(), NAMESPACE=spec.namespace))
     # A folder for each creation of the namespace: stored data of an earlier cluster do not match new metadata.
     life = kubectl.json("get", "namespace", spec.namespace)["metadata"]["uid"]
     home = Home(_data_node(kubectl, spec), f"/var/lib/pulsar-readonly/{life}")
-    with step("ZooKeeper starts"):
-        kubectl.apply(render("zookeeper", spec, image, home))
-        _rollout(kubectl, spec, "pulsar-zookeeper")
+    _refuse_other_metadata(kubectl, spec)
+    with step(f"{spec.metadata} starts"):
+        kubectl.apply(render(spec.metadata, spec, image, home, *others))
+        for name in METADATA_SETS[spec.metadata]:
+            _rollout(kubectl, spec, name)
     _initialize(kubectl, spec, render("init", spec, image, home))
     with step(f"2 bookies and {spec.brokers} broker{'s' if spec.brokers > 1 else ''} start"):
         kubectl.apply(render("bookkeeper", spec, image, home))
@@ -172,14 +203,16 @@ def status(namespace: str) -> WriterStatus:
         name = item["metadata"]["name"]
         wanted[name] = item["spec"]["replicas"]
         ready[name] = item["status"].get("readyReplicas", 0)
-    domain = f"{namespace}.svc.cluster.local"
+    domain = f".{namespace}.svc.cluster.local"
+    spec = WriterSpec(namespace, metadata=OXIA if METADATA_SETS[OXIA][0] in wanted else ZOOKEEPER)
     return WriterStatus(
         namespace=namespace,
         ready=ready,
         wanted=wanted,
-        service_url=f"pulsar://pulsar-broker.{domain}:6650",
-        admin_url=f"http://pulsar-broker.{domain}:8080",
-        metadata_store=f"zk:pulsar-zookeeper.{domain}:2181",
+        service_url=f"pulsar://pulsar-broker{domain}:6650",
+        admin_url=f"http://pulsar-broker{domain}:8080",
+        metadata_store=spec.metadata_store(domain),
+        bookkeeper_metadata_store=spec.metadata_store(domain, BOOKIES_NAMESPACE),
     )
 
 
@@ -197,7 +230,7 @@ def _data_node(kubectl: Kubectl, spec: WriterSpec) -> str:
         DevstackError: no node is schedulable.
     """
     found = kubectl.run(
-        "-n", spec.namespace, "get", "statefulset", "pulsar-zookeeper", "--ignore-not-found", "-o", "json"
+        "-n", spec.namespace, "get", "statefulset", METADATA_SETS[spec.metadata][0], "--ignore-not-found", "-o", "json"
     )
     selector = json.loads(found)["spec"]["template"]["spec"].get("nodeSelector", {}) if found.strip() else {}
     if _HOSTNAME in selector:
@@ -209,6 +242,20 @@ def _data_node(kubectl: Kubectl, spec: WriterSpec) -> str:
     raise DevstackError(
         "writer: no node is schedulable", "see: kubectl describe nodes; a drained node needs kubectl uncordon"
     )
+
+
+def _refuse_other_metadata(kubectl: Kubectl, spec: WriterSpec) -> None:
+    """Refuse a cluster that was made on another metadata store: its bookies have data that the new one does not know.
+
+    Raises:
+        DevstackError: it was.
+    """
+    for metadata, sets in METADATA_SETS.items():
+        if metadata != spec.metadata and kubectl.succeeds("-n", spec.namespace, "get", f"statefulset/{sets[0]}"):
+            raise DevstackError(
+                f"writer: the cluster in namespace {spec.namespace} is on {metadata}, not on {spec.metadata}",
+                "start over with: make clean-demo, then make demo",
+            )
 
 
 def _initialize(kubectl: Kubectl, spec: WriterSpec, manifest: str) -> None:

@@ -1,4 +1,4 @@
-"""Registration of the bookies in ZooKeeper, without which no broker uses them.
+"""Registration of the bookies in the metadata store, without which no broker uses them.
 
 A stock 4.0.8 bookie does not always register again after its Kubernetes was stopped and started: it runs, and takes no entry.
 """
@@ -26,7 +26,7 @@ _LIST: Final = "api/v1/bookie/list_bookies?type=rw&print_hostnames=false"
 
 
 def unregistered(kubectl: Kubectl, namespace: str) -> list[str]:
-    """Return the pods of bookies that ZooKeeper does not list as writable, as the first bookie that answers reads it."""
+    """Return the pods of bookies that the metadata store does not list as writable, as the first bookie that answers reads it."""
     for pod in BOOKIES:
         try:
             text = kubectl.run(
@@ -67,11 +67,11 @@ def wait_until_registered(
                 (" again", " (stock bookies sometimes do not after a stop of Kubernetes)") if again else ("", "")
             )
             raise DevstackError(
-                f"writer: {names} did not register{after} in ZooKeeper within {TIMEOUT_S:g} s{cause}; "
+                f"writer: {names} did not register{after} in the metadata store within {TIMEOUT_S:g} s{cause}; "
                 "start over with: make clean-demo, then make demo",
                 kubectl.run("-n", namespace, "get", "pods", "-o", "wide").strip().replace("\n", "\n  "),
             )
         if now() - said >= SAY_EVERY_S:
             said = now()
-            say(f"waiting for {names} to register in ZooKeeper, {now() - begin:.0f} of at most {TIMEOUT_S:g} s")
+            say(f"waiting for {names} to register in the metadata store, {now() - begin:.0f} of at most {TIMEOUT_S:g} s")
         sleep(_POLL_S)

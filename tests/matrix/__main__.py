@@ -32,12 +32,15 @@ DOCUMENT: Final = ROOT / "docs" / "reference" / "releases.md"
 RESULTS: Final = Path(__file__).with_name("results.json")
 RELEASE_VARIABLE: Final = "PULSAR_READONLY_PULSAR"
 METADATA_VARIABLE: Final = "PULSAR_READONLY_METADATA"
+STORES_VARIABLE: Final = "PULSAR_READONLY_STORES"
+SECURE: Final = "secure"
 RELEASES: Final = (
     STOCK_VERSION,
     *assembled_versions(),
     *(f"{version}+{OXIA}" for version in (STOCK_VERSION, *assembled_versions())),
+    f"{STOCK_VERSION}+{SECURE}",
 )
-"""Releases, each on ZooKeeper and on Oxia."""
+"""Releases, each on ZooKeeper and on Oxia, and one on ZooKeeper and bookies with TLS and logins."""
 
 MINUTES: Final = 10.0
 ENTRIES: Final = 20_000
@@ -54,8 +57,10 @@ def run_cell(release: str, suite: Suite, sizes: Sizes, log: Path, environment: M
         environment: environment of the command; the release, and the end of its servers, are added.
     """
     argv = suite.argv(release, sizes)
-    version, _, metadata = release.partition("+")
-    added = {RELEASE_VARIABLE: version, METADATA_VARIABLE: metadata or ZOOKEEPER}
+    version, _, stores = release.partition("+")
+    added = {RELEASE_VARIABLE: version, METADATA_VARIABLE: OXIA if stores == OXIA else ZOOKEEPER}
+    if stores == SECURE:
+        added[STORES_VARIABLE] = SECURE
     before = " ".join(f"{name}={value}" for name, value in added.items())
     shown = shlex.join(argv) if argv[0] == "make" else f"{before} {shlex.join(argv)}"
     say(f"{release}, {suite.name}: {shown}; output in {log}")
@@ -102,7 +107,7 @@ def main(argv: list[str] | None = None) -> int:
         for release in releases:
             if suite.name not in args.suite or release not in args.only:
                 continue
-            if args.missing and (release, suite.name) in passed:
+            if (args.missing and (release, suite.name) in passed) or (release.endswith(SECURE) and not suite.secure):
                 continue
             log = cache_root() / "matrix" / f"{release}-{suite.name}.log"
             cell = run_cell(release, suite, Sizes(args.minutes, args.entries), log, os.environ)

@@ -39,11 +39,13 @@ class Suite:
         name: its name, for `--suite`.
         argv: command line by release, such as `4.0.8` or `4.0.8+oxia`, and sizes. `python` is the interpreter of the matrix.
         figures: counts of its report, from its output; empty if it has no report.
+        secure: whether it runs on stores with TLS and logins, too.
     """
 
     name: str
     argv: Callable[[str, Sizes], list[str]]
     figures: Callable[[str], str]
+    secure: bool = False
 
 
 def _value(output: str, label: str) -> str | None:
@@ -115,6 +117,20 @@ def compat_figures(output: str) -> str:
     return match[1] if match else ""
 
 
+def demo_figures(output: str) -> str:
+    """Return sums over the subscriptions of the demo's table."""
+    rows = [
+        [int(cell) for cell in row.split()]
+        for row in re.findall(r"^\S+ +(?:Exclusive|Shared) +([\d ]+)$", output, re.MULTILINE)
+    ]
+    took = re.search(r"^The demo took (\d+) s", output, re.MULTILINE)
+    if not rows or took is None:
+        return ""
+    _, _, received, _, lost, duplicated, _, by_owner = (sum(column) for column in list(zip(*rows, strict=True))[:8])
+    counts = f"{len(rows)} subscriptions, {received:,} messages received, {lost} lost, {duplicated} duplicated"
+    return f"{counts}, {by_owner} sent by the owner; {took[1]} s"
+
+
 def variables(release: str) -> list[str]:
     """Return the variables of make for a release; `4.0.8+oxia` is the release 4.0.8 on Oxia."""
     version, _, metadata = release.partition("+")
@@ -134,7 +150,9 @@ SUITES: Final = (
         "integration",
         lambda _, __: ["python", "-m", "tests.suites", "--integration", "-m", "not slow"],
         integration_figures,
+        secure=True,
     ),
+    Suite("demo", lambda release, _: ["make", "clean-demo", "demo", *variables(release)], demo_figures),
     *(_oracle(seed) for seed in ORACLE_SEEDS),
     Suite(
         "churn",

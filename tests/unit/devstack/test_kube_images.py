@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from devstack.demo.run import EXAMPLES
 from devstack.errors import DevstackError
 from devstack.images import targets
 from devstack.writer.cluster import Home, WriterSpec, WriterStatus, render
 from devstack.writer.image.apply_config import apply
 
 PROJECT = Path(__file__).resolve().parents[3]
+STORES = ("metadataStoreUrl", "bookkeeperMetadataStoreUrl")
 
 
 def test_select_one_all_or_none() -> None:
@@ -18,7 +20,7 @@ def test_select_one_all_or_none() -> None:
     assert [target.name for target in targets.select("all")] == ["engine", "operator", "client", "pulsar"]
     assert [target.name for target in targets.select("spark")] == ["spark"]  # big, and only on request
     with pytest.raises(
-        DevstackError, match="TARGET must be all or one of engine, operator, spark, client, pulsar, not x"
+        DevstackError, match="TARGET must be all or one of engine, operator, spark, client, pulsar, oxia, not x"
     ):
         targets.select("x")
 
@@ -58,8 +60,9 @@ def documents(name: str, spec: WriterSpec) -> list[dict]:
     return list(yaml.safe_load_all(render(name, spec, "localhost/p:1", Home("node1", "/data/x"))))
 
 
-def test_the_writer_is_named_as_pulsars_helm_chart_names_it() -> None:
-    spec = WriterSpec(namespace="w", brokers=1, explicit_lac_ms=250)
+@pytest.mark.parametrize("metadata", ["zookeeper", "oxia"])
+def test_the_writer_is_named_as_pulsars_helm_chart_names_it(metadata: str) -> None:
+    spec = WriterSpec(namespace="w", brokers=1, explicit_lac_ms=250, metadata=metadata)
     broker = {document["kind"]: document for document in documents("broker", spec)}
     assert {kind: document["metadata"]["name"] for kind, document in broker.items()} == {
         "ConfigMap": "pulsar-broker",
@@ -69,7 +72,7 @@ def test_the_writer_is_named_as_pulsars_helm_chart_names_it() -> None:
     assert {document["metadata"]["namespace"] for document in broker.values()} == {"w"}
     assert broker["ConfigMap"]["data"]["PULSAR_PREFIX_bookkeeperExplicitLacIntervalInMills"] == "250"
     assert broker["StatefulSet"]["spec"]["replicas"] == 1
-    for name in ("zookeeper", "bookkeeper", "broker", "init"):
+    for name in (spec.metadata, "bookkeeper", "broker", "init"):
         for document in documents(name, spec):
             assert "${" not in yaml.safe_dump(document)
             values = document.get("data", {}).values()
@@ -81,6 +84,7 @@ def test_the_writer_is_named_as_pulsars_helm_chart_names_it() -> None:
     [
         ({"brokers": 3}, "--brokers must be between 1 and 2, not 3"),
         ({"brokers": 0}, "--brokers must be between 1 and 2, not 0"),
+        ({"metadata": "migration"}, "METADATA must be zookeeper or oxia for a demo, not migration"),
         ({"explicit_lac_ms": -1}, r"--explicit-lac-ms must be between 0 \(off\) and 60000, not -1"),
     ],
 )
@@ -91,7 +95,7 @@ def test_a_bad_option_of_the_writer_is_named(arguments: dict, message: str) -> N
 
 def test_the_writer_is_up_when_all_that_is_wanted_is_ready() -> None:
     def status(ready: dict[str, int], wanted: dict[str, int]) -> WriterStatus:
-        return WriterStatus("n", ready, wanted, "s", "a", "m")
+        return WriterStatus("n", ready, wanted, "s", "a", "m", "b")
 
     assert status({"x": 2}, {"x": 2}).up
     assert not status({"x": 1}, {"x": 2}).up
@@ -117,3 +121,36 @@ def test_environment_replaces_keys_of_the_file_and_adds_only_with_the_prefix() -
 def test_a_live_key_is_replaced_where_it_stands_and_its_comment_stays() -> None:
     applied = apply(CONF, {"PULSAR_PREFIX_twice": "3", "last": "y"})
     assert "twice=3\n#twice=2\nlast=y\n" in applied
+
+
+def test_bookies_and_brokers_use_the_metadata_store_of_the_spec() -> None:
+    def settings(metadata: str) -> tuple[str, str, str]:
+        spec = WriterSpec(metadata=metadata)
+        broker, bookie = (
+            next(one["data"] for one in documents(name, spec) if one["kind"] == "ConfigMap")
+            for name in ("broker", "bookkeeper")
+        )
+        return (
+            broker["PULSAR_PREFIX_metadataStoreUrl"],
+            broker["PULSAR_PREFIX_bookkeeperMetadataServiceUri"],
+            bookie["metadataServiceUri"],
+        )
+
+    zookeeper = "zk:pulsar-zookeeper:2181"
+    assert settings("zookeeper") == (zookeeper, "", f"metadata-store:{zookeeper}")
+    bookies = "metadata-store:oxia://pulsar-oxia:6648/bookkeeper"
+    assert settings("oxia") == ("oxia://pulsar-oxia:6648/broker", bookies, bookies)
+
+
+def test_the_two_quickstarts_differ_in_the_metadata_store_only() -> None:
+    def parsed(path: Path) -> tuple[list[dict], dict]:
+        pool, binding = yaml.safe_load_all(path.read_text())
+        stores = {key: pool["spec"]["source"].pop(key, None) for key in STORES}
+        return [pool, binding], stores
+
+    found = {metadata: parsed(path) for metadata, path in EXAMPLES.items()}
+    assert found["zookeeper"][0] == found["oxia"][0]
+    for metadata, (_, stores) in found.items():
+        spec, domain = WriterSpec(metadata=metadata), ".pulsar.svc.cluster.local"
+        bookies = spec.metadata_store(domain, "bookkeeper") if metadata == "oxia" else None
+        assert stores == dict(zip(STORES, (spec.metadata_store(domain), bookies), strict=True))

@@ -76,13 +76,13 @@ def test_bookies_that_do_not_register_again_end_the_wait_with_the_remedy(capsys)
         kubernetes.wait(again=True)
     assert kubernetes.time - 100 == TIMEOUT_S
     assert str(caught.value) == (
-        "writer: pulsar-bookie-1 did not register again in ZooKeeper within 240 s (stock bookies sometimes do not after "
+        "writer: pulsar-bookie-1 did not register again in the metadata store within 240 s (stock bookies sometimes do not after "
         "a stop of Kubernetes); start over with: make clean-demo, then make demo"
     )
     assert "pulsar-bookie-1   0/1" in caught.value.hint
     said = capsys.readouterr().err.splitlines()
     assert [line.partition("] ")[2] for line in said] == [
-        f"waiting for pulsar-bookie-1 to register in ZooKeeper, {seconds} of at most 240 s"
+        f"waiting for pulsar-bookie-1 to register in the metadata store, {seconds} of at most 240 s"
         for seconds in range(30, 240, 30)
     ]
 
@@ -90,7 +90,8 @@ def test_bookies_that_do_not_register_again_end_the_wait_with_the_remedy(capsys)
 def test_bookies_of_a_new_cluster_are_not_said_to_have_registered_before():
     kubernetes = Kubernetes({})
     with pytest.raises(
-        DevstackError, match=r"^writer: pulsar-bookie-0 and pulsar-bookie-1 did not register in ZooKeeper within 240 s;"
+        DevstackError,
+        match=r"^writer: pulsar-bookie-0 and pulsar-bookie-1 did not register in the metadata store within 240 s;",
     ):
         kubernetes.wait(again=False)
     assert kubernetes.time - 100 == TIMEOUT_S

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from devstack.demo.report import SubscriptionResult
+from devstack.demo.report import render as demo_render
 from tests.churn.report import lines as churn_lines
 from tests.compat.__main__ import select
 from tests.faults.run import Outcome, ProbeResult
@@ -67,6 +69,18 @@ def test_the_figures_of_integration(rest: str, added: str) -> None:
     assert suites.integration_figures("...") == ""
 
 
+def test_the_figures_of_the_demo() -> None:
+    results = [
+        SubscriptionResult("exclusive", "Exclusive", 1, 2, [0, 1], 2, 0, 0, ["1:2"], {"demo-0": 2}),
+        SubscriptionResult("shared", "Shared", 3, 2, [0, 0], 2, 0, 1, ["1:2"], {"demo-0": 1}),
+    ]
+    output = f"\n{demo_render(results)}\n\nThe demo took 73 s. To look around:\n"
+    assert suites.demo_figures(output) == (
+        "2 subscriptions, 4 messages received, 1 lost, 1 duplicated, 1 sent by the owner; 73 s"
+    )
+    assert suites.demo_figures("x") == ""
+
+
 def test_each_command_names_release_and_sizes() -> None:
     for suite in suites.SUITES:
         argv = suite.argv("4.2.4", SIZES)
@@ -94,6 +108,14 @@ def test_a_release_on_oxia_is_told_to_its_command(tmp_path: Path) -> None:
     program = "import os; print(os.environ['PULSAR_READONLY_PULSAR'], os.environ['PULSAR_READONLY_METADATA'])"
     suite = suites.Suite("short", lambda _, __: ["python", "-c", program], str.strip)
     assert run_cell("4.2.4+oxia", suite, SIZES, tmp_path / "log", {}).figures == "4.2.4 oxia"
+
+
+def test_secure_stores_are_told_to_its_command(tmp_path: Path) -> None:
+    program = "import os; print(os.environ['PULSAR_READONLY_STORES'], os.environ['PULSAR_READONLY_METADATA'])"
+    suite = suites.Suite("short", lambda _, __: ["python", "-c", program], str.strip, secure=True)
+    cell = run_cell("4.0.8+secure", suite, SIZES, tmp_path / "log", {})
+    assert cell.figures == "secure zookeeper"
+    assert "PULSAR_READONLY_STORES=secure" in cell.command
 
 
 def test_a_new_result_replaces_that_of_its_cell_only(tmp_path: Path) -> None:
