@@ -30,7 +30,7 @@ CONDITIONS: Final = {
     "Ready": "The object works as its spec says.",
     "Progressing": "The operator waits for a change that needs no action.",
     "LookupConfigured": "Every broker of the pool has reported that it holds the bindings.",
-    "SourceReachable": "The three URLs of `spec.source` answer, as seen from the operator's pod.",
+    "SourceReachable": "The URLs of `spec.source` answer as seen from the operator's pod, including TLS handshakes.",
     "ExplicitLac": "Every active owner broker sends explicit LACs, often enough.",
     "ClusterRegistered": "The pool is a cluster in the source cluster's metadata. Only with `spec.lookup.clusterName`.",
     "LocalCursors": "The source cluster allows local cursors. Only with `cursors: Local`, and while cursors are removed.",

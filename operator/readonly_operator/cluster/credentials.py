@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_operator.api.pool import Source
+    from readonly_operator.api.pool.source import TlsClient
     from readonly_operator.api.secrets import Certificate, TrustedCertificates
     from readonly_operator.kube.api_server import Kube
 
@@ -73,13 +74,21 @@ class CredentialsReader:
         wanted = None if source.tls is None else source.tls.brokers
         if wanted is None or not source.admin_url.startswith("https://"):
             return None
+        return self.tls_context(source.namespace, wanted)
+
+    def tls_context(self, namespace: str, wanted: TlsClient) -> ssl.SSLContext:
+        """Return the TLS context of a part of a source.
+
+        Raises:
+            FetchError: a Secret or ConfigMap cannot be read (status 403 without the right), or lacks a valid value.
+        """
         context = ssl.create_default_context()
         if wanted.trusted_certificates is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
-            self._trust(context, source.namespace, wanted.trusted_certificates)
+            self._trust(context, namespace, wanted.trusted_certificates)
         if wanted.client_certificate is not None:
-            self._show(context, source.namespace, wanted.client_certificate)
+            self._show(context, namespace, wanted.client_certificate)
         context.check_hostname = wanted.hostname_verification
         return context
 
@@ -112,7 +121,8 @@ class CredentialsReader:
             raise FetchError(
                 f"the operator may not read {kind.kind} {name}; allow it: kubectl create role {OPERATOR}-{name} "
                 f"-n {namespace} --verb=get --resource={kind.plural} --resource-name={name}, and bind it to the operator's "
-                "service account"
+                "service account",
+                error.status,
             ) from None
         if found is None:
             raise FetchError(f"there is no {kind.kind} {name} in namespace {namespace}")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import ssl
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urljoin, urlsplit
-
-if TYPE_CHECKING:
-    import ssl
 
 MAX_BYTES = 8 * 1024 * 1024
 """Largest answer. A pool's bindings are limited by a ConfigMap's 1 MiB."""
 CHUNK = 64 * 1024
+REFUSAL_SECONDS = 0.3
+"""Time in which a server that has completed a TLS handshake refuses the client."""
 REDIRECTS = 3
 """Most redirects: the admin API redirects at most from the queried broker to the topic's owner."""
 
@@ -34,6 +34,13 @@ class Credentials:
 
 
 ANONYMOUS = Credentials()
+
+TLS_REASONS = {
+    "WRONG_VERSION_NUMBER": "the port is not one of TLS",
+    "UNEXPECTED_EOF_WHILE_READING": "the server closes the connection in the TLS handshake",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it requires a client certificate",
+}
+"""Reasons of OpenSSL in plain words."""
 
 
 class FetchError(Exception):
@@ -166,18 +173,42 @@ def _refusal(status: int, body: bytes) -> str:
     return f"HTTP {status} {reason}".rstrip() + (f": {text}" if text else "")
 
 
-def connect(host: str, port: int, timeout: float) -> None:
-    """Open and close a TCP connection.
+def connect(host: str, port: int, timeout: float, context: ssl.SSLContext | None = None) -> None:
+    """Open and close a TCP connection, or one with TLS.
+
+    Args:
+        host: host of the server.
+        port: its port.
+        timeout: longest duration of the connect, and of the TLS handshake, in seconds.
+        context: TLS context; None for no TLS.
 
     Raises:
-        FetchError: the connection failed or took more than `timeout` seconds.
+        FetchError: the connection failed or took too long.
     """
     if not 0 < port < 65536:  # the C library takes it modulo 65536
         raise FetchError(f"{port} is no port")
     try:
-        socket.create_connection((host, port), timeout).close()
+        with socket.create_connection((host, port), timeout) as plain:
+            if context is None:
+                return
+            with context.wrap_socket(plain, server_hostname=host) as secured:
+                _await_refusal(secured)
     except OSError as error:
         raise FetchError(explain(error)) from error
+
+
+def _await_refusal(secured: ssl.SSLSocket) -> None:
+    """Wait shortly for the server to refuse the client's certificate: in TLS 1.3 it does so after the client's handshake.
+
+    Raises:
+        OSError: it has refused.
+    """
+    secured.settimeout(REFUSAL_SECONDS)
+    try:
+        if not secured.recv(1):
+            raise OSError("the server closes the connection after the TLS handshake")
+    except TimeoutError:
+        pass  # it waits for a request
 
 
 def explain(error: Exception) -> str:
@@ -186,6 +217,10 @@ def explain(error: Exception) -> str:
         return "the host name does not resolve"
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message.rstrip('.').lower()}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return TLS_REASONS.get(error.reason) or f"TLS: {error.reason.replace('_', ' ').lower()}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error) or type(error).__name__

@@ -15,15 +15,19 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.api.metadata_store import ZOOKEEPER, StoreUrl
+from readonly_operator.api.metadata_store import OXIA, ZOOKEEPER, StoreUrl
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING
+from readonly_operator.api.pool.source import TlsClient
 from readonly_operator.cluster.cursor_limits import NO_LIMITS, CursorLimits
 from readonly_operator.cluster.fetch import ANONYMOUS, Credentials, FetchError, connect, get, get_json, send
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
     from readonly_operator.api.pool import Source
+
+    TlsContext = Callable[[str, TlsClient], ssl.SSLContext]
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +37,7 @@ RETRY_SECONDS = 10.0
 MAX_CONCURRENT_CHECKS = 8
 """Clusters checked at the same time, so that an unreachable one does not delay the others."""
 MAX_BROKERS = 200
+FORBIDDEN = 403
 PULSAR_PORT = 6650
 ZOOKEEPER_PORT = 2181
 OXIA_PORT = 6648
@@ -58,12 +63,17 @@ class SourceReport:
     cursor_limits: CursorLimits = NO_LIMITS
 
 
-def check(source: Source, credentials_for: Callable[[Source], Credentials] = lambda _: ANONYMOUS) -> SourceReport:
+def check(
+    source: Source,
+    credentials_for: Callable[[Source], Credentials] = lambda _: ANONYMOUS,
+    tls_context: TlsContext | None = None,
+) -> SourceReport:
     """Check a cluster now; it takes a few seconds when something does not answer.
 
     Args:
         source: the cluster.
         credentials_for: returns the credentials for its admin API; may raise a FetchError.
+        tls_context: returns the TLS context for a part of the source; None to connect without TLS handshakes.
     """
     problems = []
     brokers: list[str] = []
@@ -73,9 +83,19 @@ def check(source: Source, credentials_for: Callable[[Source], Credentials] = lam
         brokers = active_brokers(source, credentials)
     except FetchError as error:
         problems.append(f"adminUrl {source.admin_url}: {error}")
-    problems += _unreachable("serviceUrl", source.service_url, _service_addresses(source.service_url))
+    tls = source.tls
+    secure = source.service_url.startswith("pulsar+ssl://")
+    problems += _unreachable(
+        *("serviceUrl", source.service_url, _service_addresses(source.service_url)),
+        _Handshake(
+            source.namespace, (tls.brokers if tls and tls.brokers else TlsClient()) if secure else None, tls_context
+        ),
+    )
     for field, url in source.metadata_stores:
-        problems += _unreachable(field, url, _store_addresses(url))
+        wanted = tls.metadata_store if tls else None
+        protocols = ("h2",) if StoreUrl.parse(url).kind == OXIA else ()
+        handshake = _Handshake(source.namespace, wanted, tls_context, protocols)
+        problems += _unreachable(field, url, _store_addresses(url), handshake)
     intervals: list[tuple[str, int]] = []
     unasked: list[tuple[str, str]] = []
     limits = NO_LIMITS
@@ -89,6 +109,41 @@ def check(source: Source, credentials_for: Callable[[Source], Credentials] = lam
     return SourceReport(tuple(problems), tuple(intervals), tuple(unasked), limits)
 
 
+@dataclass(frozen=True, slots=True)
+class _Handshake:
+    """The TLS handshake with one part of a source.
+
+    Attributes:
+        namespace: namespace of the named Secrets and ConfigMaps.
+        wanted: the certificates; None for no TLS.
+        tls_context: makes the context; None for no handshake.
+        protocols: application protocols (ALPN), which gRPC servers require.
+    """
+
+    namespace: str
+    wanted: TlsClient | None
+    tls_context: TlsContext | None
+    protocols: tuple[str, ...] = ()
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return the context; None if the connection has no TLS, or the operator has no right to read a Secret for it.
+
+        Raises:
+            FetchError: a Secret or ConfigMap is missing, or lacks a valid value.
+        """
+        if self.wanted is None or self.tls_context is None:
+            return None
+        try:
+            context = self.tls_context(self.namespace, self.wanted)
+        except FetchError as error:
+            if error.status == FORBIDDEN:
+                return None  # the brokers mount it without that right
+            raise
+        if self.protocols:
+            context.set_alpn_protocols(list(self.protocols))
+        return context
+
+
 class SourceMonitor:
     """Check each source cluster that pools name, and keep its last report.
 
@@ -96,6 +151,7 @@ class SourceMonitor:
         period: seconds between two checks of a reachable cluster.
         changed: called with a source whose report changed.
         credentials_for: returns the credentials for a source's admin API.
+        tls_context: returns the TLS context for a part of a source; None to connect without TLS handshakes.
     """
 
     def __init__(
@@ -103,10 +159,12 @@ class SourceMonitor:
         period: float,
         changed: Callable[[Source], None],
         credentials_for: Callable[[Source], Credentials] = lambda _: ANONYMOUS,
+        tls_context: TlsContext | None = None,
     ) -> None:
         self._period = period
         self._changed = changed
         self._credentials_for = credentials_for
+        self._tls_context = tls_context
         self._lock = threading.Condition()
         self._stopped = False
         self._reports: dict[Source, SourceReport | None] = {}
@@ -166,7 +224,7 @@ class SourceMonitor:
             return None
 
     def _check(self, source: Source) -> None:
-        found = check(source, self._credentials_for)
+        found = check(source, self._credentials_for, self._tls_context)
         period = RETRY_SECONDS if found.problems else self._period
         with self._lock:
             if source not in self._reports:
@@ -280,12 +338,16 @@ def _addresses(text: str, default_port: int) -> list[tuple[str, int]]:
     return found
 
 
-def _unreachable(field: str, url: str, addresses: list[tuple[str, int]]) -> list[str]:
+def _unreachable(field: str, url: str, addresses: list[tuple[str, int]], handshake: _Handshake) -> list[str]:
     """Return the problem of a URL; empty when one of its addresses accepts a connection, which is all that a client needs."""
     reasons = []
+    try:
+        context = handshake.context()
+    except FetchError as error:
+        return [f"{field} {url}: {error}"]
     for host, port in addresses:
         try:
-            connect(host, port, STEP_SECONDS)
+            connect(host, port, STEP_SECONDS, context)
         except FetchError as error:
             reasons.append(str(error))
         else:

@@ -59,7 +59,7 @@ class SourceClusters:
     ) -> None:
         credentials = CredentialsReader(kube)
         self._stopped = threading.Event()
-        self.sources = SourceMonitor(period, source_changed, credentials)
+        self.sources = SourceMonitor(period, source_changed, credentials, credentials.tls_context)
         self.lac = ExplicitLacController(kube, store, period, now, changed, self.sources.refresh, credentials)
         self.registrations = RegistrationController(store, cluster_domain, period, now, changed, credentials)
         self.probes = ProbeController(store, self.sources, changed, credentials, self._stopped)

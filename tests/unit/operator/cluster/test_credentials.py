@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import socket
 import ssl
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -171,3 +173,119 @@ def test_the_admin_api_is_asked_with_tls_and_a_certificate_is_shown(source, tmp_
     kube.objects["ca"] = {"ca.crt": "nothing"}
     with pytest.raises(fetch.FetchError, match=r"key ca\.crt of ConfigMap ca has no PEM certificates"):
         CredentialsReader(kube)(secured(1))
+
+
+class _Silent:
+    """A server that accepts connections, makes TLS handshakes, and says nothing."""
+
+    def __init__(self, context, first=b""):
+        self._context = context
+        self._first = first
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self._thread = Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self):
+        while True:
+            try:
+                peer, _ = self._socket.accept()
+            except OSError:
+                return
+            with contextlib.suppress(OSError), peer:
+                peer.settimeout(10)
+                if self._context is None:
+                    peer.sendall(self._first)
+                    while peer.recv(1000):
+                        pass
+                    continue
+                with self._context.wrap_socket(peer, server_side=True) as secured:
+                    secured.recv(1000)
+
+    def close(self):
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return Credentials.make(tmp_path_factory.mktemp("credentials"))
+
+
+@pytest.fixture(scope="module")
+def silent(made):
+    """A server whose clients need a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*made.certificate("server"))
+    context.load_verify_locations(made.authority)
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = _Silent(context)
+    yield server
+    server.close()
+
+
+def _secrets(made):
+    client = made.certificate("client")
+    return Secrets(
+        ca={"ca.crt": made.authority.read_text()},
+        mine={"tls.crt": client[0].read_text(), "tls.key": client[1].read_text()},
+    )
+
+
+def _problem(kube, source, field):
+    """Return the problem of a field of the source, without its name and URL; empty for none."""
+    found = [one for one in check(source, tls_context=CredentialsReader(kube).tls_context).problems if field in one]
+    return found[0].partition(": ")[2] if found else ""
+
+
+CA = {"trustedCertificates": {"configMapName": "ca"}}
+MINE = CA | {"clientCertificate": {"secretName": "mine"}}
+
+
+@pytest.mark.parametrize(
+    ("field", "part", "url"),
+    [
+        ("metadataStoreUrl", "metadataStore", "zk:127.0.0.1:{}"),
+        ("metadataStoreUrl", "metadataStore", "oxia://127.0.0.1:{}"),
+        ("serviceUrl", "brokers", "pulsar+ssl://127.0.0.1:{}"),
+    ],
+)
+def test_a_handshake_is_part_of_the_check(source, made, silent, field, part, url):
+    kube = _secrets(made)
+
+    def problem(**tls):
+        return _problem(kube, source(**{field: url.format(silent.port)}, tls={part: tls}), field)
+
+    assert problem(**MINE) == ""
+    assert problem(**CA) == "it requires a client certificate"
+    if part == "brokers":
+        assert "its certificate is not accepted: " in problem()
+        assert "its certificate is not accepted: " in _problem(kube, source(serviceUrl=url.format(silent.port)), field)
+    kube.objects["mine"] = {"tls.crt": "nothing"}
+    assert problem(**MINE) == "Secret mine has no key tls.key"
+    kube.objects["mine"] = KubeError("forbidden", 403)
+    assert problem(**MINE) == "", "the operator needs no right to read a Secret of a metadata store or a broker"
+
+
+def test_a_wrong_port_is_named(source, made):
+    server = _Silent(None, b"no TLS here, and more than the header of a record")
+    try:
+        one = source(metadataStoreUrl=f"zk:127.0.0.1:{server.port}", tls={"metadataStore": MINE})
+        assert _problem(_secrets(made), one, "metadataStoreUrl") == "the port is not one of TLS"
+    finally:
+        server.close()
+
+
+def test_a_server_that_is_silent_in_the_handshake_ends_the_check(source, made, monkeypatch):
+    monkeypatch.setattr("readonly_operator.cluster.source.STEP_SECONDS", 0.3)
+    server = _Silent(None)
+    try:
+        one = source(metadataStoreUrl=f"zk:127.0.0.1:{server.port}", tls={"metadataStore": MINE})
+        assert _problem(_secrets(made), one, "metadataStoreUrl") == "no answer in time"
+    finally:
+        server.close()
+
+
+def test_a_store_without_tls_is_asked_for_a_connection_only(source, made, silent):
+    assert _problem(_secrets(made), source(metadataStoreUrl=f"zk:127.0.0.1:{silent.port}"), "metadataStoreUrl") == ""
