@@ -120,18 +120,19 @@ class EngineConfig:
         default=None,
         metadata=option(
             FILE,
-            "PEM authorities of ZooKeeper's servers; any of the four metadata-tls options enables TLS to ZooKeeper",
+            "PEM authorities of the metadata store's servers; any of the four metadata-tls options enables TLS to them",
             unset=_SYSTEM_TRUST,
         ),
     )
     metadata_tls_certificate: Path | None = field(
-        default=None, metadata=option(FILE, "PEM certificate that this broker presents to ZooKeeper")
+        default=None, metadata=option(FILE, "PEM certificate that this broker presents to the metadata store")
     )
     metadata_tls_key: Path | None = field(
         default=None, metadata=option(FILE, "PEM key of --metadata-tls-certificate, not encrypted")
     )
     metadata_tls_verify_hostname: bool = field(
-        default=True, metadata=option(BOOLEAN, "whether the certificate of a ZooKeeper server must name its host")
+        default=True,
+        metadata=option(BOOLEAN, "whether a certificate of the metadata store must name the server's host"),
     )
     metadata_login_file: Path | None = field(
         default=None,
@@ -451,7 +452,7 @@ class EngineConfig:
 
     @property
     def metadata_tls(self) -> TlsFiles | None:
-        """Files of TLS with ZooKeeper; None without TLS."""
+        """Files of TLS with the metadata store; None without TLS."""
         given = TlsFiles(
             "metadata-tls",
             self.metadata_tls_trust_certificates,

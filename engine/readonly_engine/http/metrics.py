@@ -148,7 +148,7 @@ class BrokerCollector(Collector):
             ),
             (
                 "resting",
-                "1 while dispatch to claimed subscriptions is suspended, because ZooKeeper does not answer",
+                "1 while dispatch to claimed subscriptions is suspended, because the metadata store does not answer",
                 broker.claim_store.suspended,
             ),
             ("consumers_to_peers", "Consumers that are relayed to another broker of the pool", relayed),

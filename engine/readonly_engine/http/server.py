@@ -78,7 +78,7 @@ class HttpServer:
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         if not self._stores.connected:
-            reason = "not connected to ZooKeeper"
+            reason = "not connected to the metadata store"
         elif not self._broker.listening:
             reason = "not listening yet"
         elif not self._broker.pool.joined:

@@ -284,7 +284,9 @@ class Broker:
             self.local_cursors.end(key, "another broker may have had them")
             return
         if kind == ActionKind.SUSPEND:
-            log.warning("ZooKeeper does not confirm a claim, delivery suspended: topic=%s subscription=%s", *key)
+            log.warning(
+                "the metadata store does not confirm a claim, delivery suspended: topic=%s subscription=%s", *key
+            )
         for subscription in self._claimed(key):
             if kind == ActionKind.SUSPEND:
                 subscription.pause(Pause.LEASE)

@@ -162,7 +162,7 @@ async def _claim_key(
 
 
 def _check_claim(services: Services, claim: ClaimHandle | None, subscription: Subscription) -> None:
-    """Check the claim after the cursor was read, and pause the subscription while ZooKeeper does not confirm claims.
+    """Check the claim after the cursor was read, and pause the subscription while the metadata store does not confirm claims.
 
     Raises:
         OwnerUnavailableError: the claim was lost, or another broker may have held it since the cursor was read.

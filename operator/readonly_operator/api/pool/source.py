@@ -128,7 +128,7 @@ class SourceTls:
     Attributes:
         brokers: towards its brokers and their admin API; None for the URLs' defaults.
         bookies: towards its bookies; None for no TLS.
-        metadata_store: towards ZooKeeper; None for no TLS.
+        metadata_store: towards the metadata store; None for no TLS.
     """
 
     RULES = (
@@ -140,7 +140,7 @@ class SourceTls:
         ),
         Rule(
             "!has(self.metadataStore) || has(self.metadataStore.trustedCertificates)",
-            "say which authorities sign the certificates of ZooKeeper, with secretName or configMapName",
+            "say which authorities sign the certificates of the metadata store, with secretName or configMapName",
             ".metadataStore.trustedCertificates",
             "FieldValueRequired",
         ),
@@ -164,7 +164,7 @@ class SourceTls:
     metadata_store: TlsClient | None = field(
         default=None,
         metadata=declare(
-            Nested(TlsClient), "TLS towards ZooKeeper. Without it, connections to ZooKeeper are not encrypted."
+            Nested(TlsClient), "TLS towards the metadata store. Without it, connections to it are not encrypted."
         ),
     )
 
