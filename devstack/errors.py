@@ -14,3 +14,5 @@ class DevstackError(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+        if hint:
+            self.add_note(hint)  # where a traceback shows the error, as in tests

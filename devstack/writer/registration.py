@@ -73,5 +73,7 @@ def wait_until_registered(
             )
         if now() - said >= SAY_EVERY_S:
             said = now()
-            say(f"waiting for {names} to register in the metadata store, {now() - begin:.0f} of at most {TIMEOUT_S:g} s")
+            say(
+                f"waiting for {names} to register in the metadata store, {now() - begin:.0f} of at most {TIMEOUT_S:g} s"
+            )
         sleep(_POLL_S)

@@ -43,7 +43,7 @@ SHARED_STACK: Final = os.environ.get("TEST_STACK", "first")
 SECURE: Final = os.environ.get("PULSAR_READONLY_STORES") == "secure"
 """Whether the shared stack has TLS and logins at ZooKeeper and bookies, `make test-integration STORES=secure`."""
 
-SECURE_STACKS: Final = {"first": ("integration-secure", 33650), "second": ("integration-secure-2", 33700)}
+SECURE_STACKS: Final = {"first": ("integration-secure", 16800), "second": ("integration-secure-2", 16850)}
 """Name and base port of the shared stacks then."""
 
 LEDGER_ENTRIES: Final = 100

@@ -10,6 +10,15 @@ import pulsar
 from tests.support.waiting import wait_until
 
 
+def stored_numbers(client: pulsar.Client, topic: str) -> list[int]:
+    """Return the numbers that are stored. A producer that reconnects without deduplication may store one twice."""
+    reader, found = client.create_reader(topic, pulsar.MessageId.earliest), []
+    while reader.has_message_available():
+        found.append(int(reader.read_next(20_000).data()))
+    reader.close()
+    return found
+
+
 class NumberReader:
     """Reads numbers until it is stopped.
 

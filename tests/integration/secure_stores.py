@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kazoo.security import ACL
 
-BASE_PORT: Final = 33550
+BASE_PORT: Final = 16700
 
 OWN_ROOT: Final = "/pulsar-readonly"
 ZOOKEEPERS_OWN: Final = "/zookeeper"
