@@ -119,7 +119,8 @@ def test_reads_go_on_and_claims_stay_while_the_leader_is_killed(
         for reader in (at_owner, at_pool):
             reader.wait_for(sent - 1, LOST_S)
             reader.stop()
-        assert at_pool.order == (stored := stored_numbers(owner, topic))
+        stored = stored_numbers(owner, topic)
+        assert at_pool.order == stored
         assert sorted({*stored}) == list(range(sent))
         delay = at_pool.delay_behind(at_owner)
         what = f"kill -9 of the leader of {cluster.spec.metadata}, longest delay behind the owner"

@@ -103,7 +103,8 @@ def test_a_pool_follows_the_metadata_under_load(
         for arrivals in (at_owner, at_pool):
             arrivals.wait_for(sent - 1, MOVED_S)
             arrivals.stop()
-        assert at_pool.order == (stored := stored_numbers(owner, topic))
+        stored = stored_numbers(owner, topic)
+        assert at_pool.order == stored
         assert sorted({*stored}) == list(range(sent))
         pause = at_pool.delay_behind(at_owner)
         record_testsuite_property(
