@@ -9,6 +9,7 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
+from tests.support.topics import create_settled_topic
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def test_a_slow_compacted_read_loses_nothing_when_its_owner_moves(
     admin.create_namespace(namespace)
     admin.set_retention(namespace, minutes=60, megabytes=1024)
     topic = f"persistent://{namespace}/{topic.rsplit('/', 1)[1]}"
+    create_settled_topic(admin, topic)
     publish(owner, topic, range(330), 50, batched=False)
     compact(txn_stack, topic)
     expected = [data for _, _, data in read(compacted_reader(owner, topic))]

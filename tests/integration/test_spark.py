@@ -17,6 +17,7 @@ from tests.integration.spark_driver import Driver, numbers, publish, read, read_
 from tests.integration.spark_session import batch, stream
 from tests.oracle.publish import Publisher, make_keys
 from tests.oracle.workload import plan_rounds, plan_topics
+from tests.support.topics import create_settled_topic
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -283,6 +284,7 @@ def test_only_committed_messages_and_nothing_from_an_open_transaction_on(spark_s
 
 
 def test_the_compacted_view(spark_stack, spark_client, driver, topic) -> None:
+    create_settled_topic(spark_stack.admin(), topic)
     producer = spark_client.create_producer(topic, batching_enabled=True, batching_max_messages=4)
     for number in range(200):
         producer.send_async(f"m-{number}".encode(), None, partition_key=f"k-{number % 10}")
