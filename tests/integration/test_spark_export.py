@@ -118,6 +118,31 @@ def test_iceberg_has_each_message_once_though_spark_repeats_a_batch(
     assert of_another_topic.num_rows == 0
 
 
+@pytest.mark.parametrize("partition_by", [(), ("publishDate",)], ids=["whole", "partitioned"])
+@pytest.mark.parametrize("form", ["iceberg", "parquet"])
+def test_a_micro_batch_without_rows_is_committed(
+    spark, spark_stack, spark_client, topic, tmp_path, form: str, partition_by: tuple[str, ...]
+) -> None:
+    """Entries without rows, such as markers of transactions, before the first row and after it."""
+    from readonly_spark.export.lag import LagMeter  # noqa: PLC0415
+    from readonly_spark.export.table import ExportTable  # noqa: PLC0415
+
+    publish(spark_client, topic, 0, 20)
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # as in the session of an export
+    wanted = settings(spark_stack, topic, tmp_path, form, columns=("value", "publishTime"), partition_by=partition_by)
+    with LagMeter(wanted.source) as meter, ExportTable(wanted, meter.cluster()) as table:
+        table.lock()
+        table.open(spark)
+        sink, name = table.sink, table.checkpoint.ensure_id()
+        rows = spark.sql("SELECT binary('1') AS value, timestamp'2026-11-25 12:00:00' AS publishTime")
+        if partition_by:
+            rows = rows.selectExpr("*", "date'2026-11-25' AS publishDate")
+        for number in range(4):
+            sink.commit(rows if number == 2 else rows.limit(0), name, number)
+        assert sink.last_committed(name) == 3
+    assert values(tmp_path, form) == [1]
+
+
 def test_a_continuous_export_follows_its_topic(spark, spark_stack, spark_client, topic, tmp_path) -> None:
     publish(spark_client, topic, 0, 100)
     wanted = settings(spark_stack, topic, tmp_path, "parquet", trigger="continuous", interval_s=0.2, columns=("value",))

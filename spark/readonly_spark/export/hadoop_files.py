@@ -149,6 +149,22 @@ class HadoopFiles:
             raise self._failed("", error) from None
         return None
 
+    def uris(self, suffix: str) -> list[str]:
+        """Return the URIs of all files at any depth whose name ends with a suffix, in order, not percent-encoded."""
+        found = []
+        try:
+            files = self._fs.listFiles(self._path(""), True)
+            while files.hasNext():
+                uri = str(files.next().getPath().toString())
+                if uri.endswith(suffix):
+                    # Hadoop writes file:/a, and other readers of URIs file:///a.
+                    found.append(f"file://{uri[5:]}" if uri.startswith("file:/") and uri[6:7] != "/" else uri)
+        except Py4JError as error:
+            if _kind(error) == _NOT_THERE:
+                return []
+            raise self._failed("", error) from None
+        return sorted(found)
+
     @staticmethod
     def _put(opened: Any, content: bytes) -> None:
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 from pyiceberg.catalog import load_catalog
@@ -17,6 +16,7 @@ from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsEr
 from pyiceberg.io import load_file_io
 
 from readonly_spark.export.errors import ExportError
+from readonly_spark.export.hadoop_files import HadoopFiles
 from readonly_spark.export.marker import NO_BATCH
 from readonly_spark.export.settings import local_path
 from readonly_spark.export.sink import TransactionalTable
@@ -95,8 +95,8 @@ class IcebergTable(TransactionalTable):
             batch.write.mode("overwrite").partitionBy(_BY).parquet(folder)
         else:
             batch.write.mode("overwrite").parquet(folder)
-        spark = batch.sparkSession
-        return self._commit(checkpoint, number, [unquote(name) for name in spark.read.parquet(folder).inputFiles()])
+        # Spark writes no file at all for a micro-batch without rows and with partitions.
+        return self._commit(checkpoint, number, HadoopFiles(folder, batch.sparkSession).uris(".parquet"))
 
     def _commit(self, checkpoint: str, number: int, files: Sequence[str]) -> bool:
         """Commit the files of a micro-batch.
