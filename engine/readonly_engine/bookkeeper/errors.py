@@ -4,8 +4,9 @@ BookKeeperError
 ├── BookieUnavailableError       the bookie cannot be reached, or did not answer in time; another replica may
 │   ├── BookieBusyError          the bookie has too many requests; it, or another replica, may answer later
 │   └── BatchUnsupportedError    the bookie does not support batch reads (BookKeeper before 4.17)
-├── NoSuchEntryError             no replica has the entry
-├── NoSuchLedgerError            no replica knows the ledger: it was deleted
+├── MissingEntriesError          entries do not exist
+│   ├── NoSuchEntryError         no replica has the entry
+│   └── NoSuchLedgerError        no replica knows the ledger: it was deleted
 └── ReadFailedError              every replica failed; the message has each reason
 """
 
@@ -30,11 +31,21 @@ class BatchUnsupportedError(BookieUnavailableError):
     """The bookie does not support batch reads: it closes their connections."""
 
 
-class NoSuchEntryError(BookKeeperError):
+class MissingEntriesError(BookKeeperError):
+    """Entries do not exist, on any replica.
+
+    Attributes:
+        missing: first and last entry that certainly do not exist; None if it is not known.
+    """
+
+    missing: tuple[int, int] | None = None
+
+
+class NoSuchEntryError(MissingEntriesError):
     """No replica has the entry."""
 
 
-class NoSuchLedgerError(BookKeeperError):
+class NoSuchLedgerError(MissingEntriesError):
     """No replica knows the ledger."""
 
 

@@ -275,8 +275,15 @@ class Fetch:
         reasons = "; ".join(sorted(reason for _, reason in part.failures.values())) or "no replica is available"
         message = f"entry {self.ledger_id}:{part.next_entry} ({reasons})"
         kinds = {status for status, _ in part.failures.values()}
-        if kinds == {ENOLEDGER}:
-            return NoSuchLedgerError(message)
-        if kinds and kinds <= {ENOENTRY, ENOLEDGER}:
-            return NoSuchEntryError(message)
-        return ReadFailedError(message)
+        if not kinds or not kinds <= {ENOENTRY, ENOLEDGER}:
+            return ReadFailedError(message)
+        error = NoSuchLedgerError(message) if kinds == {ENOLEDGER} else NoSuchEntryError(message)
+        error.missing = (part.next_entry, self._missing_to(part) if kinds == {ENOLEDGER} else part.next_entry)
+        return error
+
+    def _missing_to(self, part: _Part) -> int:
+        """Return the last entry that the replicas of a part do not have, if none of them knows the ledger."""
+        if self._metadata.write_quorum < len(part.ensemble):
+            return part.next_entry  # other entries are on other bookies
+        _, end, _ = next(stretches(self._metadata, part.next_entry, self._last))
+        return end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchEntryError, NoSuchLedgerError
+from readonly_engine.bookkeeper.errors import BookKeeperError, MissingEntriesError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.wire.batch import decode_stored_entry
 from readonly_engine.wire.compacted import decode_compacted
@@ -21,7 +21,7 @@ from readonly_spark.values.decoder import ValueDecoder
 from readonly_spark.values.schema import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from readonly_engine.wire.batch import StoredEntry
@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 
 LOOK_BACK_READ_ENTRIES: Final = 200
 """Entries of one read in search of a message's earlier chunks."""
+
+MAX_SHOWN_RANGES: Final = 10
+"""Ranges of lost entries in one line of the log."""
 
 MAX_LOOK_BACK_ENTRIES: Final = 20_000
 """Entries to search for the first chunk; a message without one is skipped, as if its first chunk was trimmed."""
@@ -59,7 +62,6 @@ def _read_range(
     source: EntrySource, task: TaskPlan, task_range: TaskRange, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     name = parse_topic_name(task_range.topic)
-    ledger = task_range.ledger
     values = None
     if task.schemas and "value" in schema.names:
         values = ValueDecoder(task.schemas[str(name.base)], schema.field("value").type).column
@@ -68,23 +70,66 @@ def _read_range(
     context = DecodeContext(chunked, task_range.aborted)
     max_bytes = task.options.batch_bytes
     try:
-        try:
-            for entries in source.read(task_range.topic, ledger, task_range.first, task_range.last, ledger.entry_bytes):
-                decodable = entries if task_range.compacted is None else _unwrap(entries, task_range.compacted)
-                start = 0
-                while start < len(decodable):
-                    start = decode_entries(decodable, start, context, columns.rows, max_bytes)
-                    if columns.rows.size >= max_bytes:
-                        yield columns.batch(schema)
-        except (NoSuchEntryError, NoSuchLedgerError) as error:
-            lost = f"{task_range.topic}: entries {task_range.first} to {task_range.last} of ledger {ledger.ledger_id}: {error}"
-            if task.options.fail_on_data_loss:
-                raise DataLossError(f"{lost}; set failOnDataLoss=false to read the rest") from error
-            log.warning("lost: %s", lost)
+        for entries in _existing(source, task_range, fail=task.options.fail_on_data_loss):
+            decodable = entries if task_range.compacted is None else _unwrap(entries, task_range.compacted)
+            start = 0
+            while start < len(decodable):
+                start = decode_entries(decodable, start, context, columns.rows, max_bytes)
+                if columns.rows.size >= max_bytes:
+                    yield columns.batch(schema)
         if columns.rows.count:
             yield columns.batch(schema)
     except (BookKeeperError, DamagedEntryError, SchemaError) as error:
         raise SourceError(f"{task_range.topic}: {error}") from error
+
+
+def _existing(source: EntrySource, task_range: TaskRange, *, fail: bool) -> Iterator[list[Entry]]:
+    """Yield the entries of a range that exist, in order.
+
+    Args:
+        source: reads entries.
+        task_range: the range.
+        fail: whether missing entries are an error.
+
+    Raises:
+        DataLossError: entries are missing, and `fail` is set.
+        BookKeeperError: entries cannot be read now.
+    """
+    ledger = task_range.ledger
+    lost: list[tuple[int, int]] = []
+    todo = [(task_range.first, task_range.last)]  # the next one last
+    while todo:
+        first, last = todo.pop()
+        if first > last:
+            continue
+        try:
+            for entries in source.read(task_range.topic, ledger, first, last, ledger.entry_bytes):
+                first = entries[-1].entry_id + 1
+                yield entries
+        except MissingEntriesError as error:
+            missing = error.missing or (first, last)
+            begin, end = max(missing[0], first), min(missing[1], last)
+            if fail:
+                what = f"{task_range.topic}: entries {begin} to {end} of ledger {ledger.ledger_id} are lost: {error}"
+                raise DataLossError(f"{what}; set failOnDataLoss=false to read the rest") from error
+            # Later reads may fail first, so entries before the missing ones are read now.
+            todo += [(end + 1, last), (first, begin - 1)]
+            lost.append((begin, end))
+    if lost:
+        log.warning("lost: %s: %s of ledger %d", task_range.topic, _shown(lost), ledger.ledger_id)
+
+
+def _shown(lost: Iterable[tuple[int, int]]) -> str:
+    """Return ranges of entries as text, neighbours together: `entries 3 to 9, 12 to 12 and 4 other ranges`."""
+    merged: list[list[int]] = []
+    for first, last in sorted(lost):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1][1] = max(merged[-1][1], last)
+        else:
+            merged.append([first, last])
+    text = ", ".join(f"{first} to {last}" for first, last in merged[:MAX_SHOWN_RANGES])
+    others = len(merged) - MAX_SHOWN_RANGES
+    return f"entries {text}{f' and {others} other ranges' if others > 0 else ''}"
 
 
 def _unwrap(entries: Sequence[Entry], compacted: CompactedRange) -> list[Entry]:
@@ -109,11 +154,11 @@ def _earlier_chunks(source: EntrySource, task_range: TaskRange, uuid: str) -> li
         end = last
         while end >= 0 and seen < MAX_LOOK_BACK_ENTRIES:
             begin = max(end - LOOK_BACK_READ_ENTRIES + 1, 0)
-            entries = [
-                entry
-                for part in source.read(task_range.topic, ledger, begin, end, ledger.entry_bytes)
-                for entry in part
-            ]
+            try:
+                parts = list(source.read(task_range.topic, ledger, begin, end, ledger.entry_bytes))
+            except MissingEntriesError:
+                return found[::-1]  # as if the first chunk was trimmed; the range of these entries reports their loss
+            entries = [entry for part in parts for entry in part]
             seen += len(entries)
             for entry in reversed(entries):
                 try:

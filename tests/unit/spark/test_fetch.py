@@ -163,6 +163,22 @@ def test_what_no_replica_has_is_the_named_error(status, error):
         drive(make(0, 9), status)
 
 
+@pytest.mark.parametrize(
+    ("status", "metadata", "missing"),
+    [
+        (ENOENTRY, ledger(), (0, 0)),
+        (ENOLEDGER, ledger(), (0, 9)),
+        (ENOLEDGER, ledger((0, ("a", "b")), (4, ("b", "c"))), (0, 3)),  # the others are at other bookies
+        (ENOLEDGER, ledger((0, ("a", "b", "c"))), (0, 0)),  # striped
+    ],
+    ids=["an entry", "the ledger", "a fragment of the ledger", "an entry of a striped ledger"],
+)
+def test_the_error_says_what_is_missing(status, metadata, missing):
+    with pytest.raises((NoSuchEntryError, NoSuchLedgerError)) as caught:
+        drive(make(0, 9, metadata), status)
+    assert caught.value.missing == missing
+
+
 def test_busy_bookies_are_asked_again_and_not_for_ever():
     fetch = make(0, 9)
     now, asked = 0.0, []
