@@ -6,12 +6,14 @@ import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import fastavro
 import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType
 
 from readonly_spark.values.type_names import TIMESTAMP, TypeNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _PRIMITIVE: Final = {
     "boolean": pa.bool_(),
@@ -27,6 +29,10 @@ _KEPT_LOGICAL: Final = {"date", "timestamp-millis", "timestamp-micros", "decimal
 """Other logical types are read as their base type: a time of day as a number, a UUID as a string."""
 
 
+MAX_FIELDS: Final = 10_000
+"""Fields of a definition. Types that use each other twice would make a few lines a type that fills the memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldType:
     """The type of a field.
@@ -40,74 +46,91 @@ class FieldType:
     from_json: Callable[[Any], Any] | None = None
 
 
-def field_type(definition: Any, known: dict[str, Any] | None = None, within: tuple[str, ...] = ()) -> FieldType:
-    """Return the type of an Avro definition.
+def field_type(definition: Any) -> FieldType:
+    """Return the type of an Avro definition; names of types are resolved with their namespaces.
 
     Args:
         definition: the parsed JSON.
-        known: named types that were defined before.
-        within: names of the enclosing records.
 
     Raises:
-        TypeNameError: Spark has no such type, as for a union of several types or a recursive type.
+        TypeNameError: the definition is not valid, or Spark has no such type, such as a union of several types or a recursive one.
     """
-    known = {} if known is None else known
-    if isinstance(definition, list):
-        others = [one for one in definition if one != "null"]
-        if len(others) != 1:
-            raise TypeNameError(f"a union of {len(others)} types is not supported; use null and one other type")
-        return field_type(others[0], known, within)
-    if isinstance(definition, str):
-        if definition in _PRIMITIVE:
-            return FieldType(_PRIMITIVE[definition], _bytes_from_json if definition == "bytes" else None)
-        if definition in within:
-            raise TypeNameError(f"type {definition} contains itself")
-        if definition in known:
-            return field_type(known[definition], known, within)
-        raise TypeNameError(f"type {definition!r} is not defined")
-    if not isinstance(definition, dict) or "type" not in definition:
-        raise TypeNameError(f"{str(definition)[:60]} is not an Avro definition")
-    logical = definition.get("logicalType")
-    kind = definition["type"]
-    if logical in _KEPT_LOGICAL:
-        return _logical(definition)
-    if kind in {"record", "enum", "fixed"}:
-        known[definition.get("name", "")] = definition
-    if kind == "record":
-        return _record(definition, known, within)
-    if kind == "enum":
-        return FieldType(pa.string())
-    if kind == "fixed":
-        return FieldType(pa.binary(), _bytes_from_json)
-    if kind == "array":
-        item = field_type(definition["items"], known, within)
-        return FieldType(pa.list_(pa.field("element", item.arrow)), _each(item.from_json))
-    if kind == "map":
-        item = field_type(definition["values"], known, within)
-        return FieldType(pa.map_(pa.string(), item.arrow), _each_value(item.from_json))
-    return field_type(kind, known, within)
+    named: dict[str, Any] = {}
+    try:
+        parsed = fastavro.parse_schema(definition, named_schemas=named)
+    except UnknownType as error:
+        raise TypeNameError(f"type {error.name!r} is not defined") from None
+    except (SchemaParseException, TypeError) as error:
+        raise TypeNameError(f"{str(definition)[:60]} is not an Avro definition: {error}") from None
+    return _Types(named).of(parsed, ())
 
 
-def _record(definition: dict[str, Any], known: dict[str, Any], within: tuple[str, ...]) -> FieldType:
-    inside = (*within, definition.get("name", ""))
-    fields = {field["name"]: field_type(field["type"], known, inside) for field in definition.get("fields", ())}
-    if not fields:
-        raise TypeNameError(f"record {definition.get('name')!r} has no fields")
-    converters = {name: field.from_json for name, field in fields.items() if field.from_json is not None}
+class _Types:
+    """Types of a definition whose names are resolved.
 
-    def convert(found: Any) -> Any:
-        if not isinstance(found, dict):
-            return found
-        return {
-            name: converters[name](value) if name in converters and value is not None else value
-            for name, value in found.items()
-        }
+    Args:
+        named: definitions of the named types, by full name.
+    """
 
-    struct = pa.struct([pa.field(name, field.arrow) for name, field in fields.items()])
-    return FieldType(struct, convert if converters else None)
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._fields = 0
+
+    def of(self, definition: Any, within: tuple[str, ...]) -> FieldType:
+        """Return the type of a part of the definition; `within` has the names of the enclosing records."""
+        if isinstance(definition, list):
+            others = [one for one in definition if one != "null"]
+            if len(others) != 1:
+                raise TypeNameError(f"a union of {len(others)} types is not supported; use null and one other type")
+            return self.of(others[0], within)
+        if isinstance(definition, str):
+            if definition in _PRIMITIVE:
+                return FieldType(_PRIMITIVE[definition], _bytes_from_json if definition == "bytes" else None)
+            if definition in within:
+                raise TypeNameError(f"type {definition} contains itself")
+            if definition in self._named:
+                return self.of(self._named[definition], within)
+            raise TypeNameError(f"type {definition} is not supported")
+        if definition.get("logicalType") in _KEPT_LOGICAL:
+            return _logical(definition)
+        kind = definition["type"]
+        if kind == "record":
+            return self._record(definition, within)
+        if kind == "enum":
+            return FieldType(pa.string())
+        if kind == "fixed":
+            return FieldType(pa.binary(), _bytes_from_json)
+        if kind == "array":
+            item = self.of(definition["items"], within)
+            return FieldType(pa.list_(pa.field("element", item.arrow)), _each(item.from_json))
+        if kind == "map":
+            item = self.of(definition["values"], within)
+            return FieldType(pa.map_(pa.string(), item.arrow), _each_value(item.from_json))
+        return self.of(kind, within)
+
+    def _record(self, definition: Mapping[str, Any], within: tuple[str, ...]) -> FieldType:
+        inside = (*within, definition["name"])
+        self._fields += len(definition["fields"])
+        if self._fields > MAX_FIELDS:
+            raise TypeNameError(f"the definition has more than {MAX_FIELDS:,} fields, each use of a named type counted")
+        fields = {field["name"]: self.of(field["type"], inside) for field in definition["fields"]}
+        if not fields:
+            raise TypeNameError(f"record {definition['name']!r} has no fields")
+        converters = {name: field.from_json for name, field in fields.items() if field.from_json is not None}
+
+        def convert(found: Any) -> Any:
+            if not isinstance(found, dict):
+                return found
+            return {
+                name: converters[name](value) if name in converters and value is not None else value
+                for name, value in found.items()
+            }
+
+        struct = pa.struct([pa.field(name, field.arrow) for name, field in fields.items()])
+        return FieldType(struct, convert if converters else None)
 
 
-def _logical(definition: dict[str, Any]) -> FieldType:
+def _logical(definition: Mapping[str, Any]) -> FieldType:
     logical = definition["logicalType"]
     if logical == "date":
         return FieldType(pa.date32())

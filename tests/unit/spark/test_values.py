@@ -264,6 +264,38 @@ def test_protobuf():
     ]
 
 
+def test_names_of_types_have_namespaces():
+    """By Avro's rules a name without dots is in the namespace around it."""
+    line = {"type": "record", "name": "Line", "fields": [{"name": "what", "type": "string"}]}
+    other = {"type": "record", "name": "Line", "namespace": "b", "fields": [{"name": "n", "type": "int"}]}
+    given = record(first={"type": line}, near={"type": "Line"}, far={"type": "a.Outer$.Line"}, b={"type": other})
+    given["fields"] += [{"name": "again", "type": ["null", "b.Line"]}]
+    definition = avro({**given, "namespace": "a.Outer$"})
+    assert spark_name(value_type(definition)) == (
+        "struct<first:struct<what:string>,near:struct<what:string>,far:struct<what:string>,b:struct<n:int>,again:struct<n:int>>"
+    )
+    value = {name: {"what": name} for name in ("first", "near", "far")} | {"b": {"n": 1}, "again": {"n": 2}}
+    found = decode(ValueSchema(definition), [written(json.loads(definition.text), value)])
+    assert found == [value]
+
+
+def doubling(levels):
+    """Each type has the one before it twice: as many fields as 2 ** levels."""
+    inner = "int"
+    for level in range(levels):
+        first = {"name": "a", "type": inner}
+        fields = [first, {"name": "b", "type": f"T{level - 1}" if level else "int"}]
+        inner = {"type": "record", "name": f"T{level}", "fields": fields}
+    return inner
+
+
+def test_a_definition_that_grows_without_bound_is_refused():
+    assert value_type(avro(doubling(12))).num_fields == 2  # 8,190 fields
+    for levels in (13, 60):
+        with pytest.raises(SchemaError, match="more than 10,000 fields"):
+            value_type(avro(doubling(levels)))
+
+
 @pytest.mark.parametrize(
     ("definition", "told"),
     [
@@ -272,6 +304,9 @@ def test_protobuf():
         (avro(record(n={"type": "Nowhere"})), "type 'Nowhere' is not defined"),
         (avro(record()), "has no fields"),
         (Definition("AVRO", b"{"), "unusable AVRO schema: "),
+        (avro(5), "5 is not an Avro definition"),
+        (avro({"type": "record", "fields": []}), "is not an Avro definition"),
+        (avro("null"), "type null is not supported"),
         (Definition("KEYVALUE"), "values of a KEYVALUE schema cannot be decoded; set valueSchema=raw to read bytes"),
         (Definition("PROTOBUF_NATIVE", b"{}"), "unusable PROTOBUF_NATIVE schema: "),
     ],
