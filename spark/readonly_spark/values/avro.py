@@ -53,7 +53,7 @@ def field_type(definition: Any) -> FieldType:
         definition: the parsed JSON.
 
     Raises:
-        TypeNameError: the definition is not valid, or Spark has no such type, such as a union of several types or a recursive one.
+        TypeNameError: the definition is not valid, or Spark has no such type: a union of several types, a recursive type.
     """
     named: dict[str, Any] = {}
     try:
