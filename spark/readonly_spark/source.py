@@ -28,7 +28,6 @@ from readonly_spark.plan.catalog import Catalog
 from readonly_spark.plan.planner import Planner
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES
-from readonly_spark.values.schema import value_type
 from readonly_spark.values.type_names import TypeNameError, arrow_type, spark_name
 
 if TYPE_CHECKING:
@@ -110,9 +109,7 @@ class PulsarReadOnly(DataSource):
 
 
 async def _value_type(catalog: Catalog) -> pa.DataType:
-    schema = await catalog.value_schema(await catalog.topics())
-    assert schema is not None
-    return value_type(schema.newest)
+    return await catalog.value_type(await catalog.topics())
 
 
 def arrow_schema(schema: StructType, options: Options) -> pa.Schema:

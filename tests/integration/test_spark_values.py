@@ -14,7 +14,6 @@ from pulsar.schema import AvroSchema, Integer, JsonSchema, Long, Record, String
 from readonly_engine.wire.schemas import decode_schema_locator
 from readonly_spark.errors import SourceError
 from readonly_spark.read.task_reader import read_task
-from readonly_spark.values.schema import value_type
 from readonly_spark.values.type_names import spark_name
 
 from tests.integration.spark_driver import DEADLINE_S, Driver, publish
@@ -50,9 +49,8 @@ def test_a_schema_and_the_one_after_it(spark_stack: PulsarCluster, spark_client,
         producer.close()
     driver = Driver(spark_stack, topic, valueSchema="auto")
     try:
-        schema = driver.call(driver.catalog.value_schema([topic]))
-        assert schema is not None
-        wanted = value_type(schema.newest)
+        wanted = driver.call(driver.catalog.value_type([topic]))
+        (schema,) = driver.call(driver.catalog.value_schemas([topic])).values()
         assert sorted(schema.versions) == [0, 1]
         names = {wanted.field(index).name: spark_name(wanted.field(index).type) for index in range(wanted.num_fields)}
         assert names == {"id": "bigint", "what": "string", "count": "int"}
@@ -98,6 +96,25 @@ def test_in_spark_the_value_has_columns(spark, spark_stack, spark_client) -> Non
         )  # one that was read sees nothing new: Spark keeps its plan
     totals = frame.groupBy("value.what").sum("value.count").collect()
     assert sorted(tuple(row) for row in totals) == [("even", sum(range(0, COUNT, 2))), ("odd", sum(range(1, COUNT, 2)))]
+
+
+def test_topics_whose_schemas_are_not_at_the_same_version_are_read_together(spark_client, driver) -> None:
+    """As while producers are rolled out: one topic has the second version, the other does not."""
+    one, other = (f"persistent://public/default/rolled-{uuid.uuid4().hex[:8]}" for _ in range(2))
+    for topic, versions in ((one, (False, True)), (other, (False,))):
+        for evolved in versions:
+            made = order(evolved=evolved)
+            more = {"count": 5} if evolved else {}
+            produce(spark_client, topic, AvroSchema, made, made(id=len(more), what=topic[-8:], **more))
+    both = driver(topics=f"{one},{other}", valueSchema="auto")
+    wanted = both.call(both.catalog.value_type([one, other]))
+    assert spark_name(wanted) == "struct<id:bigint,what:string,count:int>"
+    rows = sorted(read_values(both, wanted, 3), key=lambda row: (row["what"] != one[-8:], row["id"]))
+    assert rows == [
+        {"id": 0, "what": one[-8:], "count": None},
+        {"id": 1, "what": one[-8:], "count": 5},
+        {"id": 0, "what": other[-8:], "count": None},
+    ]
 
 
 def produce(client: Any, topic: str, kind: Any, made: Any, *values: Any, **options: Any) -> None:
@@ -170,7 +187,7 @@ def test_a_topic_whose_schema_was_deleted_has_none(spark_stack, spark_client, to
     spark_stack.admin().delete_schema(topic)
     reader = driver(topic, valueSchema="auto")
     with pytest.raises(SourceError, match=f"the newest schema version of {topic} was deleted"):
-        reader.call(reader.catalog.value_schema([topic]))
+        reader.call(reader.catalog.value_type([topic]))
     # What a query that runs has still to read was written by a version that there is.
     wanted = pa.struct([("id", pa.int64()), ("what", pa.string())])
     assert values_now(reader, wanted, 1) == [{"id": 1, "what": "before"}]
@@ -195,6 +212,6 @@ def test_a_topic_without_a_schema_says_so(spark_stack, spark_client, topic) -> N
     driver = Driver(spark_stack, topic, valueSchema="auto")
     try:
         with pytest.raises(Exception, match=f"valueSchema=auto: {topic} has no schema"):
-            driver.call(driver.catalog.value_schema([topic]))
+            driver.call(driver.catalog.value_type([topic]))
     finally:
         driver.close()

@@ -33,11 +33,13 @@ from readonly_spark.plan.schema_registry import read_schemas
 from readonly_spark.plan.topic_state import ReadableLedger, TopicState
 from readonly_spark.plan.transactions import TransactionCatalog
 from readonly_spark.task import LedgerLocation
-from readonly_spark.values.schema import ValueSchema, parse_definition
+from readonly_spark.values.merged import DifferentTypesError, merged_type
+from readonly_spark.values.schema import ValueSchema, parse_definition, value_type
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+    import pyarrow as pa
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.ledgers import LedgerMetadata
     from readonly_engine.wire.managed_ledger_pb2 import LedgerInfo
@@ -274,32 +276,41 @@ class Catalog:
         finally:
             topic_log.close()
 
-    async def value_schema(self, names: Iterable[str]) -> ValueSchema | None:
-        """Return the schema to read values as, by the option `valueSchema`; None if values are not decoded.
+    async def value_type(self, names: Iterable[str]) -> pa.DataType:
+        """Return the type of decoded values by the option `valueSchema`, which must not be `raw`.
+
+        Topics may have different schemas, as one of them may have a newer version: a struct has the fields of all.
 
         Raises:
-            SourceError: topics have different schemas, or none.
-            SchemaError: the schema cannot be used.
+            SourceError: the types of topics do not fit together, or a topic has no schema.
+            SchemaError: a schema cannot be used.
             MetadataError: the metadata store does not answer.
             BookKeeperError: the schemas cannot be read.
         """
-        options = self._options
-        if options.value_schema not in {RAW, AUTO}:
-            return ValueSchema(parse_definition(options.value_schema), nulls=options.decode_errors == NULL)
-        bases = _bases(names)
-        schemas = await self.value_schemas(bases)
-        for base in bases if schemas else ():
-            if not schemas[base].unversioned:
+        if self._options.value_schema != AUTO:
+            return value_type(parse_definition(self._options.value_schema))
+        schemas = await self.value_schemas(names)
+        for base, schema in schemas.items():
+            if not schema.unversioned:
                 raise SourceError(
                     f"valueSchema=auto: the newest schema version of {base} was deleted; set valueSchema to a schema, or to raw"
                 )
-        return schemas[bases[0]] if schemas else None
+        try:
+            return merged_type({base: value_type(schema.newest) for base, schema in schemas.items()})
+        except DifferentTypesError as error:
+            raise SourceError(f"valueSchema=auto: {error}") from None
 
     async def value_schemas(self, names: Iterable[str]) -> Mapping[str, ValueSchema]:
-        """Return the schemas to decode the values of topics with; see `value_schema`.
+        """Return the schemas to decode the values of topics with, each topic's own.
 
         Returns:
             By topic, without a partition's suffix; empty if values are not decoded.
+
+        Raises:
+            SourceError: there is no topic, or one has no schema.
+            SchemaError: the schema of the option cannot be used.
+            MetadataError: the metadata store does not answer.
+            BookKeeperError: the schemas cannot be read.
         """
         options = self._options
         nulls = options.decode_errors == NULL
@@ -317,13 +328,12 @@ class Catalog:
         for base, schemas in found.items():
             if not schemas.versions:
                 raise SourceError(f"valueSchema=auto: {base} has no schema; set valueSchema to a schema, or to raw")
-            if schemas != found[bases[0]]:
-                raise SourceError(
-                    f"valueSchema=auto: {bases[0]} and {base} have different schemas; read them separately"
-                )
-        first = found[bases[0]]
-        newest = first.versions[max(first.versions)]
-        return dict.fromkeys(bases, ValueSchema(newest, first.versions, nulls, unversioned=not first.deleted))
+        return {
+            base: ValueSchema(
+                schemas.versions[max(schemas.versions)], schemas.versions, nulls, unversioned=not schemas.deleted
+            )
+            for base, schemas in found.items()
+        }
 
     async def _schemas(self, base: str) -> TopicSchemas:
         return await read_schemas(self._stores.main, self.cluster, self.pool, parse_topic_name(base))
