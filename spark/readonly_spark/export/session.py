@@ -141,7 +141,9 @@ def start(
     Raises:
         ExportError: a topic or a schema does not exist.
     """
-    reader = spark.readStream.format(FORMAT).options(**settings.source)
+    task_size = settings.task_size(spark.sparkContext.defaultParallelism)
+    source = {name: value for name, value in settings.source.items() if name.lower() != "maxbytesperpartition"}
+    reader = spark.readStream.format(FORMAT).options(**source, maxBytesPerPartition=str(task_size))
     kinds = {column.name: column.spark for column in COLUMNS}
     if settings.decodes:
         kinds["value"] = table.pinned_value_type(lambda: reader.load().schema["value"].dataType.simpleString())  # noqa: PLW0108  load() queries the cluster

@@ -34,6 +34,9 @@ DERIVED: Final = {
 CHECKPOINT: Final = "_checkpoint"
 """The default checkpoint, below the table: readers of tables ignore names that start with an underscore."""
 
+MIN_TASK_BYTES: Final = 8 << 20
+"""Smallest target size of a task: each task writes a file of its own, and small files make a table slow to read."""
+
 _OURS: Final = {"_pulsar-readonly", "_spark_metadata", "_delta_log"}
 _WORDS: Final = ("earliest", "latest")
 _SETTING: Final = re.compile(r"[A-Za-z][\w.-]*=.*", re.DOTALL)
@@ -120,6 +123,18 @@ class ExportSettings:
         columns = self.columns or NAMES
         derives = any(name in DERIVED for name in self.partition_by)
         return (*columns, "publishTime") if derives and "publishTime" not in columns else columns
+
+    def task_size(self, cores: int) -> int:
+        """Return the target size of a task in stored bytes, so that a full micro-batch occupies all cores.
+
+        Args:
+            cores: tasks that run at the same time.
+        """
+        options = parse_options(self.source, streaming=True)
+        if any(name.lower() == "maxbytesperpartition" for name in self.source):
+            return options.partition_bytes
+        batch = options.trigger_bytes or options.partition_bytes
+        return min(options.partition_bytes, max(MIN_TASK_BYTES, batch // max(cores, 1)))
 
     @property
     def decodes(self) -> bool:

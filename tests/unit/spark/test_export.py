@@ -65,6 +65,25 @@ def test_a_limit_in_messages_replaces_that_in_bytes(tmp_path) -> None:
     assert "maxBytesPerTrigger" not in made.source
 
 
+@pytest.mark.parametrize(
+    ("words", "cores", "mebibytes"),
+    [
+        ((), 1, 256),
+        ((), 2, 256),
+        ((), 16, 32),
+        ((), 64, 8),
+        ((), 1000, 8),
+        (("--max-bytes-per-batch", "8GiB"), 64, 128),
+        (("--max-bytes-per-batch", "1MiB"), 4, 8),
+        (("--option", "maxMessagesPerTrigger=1000"), 8, 32),
+        (("--option", "MaxBytesPerPartition=1MiB"), 1, 1),
+        (("--option", "maxBytesPerPartition=1GiB"), 64, 1024),
+    ],
+)
+def test_a_full_micro_batch_occupies_all_cores(tmp_path, words, cores, mebibytes) -> None:
+    assert of(tmp_path, *words).task_size(cores) == mebibytes << 20
+
+
 def test_what_is_derived_is_read_from_what_it_is_made_of(tmp_path) -> None:
     made = settings(tmp_path, columns=("value",), partition_by=("publishHour",))
     assert made.source_columns == ("value", "publishTime")
