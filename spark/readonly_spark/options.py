@@ -116,7 +116,7 @@ OPTIONS: Final = (
     Option(
         "failOnDataLoss",
         "true",
-        "`true`: trimmed or deleted messages are an error. `false`: the remaining messages are read.",
+        "`true`: trimmed messages and deleted topics are an error. `false`: the remaining messages are read.",
     ),
     Option(
         "readCompacted",

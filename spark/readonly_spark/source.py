@@ -92,7 +92,7 @@ class PulsarReadOnly(DataSource):
         if options.value_schema != RAW:
             connection = _Connection(options)
             try:
-                value = spark_name(connection.call(_value_type(connection.catalog)))
+                value = spark_name(connection.call(_value_type(connection.catalog, options)))
             finally:
                 connection.close()
         return ", ".join(f"{column.name} {value if column.name == 'value' else column.spark}" for column in COLUMNS)
@@ -108,8 +108,8 @@ class PulsarReadOnly(DataSource):
         return StreamReader(options, arrow_schema(schema, options))
 
 
-async def _value_type(catalog: Catalog) -> pa.DataType:
-    return await catalog.value_type(await catalog.topics())
+async def _value_type(catalog: Catalog, options: Options) -> pa.DataType:
+    return await catalog.value_type(await catalog.topics(() if options.fail_on_data_loss else None))
 
 
 def arrow_schema(schema: StructType, options: Options) -> pa.Schema:
@@ -270,7 +270,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     async def _ends(self, planner: Planner, starts: Mapping[str, Position], limits: Limits) -> dict[str, Position]:
         frozen = self._frozen
-        states = await planner.states(None if frozen is None else frozen)
+        states = await planner.states(frozen, starts or self._admitted[0])  # without limits there is no start
         ends = {name: state.latest for name, state in states.items()}
         self._latest = ends
         if frozen is not None:
@@ -286,7 +286,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         """Leave later messages and new topics to the next run. Spark 4.2 and later call this."""
         connection = self._connection
-        states = connection.call(connection.planner.states())
+        states = connection.call(connection.planner.remaining_states())
         self._frozen = {name: state.latest for name, state in states.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

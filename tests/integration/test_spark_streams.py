@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pulsar as pulsar_lib
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from tests.integration.spark_driver import publish
 from tests.integration.spark_session import stream
@@ -95,6 +96,32 @@ def test_new_partitions_and_rolls_in_mid_query(spark, spark_stack, spark_client,
     rows = read_table(spark, tmp_path)
     assert rows.select("partition").distinct().count() == 3
     assert rows.select("ledgerId").distinct().count() > 3
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "pattern"])
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_topic_that_is_deleted(spark, spark_stack, spark_client, tmp_path, fail: str, named: bool) -> None:
+    name = uuid.uuid4().hex[:8]
+    kept, gone = (f"persistent://public/default/{word}-{name}" for word in ("kept", "gone"))
+    publish(spark_client, kept, 0, 49)
+    publish(spark_client, gone, 50, 99)
+    topics = {"topics": f"{kept},{gone}"} if named else {"topicsPattern": f"public/default/(kept|gone)-{name}"}
+    frame = stream(spark, spark_stack, "", failOnDataLoss=fail, **topics)
+    run_until(spark, frame, tmp_path, 100)
+    spark_stack.admin().delete_topic(gone)
+    publish(spark_client, kept, 100, 149)
+    if fail == "true":
+        with pytest.raises(StreamingQueryException, match=f"gone-{name}"):
+            run(frame, tmp_path)
+        assert table(spark, tmp_path) == list(range(100))
+        return
+    run_until(spark, frame, tmp_path, 150)
+    offsets = tmp_path / "checkpoint" / "offsets"
+    newest = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())
+    assert gone not in (offsets / str(newest)).read_text(), "checkpoints do not grow with deleted topics"
+    publish(spark_client, gone, 150, 199)  # a new topic of the same name is read from its first message on
+    run_until(spark, frame, tmp_path, 200)
+    assert table(spark, tmp_path) == list(range(200))
 
 
 def wait_for(spark: SparkSession, query: StreamingQuery, folder: Path, count: int) -> None:

@@ -111,8 +111,12 @@ class Catalog:
 
     # Topics
 
-    async def topics(self) -> list[str]:
+    async def topics(self, known: Iterable[str] | None = ()) -> list[str]:
         """Return the topics of the options, with all partitions of partitioned topics, also those without messages.
+
+        Args:
+            known: topics that the query has read before; None for any. A named one of them that does not exist was deleted, and
+                is left out.
 
         Raises:
             SourceError: a named topic does not exist.
@@ -120,16 +124,30 @@ class Catalog:
         """
         if self._pattern is not None:
             return sorted(await self._matching())
-        found = await _gather(self._partitions, [parse_topic_name(name) for name in self._options.topics])
+        before = self._options.topics if known is None else {*known, *_bases(known)}
+
+        async def partitions(name: str) -> list[TopicName]:
+            return await self._partitions(parse_topic_name(name), deleted=name in before)
+
+        found = await _gather(partitions, self._options.topics)
         return sorted(str(part) for parts in found for part in parts)
 
-    async def _partitions(self, topic: TopicName) -> list[TopicName]:
+    def selects(self, name: str) -> bool:
+        """Return whether the options name a topic or partition, or their pattern matches it."""
+        topic = parse_topic_name(name)
+        if self._pattern is not None:
+            return self._matches(topic.base)
+        return not {name, str(topic.base)}.isdisjoint(self._options.topics)
+
+    async def _partitions(self, topic: TopicName, *, deleted: bool) -> list[TopicName]:
         partitions = await self.cluster.partitions(topic)
         if partitions:
             return [topic.at(number) for number in range(partitions)]
         if await self.cluster.topic(topic) is None:
             in_range = topic.partition >= 0 and topic.partition < await self.cluster.partitions(topic.base)
             if not in_range:
+                if deleted:
+                    return []
                 raise SourceError(f"topic {topic} does not exist")
         return [topic]
 

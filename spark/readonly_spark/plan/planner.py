@@ -43,9 +43,31 @@ class Planner:
     def _sample(self) -> bool:
         return self._options.partition_records is not None or self._options.trigger_messages is not None
 
-    async def states(self, names: Iterable[str] | None = None) -> dict[str, TopicState]:
-        """Return the current state of topics, by default of all topics of the options; topics without ledgers are left out."""
-        return await self._catalog.states(await self._catalog.topics() if names is None else names, sample=self._sample)
+    async def remaining_states(self) -> dict[str, TopicState]:
+        """Return the current state of all topics of the options; with `failOnDataLoss=false` without the deleted ones."""
+        fail = self._options.fail_on_data_loss
+        return await self._catalog.states(await self._catalog.topics(() if fail else None), sample=self._sample)
+
+    async def states(
+        self, names: Iterable[str] | None = None, known: Mapping[str, Position] | None = None
+    ) -> dict[str, TopicState]:
+        """Return the current state of topics; topics without ledgers are left out.
+
+        Args:
+            names: topics and partitions; None for all topics of the options.
+            known: the topics that the query has read before, with their next entries.
+
+        Raises:
+            DataLossError: a known topic was deleted, and `failOnDataLoss` is true.
+            SourceError: a topic that was not known before does not exist.
+        """
+        before = known or {}
+        topics = await self._catalog.topics(before) if names is None else names
+        found = await self._catalog.states(topics, sample=self._sample)
+        for name in sorted(before.keys() - found.keys()):
+            if self._catalog.selects(name):
+                self._lost(name, f"the topic was deleted; entries from {before[name]} on are lost, if there were any")
+        return found
 
     async def starts(self, states: Mapping[str, TopicState], default: str) -> dict[str, Position]:
         """Return the start of each topic by the options.
@@ -107,10 +129,9 @@ class Planner:
         ends: Mapping[str, Position],
         limits: Limits,
     ) -> dict[str, Position]:
-        """Return the end of a micro-batch; see `admission.admit`. A deleted topic keeps its start."""
+        """Return the end of a micro-batch; see `admission.admit`. A deleted topic has none."""
         reachable = {name: max(end, starts.get(name, FIRST)) for name, end in ends.items()}
-        admitted = admit(starts, states, reachable, limits)
-        return {**{name: start for name, start in starts.items() if name not in admitted}, **admitted}
+        return admit(starts, states, reachable, limits)
 
     async def tasks(
         self, states: Mapping[str, TopicState], starts: Mapping[str, Position], ends: Mapping[str, Position]
