@@ -131,6 +131,12 @@ OPTIONS: Final = (
         'as this schema, `{"type": "AVRO", "schema": {...}}`.',
     ),
     Option("decodeErrors", "fail", "Result of a value that its schema cannot decode: `fail` or `null`."),
+    Option(
+        "retryTimeout",
+        "300",
+        "Time for which planning is tried again while the metadata store or bookies do not answer, in seconds. A stream goes on "
+        "with the topics that can be read.",
+    ),
     Option("readsInFlight", "4", "Concurrent read requests of a task, each of about 1 MiB."),
     Option("maxReadBytesPerSecond", "", "Maximum read rate of a task from bookies, averaged over one second."),
     Option(
@@ -201,6 +207,7 @@ class Options:
         read_compacted: whether to read the compacted view.
         value_schema: `raw`, `auto`, or a schema's JSON.
         decode_errors: `fail` or `null`.
+        retry_s: time for which planning is tried again, in seconds.
         reads_in_flight: concurrent requests of a task.
         read_rate: bytes per second of a task; None for no limit.
         bookie_tls: files for TLS to bookies; None for plain connections.
@@ -227,6 +234,7 @@ class Options:
     read_compacted: bool = False
     value_schema: str = RAW
     decode_errors: str = FAIL
+    retry_s: float = 300.0
     reads_in_flight: int = 4
     read_rate: int | None = None
     bookie_tls: TlsFiles | None = None
@@ -293,6 +301,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         read_compacted=compacted,
         value_schema=read("valueSchema", _value_schema, RAW),
         decode_errors=read("decodeErrors", _decode_errors, FAIL),
+        retry_s=read("retryTimeout", _seconds, 300.0),
         reads_in_flight=read("readsInFlight", _count, 4),
         read_rate=read("maxReadBytesPerSecond", parse_size, None),
         bookie_tls=_tls("bookieTls", texts, read),
@@ -326,6 +335,12 @@ def _count(text: str) -> int:
     if not re.fullmatch("[1-9][0-9]{0,14}", text.strip()):
         raise ValueError(f"{text!r} must be a number above 0")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text.strip()):
+        raise ValueError(f"{text!r} must be a number of seconds, 0 or more")
+    return float(text)
 
 
 def _truth(text: str) -> bool:

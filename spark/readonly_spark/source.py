@@ -9,8 +9,10 @@ Spark pickles readers for tasks and makes several of them, so a reader connects 
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
+import time
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,28 +22,26 @@ from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
 
 from readonly_spark.errors import SourceError
-from readonly_spark.loop_thread import LoopThread
 from readonly_spark.offsets import Offsets
 from readonly_spark.options import EARLIEST, LATEST, RAW, OptionError, parse_options
 from readonly_spark.plan.admission import Limits
-from readonly_spark.plan.catalog import Catalog
-from readonly_spark.plan.planner import Planner
+from readonly_spark.plan.connection import Connection
+from readonly_spark.plan.outages import Outages
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES
 from readonly_spark.values.type_names import TypeNameError, arrow_type, spark_name
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Mapping, Sequence
-    from typing import TypeVar
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql.types import StructType
     from readonly_engine.topic.position import Position
 
     from readonly_spark.options import Options
+    from readonly_spark.plan.catalog import Catalog
+    from readonly_spark.plan.planner import Planner
     from readonly_spark.plan.topic_state import TopicState
     from readonly_spark.task import TaskPlan
-
-    T = TypeVar("T")
 
 try:  # Spark 4.2 and later
     from pyspark.sql.streaming.datasource import (
@@ -57,12 +57,11 @@ except ImportError:  # 4.0 and 4.1: streams without limits
         """Replace Spark's class of this name, which these versions do not have."""
 
 
+log = logging.getLogger(__name__)
+
 FORMAT: Final = "pulsar-readonly"
 
 _PLANNER: Final = "pyspark.sql.streaming.python_streaming_source_runner"
-
-PLAN_TIMEOUT_S: Final = 300.0
-"""Deadline of one planning step over all topics; each request in it has a deadline of its own."""
 
 
 class TaskPartition(InputPartition):
@@ -90,9 +89,9 @@ class PulsarReadOnly(DataSource):
         options = parse_options(self.options, streaming=None)
         value = BY_NAME["value"].spark
         if options.value_schema != RAW:
-            connection = _Connection(options)
+            connection = Connection(options)
             try:
-                value = spark_name(connection.call(_value_type(connection.catalog, options)))
+                value = spark_name(connection.call(lambda: _value_type(connection.catalog, options)))
             finally:
                 connection.close()
         return ", ".join(f"{column.name} {value if column.name == 'value' else column.spark}" for column in COLUMNS)
@@ -142,40 +141,6 @@ def arrow_schema(schema: StructType, options: Options) -> pa.Schema:
     return pa.schema(fields)
 
 
-class _Connection:
-    """A catalog and its planner, with blocking calls."""
-
-    def __init__(self, options: Options) -> None:
-        self._loop = LoopThread()
-        try:
-            self.catalog = self.call(_opened(options))
-        except BaseException:
-            self._loop.stop()
-            raise
-        self.planner = Planner(self.catalog, options)
-
-    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for a coroutine; raise errors of the cluster as SourceError."""
-        try:
-            return self._loop.call(coroutine, PLAN_TIMEOUT_S)
-        except (MetadataError, BookKeeperError) as error:
-            raise SourceError(str(error)) from error
-        except TimeoutError:
-            raise SourceError(f"planning took more than {PLAN_TIMEOUT_S:g} s") from None
-
-    def close(self) -> None:
-        try:
-            self._loop.call(self.catalog.close(), PLAN_TIMEOUT_S)
-        finally:
-            self._loop.stop()
-
-
-async def _opened(options: Options) -> Catalog:
-    catalog = Catalog(options)
-    await catalog.open()
-    return catalog
-
-
 def _read(partition: InputPartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     _freeze_loaded_modules()
     # Without partitions Spark makes one of its own.
@@ -199,9 +164,9 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks. Spark calls this on the driver."""
-        connection = _Connection(self._options)
+        connection = Connection(self._options)
         try:
-            return [TaskPartition(plan) for plan in connection.call(self._plans(connection.planner))]
+            return [TaskPartition(plan) for plan in connection.call(lambda: self._plans(connection.planner))]
         finally:
             connection.close()
 
@@ -221,11 +186,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
-        self._connected: _Connection | None = None
+        self._connected: Connection | None = None
         self._cluster = ""
         self._frozen: dict[str, Position] | None = None
         self._latest: dict[str, Position] = {}
         self._admitted: tuple[dict[str, Position], dict[str, TopicState]] = ({}, {})
+        self._outages = Outages(options.retry_s)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out connections and planning state: Spark sends readers to tasks."""
@@ -235,10 +201,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.__dict__.update(state)
 
     @property
-    def _connection(self) -> _Connection:
+    def _connection(self) -> Connection:
         if self._connected is None:
-            self._connected = _Connection(self._options)
-            self._cluster = self._connected.call(self._connected.catalog.cluster_id())
+            self._connected = Connection(self._options)
+            self._cluster = self._connected.call(self._connected.catalog.cluster_id)
         return self._connected
 
     def initialOffset(self) -> dict[str, Any]:
@@ -248,7 +214,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         async def starts() -> dict[str, Position]:
             return await planner.starts(await planner.states(), LATEST)
 
-        return Offsets(self._cluster, self._connection.call(starts())).to_dict()
+        return Offsets(self._cluster, self._connection.call(starts)).to_dict()
 
     def getDefaultReadLimit(self) -> Any:
         """Return the limit of the options, which `latestOffset` applies. Spark 4.2 and later call this."""
@@ -265,19 +231,52 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         unlimited = start is None or ReadAllAvailable is None or limit is None or isinstance(limit, ReadAllAvailable)
         options = self._options
         limits = Limits() if unlimited else Limits(options.trigger_bytes, options.trigger_messages)
-        ends = connection.call(self._ends(connection.planner, starts, limits))
+        # A run with availableNow ends when nothing is left, so it waits. A stream tries again with its next trigger.
+        wait = self._frozen is not None or not (starts or self._admitted[0])
+        try:
+            ends = connection.call(lambda: self._ends(connection.planner, starts, limits, wait=wait), retry=wait)
+        except (MetadataError, BookKeeperError) as error:
+            self._tolerate("", error)
+            ends = dict(starts or self._admitted[0])
+        else:
+            self._outages.ended([""])
         return Offsets(self._cluster, ends).to_dict()
 
-    async def _ends(self, planner: Planner, starts: Mapping[str, Position], limits: Limits) -> dict[str, Position]:
+    async def _ends(
+        self, planner: Planner, starts: Mapping[str, Position], limits: Limits, *, wait: bool
+    ) -> dict[str, Position]:
         frozen = self._frozen
-        states = await planner.states(frozen, starts or self._admitted[0])  # without limits there is no start
+        before = starts or self._admitted[0]  # without limits Spark passes no start
+        states, failed = await planner.reachable_states(frozen, before)
+        if failed and wait:
+            raise next(iter(failed.values()))
+        for name, error in failed.items():
+            self._tolerate(name, error)
+        self._outages.ended(states)
+        self._outages.keep(["", *states, *failed])
         ends = {name: state.latest for name, state in states.items()}
         self._latest = ends
         if frozen is not None:
             ends = {name: min(end, frozen[name]) for name, end in ends.items()}
-        admitted = planner.admit(starts, states, ends, limits)
+        # A topic that cannot be read now stays where it is.
+        held = {name: before[name] for name in failed if name in before}
+        admitted = {**planner.admit(starts, states, ends, limits), **held}
         self._admitted = (admitted, states)
         return admitted
+
+    def _tolerate(self, name: str, error: Exception) -> None:
+        """Go on without a topic that cannot be read, or without any (no name), for the time of the option `retryTimeout`.
+
+        Raises:
+            SourceError: this time is over.
+        """
+        now, what = time.monotonic(), name or "all topics"
+        if self._outages.failed(name, now) is None:
+            raise SourceError(
+                f"{name or 'the cluster'} could not be read for {self._options.retry_s:g} s: {error}"
+            ) from error
+        if self._outages.to_log(name, now):
+            log.warning("%s cannot be read now, the stream goes on without it: %s", what, error)
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """Return the latest known ends for the query's progress. Spark 4.2 and later call this."""
@@ -286,7 +285,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         """Leave later messages and new topics to the next run. Spark 4.2 and later call this."""
         connection = self._connection
-        states = connection.call(connection.planner.remaining_states())
+        states = connection.call(connection.planner.remaining_states)
         self._frozen = {name: state.latest for name, state in states.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -297,7 +296,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Spark requests the tasks right after the end, so the topics need not be queried twice.
         admitted, states = self._admitted
         known = states if admitted == ends else {}
-        return [TaskPartition(plan) for plan in connection.call(_between(connection.planner, starts, ends, known))]
+        return [
+            TaskPartition(plan) for plan in connection.call(lambda: _between(connection.planner, starts, ends, known))
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a task. Spark calls this in a worker."""

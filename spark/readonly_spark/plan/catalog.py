@@ -7,7 +7,7 @@ import logging
 import re
 from collections import OrderedDict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import re2
 from readonly_engine.bookkeeper.connect import BookieSecurity
@@ -37,7 +37,7 @@ from readonly_spark.values.merged import DifferentTypesError, merged_type
 from readonly_spark.values.schema import ValueSchema, parse_definition, value_type
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from readonly_engine.topic.position import Position
@@ -186,7 +186,37 @@ class Catalog:
             MetadataError: the metadata store does not answer.
             BookKeeperError: the bookies of an open ledger do not answer.
         """
-        found = await _gather(lambda name: self._state(name, sample=sample), sorted(names))
+        found, failed = await self.reachable_states(names, sample=sample)
+        if failed:
+            raise next(iter(failed.values()))
+        return found
+
+    async def reachable_states(
+        self, names: Iterable[str], *, sample: bool = False
+    ) -> tuple[dict[str, TopicState], dict[str, BookKeeperError]]:
+        """Return the current state of topics, and the errors of those that cannot be read now.
+
+        Args:
+            names: full names of topics and partitions.
+            sample: whether to estimate the number of messages per entry.
+
+        Returns:
+            Both by topic; a topic that does not exist is in neither.
+
+        Raises:
+            MetadataError: the metadata store does not answer.
+            BookKeeperError: snapshots of transactions cannot be read.
+        """
+        failed: dict[str, BookKeeperError] = {}
+
+        async def tried(name: str, query: Coroutine[Any, Any, TopicState | None]) -> TopicState | None:
+            try:
+                return await query
+            except BookKeeperError as error:
+                failed[name] = error
+                return None
+
+        found = await _gather(lambda name: tried(name, self._state(name, sample=sample)), sorted(names))
         existing = [state for state in found if state is not None]
         # After the topics: a snapshot is written before a topic's first message of a transaction.
         try:
@@ -195,7 +225,8 @@ class Catalog:
             )
         except WireError as error:
             raise SourceError(f"transaction buffer snapshots: {error}") from error
-        return {state.name: state for state in await _gather(self._with_limit, existing)}
+        limited = await _gather(lambda state: tried(state.name, self._with_limit(state)), existing)
+        return {state.name: state for state in limited if state is not None}, failed
 
     async def _with_limit(self, state: TopicState) -> TopicState:
         scan = await self.transactions.scan(state.name)

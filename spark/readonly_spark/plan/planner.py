@@ -17,6 +17,8 @@ from readonly_spark.task import CompactedRange, LedgerLocation, TaskPlan, TaskRa
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from readonly_engine.bookkeeper.errors import BookKeeperError
+
     from readonly_spark.options import Options
     from readonly_spark.plan.catalog import Catalog
     from readonly_spark.plan.topic_state import EntryRange, ReadableLedger, TopicState
@@ -51,11 +53,27 @@ class Planner:
     async def states(
         self, names: Iterable[str] | None = None, known: Mapping[str, Position] | None = None
     ) -> dict[str, TopicState]:
-        """Return the current state of topics; topics without ledgers are left out.
+        """Return the current state of topics, all of which can be read; see `reachable_states`.
+
+        Raises:
+            BookKeeperError: a topic cannot be read now.
+        """
+        found, failed = await self.reachable_states(names, known)
+        if failed:
+            raise next(iter(failed.values()))
+        return found
+
+    async def reachable_states(
+        self, names: Iterable[str] | None = None, known: Mapping[str, Position] | None = None
+    ) -> tuple[dict[str, TopicState], dict[str, BookKeeperError]]:
+        """Return the current state of topics, and the errors of those that cannot be read now.
 
         Args:
             names: topics and partitions; None for all topics of the options.
             known: the topics that the query has read before, with their next entries.
+
+        Returns:
+            Both by topic; topics that do not exist, or that have no ledgers, are in neither.
 
         Raises:
             DataLossError: a known topic was deleted, and `failOnDataLoss` is true.
@@ -63,11 +81,11 @@ class Planner:
         """
         before = known or {}
         topics = await self._catalog.topics(before) if names is None else names
-        found = await self._catalog.states(topics, sample=self._sample)
-        for name in sorted(before.keys() - found.keys()):
+        found, failed = await self._catalog.reachable_states(topics, sample=self._sample)
+        for name in sorted(before.keys() - found.keys() - failed.keys()):
             if self._catalog.selects(name):
                 self._lost(name, f"the topic was deleted; entries from {before[name]} on are lost, if there were any")
-        return found
+        return found, failed
 
     async def starts(self, states: Mapping[str, TopicState], default: str) -> dict[str, Position]:
         """Return the start of each topic by the options.

@@ -167,3 +167,12 @@ def test_every_option_is_read_and_described():
     names = [option.name.lower() for option in OPTIONS]
     assert len(set(names)) == len(names)
     assert all(option.meaning.endswith((".", ":", "`")) for option in OPTIONS), "whole sentences"
+
+
+@pytest.mark.parametrize("text", ["-1", "x", "1e3", "1:00", ""])
+def test_a_retry_timeout_is_a_number_of_seconds(text):
+    with pytest.raises(OptionError, match=r"retryTimeout: .* must be a number of seconds, 0 or more"):
+        parse(retryTimeout=text)
+    assert parse(retryTimeout="0").retry_s == 0
+    assert parse(retryTimeout="1.5").retry_s == 1.5
+    assert parse().retry_s == 300
