@@ -53,6 +53,7 @@ OTHER_STACKS: Final = tuple(
         "spark_export_state",
         "spark_export_tables",
         "spark_killed",
+        "spark_outages",
         "spark_streams",
         "spark_tls",
         "spark_values",

@@ -134,8 +134,8 @@ OPTIONS: Final = (
     Option(
         "retryTimeout",
         "300",
-        "Time for which planning is tried again while the metadata store or bookies do not answer, in seconds. A stream goes on "
-        "with the topics that can be read.",
+        "Time for which planning and reads are tried again while the metadata store or bookies do not answer, in seconds. A "
+        "stream goes on with the topics that can be read.",
     ),
     Option("readsInFlight", "4", "Concurrent read requests of a task, each of about 1 MiB."),
     Option("maxReadBytesPerSecond", "", "Maximum read rate of a task from bookies, averaged over one second."),

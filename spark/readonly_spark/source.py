@@ -21,12 +21,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
 
+from readonly_spark.connection import Connection
 from readonly_spark.errors import SourceError
 from readonly_spark.offsets import Offsets
 from readonly_spark.options import EARLIEST, LATEST, RAW, OptionError, parse_options
+from readonly_spark.outages import Outages
 from readonly_spark.plan.admission import Limits
-from readonly_spark.plan.connection import Connection
-from readonly_spark.plan.outages import Outages
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES
 from readonly_spark.values.type_names import TypeNameError, arrow_type, spark_name

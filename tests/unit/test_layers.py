@@ -302,7 +302,7 @@ def test_the_engine_does_not_import_the_operator():
 SPARK_BELOW = {
     "values": set(),
     "rows": {"values"},
-    "read": {"rows", "values", "task", "errors", "loop_thread"},
+    "read": {"rows", "values", "task", "errors", "loop_thread", "outages"},
     "plan": {"values", "task", "options", "errors"},
     "export": {"plan", "rows", "source", "options", "errors", "loop_thread", "message_ids"},
 }
@@ -313,6 +313,7 @@ SPARK_PURE = [
     "message_ids.py",
     "offsets.py",
     "options.py",
+    "outages.py",
     "plan/admission.py",
     "plan/splits.py",
     "plan/topic_state.py",
@@ -337,7 +338,7 @@ def test_a_package_of_the_data_source_imports_what_is_below_it_only(package):
     assert_imports_only(SPARK / package, SPARK_BELOW[package] | {package})
 
 
-@pytest.mark.parametrize("module", ["errors", "loop_thread", "message_ids", "offsets", "options"])
+@pytest.mark.parametrize("module", ["errors", "loop_thread", "message_ids", "offsets", "options", "outages"])
 def test_what_the_packages_of_the_data_source_share_imports_none_of_them(module):
     for name in imports_of(SPARK / f"{module}.py"):
         first, _, rest = name.partition(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.bookkeeper.errors import BookKeeperError, MissingEntriesError
@@ -13,6 +14,7 @@ from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.errors import WireError
 
 from readonly_spark.errors import DataLossError, SourceError
+from readonly_spark.outages import Outages
 from readonly_spark.read.entry_source import EntrySource
 from readonly_spark.rows.chunks import ChunkedMessages
 from readonly_spark.rows.columns import MessageColumns
@@ -70,7 +72,7 @@ def _read_range(
     context = DecodeContext(chunked, task_range.aborted)
     max_bytes = task.options.batch_bytes
     try:
-        for entries in _existing(source, task_range, fail=task.options.fail_on_data_loss):
+        for entries in _existing(source, task_range, fail=task.options.fail_on_data_loss, retry_s=task.options.retry_s):
             decodable = entries if task_range.compacted is None else _unwrap(entries, task_range.compacted)
             start = 0
             while start < len(decodable):
@@ -83,13 +85,14 @@ def _read_range(
         raise SourceError(f"{task_range.topic}: {error}") from error
 
 
-def _existing(source: EntrySource, task_range: TaskRange, *, fail: bool) -> Iterator[list[Entry]]:
+def _existing(source: EntrySource, task_range: TaskRange, *, fail: bool, retry_s: float = 0.0) -> Iterator[list[Entry]]:
     """Yield the entries of a range that exist, in order.
 
     Args:
         source: reads entries.
         task_range: the range.
         fail: whether missing entries are an error.
+        retry_s: time for which entries are read again while bookies do not answer, in seconds.
 
     Raises:
         DataLossError: entries are missing, and `fail` is set.
@@ -97,6 +100,7 @@ def _existing(source: EntrySource, task_range: TaskRange, *, fail: bool) -> Iter
     """
     ledger = task_range.ledger
     lost: list[tuple[int, int]] = []
+    outages = Outages(retry_s)
     todo = [(task_range.first, task_range.last)]  # the next one last
     while todo:
         first, last = todo.pop()
@@ -105,6 +109,7 @@ def _existing(source: EntrySource, task_range: TaskRange, *, fail: bool) -> Iter
         try:
             for entries in source.read(task_range.topic, ledger, first, last, ledger.entry_bytes):
                 first = entries[-1].entry_id + 1
+                outages.ended([""])
                 yield entries
         except MissingEntriesError as error:
             missing = error.missing or (first, last)
@@ -115,6 +120,15 @@ def _existing(source: EntrySource, task_range: TaskRange, *, fail: bool) -> Iter
             # Later reads may fail first, so entries before the missing ones are read now.
             todo += [(end + 1, last), (first, begin - 1)]
             lost.append((begin, end))
+        except BookKeeperError as error:
+            now = time.monotonic()
+            pause = outages.failed("", now)
+            if pause is None:
+                raise
+            if outages.to_log("", now):
+                log.warning("%s is read again for at most %g s: %s", task_range.topic, retry_s, error)
+            time.sleep(pause)
+            todo.append((first, last))
     if lost:
         log.warning("lost: %s: %s of ledger %d", task_range.topic, _shown(lost), ledger.ledger_id)
 

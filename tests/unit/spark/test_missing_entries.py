@@ -47,9 +47,9 @@ class Bookies:
             yield part
 
 
-def existing(bookies, first=0, last=49, *, fail=False):
+def existing(bookies, first=0, last=49, *, fail=False, retry_s=0.0):
     ledger = LedgerLocation(7, last, SimpleNamespace())
-    found = _existing(bookies, TaskRange("persistent://a/b/c", ledger, first, last), fail=fail)
+    found = _existing(bookies, TaskRange("persistent://a/b/c", ledger, first, last), fail=fail, retry_s=retry_s)
     return [one.entry_id for part in found for one in part]
 
 
@@ -91,6 +91,19 @@ def test_a_reader_that_does_not_say_what_is_missing_loses_the_rest_of_the_range(
 def test_what_cannot_be_read_now_is_no_loss():
     with pytest.raises(ReadFailedError):
         existing(Bookies({7}, kind=ReadFailedError))
+
+
+def test_what_cannot_be_read_now_is_read_again_from_where_it_was(monkeypatch):
+    bookies, pauses = Bookies({7, 20}, kind=ReadFailedError), []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) % 3 == 0:
+            bookies.missing.discard(min(bookies.missing))
+
+    monkeypatch.setattr("readonly_spark.read.task_reader.time.sleep", pause)
+    assert existing(bookies, retry_s=60.0) == list(range(50))
+    assert len(pauses) == 6
 
 
 def test_neighbours_are_shown_together_and_the_line_is_bounded():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from readonly_engine.bookkeeper.errors import BookieUnavailableError, NoSuchEntryError, ReadFailedError
 from readonly_engine.metadata.errors import AccessDeniedError, MetadataUnavailableError, TopicNameError
 from readonly_spark.errors import SourceError
-from readonly_spark.plan.outages import LOG_EVERY_S, PAUSES_S, Outages, is_transient
+from readonly_spark.outages import LOG_EVERY_S, PAUSES_S, Outages, is_transient
 
 
 @pytest.mark.parametrize(

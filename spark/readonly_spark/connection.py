@@ -11,8 +11,8 @@ from readonly_engine.metadata.errors import MetadataError
 
 from readonly_spark.errors import SourceError
 from readonly_spark.loop_thread import LoopThread
+from readonly_spark.outages import Outages, is_transient
 from readonly_spark.plan.catalog import Catalog
-from readonly_spark.plan.outages import Outages, is_transient
 from readonly_spark.plan.planner import Planner
 
 if TYPE_CHECKING:
