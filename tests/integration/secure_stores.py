@@ -15,7 +15,7 @@ from readonly_engine.metadata.zookeeper_connection import Connection
 from devstack.cache import cache_root
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.secure_stores import READER, SERVERS, StoreSecrets, secured
-from devstack.pulsar.spec import PulsarSpec
+from devstack.pulsar.spec import ZOOKEEPER, PulsarSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,13 +31,18 @@ REGISTRATIONS: Final = "/ledgers/available"
 
 def secure_stack() -> tuple[PulsarCluster, StoreSecrets]:
     """Return a small stack with secure stores, not started yet, and its secrets."""
-    spec = secured(PulsarSpec(name="secure", base_port=BASE_PORT, bookies=1, brokers=1, quick=True), secrets_folder())
+    spec = secured(
+        PulsarSpec(name="secure", base_port=BASE_PORT, bookies=1, brokers=1, quick=True, metadata=ZOOKEEPER),
+        secrets_folder(),
+    )
     return PulsarCluster(spec), StoreSecrets(Path(spec.store_secrets))
 
 
 def login_stack() -> PulsarCluster:
     """Return a small stack whose bookies have logins instead of TLS, not started yet."""
-    spec = PulsarSpec(name="bookie-login", base_port=BASE_PORT + 50, bookies=1, brokers=1, quick=True)
+    spec = PulsarSpec(
+        name="bookie-login", base_port=BASE_PORT + 50, bookies=1, brokers=1, quick=True, metadata=ZOOKEEPER
+    )
     return PulsarCluster(secured(spec, secrets_folder(), bookie_login=True))
 
 

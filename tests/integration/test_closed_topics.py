@@ -18,12 +18,15 @@ from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import EARLIEST
 
+from tests.integration.conftest import zookeeper_only
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     import pulsar
 
     from devstack.pulsar.status import Endpoints
+
+pytestmark = zookeeper_only
 
 TOPICS: Final = 10
 ABSENT: Final = 3000

@@ -15,6 +15,7 @@ from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
 
 from devstack.pool import BrokerProcess
+from tests.integration.conftest import zookeeper_only
 from tests.integration.fleet import TESTS, Feed, claims_of
 from tests.integration.raw_client import RawClient
 from tests.integration.silent_proxy import SilentProxy
@@ -88,6 +89,9 @@ class Split:
         for broker in self.brokers:
             broker.kill()
         self.relay.close()
+
+
+pytestmark = zookeeper_only  # a proxy stands before the store, and Oxia's client goes past it to the leaders of shards
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 import uuid
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pytest
-from kazoo.client import KazooClient
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Long, Record, String
+from readonly_engine.metadata.cluster import ledger_path
+from readonly_engine.metadata.connect import store_at
+from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.wire.schemas import decode_schema_locator
 from readonly_spark.errors import SourceError
 from readonly_spark.read.task_reader import read_task
@@ -19,6 +22,7 @@ from readonly_spark.values.type_names import spark_name
 from tests.integration.spark_driver import DEADLINE_S, Driver, publish
 from tests.integration.spark_session import batch
 from tests.oracle.publish import make_keys
+from tests.support.records import delete_record
 
 if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
@@ -195,16 +199,19 @@ def test_a_topic_whose_schema_was_deleted_has_none(spark_stack, spark_client, to
 
 def delete_schema_ledger(stack: PulsarCluster, topic: str, version: int) -> None:
     """Delete where a version of a topic's schema is stored, as a deletion does that is killed before it has done it all."""
-    zookeeper = KazooClient(stack.endpoints.metadata_store.removeprefix("zk:"))
-    zookeeper.start()
-    try:
-        locator, _ = zookeeper.get(f"/schemas/public/default/{topic.rpartition('/')[2]}")
-        (place,) = (place for place in decode_schema_locator(locator) if place.version == version)
-        digits = f"{place.ledger_id:010d}"
-        zookeeper.delete(f"/ledgers/{digits[:2]}/{digits[2:6]}/L{digits[6:]}")
-    finally:
-        zookeeper.stop()
-        zookeeper.close()
+
+    async def find() -> int:
+        store = store_at(MetadataUrl.parse(stack.endpoints.metadata_store))
+        await store.start()
+        try:
+            node = await store.get(f"/schemas/public/default/{topic.rpartition('/')[2]}")
+            assert node is not None
+            (place,) = (place for place in decode_schema_locator(node.value) if place.version == version)
+            return place.ledger_id
+        finally:
+            await store.close()
+
+    delete_record(stack.endpoints, ledger_path("/ledgers", asyncio.run(find())))
 
 
 def test_a_topic_without_a_schema_says_so(spark_stack, spark_client, topic) -> None:

@@ -24,6 +24,7 @@ from readonly_engine.topic.reading import TopicReader, position_at
 from readonly_engine.wire.batch import decode_stored_entry, unpack
 
 from devstack.pulsar.counters import entries_read, entries_read_at
+from devstack.pulsar.spec import DEFAULT_METADATA, OXIA
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -307,10 +308,12 @@ def test_reads_go_on_while_zookeeper_is_away_and_a_roll_is_seen_afterwards(
                     ]
                     assert again == list(range(50, sent))
                     await asyncio.sleep(0.2)
-                # The ledger is full now. The owner writes on in it, and rolls it when ZooKeeper is back.
-                await asyncio.to_thread(publish_fast, producer, range(sent, sent + 40))
-                sent += 40
-                await follower.until(sent - 1)
+                if DEFAULT_METADATA != OXIA:
+                    # The ledger is full now. The owner writes on in it, and rolls it when ZooKeeper is back. On Oxia it does
+                    # neither: it refuses messages until it has an id for the next ledger.
+                    await asyncio.to_thread(publish_fast, producer, range(sent, sent + 40))
+                    sent += 40
+                    await follower.until(sent - 1)
             ledger_id = follower.positions[-1].ledger_id
             deadline = time.monotonic() + DEADLINE_S
             while follower.positions[-1].ledger_id == ledger_id:
