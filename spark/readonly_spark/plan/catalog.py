@@ -205,7 +205,6 @@ class Catalog:
 
         Raises:
             MetadataError: the metadata store does not answer.
-            BookKeeperError: snapshots of transactions cannot be read.
         """
         failed: dict[str, BookKeeperError] = {}
 
@@ -217,14 +216,14 @@ class Catalog:
                 return None
 
         found = await _gather(lambda name: tried(name, self._state(name, sample=sample)), sorted(names))
-        existing = [state for state in found if state is not None]
+        namespaces = {state.name: _namespace(state.name) for state in found if state is not None}
         # After the topics: a snapshot is written before a topic's first message of a transaction.
         try:
-            await self.transactions.refresh_topics(
-                (topic.tenant, topic.namespace) for topic in (parse_topic_name(state.name) for state in existing)
-            )
+            unknown = await self.transactions.refresh_topics(namespaces.values())
         except WireError as error:
             raise SourceError(f"transaction buffer snapshots: {error}") from error
+        failed |= {name: unknown[namespace] for name, namespace in namespaces.items() if namespace in unknown}
+        existing = [state for state in found if state is not None and state.name not in failed]
         limited = await _gather(lambda state: tried(state.name, self._with_limit(state)), existing)
         return {state.name: state for state in limited if state is not None}, failed
 
@@ -438,6 +437,11 @@ class Catalog:
 
         found = await _gather(address, bookies)
         return {bookie: where for bookie, where in zip(bookies, found, strict=True) if where is not None}
+
+
+def _namespace(name: str) -> tuple[str, str]:
+    topic = parse_topic_name(name)
+    return topic.tenant, topic.namespace
 
 
 def _bases(names: Iterable[str]) -> list[str]:

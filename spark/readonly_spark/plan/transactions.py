@@ -12,7 +12,7 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.bookkeeper.errors import NoSuchEntryError, NoSuchLedgerError
+from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchEntryError, NoSuchLedgerError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.compacted import find_compaction
@@ -122,21 +122,28 @@ class TransactionCatalog:
             topic_log.close()
         return scan
 
-    async def refresh_topics(self, namespaces: Iterable[tuple[str, str]]) -> None:
+    async def refresh_topics(self, namespaces: Iterable[tuple[str, str]]) -> dict[tuple[str, str], BookKeeperError]:
         """Find the topics of namespaces with transactions.
+
+        Returns:
+            The errors of namespaces whose snapshots cannot be read now.
 
         Raises:
             MetadataError: the metadata store does not answer.
-            BookKeeperError: the snapshots cannot be read.
         """
+        failed: dict[tuple[str, str], BookKeeperError] = {}
 
         async def one(tenant: str, namespace: str) -> None:
             found = self._with_transactions.setdefault(f"{tenant}/{namespace}", set())
             for topic in await self._cluster.topics(tenant, namespace):
                 if topic.base.local_name in SNAPSHOTS:
-                    found |= await self._topics_with_snapshots(topic)
+                    try:
+                        found |= await self._topics_with_snapshots(topic)
+                    except BookKeeperError as error:
+                        failed[tenant, namespace] = error
 
         await asyncio.gather(*(one(*name) for name in sorted(set(namespaces))))
+        return failed
 
     async def _topics_with_snapshots(self, topic: TopicName) -> set[str]:
         """Return the topics with snapshots in the entries since the last call.
