@@ -1,15 +1,18 @@
 """Offsets of a streaming query as canonical JSON: the next entry to read of each topic.
 
-    {"c": CLUSTER, "t": {"persistent://TENANT/NAMESPACE/TOPIC": "LEDGER:ENTRY", ...}, "v": 1}
+    {"c": CLUSTER, "n": {...}, "t": {"persistent://TENANT/NAMESPACE/TOPIC": "LEDGER:ENTRY", ...}, "v": 1}
 
-Spark compares offsets as text, so equal offsets must be equal text. Keys are sorted, and an offset moves only if there is an
+Spark compares offsets as text, so equal offsets must be equal text. Keys are sorted, and a position moves only if there is an
 entry to read before it. CLUSTER is the id of the BookKeeper cluster: a checkpoint of another cluster is refused.
+
+"n" has the following ledger of each topic that was read to the end of a closed ledger; without such topics it is left out. When
+the closed ledger is trimmed later, the following one shows that nothing was lost.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from readonly_spark.message_ids import PositionError, parse_message_id
@@ -33,15 +36,18 @@ class Offsets:
     Attributes:
         cluster: the id of the BookKeeper cluster.
         topics: the next entry of each topic or partition, by full name.
+        following: the ledger after a closed one that was read to its end, by topic.
     """
 
     cluster: str
     topics: Mapping[str, Position]
+    following: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the offset as Spark's interface expects it, with sorted keys."""
         topics = {name: str(self.topics[name]) for name in sorted(self.topics)}
-        return {"c": self.cluster, "t": topics, "v": VERSION}
+        following = {name: self.following[name] for name in sorted(self.following)}
+        return {"c": self.cluster, **({"n": following} if following else {}), "t": topics, "v": VERSION}
 
     def to_json(self) -> str:
         """Return the text that a checkpoint stores."""
@@ -74,4 +80,7 @@ class Offsets:
                 topics[str(name)] = parse_message_id(where)
             except PositionError as error:
                 raise OffsetError(f"the checkpoint is damaged: {name}: {error}") from None
-        return cls(cluster, topics)
+        following = found.get("n", {})
+        if not isinstance(following, dict) or not all(type(ledger) is int for ledger in following.values()):
+            raise OffsetError(f"the checkpoint is damaged: {str(following)[:80]} must be ledger ids by topic")
+        return cls(cluster, topics, following)

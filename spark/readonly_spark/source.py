@@ -192,6 +192,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: dict[str, Position] = {}
         self._admitted: tuple[dict[str, Position], dict[str, TopicState]] = ({}, {})
         self._outages = Outages(options.retry_s)
+        self._replaced: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out connections and planning state: Spark sends readers to tasks."""
@@ -227,25 +228,36 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
         """Return the end of the next micro-batch. Spark 4.0 and 4.1 pass no arguments; then there is no limit."""
         connection = self._connection
-        starts = {} if start is None else Offsets.from_dict(start, self._cluster).topics
+        before = Offsets(self._cluster, {}) if start is None else Offsets.from_dict(start, self._cluster)
+        starts = before.topics
         unlimited = start is None or ReadAllAvailable is None or limit is None or isinstance(limit, ReadAllAvailable)
         options = self._options
         limits = Limits() if unlimited else Limits(options.trigger_bytes, options.trigger_messages)
         # A run with availableNow ends when nothing is left, so it waits. A stream tries again with its next trigger.
         wait = self._frozen is not None or not (starts or self._admitted[0])
         try:
-            ends = connection.call(lambda: self._ends(connection.planner, starts, limits, wait=wait), retry=wait)
+            ends = connection.call(lambda: self._ends(connection.planner, before, limits, wait=wait), retry=wait)
         except (MetadataError, BookKeeperError) as error:
             self._tolerate("", error)
-            ends = dict(starts or self._admitted[0])
-        else:
-            self._outages.ended([""])
-        return Offsets(self._cluster, ends).to_dict()
+            return Offsets(self._cluster, starts or self._admitted[0], before.following).to_dict()
+        self._outages.ended([""])
+        return Offsets(self._cluster, ends, self._following(ends, before.following)).to_dict()
 
-    async def _ends(
-        self, planner: Planner, starts: Mapping[str, Position], limits: Limits, *, wait: bool
-    ) -> dict[str, Position]:
-        frozen = self._frozen
+    def _following(self, ends: Mapping[str, Position], before: Mapping[str, int]) -> dict[str, int]:
+        """Return the ledger after each closed one that was read to its end with this micro-batch."""
+        _, states = self._admitted
+        found: dict[str, int | None] = {}
+        for name, end in ends.items():
+            if name in self._replaced:
+                found[name] = self._replaced[name]
+            elif name in states:
+                found[name] = states[name].following if end == states[name].latest else None
+            else:  # it cannot be read now, and stays where it is
+                found[name] = before.get(name)
+        return {name: ledger for name, ledger in found.items() if ledger is not None}
+
+    async def _ends(self, planner: Planner, start: Offsets, limits: Limits, *, wait: bool) -> dict[str, Position]:
+        frozen, starts = self._frozen, start.topics
         before = starts or self._admitted[0]  # without limits Spark passes no start
         states, failed = await planner.reachable_states(frozen, before)
         if failed and wait:
@@ -260,6 +272,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = {name: min(end, frozen[name]) for name, end in ends.items()}
         # A topic that cannot be read now stays where it is.
         held = {name: before[name] for name in failed if name in before}
+        # A topic whose last ledger was replaced stays for one micro-batch, which records the new one.
+        self._replaced = {}
+        for name, position in starts.items():
+            if (
+                name in states
+                and name in self._admitted[1]
+                and states[name].gap(position, ends[name], start.following.get(name))
+            ):
+                ledger = states[name].replacement(self._admitted[1][name], position, start.following.get(name))
+                if ledger is not None:
+                    self._replaced[name], held[name] = ledger, position
         admitted = {**planner.admit(starts, states, ends, limits), **held}
         self._admitted = (admitted, states)
         return admitted
@@ -291,13 +314,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks between two offsets. After a restart Spark calls this again with the same offsets."""
         connection = self._connection
-        starts = Offsets.from_dict(start, self._cluster).topics
+        begin = Offsets.from_dict(start, self._cluster)
         ends = Offsets.from_dict(end, self._cluster).topics
         # Spark requests the tasks right after the end, so the topics need not be queried twice.
         admitted, states = self._admitted
         known = states if admitted == ends else {}
         return [
-            TaskPartition(plan) for plan in connection.call(lambda: _between(connection.planner, starts, ends, known))
+            TaskPartition(plan) for plan in connection.call(lambda: _between(connection.planner, begin, ends, known))
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -322,11 +345,11 @@ def _is_planner() -> bool:
 
 
 async def _between(
-    planner: Planner, starts: Mapping[str, Position], ends: Mapping[str, Position], known: Mapping[str, TopicState]
+    planner: Planner, begin: Offsets, ends: Mapping[str, Position], known: Mapping[str, TopicState]
 ) -> list[TaskPlan]:
-    moved = [name for name, end in ends.items() if starts.get(name) != end]
+    moved = [name for name, end in ends.items() if begin.topics.get(name) != end]
     states = known or await planner.states(moved)
-    return await planner.tasks(states, starts, {name: ends[name] for name in moved})
+    return await planner.tasks(states, begin.topics, {name: ends[name] for name in moved}, begin.following)
 
 
 __all__ = ["FORMAT", "BatchReader", "PulsarReadOnly", "StreamReader", "TaskPartition", "arrow_schema"]

@@ -15,10 +15,13 @@ from devstack.objectstore.server import ACCESS_KEY, REGION, SECRET_KEY, ObjectSt
 from devstack.pulsar.distribution import ensure_distribution, ensure_offloaders
 from devstack.pulsar.spec import DEFAULT_VERSION
 from tests.integration.spark_driver import Driver, numbers, publish, read
-from tests.integration.spark_session import batch
+from tests.integration.spark_session import batch, stream
+from tests.integration.test_spark_streams import run_until, start, table, wait_for
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from devstack.pulsar.cluster import PulsarCluster
 
@@ -75,6 +78,33 @@ def test_what_is_trimmed_between_plan_and_read(spark_stack, spark_client, driver
         kept = read(left)
         assert kept == numbers(250 - len(kept), 249)
         assert len(kept) < 250
+
+
+def test_a_stream_at_the_end_of_a_trimmed_ledger_loses_nothing(
+    spark, spark_stack, spark_client, topic, tmp_path
+) -> None:
+    """The ledger that it has read is trimmed, the empty one after it is replaced when the owner loads the topic again."""
+    admin = spark_stack.admin()
+    publish(spark_client, topic, 0, 49)
+    frame = stream(spark, spark_stack, topic, failOnDataLoss="true")
+    run_until(spark, frame, tmp_path, 50)
+    admin.unload(topic)
+    query = start(frame, tmp_path, processingTime="200 milliseconds")
+    try:
+        wait_until(lambda: '"n"' in newest_offset(tmp_path), DEADLINE_S, what="the following ledger is recorded")
+        truncate(spark_stack, topic)
+        for begin in (50, 60):
+            admin.unload(topic)
+            publish(spark_client, topic, begin, begin + 9)
+            wait_for(spark, query, tmp_path, begin + 10)
+    finally:
+        query.stop()
+    assert table(spark, tmp_path) == list(range(70))
+
+
+def newest_offset(folder: Path) -> str:
+    offsets = folder / "checkpoint" / "offsets"
+    return (offsets / str(max(int(path.name) for path in offsets.iterdir() if path.name.isdigit()))).read_text()
 
 
 def test_a_bookie_that_is_gone_makes_no_difference(spark_stack, spark_client, driver, topic) -> None:

@@ -152,11 +152,21 @@ class Planner:
         return admit(starts, states, reachable, limits)
 
     async def tasks(
-        self, states: Mapping[str, TopicState], starts: Mapping[str, Position], ends: Mapping[str, Position]
+        self,
+        states: Mapping[str, TopicState],
+        starts: Mapping[str, Position],
+        ends: Mapping[str, Position],
+        following: Mapping[str, int] | None = None,
     ) -> list[TaskPlan]:
         """Return the tasks from `starts` up to, not including, `ends`; a topic without a start is read from its first entry on.
 
         The ends must be confirmed: this plan or an earlier one read the LAC.
+
+        Args:
+            states: the topics.
+            starts: the first entry to read of each.
+            ends: the position after the last one.
+            following: the ledger after that of the start, of topics whose start was the end of its ledger.
 
         Raises:
             DataLossError: entries no longer exist, and `failOnDataLoss` is true.
@@ -173,7 +183,7 @@ class Planner:
                 self._lost(name, f"the topic was deleted; entries from {start} up to, not including, {end} are lost")
                 continue
             state = state.confirmed_to(end)
-            gap = state.gap(start, end) or state.end_gap(start, end)
+            gap = state.gap(start, end, (following or {}).get(name)) or state.end_gap(start, end)
             if gap is not None:
                 self._lost(name, f"entries {gap} were trimmed, or may have been")
             if state.limit is not None and end > state.limit:

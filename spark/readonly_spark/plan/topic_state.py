@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from readonly_engine.topic.position import EARLIEST, Position
@@ -132,6 +133,15 @@ class TopicState:
                 found = Position(self.ledgers[0].ledger_id, 0)
         return found if self.limit is None else min(found, self.limit)
 
+    @property
+    def following(self) -> int | None:
+        """The ledger after the one with the last readable entry; None if that one is open, or an open transaction ends before."""
+        end = self.latest
+        for ledger, later in pairwise(self.ledgers):
+            if (ledger.ledger_id, ledger.last + 1) == end and ledger.closed and ledger.last >= 0:
+                return later.ledger_id
+        return None
+
     def entry_ranges(self, start: Position, end: Position) -> Iterator[EntryRange]:
         """Yield the existing entries from `start` up to, not including, `end`.
 
@@ -162,17 +172,45 @@ class TopicState:
         )
         return replace(self, ledgers=ledgers)
 
-    def gap(self, start: Position, end: Position) -> Gap | None:
+    def gap(self, start: Position, end: Position, following: int | None = None) -> Gap | None:
         """Return the missing entries at the start of a range; ledgers are trimmed from the first one on.
 
-        A start in a deleted ledger is always a gap: nothing records any more where that ledger ended.
+        A start in a deleted ledger is a gap, because nothing records any more where that ledger ended. It is none if it was the
+        end of the ledger, and the next one exists.
+
+        Args:
+            start: the first entry to read.
+            end: the position after the last one.
+            following: the ledger after that of `start`, if `start` was the end of its ledger.
         """
         if start >= end or start <= EARLIEST or (self.compacted is not None and start <= self.horizon):
             return None
         index = bisect_left(self.ledgers, start.ledger_id, key=lambda ledger: ledger.ledger_id)
         if index < len(self.ledgers) and self.ledgers[index].ledger_id == start.ledger_id:
             return None
+        if following is not None and any(ledger.ledger_id == following for ledger in self.ledgers):
+            return None
         return Gap(start, min(self.earliest, end))
+
+    def replacement(self, before: TopicState, start: Position, following: int | None) -> int | None:
+        """Return the first ledger now, if an empty one that came after all read entries was deleted; else None.
+
+        An owner that loads a topic deletes its last ledger if that is empty, and creates another one (ManagedLedgerImpl). Entries
+        that were written to it and trimmed since `before` cannot be told from this.
+
+        Args:
+            before: the topic shortly before.
+            start: the first entry to read.
+            following: the ledger after that of `start`, if `start` was the end of its ledger.
+        """
+        if not before.ledgers or not self.ledgers:
+            return None
+        empty = before.ledgers[-1]
+        if empty.last >= 0 or empty.closed or empty.ledger_id not in {start.ledger_id, following}:
+            return None
+        if any(ledger.ledger_id <= empty.ledger_id for ledger in self.ledgers):
+            return None
+        return self.ledgers[0].ledger_id
 
     def end_gap(self, start: Position, end: Position) -> Gap | None:
         """Return the missing entries at the end of a range that existed once: its last ledger is shorter now, or deleted."""

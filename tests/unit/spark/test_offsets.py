@@ -55,3 +55,20 @@ def test_message_ids_as_clients_print_them(text):
 def test_what_is_no_message_id(text):
     with pytest.raises(PositionError):
         parse_message_id(text)
+
+
+def test_following_ledgers_are_part_of_an_offset_where_there_are_some():
+    where = {"persistent://a/b/c": Position(5, 10), "persistent://a/b/d": Position(6, 1)}
+    without = Offsets("k", where).to_json()
+    assert '"n"' not in without, "checkpoints stay as earlier versions wrote them"
+    made = Offsets("k", where, {"persistent://a/b/c": 8})
+    assert made.to_json() == without.replace('"t"', '"n": {"persistent://a/b/c": 8}, "t"')
+    assert Offsets.from_dict(json.loads(made.to_json()), "k") == made
+    assert Offsets.from_dict(json.loads(without), "k").following == {}
+
+
+@pytest.mark.parametrize("found", [[], "8", {"persistent://a/b/c": "8"}, {"persistent://a/b/c": True}])
+def test_damaged_following_ledgers_are_refused(found):
+    damaged = {**Offsets("k", {"persistent://a/b/c": Position(5, 10)}).to_dict(), "n": found}
+    with pytest.raises(OffsetError, match="the checkpoint is damaged: .* must be ledger ids by topic"):
+        Offsets.from_dict(damaged, "k")

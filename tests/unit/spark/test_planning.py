@@ -135,6 +135,45 @@ def test_what_was_trimmed_is_a_gap():
     assert state.end_gap(Position(1, 0), Position(4, 3)) is not None
 
 
+ROLLED = TopicState("t", (ReadableLedger(5, 9, 100), ReadableLedger(8, -1, 0, closed=False)))
+
+
+def test_the_end_of_a_trimmed_ledger_is_no_gap_where_the_following_one_exists():
+    assert ROLLED.following == 8
+    start = ROLLED.latest
+    trimmed = TopicState("t", (ReadableLedger(8, 3, 40, closed=False),))
+    assert trimmed.gap(start, Position(8, 4)) is not None, "nothing says that ledger 5 was read to its end"
+    assert trimmed.gap(start, Position(8, 4), ROLLED.following) is None
+    later = TopicState("t", (ReadableLedger(9, 3, 40, closed=False),))
+    assert later.gap(start, Position(9, 4), ROLLED.following) is not None, "ledger 8 may have had entries"
+
+
+def test_only_a_closed_ledger_that_ends_with_the_topic_has_a_following_one():
+    assert TopicState("t", (ReadableLedger(5, 9, 100),)).following is None
+    assert TopicState("t", (ReadableLedger(5, 9, 100, closed=False),)).following is None
+    assert TopicState("t", ()).following is None
+    read_on = TopicState("t", (ReadableLedger(5, 9, 100), ReadableLedger(8, 0, 10, closed=False)))
+    assert read_on.following is None
+    two = TopicState("t", (ReadableLedger(5, 9, 100), ReadableLedger(8, -1, 0), ReadableLedger(9, -1, 0, closed=False)))
+    assert two.following == 8
+    limited = TopicState("t", ROLLED.ledgers, limit=Position(5, 4))
+    assert limited.following is None
+
+
+def test_an_empty_ledger_that_was_replaced_had_no_entries():
+    """An owner deletes an empty last ledger when it loads the topic."""
+    empty = TopicState("t", (ReadableLedger(8, -1, 0, closed=False),))
+    now = TopicState("t", (ReadableLedger(11, 4, 50, closed=False),))
+    assert now.replacement(empty, Position(8, 0), None) == 11
+    assert now.replacement(ROLLED, Position(5, 10), 8) == 11
+    assert now.replacement(ROLLED, Position(5, 10), None) is None, "what followed ledger 5 is not known"
+    assert now.replacement(TopicState("t", ()), Position(8, 0), None) is None
+    written = TopicState("t", (ReadableLedger(8, 2, 30, closed=False),))
+    assert now.replacement(written, Position(8, 0), None) is None, "its entries are lost"
+    assert empty.replacement(empty, Position(8, 0), None) is None, "it exists"
+    assert TopicState("t", ()).replacement(empty, Position(8, 0), None) is None
+
+
 def test_an_open_transaction_bounds_a_topic():
     state = TopicState("t", (ReadableLedger(5, 9, 100), ReadableLedger(6, 4, 50, closed=False)), limit=Position(6, 2))
     assert state.latest == Position(6, 2)
