@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -67,8 +66,8 @@ def iceberg(spark_stack: PulsarCluster, topic: str, tmp_path: Path) -> ExportSet
 
 
 @contextmanager
-def started(spark: SparkSession, wanted: ExportSettings) -> Iterator[Any]:
-    """The query, and what its sink counts."""
+def started(spark: SparkSession, wanted: ExportSettings, totals: Totals | None = None) -> Iterator[Any]:
+    """The query, and the listener of its progress."""
     from readonly_spark.export.lag import LagMeter  # noqa: PLC0415 - only who needs Spark waits for it
     from readonly_spark.export.session import start  # noqa: PLC0415
     from readonly_spark.export.table import ExportTable  # noqa: PLC0415
@@ -76,15 +75,14 @@ def started(spark: SparkSession, wanted: ExportSettings) -> Iterator[Any]:
     with LagMeter(wanted.source) as meter, ExportTable(wanted, meter.cluster()) as table:
         table.lock()
         table.open(spark)
-        yield start(spark, wanted, table)
+        yield start(spark, wanted, table, totals or Totals())
 
 
 def run(spark: SparkSession, wanted: ExportSettings) -> Totals:
     totals = Totals()
-    with started(spark, wanted) as (query, counted):
+    with started(spark, wanted, totals) as (query, listener):
         query.awaitTermination()
-    for progress in query.recentProgress:
-        totals.add(json.loads(progress.json), counted)
+        listener.wait()
     return totals
 
 

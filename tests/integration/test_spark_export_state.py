@@ -36,11 +36,12 @@ def run(spark: SparkSession, wanted: ExportSettings, *, adopt: bool = False) -> 
     """One export of all that there is."""
     from readonly_spark.export.session import start  # noqa: PLC0415 - only who needs Spark waits for it
     from readonly_spark.export.table import ExportTable  # noqa: PLC0415
+    from readonly_spark.export.totals import Totals  # noqa: PLC0415
 
     with LagMeter(wanted.source) as meter, ExportTable(wanted, meter.cluster(), adopt=adopt) as table:
         table.lock()
         table.open(spark)
-        query, _ = start(spark, wanted, table)
+        query, _ = start(spark, wanted, table, Totals())
         query.awaitTermination()
 
 

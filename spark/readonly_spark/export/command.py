@@ -13,7 +13,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.metadata.url import FORMS
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from readonly_spark.export.lag import LagMeter
+    from readonly_spark.export.progress import ProgressListener
 
 NAME: Final = "pulsar-readonly export"
 METADATA_VARIABLE: Final = "PULSAR_READONLY_METADATA_STORE"
@@ -228,8 +229,8 @@ def _export(
             ):
                 table.open(spark)
                 totals = Totals(ends=table.checkpoint.next_entries())
-                query, counted = start(spark, settings, table)
-                _watch(query, counted, totals, meter, stopped, began, arguments.progress)
+                query, listener = start(spark, settings, table, totals)
+                _watch(query, listener, totals, meter, stopped, began, arguments.progress)
                 cause = None if stopped.is_set() else query.exception()
                 if cause is not None:
                     raise ExportError(_cause(str(cause)))
@@ -243,7 +244,7 @@ def _export(
 
 def _watch(
     query: StreamingQuery,
-    counted: Any,
+    listener: ProgressListener,
     totals: Totals,
     meter: LagMeter,
     stopped: _Stopped,
@@ -255,8 +256,6 @@ def _watch(
 
     printed_at = began
     while query.isActive and not stopped.wait(POLL_S):
-        for progress in query.recentProgress:
-            totals.add(_plain(progress), counted)
         now = time.monotonic()
         if now - printed_at >= every:
             printed_at = now
@@ -265,15 +264,9 @@ def _watch(
     if stopped.is_set():
         with suppress(OSError, Py4JError):  # the JVM may have received the signal too
             query.stop()
+            listener.wait()
         return
-    for progress in query.recentProgress:
-        totals.add(_plain(progress), counted)
-
-
-def _plain(progress: Any) -> dict[str, Any]:
-    """Return a progress report as JSON values: Spark's classes differ between versions."""
-    found = json.loads(progress.json) if hasattr(progress, "json") else dict(progress)
-    return found if isinstance(found, dict) else {}
+    listener.wait()
 
 
 def _cause(text: str) -> str:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from readonly_spark.export.errors import ExportError
+from readonly_spark.export.progress import ProgressListener
 from readonly_spark.export.settings import AVAILABLE_NOW, DELTA, DERIVED
 from readonly_spark.export.totals import OBSERVED
 from readonly_spark.rows.columns import COLUMNS
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from readonly_spark.export.settings import ExportSettings
     from readonly_spark.export.table import ExportTable
+    from readonly_spark.export.totals import Totals
 
 PACKAGES: Final = ("readonly_spark", "readonly_engine")
 JARS_VARIABLE: Final = "PULSAR_READONLY_SPARK_JARS"
@@ -37,7 +39,6 @@ _UNPACKED: Final = shutil.ignore_patterns("__pycache__", "*.c", "*.so")
 _CONFIGURATION: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.streaming.numRecentProgressUpdates": "1000",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -129,14 +130,15 @@ def _jars(given: str) -> list[str]:
 
 
 def start(
-    spark: SparkSession, settings: ExportSettings, table: ExportTable
-) -> tuple[StreamingQuery, Mapping[int, tuple[int, int]]]:
-    """Start the query; return it with the counts of its sink, see `Totals.add`.
+    spark: SparkSession, settings: ExportSettings, table: ExportTable, totals: Totals
+) -> tuple[StreamingQuery, ProgressListener]:
+    """Start the query; return it with the listener of its progress.
 
     Args:
         spark: the session.
         settings: the export.
         table: the open table.
+        totals: the totals, to which the progress is added.
 
     Raises:
         ExportError: a topic or a schema does not exist.
@@ -164,4 +166,6 @@ def start(
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{settings.interval_s:g} seconds")
-    return writer.start(), {} if counted is None else counted
+    listener = ProgressListener(totals, {} if counted is None else counted)
+    spark.streams.addListener(listener)
+    return writer.start(), listener

@@ -70,5 +70,5 @@ def test_following_ledgers_are_part_of_an_offset_where_there_are_some():
 @pytest.mark.parametrize("found", [[], "8", {"persistent://a/b/c": "8"}, {"persistent://a/b/c": True}])
 def test_damaged_following_ledgers_are_refused(found):
     damaged = {**Offsets("k", {"persistent://a/b/c": Position(5, 10)}).to_dict(), "n": found}
-    with pytest.raises(OffsetError, match="the checkpoint is damaged: .* must be ledger ids by topic"):
+    with pytest.raises(OffsetError, match=r"the checkpoint is damaged: .* must be ledger ids by topic"):
         Offsets.from_dict(damaged, "k")
