@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.ledgers import LedgerMetadata
 
     from readonly_spark.options import Options
     from readonly_spark.values.schema import ValueSchema
+
+
+_MANAGED_LEDGERS: Final = "/managed-ledgers/"
+
+
+def offload_path(topic: TopicName) -> str:
+    """Return the name of a topic's managed ledger, which names of offloaded ledgers begin with."""
+    return topic.managed_ledger_path.removeprefix(_MANAGED_LEDGERS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,30 @@ def test_offloaded_and_deleted_from_the_bookies(spark, spark_stack, spark_client
         assert topic in str(error)  # noqa: PT017
 
 
+def test_messages_of_offloaded_ledgers_are_estimated_from_a_sample(
+    spark_stack, spark_client, driver, offloading
+) -> None:
+    admin = spark_stack.admin()
+    namespace = f"public/spark-sample-{uuid.uuid4().hex[:8]}"
+    admin.create_namespace(namespace)
+    policies, options = offloading
+    admin.set_offload_policies(namespace, {**policies, "managedLedgerOffloadDeletionLagInMillis": 0})
+    topic = f"persistent://{namespace}/batches"
+    publish(spark_client, topic, 0, 999, 5)
+    plan = driver(topic, **options)
+    plan.plan(200)
+    admin.offload(topic, admin.last_message_id(topic))
+    deadline = time.monotonic() + DEADLINE_S
+    while not deleted(plan, topic):
+        admin.trim(topic)
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    (state,) = driver(topic, maxRecordsPerPartition="100", **options).states().values()
+    offloaded = [ledger for ledger in state.ledgers if ledger.offload]
+    assert offloaded
+    assert {ledger.messages_per_entry for ledger in offloaded} == {5.0}
+
+
 def deleted(plan: Driver, topic: str) -> bool:
     info = plan.call(plan.catalog.cluster.topic(parse_topic_name(topic)))
     offloaded = [ledger.offload_context for ledger in info.ledger_info if ledger.offload_context.complete]

@@ -18,6 +18,7 @@ from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
 from readonly_engine.net.tls import ClientTls
+from readonly_engine.tiered.errors import TieredStorageError
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.compacted import find_compaction
@@ -25,6 +26,7 @@ from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.reading import position_at
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.managed_ledger_pb2 import OffloadContext
 from readonly_engine.wire.message import decode_stored
 
 from readonly_spark.errors import SourceError
@@ -32,7 +34,7 @@ from readonly_spark.options import AUTO, NULL, RAW
 from readonly_spark.plan.schema_registry import read_schemas
 from readonly_spark.plan.topic_state import ReadableLedger, TopicState
 from readonly_spark.plan.transactions import TransactionCatalog
-from readonly_spark.task import LedgerLocation
+from readonly_spark.task import LedgerLocation, offload_path
 from readonly_spark.values.merged import DifferentTypesError, merged_type
 from readonly_spark.values.schema import ValueSchema, parse_definition, value_type
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from readonly_engine.topic.position import Position
+    from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata
     from readonly_engine.wire.managed_ledger_pb2 import LedgerInfo
 
@@ -244,7 +247,7 @@ class Catalog:
                 if ledger is None:
                     continue
                 if sample and ledger.last >= 0:
-                    ledger = replace(ledger, messages_per_entry=await self._messages_per_entry(ledger))
+                    ledger = replace(ledger, messages_per_entry=await self._messages_per_entry(topic, ledger))
                 ledgers.append(ledger)
                 if not ledger.closed:
                     break  # later ledgers must not be read before its end
@@ -281,24 +284,39 @@ class Catalog:
         _remember(self._tail_ledgers, listed.ledger_id, found)
         return found
 
-    async def _messages_per_entry(self, ledger: ReadableLedger) -> float:
+    async def _messages_per_entry(self, topic: TopicName, ledger: ReadableLedger) -> float:
         """Estimate from a few entries; 1 if they cannot be read. A ledger is sampled again when it has twice as many entries."""
         last, known = self._samples.get(ledger.ledger_id, (-1, 1.0))
         if last >= 0 and ledger.last <= 2 * last + 1:
             return known
-        counts = []
-        try:
-            reader = await self._reader(ledger.ledger_id)
-            if reader is None:
-                return 1.0
-            for entry_id in sorted({0, ledger.last // 2, ledger.last}):
-                (entry,) = await reader.read(entry_id, entry_id)
-                counts.append(decode_stored(entry.payload).messages)
-        except (BookKeeperError, WireError) as error:
-            log.info("ledger %d: cannot sample the messages per entry: %s", ledger.ledger_id, error)
+        counts: list[int] = []
+        for read in (self._read_from_bookies, self._read_offloaded):
+            counts.clear()
+            try:
+                for entry_id in sorted({0, ledger.last // 2, ledger.last}):
+                    counts += [decode_stored(entry.payload).messages for entry in await read(topic, ledger, entry_id)]
+            except (BookKeeperError, TieredStorageError, WireError) as error:
+                log.info("ledger %d: cannot sample the messages per entry: %s", ledger.ledger_id, error)
+                continue
+            if counts:
+                break
         average = max(sum(counts) / len(counts), 1.0) if counts else 1.0
         _remember(self._samples, ledger.ledger_id, (ledger.last, average))
         return average
+
+    async def _read_from_bookies(self, topic: TopicName, ledger: ReadableLedger, entry_id: int) -> list[Entry]:
+        """Return an entry; none if the bookies' copy was deleted."""
+        del topic
+        reader = await self._reader(ledger.ledger_id)
+        return [] if reader is None else list(await reader.read(entry_id, entry_id))
+
+    async def _read_offloaded(self, topic: TopicName, ledger: ReadableLedger, entry_id: int) -> list[Entry]:
+        """Return an entry; none if the ledger was not offloaded."""
+        if not ledger.offload:
+            return []
+        context = OffloadContext.FromString(ledger.offload)
+        offloaded = await self._tiered.open(offload_path(topic), ledger.ledger_id, context)
+        return list(await offloaded.read(entry_id, entry_id))
 
     async def positions_at(self, names: Iterable[str], timestamp: int) -> dict[str, Position]:
         """Return the first entry of each topic that was published at a time or later.

@@ -17,6 +17,7 @@ from readonly_engine.wire.managed_ledger_pb2 import OffloadContext
 
 from readonly_spark.loop_thread import LoopThread
 from readonly_spark.read.bookie_client import BookieClient
+from readonly_spark.task import offload_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +33,6 @@ READ_BYTES: Final = 1 << 20
 
 READ_TIMEOUT_S: Final = 300.0
 """Deadline of one read of tiered storage with all its retries; each request in it has a deadline of its own."""
-
-_ROOT: Final = "/managed-ledgers/"
 
 
 class EntrySource:
@@ -123,6 +122,5 @@ class EntrySource:
     ) -> list[Entry]:
         if self._tiered is None:
             self._tiered = TieredStorage(self._options.tiered)
-        path = parse_topic_name(topic).managed_ledger_path.removeprefix(_ROOT)
-        offloaded = await self._tiered.open(path, ledger_id, context)
+        offloaded = await self._tiered.open(offload_path(parse_topic_name(topic)), ledger_id, context)
         return await offloaded.read(first, last)
