@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from readonly_spark.values.schema import ValueSchema
 
 
+EARLIER_LEDGERS: Final = 2
+"""Preceding ledgers that a task searches for the first chunks of a message."""
+
 _MANAGED_LEDGERS: Final = "/managed-ledgers/"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from readonly_engine.topic.position import EARLIEST as FIRST
 from readonly_engine.topic.position import Position
@@ -12,7 +12,7 @@ from readonly_spark.errors import DataLossError, SourceError
 from readonly_spark.options import EARLIEST, LATEST
 from readonly_spark.plan.admission import Limits, admit
 from readonly_spark.plan.splits import split
-from readonly_spark.task import CompactedRange, LedgerLocation, TaskPlan, TaskRange
+from readonly_spark.task import EARLIER_LEDGERS, CompactedRange, LedgerLocation, TaskPlan, TaskRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from readonly_spark.plan.topic_state import EntryRange, ReadableLedger, TopicState
 
 log = logging.getLogger(__name__)
-
-EARLIER_LEDGERS: Final = 2
-"""Preceding ledgers that a task searches for the first chunks of a message."""
 
 
 class Planner:

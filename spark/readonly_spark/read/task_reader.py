@@ -16,9 +16,10 @@ from readonly_engine.wire.errors import WireError
 from readonly_spark.errors import DataLossError, SourceError
 from readonly_spark.outages import Outages
 from readonly_spark.read.entry_source import EntrySource
-from readonly_spark.rows.chunks import ChunkedMessages
+from readonly_spark.rows.chunks import ChunkedMessages, EarlierChunks
 from readonly_spark.rows.columns import MessageColumns
 from readonly_spark.rows.decode import DamagedEntryError, DecodeContext, decode_entries
+from readonly_spark.task import EARLIER_LEDGERS
 from readonly_spark.values.decoder import ValueDecoder
 from readonly_spark.values.schema import SchemaError
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
+    from readonly_engine.topic.position import Position
     from readonly_engine.wire.batch import StoredEntry
 
     from readonly_spark.task import CompactedRange, TaskPlan, TaskRange
@@ -39,7 +41,10 @@ MAX_SHOWN_RANGES: Final = 10
 """Ranges of lost entries in one line of the log."""
 
 MAX_LOOK_BACK_ENTRIES: Final = 20_000
-"""Entries to search for the first chunk; a message without one is skipped, as if its first chunk was trimmed."""
+"""Entries to search for the first chunk of a message."""
+
+MAX_SEARCHED_ENTRIES: Final = 1_000_000
+"""The same for all messages of a range: last chunks without a first one are cheap to publish."""
 
 
 def read_task(task: TaskPlan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -68,7 +73,7 @@ def _read_range(
     if task.schemas and "value" in schema.names:
         values = ValueDecoder(task.schemas[str(name.base)], schema.field("value").type).column
     columns = MessageColumns(str(name.base), name.partition, schema.names, values)
-    chunked = ChunkedMessages(lambda uuid: _earlier_chunks(source, task_range, uuid))
+    chunked = ChunkedMessages(_ChunkSearch(source, task_range))
     context = DecodeContext(chunked, task_range.aborted)
     max_bytes = task.options.batch_bytes
     try:
@@ -79,10 +84,27 @@ def _read_range(
                 start = decode_entries(decodable, start, context, columns.rows, max_bytes)
                 if columns.rows.size >= max_bytes:
                     yield columns.batch(schema)
+        _report(chunked, task_range.topic, fail=task.options.fail_on_data_loss)
         if columns.rows.count:
             yield columns.batch(schema)
     except (BookKeeperError, DamagedEntryError, SchemaError) as error:
         raise SourceError(f"{task_range.topic}: {error}") from error
+
+
+def _report(chunked: ChunkedMessages, topic: str, *, fail: bool) -> None:
+    """Log chunked messages that are no rows.
+
+    Raises:
+        DataLossError: the first chunk of a message is too far away, and `fail` is set.
+    """
+    if chunked.incomplete:
+        log.warning("%s: %d messages lack chunks, which were trimmed or never published", topic, chunked.incomplete)
+    if chunked.unknown:
+        what = f"{topic}: the first chunks of the messages that end at {', '.join(map(str, chunked.unknown[:MAX_SHOWN_RANGES]))}"
+        where = f"are more than {MAX_LOOK_BACK_ENTRIES:,} entries, or {EARLIER_LEDGERS} ledgers, before"
+        if fail:
+            raise DataLossError(f"{what} {where}; set failOnDataLoss=false to read the rest")
+        log.warning("lost: %s %s", what, where)
 
 
 def _existing(source: EntrySource, task_range: TaskRange, *, fail: bool, retry_s: float = 0.0) -> Iterator[list[Entry]]:
@@ -159,29 +181,44 @@ def _unwrap(entries: Sequence[Entry], compacted: CompactedRange) -> list[Entry]:
     return found
 
 
-def _earlier_chunks(source: EntrySource, task_range: TaskRange, uuid: str) -> list[StoredEntry]:
-    """Return the chunks of a message that precede this range, from its last first chunk on."""
-    found: list[StoredEntry] = []
-    seen = 0
-    before = (task_range.ledger, task_range.first - 1)
-    for ledger, last in (before, *((ledger, ledger.last) for ledger in task_range.earlier)):
-        end = last
-        while end >= 0 and seen < MAX_LOOK_BACK_ENTRIES:
-            begin = max(end - LOOK_BACK_READ_ENTRIES + 1, 0)
-            try:
-                parts = list(source.read(task_range.topic, ledger, begin, end, ledger.entry_bytes))
-            except MissingEntriesError:
-                return found[::-1]  # as if the first chunk was trimmed; the range of these entries reports their loss
-            entries = [entry for part in parts for entry in part]
-            seen += len(entries)
-            for entry in reversed(entries):
+class _ChunkSearch:
+    """Search the entries before another one for the chunks of a message, from its last first chunk on.
+
+    Args:
+        source: reads entries.
+        task_range: the range with the message's last chunk.
+    """
+
+    def __init__(self, source: EntrySource, task_range: TaskRange) -> None:
+        self._source = source
+        self._range = task_range
+        self._left = MAX_SEARCHED_ENTRIES
+
+    def __call__(self, uuid: str, before: Position) -> EarlierChunks:
+        """See ChunkedMessages."""
+        found: list[StoredEntry] = []
+        left = min(MAX_LOOK_BACK_ENTRIES, self._left)
+        here = (self._range.ledger, before.entry_id - 1)
+        for ledger, last in (here, *((ledger, ledger.last) for ledger in self._range.earlier)):
+            end = last
+            while end >= 0:
+                if left <= 0:
+                    return EarlierChunks(found[::-1], whole=False)
+                begin = max(end - LOOK_BACK_READ_ENTRIES + 1, 0)
                 try:
-                    stored = decode_stored_entry(bytes(entry.payload))
-                except WireError:
-                    continue
-                if stored.chunk and not stored.encrypted and stored.metadata.uuid == uuid:
-                    found.append(stored)
-                    if stored.metadata.chunk_id == 0:
-                        return found[::-1]
-            end = begin - 1
-    return found[::-1]
+                    parts = list(self._source.read(self._range.topic, ledger, begin, end, ledger.entry_bytes))
+                except MissingEntriesError:
+                    return EarlierChunks(found[::-1])  # as if they were trimmed; their own range reports the loss
+                left -= end - begin + 1
+                self._left -= end - begin + 1
+                for entry in reversed([entry for part in parts for entry in part]):
+                    try:
+                        stored = decode_stored_entry(bytes(entry.payload))
+                    except WireError:
+                        continue
+                    if stored.chunk and not stored.encrypted and stored.metadata.uuid == uuid:
+                        found.append(stored)
+                        if stored.metadata.chunk_id == 0:
+                            return EarlierChunks(found[::-1])
+                end = begin - 1
+        return EarlierChunks(found[::-1], whole=len(self._range.earlier) < EARLIER_LEDGERS)

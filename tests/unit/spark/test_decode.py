@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from readonly_engine.topic.position import Position
 from readonly_engine.wire.batch import decode_stored_entry, unpack
+from readonly_engine.wire.chunks import MAX_OPEN
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import LZ4, TXN_COMMIT, EncryptionKeys, KeyValue
 from readonly_spark.rows.arrays import binary_array
-from readonly_spark.rows.chunks import ChunkedMessages
+from readonly_spark.rows.chunks import ChunkedMessages, EarlierChunks
 from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES, MessageColumns
 from readonly_spark.rows.decode import DamagedEntryError, DecodeContext, decode_entries
 from readonly_spark.rows.native_builder import ROW_BUILDER, NativeRowBuilder
@@ -36,7 +38,8 @@ def _kind_of_rows(request):
     Kind.builder = request.param
 
 
-def no_chunks(uuid):
+def no_chunks(uuid, before):
+    del before
     raise AssertionError(f"looked for {uuid}")
 
 
@@ -168,6 +171,40 @@ def test_chunks_are_joined_where_the_last_one_is():
     assert [(row["messageId"], row["value"]) for row in rows] == [("7:1:-1", b"between"), ("7:3:-1", whole)]
 
 
+def search_in(entries, whole=True):
+    """The chunks of a message before an entry, from its last first chunk on."""
+
+    def earlier(uuid, before):
+        found = []
+        for one in reversed([one for one in entries if one.entry_id < before.entry_id]):
+            stored = decode_stored_entry(one.payload)
+            if stored.chunk and stored.metadata.uuid == uuid:
+                found.append(stored)
+                if stored.metadata.chunk_id == 0:
+                    break
+        return EarlierChunks(found[::-1], whole)
+
+    return earlier
+
+
+@pytest.mark.parametrize("messages", [MAX_OPEN, MAX_OPEN + 50])
+def test_messages_that_memory_does_not_hold_are_read_again(messages):
+    values = [b"value-%04d" % number for number in range(messages)]
+    entries = [chunk(number, 0, 2, value, uuid=f"u{number}") for number, value in enumerate(values)]
+    entries += [chunk(messages + number, 1, 2, value, uuid=f"u{number}") for number, value in enumerate(values)]
+    assert [row["value"] for row in decode(entries, earlier=search_in(entries))] == values
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_messages_without_chunks_are_counted(whole):
+    entries = [chunk(0, 1, 2, b"abcd"), chunk(1, 0, 2, b"abcd", uuid="never ended"), chunk(2, 1, 3, b"abc", uuid="w")]
+    chunked = ChunkedMessages(search_in(entries, whole))
+    columns = MessageColumns("persistent://public/default/t", -1, NAMES, builder=Kind.builder)
+    assert decode_entries(entries, 0, DecodeContext(chunked), columns.rows, PLENTY) == 3
+    assert columns.rows.count == 0
+    assert (chunked.incomplete, chunked.unknown) == ((1, []) if whole else (0, [Position(7, 0)]))
+
+
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_wherever_a_range_is_cut_each_chunked_message_is_in_one_part(cut):
     whole, other = b"0123456789", b"abcdef"
@@ -179,16 +216,12 @@ def test_wherever_a_range_is_cut_each_chunked_message_is_in_one_part(cut):
         chunk(4, 1, 2, other, uuid="v"),
     ]
 
-    def earlier(uuid):
-        stored = [decode_stored_entry(one.payload) for one in entries[:cut]]
-        return [one for one in stored if one.metadata.uuid == uuid]
-
-    rows = decode(entries[:cut]) + decode(entries[cut:], earlier=earlier)
+    rows = decode(entries[:cut]) + decode(entries[cut:], earlier=search_in(entries))
     assert [(row["messageId"], row["value"]) for row in rows] == [("7:3:-1", whole), ("7:4:-1", other)]
 
 
 def test_a_message_without_its_first_chunk_is_left_out():
-    assert decode([chunk(0, 1, 2, b"abcd")], earlier=lambda _: []) == []
+    assert decode([chunk(0, 1, 2, b"abcd")], earlier=lambda *_: EarlierChunks([])) == []
 
 
 @pytest.mark.parametrize(

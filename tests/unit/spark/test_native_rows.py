@@ -23,7 +23,7 @@ from readonly_engine.wire.message_pb2 import (
     SingleMessageMetadata,
 )
 from readonly_spark.rows.builder import Projection, RowBatch
-from readonly_spark.rows.chunks import ChunkedMessages
+from readonly_spark.rows.chunks import ChunkedMessages, EarlierChunks
 from readonly_spark.rows.columns import NAMES, MessageColumns
 from readonly_spark.rows.decode import DamagedEntryError, DecodeContext, decode_entries
 from readonly_spark.rows.native_builder import ROW_BUILDER, NativeRowBuilder
@@ -122,7 +122,7 @@ def stored(draw):
 def decoded(kind, entries, names, most, aborted):
     """All rows, or the error and the rows before it."""
     columns = MessageColumns("persistent://public/default/t", 3, names, builder=kind)
-    context = DecodeContext(ChunkedMessages(lambda _: []), aborted)
+    context = DecodeContext(ChunkedMessages(lambda *_: EarlierChunks([])), aborted)
     found, start, error = [], 0, ""
     try:
         while start < len(entries):
@@ -294,7 +294,7 @@ def test_nothing_is_kept_for_good():
 
 def decoded_once(entries):
     columns = MessageColumns("persistent://public/default/t", -1, NAMES, builder=NativeRowBuilder)
-    decode_entries(entries, 0, DecodeContext(ChunkedMessages(lambda _: [])), columns.rows, 1 << 30)
+    decode_entries(entries, 0, DecodeContext(ChunkedMessages(lambda *_: EarlierChunks([]))), columns.rows, 1 << 30)
     return columns.batch(schema_of(NAMES))
 
 
