@@ -152,8 +152,8 @@ def test_only_a_closed_ledger_that_ends_with_the_topic_has_a_following_one():
     assert TopicState("t", (ReadableLedger(5, 9, 100),)).following is None
     assert TopicState("t", (ReadableLedger(5, 9, 100, closed=False),)).following is None
     assert TopicState("t", ()).following is None
-    read_on = TopicState("t", (ReadableLedger(5, 9, 100), ReadableLedger(8, 0, 10, closed=False)))
-    assert read_on.following is None
+    written = TopicState("t", (ReadableLedger(5, 9, 100), ReadableLedger(8, 0, 10, closed=False)))
+    assert written.following is None
     two = TopicState("t", (ReadableLedger(5, 9, 100), ReadableLedger(8, -1, 0), ReadableLedger(9, -1, 0, closed=False)))
     assert two.following == 8
     limited = TopicState("t", ROLLED.ledgers, limit=Position(5, 4))
