@@ -89,6 +89,7 @@ def test_a_stream_at_the_end_of_a_trimmed_ledger_loses_nothing(
     frame = stream(spark, spark_stack, topic, failOnDataLoss="true")
     run_until(spark, frame, tmp_path, 50)
     admin.unload(topic)
+    assert len(admin.internal_stats(topic)["ledgers"]) == 2, "loaded again, with an empty ledger"
     query = start(frame, tmp_path, processingTime="200 milliseconds")
     try:
         wait_until(lambda: '"n"' in newest_offset(tmp_path), DEADLINE_S, what="the following ledger is recorded")
