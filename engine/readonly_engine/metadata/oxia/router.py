@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from readonly_engine.metadata.oxia.channels import Method
+    from readonly_engine.wire.oxia_pb2 import ShardAssignments
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,9 @@ REQUEST_TIMEOUT_S: Final = 10.0
 
 ATTEMPT_S: Final = 3.0
 """Deadline of one attempt, after which the server counts as silent."""
+
+MAX_SERVERS: Final = 64
+"""Servers to remember, those that led shards last."""
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
@@ -53,6 +57,7 @@ class Router:
         self.namespace = namespace
         self._channels = channels
         self._map = ShardMap({})
+        self._servers: list[str] = []
         self._changed = asyncio.Condition()
         self._listeners: list[Callable[[ShardMap], None]] = []
         self._following: asyncio.Task[None] | None = None
@@ -165,7 +170,7 @@ class Router:
         """Follow the shards by a stream of one server; when it breaks, try all others before that one again."""
         pause, broken = _FIRST_PAUSE_S, ""
         while True:
-            known = dict.fromkeys((self.address, *(one.leader for one in self._map.shards.values())))
+            known = dict.fromkeys((self.address, *self._servers))
             for address in sorted(filter(None, known), key=broken.__eq__):
                 if await self._follow_at(address):
                     pause, broken = _FIRST_PAUSE_S, address
@@ -182,6 +187,7 @@ class Router:
             async with asyncio.timeout(ATTEMPT_S):
                 found = await anext(answers)
             while True:
+                self._remember(found)
                 await self._set(ShardMap.decode(found, self.namespace), None)
                 answered = self.connected = True
                 self._reason = ""
@@ -201,6 +207,11 @@ class Router:
         self.connected = False
         log.debug("stream of shards broke: server=%s error=%s", address, self._reason)
         return answered
+
+    def _remember(self, found: ShardAssignments) -> None:
+        """Remember the leaders of all namespaces: all shards of this one may have the same leader, which may die."""
+        leaders = sorted({one.leader for each in found.namespaces.values() for one in each.assignments} - {""})
+        self._servers = list(dict.fromkeys([*leaders, *self._servers]))[:MAX_SERVERS]
 
     async def _set(self, found: ShardMap, refusal: MetadataError | None) -> None:
         async with self._changed:
