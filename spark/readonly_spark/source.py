@@ -91,7 +91,7 @@ class PulsarReadOnly(DataSource):
         if options.value_schema != RAW:
             connection = Connection(options)
             try:
-                value = spark_name(connection.call(lambda: _value_type(connection.catalog, options)))
+                value = spark_name(connection.call(lambda: _value_type(connection.catalog)))
             finally:
                 connection.close()
         return ", ".join(f"{column.name} {value if column.name == 'value' else column.spark}" for column in COLUMNS)
@@ -107,8 +107,8 @@ class PulsarReadOnly(DataSource):
         return StreamReader(options, arrow_schema(schema, options))
 
 
-async def _value_type(catalog: Catalog, options: Options) -> pa.DataType:
-    return await catalog.value_type(await catalog.topics(() if options.fail_on_data_loss else None))
+async def _value_type(catalog: Catalog) -> pa.DataType:
+    return await catalog.value_type(await catalog.remaining_topics())
 
 
 def arrow_schema(schema: StructType, options: Options) -> pa.Schema:

@@ -194,11 +194,7 @@ def test_messages_of_offloaded_ledgers_are_estimated_from_a_sample(
     plan = driver(topic, **options)
     plan.plan(200)
     admin.offload(topic, admin.last_message_id(topic))
-    deadline = time.monotonic() + DEADLINE_S
-    while not deleted(plan, topic):
-        admin.trim(topic)
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: admin.trim(topic) or deleted(plan, topic), DEADLINE_S)
     (state,) = driver(topic, maxRecordsPerPartition="100", **options).states().values()
     offloaded = [ledger for ledger in state.ledgers if ledger.offload]
     assert offloaded

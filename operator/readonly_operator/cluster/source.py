@@ -84,13 +84,11 @@ def check(
     except FetchError as error:
         problems.append(f"adminUrl {source.admin_url}: {error}")
     tls = source.tls
-    secure = source.service_url.startswith("pulsar+ssl://")
-    problems += _unreachable(
-        *("serviceUrl", source.service_url, _service_addresses(source.service_url)),
-        _Handshake(
-            source.namespace, (tls.brokers if tls and tls.brokers else TlsClient()) if secure else None, tls_context
-        ),
-    )
+    brokers_tls = None
+    if source.service_url.startswith("pulsar+ssl://"):
+        brokers_tls = tls.brokers if tls and tls.brokers else TlsClient()
+    handshake = _Handshake(source.namespace, brokers_tls, tls_context)
+    problems += _unreachable("serviceUrl", source.service_url, _service_addresses(source.service_url), handshake)
     for field, url in source.metadata_stores:
         wanted = tls.metadata_store if tls else None
         protocols = ("h2",) if StoreUrl.parse(url).kind == OXIA else ()

@@ -23,6 +23,9 @@ _THERE: Final = {
     "org.apache.hadoop.fs.s3a.RemoteFileChangedException",
     "org.apache.hadoop.fs.PathExistsException",
 }
+_UNCOMMITTED: Final = "/_temporary/"
+"""Folder of Hadoop's FileOutputCommitter."""
+
 _NOT_THERE: Final = "java.io.FileNotFoundException"
 
 
@@ -150,13 +153,16 @@ class HadoopFiles:
         return None
 
     def uris(self, suffix: str) -> list[str]:
-        """Return the URIs of all files at any depth whose name ends with a suffix, in order, not percent-encoded."""
+        """Return the URIs of all files at any depth whose name ends with a suffix, in order, not percent-encoded.
+
+        Files of Spark's uncommitted tasks are left out: a task that was given up may still write there.
+        """
         found = []
         try:
             files = self._fs.listFiles(self._path(""), True)
             while files.hasNext():
                 uri = str(files.next().getPath().toString())
-                if uri.endswith(suffix):
+                if uri.endswith(suffix) and _UNCOMMITTED not in uri:
                     # Hadoop writes file:/a, and other readers of URIs file:///a.
                     found.append(f"file://{uri[5:]}" if uri.startswith("file:/") and uri[6:7] != "/" else uri)
         except Py4JError as error:

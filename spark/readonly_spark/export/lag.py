@@ -39,13 +39,11 @@ class LagMeter(Closeable):
 
     def __init__(self, source: Mapping[str, str]) -> None:
         self._loop = LoopThread()
-        options = parse_options(source, streaming=True)
-        self._fail = options.fail_on_data_loss
-        self._catalog = Catalog(options)
+        self._catalog = Catalog(parse_options(source, streaming=True))
         self._known: list[Lag] = []
         try:
             self._loop.call(self._catalog.open(), TIMEOUT_S)
-            self._loop.call(self._topics(), TIMEOUT_S)
+            self._loop.call(self._catalog.remaining_topics(), TIMEOUT_S)
         except (MetadataError, TimeoutError) as error:
             self._loop.stop()
             raise SourceError(f"--metadata-store: {error}") from None
@@ -88,10 +86,7 @@ class LagMeter(Closeable):
         return self._known
 
     async def _states(self) -> dict[str, TopicState]:
-        return await self._catalog.states(await self._topics())
-
-    async def _topics(self) -> list[str]:
-        return await self._catalog.topics(() if self._fail else None)  # without the deleted ones
+        return await self._catalog.states(await self._catalog.remaining_topics())
 
 
 def _lag(state: TopicState, end: str | None) -> Lag:

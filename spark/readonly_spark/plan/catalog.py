@@ -135,6 +135,14 @@ class Catalog:
         found = await _gather(partitions, self._options.topics)
         return sorted(str(part) for parts in found for part in parts)
 
+    async def remaining_topics(self) -> list[str]:
+        """Return the topics of the options; with `failOnDataLoss=false` without named ones that do not exist: deleted ones.
+
+        Raises:
+            SourceError, MetadataError: see `topics`.
+        """
+        return await self.topics(() if self._options.fail_on_data_loss else None)
+
     def selects(self, name: str) -> bool:
         """Return whether the options name a topic or partition, or their pattern matches it."""
         topic = parse_topic_name(name)

@@ -44,8 +44,7 @@ class Planner:
 
     async def remaining_states(self) -> dict[str, TopicState]:
         """Return the current state of all topics of the options; with `failOnDataLoss=false` without the deleted ones."""
-        fail = self._options.fail_on_data_loss
-        return await self._catalog.states(await self._catalog.topics(() if fail else None), sample=self._sample)
+        return await self._catalog.states(await self._catalog.remaining_topics(), sample=self._sample)
 
     async def states(
         self, names: Iterable[str] | None = None, known: Mapping[str, Position] | None = None
