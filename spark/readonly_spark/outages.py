@@ -19,9 +19,9 @@ LOG_EVERY_S: Final = 60.0
 
 def is_transient(error: BaseException) -> bool:
     """Return whether another try may succeed: a server does not answer. A refusal of this client stays one."""
-    if isinstance(error, AccessDeniedError):
-        return False
-    return isinstance(error, MetadataUnavailableError | BookKeeperError)
+    if isinstance(error, BookKeeperError):
+        return not error.refused
+    return isinstance(error, MetadataUnavailableError) and not isinstance(error, AccessDeniedError)
 
 
 class Outages:

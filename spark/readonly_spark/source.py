@@ -25,7 +25,7 @@ from readonly_spark.connection import Connection
 from readonly_spark.errors import SourceError
 from readonly_spark.offsets import Offsets
 from readonly_spark.options import EARLIEST, LATEST, RAW, OptionError, parse_options
-from readonly_spark.outages import Outages
+from readonly_spark.outages import Outages, is_transient
 from readonly_spark.plan.admission import Limits
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES
@@ -260,8 +260,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         frozen, starts = self._frozen, start.topics
         before = starts or self._admitted[0]  # without limits Spark passes no start
         states, failed = await planner.reachable_states(frozen, before)
-        if failed and wait:
-            raise next(iter(failed.values()))
+        refused = not states and not any(map(is_transient, failed.values()))
+        if failed and (wait or refused):
+            raise min(failed.values(), key=is_transient)
         for name, error in failed.items():
             self._tolerate(name, error)
         self._outages.ended(states)

@@ -14,6 +14,7 @@ import pulsar
 import pytest
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_digest_acl
+from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import AccessDeniedError
 from readonly_engine.metadata.security import LoginScheme, StoreSecurity
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -439,6 +440,12 @@ def test_logins_at_bookies(secrets, tmp_path) -> None:
         assert "wrong-word" not in pool.brokers[0].log.read_text()
         driver = Driver(stack, topic, **spark_options(stack, secrets), bookieLoginFile=str(secrets.login_file(READER)))
         driver.await_values([str(number) for number in range(5)])
+        driver.close()
+        login.write_text(f"{READER}:wrong-word")
+        driver = Driver(stack, topic, **spark_options(stack, secrets), bookieLoginFile=str(login))
+        with pytest.raises(BookKeeperError, match="login of bookieLoginFile") as caught:
+            driver.values()
+        assert caught.value.refused, "it is not asked again"
         driver.close()
     finally:
         for one in (client, owner):

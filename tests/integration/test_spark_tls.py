@@ -75,7 +75,8 @@ def test_who_is_not_let_in_is_told_soon(secured, written: str, shown, tmp_path: 
         options["bookieTls.trustCertificates"] = str(type(credentials).make(tmp_path / "stranger").authority)
     driver = Driver(stack, written, **options)
     try:
-        with pytest.raises(BookKeeperError, match=told):
+        with pytest.raises(BookKeeperError, match=told) as caught:
             driver.values()
+        assert caught.value.refused, "it is not asked again"
     finally:
         driver.close()

@@ -303,7 +303,7 @@ SPARK_BELOW = {
     "values": set(),
     "rows": {"values"},
     "read": {"rows", "values", "task", "errors", "loop_thread", "outages"},
-    "plan": {"values", "task", "options", "errors"},
+    "plan": {"values", "task", "options", "errors", "outages"},
     "export": {"plan", "rows", "source", "options", "errors", "loop_thread", "message_ids"},
 }
 """The packages of the data source, and what each may import of it."""

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from readonly_engine.bookkeeper.errors import BookieUnavailableError
+from readonly_engine.bookkeeper.errors import BookieRefusedError, BookieUnavailableError, failed_connection
 from readonly_engine.bookkeeper.login import SaslLogin, StartTls
 from readonly_engine.net.digest_md5 import Credentials, LoginError
 from readonly_engine.wire.errors import WireError
@@ -65,14 +65,14 @@ class BookieSecurity:
         """Return a new login; None without one.
 
         Raises:
-            BookieUnavailableError: the file cannot be used.
+            BookieRefusedError: the file cannot be used.
         """
         if self.login_file is None:
             return None
         try:
             return SaslLogin(Credentials.read(self.login_file), self.login_option)
         except LoginError as error:
-            raise BookieUnavailableError(f"{self.login_option}: {error}") from error
+            raise BookieRefusedError(f"{self.login_option}: {error}") from error
 
 
 OPEN_BOOKIES: Final = BookieSecurity()
@@ -101,12 +101,14 @@ class _Steps(asyncio.Protocol):
                     self._end(None)
                 else:
                     self._transport.write(following)
-        except (WireError, BookieUnavailableError) as error:
-            self._end(str(error))
+        except BookieUnavailableError as error:
+            self._end(error)
+        except WireError as error:
+            self._end(BookieUnavailableError(str(error)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         step = "START_TLS" if isinstance(self._exchange, StartTls) else "the login"
-        self._end(f"it closed the connection at {step}: {exc or 'end of stream'}")
+        self._end(failed_connection(f"it closed the connection at {step}: {exc or 'end of stream'}", exc))
 
     async def wait(self) -> None:
         """Wait for the end of the exchange.
@@ -121,15 +123,15 @@ class _Steps(asyncio.Protocol):
             async with asyncio.timeout(LOGIN_TIMEOUT_S):
                 await self.done
         except TimeoutError as error:
-            raise BookieUnavailableError(self._exchange.unanswered) from error
+            raise self._exchange.unanswered() from error
 
-    def _end(self, why: str | None) -> None:
+    def _end(self, why: BookieUnavailableError | None) -> None:
         if self.done.done():
             return
         if why is None:
             self.done.set_result(None)
         else:
-            self.done.set_exception(BookieUnavailableError(why))
+            self.done.set_exception(why)
 
 
 async def open_connection(
@@ -145,8 +147,8 @@ async def open_connection(
         security: TLS, whose handshake follows START_TLS on the same socket, and a login.
 
     Raises:
-        BookieUnavailableError: nothing listens at this address, the connection took too long, or the bookie refuses TLS or the
-            login.
+        BookieRefusedError: the bookie refuses TLS or the login, or its certificate is not trusted.
+        BookieUnavailableError: nothing listens at this address, or the connection took too long.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -157,9 +159,8 @@ async def open_connection(
                 return connection
             return await _open_secured(make, name, host, port, tls, login)
     except (OSError, TimeoutError, BookieUnavailableError) as error:
-        raise BookieUnavailableError(
-            f"bookie {name} at {host}:{port} cannot be reached: {str(error) or 'no answer'}"
-        ) from error
+        message = f"bookie {name} at {host}:{port} cannot be reached: {str(error) or 'no answer'}"
+        raise failed_connection(message, error) from error
 
 
 async def _open_secured(

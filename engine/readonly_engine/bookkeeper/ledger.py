@@ -13,6 +13,7 @@ from readonly_engine.bookkeeper.errors import (
     NoSuchLedgerError,
     ReadFailedError,
     failed_request,
+    is_refusal,
 )
 from readonly_engine.bookkeeper.reads import EntryReads
 from readonly_engine.bookkeeper.speculative_read import AllFailedError, speculative_read
@@ -111,7 +112,10 @@ class LedgerReader:
         answers = [result for result in results if not isinstance(result, BaseException)]
         if not answers:
             reasons = "; ".join(sorted({str(result) for result in results}))
-            raise ReadFailedError(f"no bookie answered READ_LAC for ledger {self.ledger_id}: {reasons}")
+            raise ReadFailedError(
+                f"no bookie answered READ_LAC for ledger {self.ledger_id}: {reasons}",
+                refused=all(isinstance(result, BaseException) and is_refusal(result) for result in results),
+            )
         known = [answer for answer in answers if answer is not None]
         return LacAnswer(
             lac=max((answer.lac for answer in known), default=NO_LAC),
@@ -231,7 +235,7 @@ class LedgerReader:
             )
         except AllFailedError as error:
             raise ReadFailedError(
-                f"no bookie answered the probe for entry {self.ledger_id}:{entry_id}: {error}"
+                f"no bookie answered the probe for entry {self.ledger_id}:{entry_id}: {error}", refused=error.refused
             ) from error
 
     async def _peek_at(self, entry_id: int, bookie_id: str) -> UnconfirmedEntry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from readonly_engine.bookkeeper.errors import BookieUnavailableError
+from readonly_engine.bookkeeper.errors import BookieRefusedError, BookieUnavailableError
 from readonly_engine.net.digest_md5 import DigestMd5, LoginError
 from readonly_engine.wire.bookie import decode_reply, encode_start_tls
 from readonly_engine.wire.bookie_auth import decode_auth_reply, encode_auth
@@ -32,7 +32,7 @@ class Exchange(Protocol):
         """Return the next request after a reply; None at the end.
 
         Raises:
-            BookieUnavailableError: the bookie refuses.
+            BookieRefusedError: the bookie refuses.
             WireError: the reply is malformed.
         """
 
@@ -48,7 +48,7 @@ class StartTls:
         """Check the reply."""
         _, reply = decode_reply(frame)
         if not reply.ok:
-            raise BookieUnavailableError(f"it answered {reply.status} to START_TLS: TLS is not set up there")
+            raise BookieRefusedError(f"it answered {reply.status} to START_TLS: TLS is not set up there")
 
 
 class SaslLogin:
@@ -65,10 +65,13 @@ class SaslLogin:
         self._digest = DigestMd5(login, _SERVICE, _SERVICE)
         self._steps = 0
 
-    @property
-    def unanswered(self) -> str:
-        """Error of a login without an answer: a bookie of 4.17 answers nothing to a wrong password."""
-        return f"it does not answer the login of {self._option} as {self._user}; are user and password right?"
+    def unanswered(self) -> BookieUnavailableError:
+        """Return the error of a login without an answer.
+
+        A bookie of 4.17 answers nothing to a wrong password. One that did not answer before it does not answer at all.
+        """
+        kind = BookieUnavailableError if self._steps == 1 else BookieRefusedError
+        return kind(f"it does not answer the login of {self._option} as {self._user}; are user and password right?")
 
     def begin(self) -> bytes:
         """Return the first message, which has no content."""
@@ -81,11 +84,11 @@ class SaslLogin:
             return None  # it serves everyone
         if not reply.ok or reply.plugin != SASL:
             known = f", whose authentication provider is {reply.plugin}" if reply.plugin not in {"", SASL} else ""
-            raise BookieUnavailableError(f"it refuses the login of {self._option} as {self._user}{known}")
+            raise BookieRefusedError(f"it refuses the login of {self._option} as {self._user}{known}")
         try:
             answer = self._digest.answer(reply.payload)
         except LoginError as error:
-            raise BookieUnavailableError(f"{self._option}: {error}") from error
+            raise BookieRefusedError(f"{self._option}: {error}") from error
         return None if self._digest.complete else self._message(answer)
 
     def _message(self, payload: bytes) -> bytes:

@@ -7,7 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 from typing import Final, Generic, Protocol, TypeVar, cast
 
-from readonly_engine.bookkeeper.errors import BookieUnavailableError
+from readonly_engine.bookkeeper.errors import BookieUnavailableError, failed_connection
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Pipeline(ABC, Generic[Reply]):
         why = self._why_closed or exc or "end of stream"
         for future in futures.values():
             if not future.done():
-                future.set_exception(BookieUnavailableError(f"bookie {self.name} closed the connection: {why}"))
+                future.set_exception(failed_connection(f"bookie {self.name} closed the connection: {why}", exc))
 
     def _given_up(self, request_id: int) -> None:
         """Clean up after a request without a reply in time."""

@@ -357,7 +357,7 @@ class EntryReads:
             return NoSuchLedgerError(what)
         if kinds <= {NoSuchEntryError, NoSuchLedgerError}:
             return NoSuchEntryError(what)
-        return ReadFailedError(what)
+        return ReadFailedError(what, refused=error.refused)
 
 
 async def _all_or_none(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.bookkeeper.errors import BookKeeperError, is_refusal
 from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ class AllFailedError(Exception):
     def __init__(self, failures: Sequence[tuple[str, Exception]]) -> None:
         super().__init__("; ".join(f"{bookie_id}: {error}" for bookie_id, error in failures))
         self.failures = failures
+
+    @property
+    def refused(self) -> bool:
+        """Whether each of them refuses this client."""
+        return all(is_refusal(error) for _, error in self.failures)
 
 
 async def speculative_read(

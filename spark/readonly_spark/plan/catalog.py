@@ -31,6 +31,7 @@ from readonly_engine.wire.message import decode_stored
 
 from readonly_spark.errors import SourceError
 from readonly_spark.options import AUTO, NULL, RAW
+from readonly_spark.outages import is_transient
 from readonly_spark.plan.schema_registry import read_schemas
 from readonly_spark.plan.topic_state import ReadableLedger, TopicState
 from readonly_spark.plan.transactions import TransactionCatalog
@@ -199,7 +200,7 @@ class Catalog:
         """
         found, failed = await self.reachable_states(names, sample=sample)
         if failed:
-            raise next(iter(failed.values()))
+            raise min(failed.values(), key=is_transient)
         return found
 
     async def reachable_states(

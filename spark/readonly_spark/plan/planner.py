@@ -10,6 +10,7 @@ from readonly_engine.topic.position import Position
 
 from readonly_spark.errors import DataLossError, SourceError
 from readonly_spark.options import EARLIEST, LATEST
+from readonly_spark.outages import is_transient
 from readonly_spark.plan.admission import Limits, admit
 from readonly_spark.plan.splits import split
 from readonly_spark.task import EARLIER_LEDGERS, CompactedRange, LedgerLocation, TaskPlan, TaskRange
@@ -56,7 +57,7 @@ class Planner:
         """
         found, failed = await self.reachable_states(names, known)
         if failed:
-            raise next(iter(failed.values()))
+            raise min(failed.values(), key=is_transient)
         return found
 
     async def reachable_states(

@@ -16,14 +16,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, cast
 
 from readonly_engine.bookkeeper.connect import CONNECT_TIMEOUT_S, OPEN_BOOKIES
-from readonly_engine.bookkeeper.errors import BookieUnavailableError
+from readonly_engine.bookkeeper.errors import BookieUnavailableError, failed_connection, is_refusal
 from readonly_engine.bookkeeper.login import SaslLogin, StartTls
 from readonly_engine.bookkeeper.pipeline import READ_TIMEOUT_S
 from readonly_engine.bookkeeper.replicas import ReplicaOrder
 from readonly_engine.bookkeeper.session import BookieSession
 from readonly_engine.bookkeeper.session_v2 import BatchSession
 from readonly_engine.wire.bookie_v2 import decode_batch
-from readonly_engine.wire.bookkeeper_pb2 import EOK
+from readonly_engine.wire.bookkeeper_pb2 import EOK, EUA
 from readonly_engine.wire.digest import digest_for
 from readonly_engine.wire.entry import decode_entry
 from readonly_engine.wire.errors import DigestMismatchError, WireError
@@ -191,9 +191,9 @@ class BookieClient:
             connection.send(data)
             self._update_events(connection)
         except BookieUnavailableError as error:
-            fetch.on_failure(request.token, None, str(error), now)
+            fetch.on_failure(request.token, EUA if error.refused else None, str(error), now)
         except OSError as error:
-            self._disconnect(connection, str(error))
+            self._disconnect(connection, str(error), EUA if is_refusal(error) else None)
 
     def _connected(self, bookie_id: str, *, batches: bool) -> _Connection:
         connection = self._connections.get((bookie_id, batches))
@@ -205,7 +205,8 @@ class BookieClient:
                 sock = _connect(address, self._security)
             except (OSError, WireError, BookieUnavailableError) as error:
                 host, port = address
-                raise BookieUnavailableError(f"{host}:{port} cannot be reached: {str(error) or 'no answer'}") from error
+                message = f"{host}:{port} cannot be reached: {str(error) or 'no answer'}"
+                raise failed_connection(message, error) from error
             connection = self._connections[bookie_id, batches] = _Connection(bookie_id, sock, batches=batches)
             self._selector.register(sock, selectors.EVENT_READ, connection)
         return connection
@@ -244,7 +245,7 @@ class BookieClient:
             except WireError as error:
                 self._disconnect(connection, str(error))
             except OSError as error:
-                self._disconnect(connection, error.strerror or str(error))
+                self._disconnect(connection, error.strerror or str(error), EUA if is_refusal(error) else None)
 
     def _drain(self, connection: _Connection) -> None:
         """Receive until no data is left; the socket raises then."""
@@ -276,7 +277,7 @@ class BookieClient:
             return  # no longer requested: do not even decode it
         fetch, digest, request = pending
         if status != EOK:
-            fetch.on_failure(token, status, f"status {status}", time.monotonic())
+            fetch.on_failure(token, status, _status_text(status), time.monotonic())
             return
         entries, damage = decode_batch(frame, digest, fetch.ledger_id, request.first, views=True)
         if damage is not None:
@@ -292,7 +293,7 @@ class BookieClient:
             return
         fetch, digest, request = pending
         if status != EOK:
-            fetch.on_failure(token, status, f"status {status}", time.monotonic())
+            fetch.on_failure(token, status, _status_text(status), time.monotonic())
             return
         try:
             entry = decode_entry(body, digest, fetch.ledger_id, request.first)
@@ -307,8 +308,8 @@ class BookieClient:
         if pending is not None:
             pending[0].on_failure(token, status, reason, time.monotonic())
 
-    def _disconnect(self, connection: _Connection, reason: str) -> None:
-        """Close a connection and fail its requests, which go to other replicas."""
+    def _disconnect(self, connection: _Connection, reason: str, status: int | None = None) -> None:
+        """Close a connection and fail its requests, which go to other replicas; the status is EUA after a refusal."""
         batches = connection.batches is not None
         if self._connections.get((connection.bookie_id, batches)) is not connection:
             return
@@ -319,7 +320,12 @@ class BookieClient:
             self._refusals[connection.bookie_id] = self._refusals.get(connection.bookie_id, 0) + 1
         log.info("lost the connection to bookie %s: %s", connection.bookie_id, reason)
         for token in connection.tokens.values():
-            self._fail(token, None, reason)
+            self._fail(token, status, reason)
+
+
+def _status_text(status: int) -> str:
+    remedy = ": it serves only clients that log in; give bookieLoginFile" if status == EUA else ""
+    return f"status {status}{remedy}"
 
 
 def _connect(address: tuple[str, int], security: BookieSecurity) -> socket.socket:
@@ -356,7 +362,7 @@ def _complete(exchange: Exchange, sock: socket.socket) -> None:
             data = sock.recv(1024)
         except TimeoutError as error:
             if isinstance(exchange, SaslLogin):
-                raise BookieUnavailableError(exchange.unanswered) from error
+                raise exchange.unanswered() from error
             raise
         if not data:
             break

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.bookkeeper.connect import BookieSecurity
-from readonly_engine.bookkeeper.errors import BookKeeperError, ReadFailedError
+from readonly_engine.bookkeeper.errors import BookKeeperError, ReadFailedError, is_refusal
 from readonly_engine.config.tiered import BOOKKEEPER_FIRST
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.net.tls import ClientTls
@@ -89,7 +89,7 @@ class EntrySource:
         copies = [True] if context.bookkeeper_deleted or ledger.metadata is None else [True, False]
         if len(copies) > 1 and self._options.tiered.read_priority == BOOKKEEPER_FIRST:
             copies.reverse()
-        failures = []
+        failures, refused = [], True
         for from_tiered in copies:
             try:
                 for entries in (
@@ -103,9 +103,10 @@ class EntrySource:
                 where = "tiered storage" if from_tiered else "bookies"
                 log.warning("cannot read ledger %d from %s: %s", ledger.ledger_id, where, error)
                 failures.append(f"{where}: {error}")
+                refused = refused and is_refusal(error)
             else:
                 return
-        raise ReadFailedError(f"offloaded ledger {ledger.ledger_id}: {'; '.join(failures)}")
+        raise ReadFailedError(f"offloaded ledger {ledger.ledger_id}: {'; '.join(failures)}", refused=refused)
 
     def _read_tiered(
         self, topic: str, ledger: LedgerLocation, context: OffloadContext, first: int, last: int, entry_bytes: float

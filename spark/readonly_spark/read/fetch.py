@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.bookkeeper.errors import NoSuchEntryError, NoSuchLedgerError, ReadFailedError
 from readonly_engine.bookkeeper.reads import stretches
-from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, ETOOMANYREQUESTS
+from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, ETOOMANYREQUESTS, EUA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -175,7 +175,8 @@ class Fetch:
 
         Args:
             token: the request.
-            status: the StatusCode; None without an answer, or for a damaged one.
+            status: the StatusCode; None without an answer, or for a damaged one; EUA also for a bookie that refuses the
+                connection.
             reason: the reason for error messages.
             now: the time.
         """
@@ -186,7 +187,7 @@ class Fetch:
         part.failures[bookie_id] = (status, f"{bookie_id}: {reason}")
         if status == ETOOMANYREQUESTS:
             self._choice.busy(bookie_id, now)
-        elif status is None:
+        elif status in {None, EUA}:
             self._choice.failed(bookie_id, now)
         if not part.pending:
             part.next_request_at = now
@@ -276,7 +277,7 @@ class Fetch:
         message = f"entry {self.ledger_id}:{part.next_entry} ({reasons})"
         kinds = {status for status, _ in part.failures.values()}
         if not kinds or not kinds <= {ENOENTRY, ENOLEDGER}:
-            return ReadFailedError(message)
+            return ReadFailedError(message, refused=kinds == {EUA})
         error = NoSuchLedgerError(message) if kinds == {ENOLEDGER} else NoSuchEntryError(message)
         error.missing = (part.next_entry, self._missing_to(part) if kinds == {ENOLEDGER} else part.next_entry)
         return error

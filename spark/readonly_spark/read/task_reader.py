@@ -14,7 +14,7 @@ from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.errors import WireError
 
 from readonly_spark.errors import DataLossError, SourceError
-from readonly_spark.outages import Outages
+from readonly_spark.outages import Outages, is_transient
 from readonly_spark.read.entry_source import EntrySource
 from readonly_spark.rows.chunks import ChunkedMessages, EarlierChunks
 from readonly_spark.rows.columns import MessageColumns
@@ -144,7 +144,7 @@ def _existing(source: EntrySource, task_range: TaskRange, *, fail: bool, retry_s
             lost.append((begin, end))
         except BookKeeperError as error:
             now = time.monotonic()
-            pause = outages.failed("", now)
+            pause = outages.failed("", now) if is_transient(error) else None
             if pause is None:
                 raise
             if outages.to_log("", now):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchEntryError, NoSuchLedgerError, ReadFailedError
 from readonly_engine.bookkeeper.replicas import SPECULATE_S, ReplicaOrder
-from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, ETOOMANYREQUESTS
+from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, ETOOMANYREQUESTS, EUA
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.ledgers import LedgerMetadata
 from readonly_spark.read.fetch import BUSY_DEADLINE_S, PART_BYTES, STRETCH_BYTES, Fetch
@@ -177,6 +177,20 @@ def test_the_error_says_what_is_missing(status, metadata, missing):
     with pytest.raises((NoSuchEntryError, NoSuchLedgerError)) as caught:
         drive(make(0, 9, metadata), status)
     assert caught.value.missing == missing
+
+
+@pytest.mark.parametrize(
+    ("answers", "refused"),
+    [({"a": EUA, "b": EUA}, True), ({"a": EUA, "b": None}, False), ({"a": EUA, "b": ENOENTRY}, False)],
+)
+def test_the_error_says_whether_all_replicas_refuse(answers, refused):
+    fetch, now = make(0, 9), 0.0
+    with pytest.raises(ReadFailedError) as caught:  # noqa: PT012 - it is raised at the end of it
+        while now < 200:
+            for request in fetch.requests(now):
+                fetch.on_failure(request.token, answers[request.bookie_id], "", now)
+            now += 0.05
+    assert caught.value.refused == refused
 
 
 def test_busy_bookies_are_asked_again_and_not_for_ever():

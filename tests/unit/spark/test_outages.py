@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.bookkeeper.errors import BookieUnavailableError, NoSuchEntryError, ReadFailedError
+from readonly_engine.bookkeeper.errors import (
+    BookieRefusedError,
+    BookieUnavailableError,
+    NoSuchEntryError,
+    ReadFailedError,
+)
 from readonly_engine.metadata.errors import AccessDeniedError, MetadataUnavailableError, TopicNameError
 from readonly_spark.errors import SourceError
 from readonly_spark.outages import LOG_EVERY_S, PAUSES_S, Outages, is_transient
@@ -19,6 +24,8 @@ from readonly_spark.outages import LOG_EVERY_S, PAUSES_S, Outages, is_transient
         (ReadFailedError("all replicas are away"), True),
         (NoSuchEntryError("not yet, or no more: the next plan knows"), True),
         (AccessDeniedError("wrong password"), False),
+        (BookieRefusedError("wrong password"), False),
+        (ReadFailedError("all replicas refuse", refused=True), False),
         (TopicNameError("wrong name"), False),
         (SourceError("no such topic"), False),
         (TimeoutError(), False),

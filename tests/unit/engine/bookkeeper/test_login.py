@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from readonly_engine.bookkeeper.connect import BookieSecurity, open_connection
 from readonly_engine.bookkeeper.connection import BookieConnection
-from readonly_engine.bookkeeper.errors import BookieUnavailableError, failed_request
+from readonly_engine.bookkeeper.errors import BookieRefusedError, BookieUnavailableError, failed_request
 from readonly_engine.bookkeeper.login import NO_PROVIDER, SASL, SaslLogin
 from readonly_engine.net.digest_md5 import Credentials
 from readonly_engine.wire.bookie_auth import decode_auth_reply, encode_auth
@@ -69,8 +69,16 @@ def test_a_bookie_without_a_provider_serves_everyone() -> None:
     ],
 )
 def test_refused_logins(frame: bytes, text: str) -> None:
-    with pytest.raises(BookieUnavailableError, match=text):
+    with pytest.raises(BookieRefusedError, match=text):
         login().received(frame)
+
+
+def test_a_login_without_an_answer_is_refused_only_after_a_challenge() -> None:
+    steps = login()
+    steps.begin()
+    assert not steps.unanswered().refused, "the bookie answers nothing at all"
+    steps.received(reply(payload=CHALLENGE))
+    assert steps.unanswered().refused
 
 
 def test_a_malformed_reply() -> None:
