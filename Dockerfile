@@ -69,8 +69,8 @@ RUN python3 -m venv --without-pip /venv && \
 COPY --from=wheel /wheels /wheels
 RUN python3 -m pip --python /venv/bin/python install --quiet --no-deps --no-index /wheels/*.whl
 
-# Driver, executor or a whole local Spark. `python -m devstack image build spark` puts Delta's pinned jars beside the
-# sources; without them the image exports to Parquet and Iceberg.
+# Driver, executor or a whole local Spark. `python -m devstack image build spark` puts the pinned jars of Delta and S3A beside
+# the sources; without them the image exports to Parquet and Iceberg, and not to s3a://.
 FROM ${BASE} AS spark
 LABEL org.opencontainers.image.title="pulsar-readonly spark" \
       org.opencontainers.image.description="Reads topics of Apache Pulsar from storage with Apache Spark, and exports them" \

@@ -56,6 +56,7 @@ OTHER_STACKS: Final = tuple(
         "spark_outages",
         "spark_streams",
         "spark_tls",
+        "spark_transactions",
         "spark_values",
         "subscriptions_rights",
         "tiered",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from devstack.cache import cache_root, content_key
 from devstack.errors import DevstackError
@@ -109,12 +109,16 @@ def _oxia_context() -> Iterator[Path]:
         yield Path(folder)
 
 
+_SPARK_JARS: Final = ("delta", "s3a")
+"""Sets of jars in the spark image."""
+
+
 @contextmanager
 def _spark_context() -> Iterator[Path]:
-    """Return the files of the build context: those of the project, and Delta's jars from Maven."""
+    """Return the files of the build context: those of the project, and jars of Delta and S3A from Maven."""
     from devstack.jars.fetch import ensure_jars  # noqa: PLC0415  only this image needs it
 
-    jars = ensure_jars("delta")
+    sets = [ensure_jars(name) for name in _SPARK_JARS]
     cache = cache_root() / "images"
     cache.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".context-", dir=cache) as folder:
@@ -124,7 +128,8 @@ def _spark_context() -> Iterator[Path]:
         built = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
         for name in ("engine", "operator", "spark", "requirements"):
             shutil.copytree(PROJECT / name, context / name, ignore=built)
-        shutil.copytree(jars, context / "jars")
+        for jars in sets:
+            shutil.copytree(jars, context / "jars", dirs_exist_ok=True)
         yield context
 
 
@@ -145,7 +150,7 @@ TARGETS = {
     for target in (
         _project("engine"),
         _project("operator"),
-        _project("spark", "devstack/jars/locks/delta.sha512", context=_spark_context),
+        _project("spark", *(f"devstack/jars/locks/{name}.sha512" for name in _SPARK_JARS), context=_spark_context),
         Target(
             name="client",
             tag="dev",

@@ -44,12 +44,14 @@ class Connection:
 
     def __init__(self, options: Options) -> None:
         self._loop = LoopThread()
+        self._opened = False
         self._retry_s = min(options.retry_s, FIRST_CONNECT_S)
         try:
             self.catalog = self.call(lambda: _opened(options))
         except BaseException:
             self._loop.stop()
             raise
+        self._opened = True
         self._retry_s = options.retry_s
         self.planner = Planner(self.catalog, options)
 
@@ -61,15 +63,19 @@ class Connection:
             retry: whether to try again while servers do not answer, for the time of the option `retryTimeout`.
 
         Raises:
-            SourceError: servers did not answer in time, or refuse this client.
+            SourceError: servers did not answer in time, or refuse this client. A search for transactions may take longer, as long
+                as it advances.
             MetadataError, BookKeeperError: the same, without `retry`, for errors after which another try may succeed.
         """
         outages = Outages(self._retry_s)
         while True:
+            before = self._progress()
             try:
                 return self._loop.call(step(), STEP_TIMEOUT_S)
             except TimeoutError:
-                raise SourceError(f"planning took more than {STEP_TIMEOUT_S:g} s") from None
+                if self._progress() == before:
+                    raise SourceError(f"planning took more than {STEP_TIMEOUT_S:g} s") from None
+                log.warning("planning goes on: the search for transactions takes more than %g s", STEP_TIMEOUT_S)
             except (MetadataError, BookKeeperError) as error:
                 now, transient = time.monotonic(), is_transient(error)
                 if transient and not retry:
@@ -80,6 +86,9 @@ class Connection:
                 if outages.to_log("", now):
                     log.warning("planning is tried again for at most %g s: %s", self._retry_s, error)
                 time.sleep(pause)
+
+    def _progress(self) -> object:
+        return self.catalog.transactions.progress if self._opened else None
 
     def close(self) -> None:
         """Close all connections."""

@@ -58,13 +58,14 @@ class TransactionIndex:
 
     Args:
         start: the first entry to be fed. No transaction with messages before it may be open.
+        aborted: transactions that are known to be aborted, each with the last ledger that may have messages of it.
     """
 
-    def __init__(self, start: Position) -> None:
+    def __init__(self, start: Position, aborted: Mapping[tuple[int, int], int] | None = None) -> None:
         self.start = start
         self.next = start
         self._open: dict[tuple[int, int], Position] = {}  # in the order of their first messages
-        self._aborted: dict[tuple[int, int], int] = {}  # with the ledger of their marker, or of a later message
+        self._aborted = dict(aborted or {})  # with the ledger of their marker, or of a later message
 
     @property
     def first_open(self) -> Position | None:

@@ -96,8 +96,10 @@ class Checkpoint(Closeable):
         expected = settings.identity()
         text = self.files.read(IDENTITY)
         if text is None:
-            self.files.write(IDENTITY, (json.dumps(expected, indent=1) + "\n").encode())
-            return
+            # Exports of other tables may begin at the same time, and only the table is locked elsewhere.
+            if self.files.create(IDENTITY, (json.dumps(expected, indent=1) + "\n").encode()):
+                return
+            text = self.files.read(IDENTITY) or b""
         try:
             found = json.loads(text)
             same_place = canonical(str(found.get("to"))) == canonical(settings.to)

@@ -26,6 +26,12 @@ _THERE: Final = {
 _UNCOMMITTED: Final = "/_temporary/"
 """Folder of Hadoop's FileOutputCommitter."""
 
+_MISSING_CLASS: Final = ("UnsupportedFileSystemException", "ClassNotFoundException", "NoClassDefFoundError")
+_NO_JARS: Final = (
+    "; the jars of this file system are missing: set --jars or PULSAR_READONLY_SPARK_JARS (the spark image has those of s3a), or "
+    "let Spark download them with --conf spark.jars.packages"
+)
+
 _NOT_THERE: Final = "java.io.FileNotFoundException"
 
 
@@ -52,7 +58,8 @@ class HadoopFiles:
             self._fs: Any = root.getFileSystem(configuration)
             self._scheme = str(self._fs.getScheme())
         except Py4JError as error:
-            raise ExportError(f"{where} cannot be reached: {_message(error)}") from None
+            remedy = _NO_JARS if any(name in str(error) for name in _MISSING_CLASS) else ""
+            raise ExportError(f"{where} cannot be reached: {_message(error)}{remedy}") from None
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{name}" if name else self._root)

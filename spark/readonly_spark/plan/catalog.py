@@ -33,6 +33,7 @@ from readonly_spark.errors import SourceError
 from readonly_spark.options import AUTO, NULL, RAW
 from readonly_spark.outages import is_transient
 from readonly_spark.plan.schema_registry import read_schemas
+from readonly_spark.plan.snapshots import SnapshotCatalog
 from readonly_spark.plan.topic_state import ReadableLedger, TopicState
 from readonly_spark.plan.transactions import TransactionCatalog
 from readonly_spark.task import LedgerLocation, offload_path
@@ -91,7 +92,8 @@ class Catalog:
         self._samples: OrderedDict[int, tuple[int, float]] = OrderedDict()
         self._tail_ledgers: OrderedDict[int, ReadableLedger] = OrderedDict()
         self._open: OrderedDict[int, LedgerMetadata] = OrderedDict()
-        self.transactions = TransactionCatalog(self.cluster, self.pool, self._cache, self._tiered)
+        self.snapshots = SnapshotCatalog(self.cluster, self.pool, self._schemas)
+        self.transactions = TransactionCatalog(self.cluster, self.pool, self._cache, self._tiered, self.snapshots)
         self._pattern = re2.compile(options.topics_pattern) if options.topics_pattern else None
 
     async def open(self) -> None:
@@ -392,7 +394,9 @@ class Catalog:
         if options.value_schema == RAW:
             return {}
         bases = _bases(names)
-        found: dict[str, TopicSchemas] = dict(zip(bases, await _gather(self._schemas, bases), strict=True))
+        found: dict[str, TopicSchemas] = dict(
+            zip(bases, await _gather(self._schemas, map(parse_topic_name, bases)), strict=True)
+        )
         if options.value_schema != AUTO:
             definition = parse_definition(options.value_schema)
             return {base: ValueSchema(definition, schemas.versions, nulls) for base, schemas in found.items()}
@@ -410,8 +414,8 @@ class Catalog:
             for base, schemas in found.items()
         }
 
-    async def _schemas(self, base: str) -> TopicSchemas:
-        return await read_schemas(self._stores.main, self.cluster, self.pool, parse_topic_name(base))
+    async def _schemas(self, topic: TopicName) -> TopicSchemas:
+        return await read_schemas(self._stores.main, self.cluster, self.pool, topic)
 
     # Ledgers
 

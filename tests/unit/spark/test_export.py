@@ -11,6 +11,7 @@ import pytest
 from readonly_spark.export.checkpoint import Checkpoint
 from readonly_spark.export.command import _cause, main, parser, settings_of
 from readonly_spark.export.errors import ExportError
+from readonly_spark.export.files import LocalFiles
 from readonly_spark.export.leftovers import file_name, remove_leftovers
 from readonly_spark.export.settings import ExportSettings, pairs, start_options
 from readonly_spark.export.totals import Lag, Totals, progress_line, summary, summary_text
@@ -189,6 +190,18 @@ def test_a_checkpoint_stays_with_its_export(tmp_path, changed, name) -> None:
     with pytest.raises(ExportError, match=f"belongs to an export with another {name}: "):
         Checkpoint(settings(tmp_path, **changed))
     Checkpoint(settings(tmp_path)).close()
+
+
+def test_of_two_exports_that_begin_a_checkpoint_elsewhere_one_gets_it(tmp_path) -> None:
+    class BeginsEarlier(LocalFiles):
+        """Another export of another table takes the checkpoint between two steps of this one."""
+
+        def create(self, name: str, content: bytes) -> bool:
+            Checkpoint(settings(tmp_path, to="/elsewhere"), LocalFiles("s3a://lake/c", str(tmp_path / "c"))).close()
+            return super().create(name, content)
+
+    with pytest.raises(ExportError, match="belongs to an export with another to: '/elsewhere'"):
+        Checkpoint(settings(tmp_path), BeginsEarlier("s3a://lake/c", str(tmp_path / "c")))
 
 
 def test_a_checkpoint_that_cannot_be_made_or_read(tmp_path) -> None:
