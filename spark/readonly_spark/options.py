@@ -39,6 +39,12 @@ _SIZE: Final = re.compile(r"([1-9][0-9]{0,14})(|[KMGT]i?B?|B)", re.IGNORECASE)
 _UNITS: Final = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _EPOCH_MS: Final = re.compile(r"[0-9]{1,15}")
 
+_TABLE_OPTION: Final = "option."
+_TABLE_PROPERTIES: Final = frozenset(
+    {"provider", "owner", "comment", "location", "external", "is_managed_location", "collation"}
+)
+"""Properties that Spark sets (TableCatalog)."""
+
 BATCH_BYTES: Final = (64 << 10, 256 << 20)
 """Minimum and maximum of `batchBytes`: a column of one record batch must stay below 2 GiB."""
 
@@ -130,6 +136,7 @@ OPTIONS: Final = (
         "`raw`: the column `value` is binary. `auto`: values are decoded as the topic's newest schema. JSON: values are decoded "
         'as this schema, `{"type": "AVRO", "schema": {...}}`.',
     ),
+    Option("rawValue", "false", "Add the column `rawValue`: the payload of each decoded value."),
     Option("decodeErrors", "fail", "Result of a value that its schema cannot decode: `fail` or `null`."),
     Option(
         "retryTimeout",
@@ -206,6 +213,7 @@ class Options:
         fail_on_data_loss: whether lost messages are an error.
         read_compacted: whether to read the compacted view.
         value_schema: `raw`, `auto`, or a schema's JSON.
+        raw_value: whether there is a column of payloads beside the decoded values.
         decode_errors: `fail` or `null`.
         retry_s: time for which planning is tried again, in seconds.
         reads_in_flight: concurrent requests of a task.
@@ -233,6 +241,7 @@ class Options:
     fail_on_data_loss: bool = True
     read_compacted: bool = False
     value_schema: str = RAW
+    raw_value: bool = False
     decode_errors: str = FAIL
     retry_s: float = 300.0
     reads_in_flight: int = 4
@@ -253,7 +262,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
     Raises:
         OptionError: an option is missing, unknown, malformed, or contradicts another.
     """
-    texts = {key.lower(): value for key, value in given.items()}
+    texts = _without_table_properties({key.lower(): value for key, value in given.items()})
     for key in sorted(texts):
         if key not in _BY_KEY:
             names = ", ".join(option.name for option in OPTIONS)
@@ -274,7 +283,8 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
 
     url = read("metadataUrl", lambda text: MetadataUrl.parse(text.strip()), None)
     if url is None:
-        raise OptionError(f"metadataUrl is missing; set it to {FORMS}")
+        hint = "" if texts else "; Spark keeps no options of a table that CREATE TABLE made: use CREATE TEMPORARY VIEW"
+        raise OptionError(f"metadataUrl is missing; set it to {FORMS}{hint}")
     _one_of(texts, ("topic", "topics", "topicsPattern"), required=True)
     _one_of(texts, ("startingOffsets", "startingTimestamp"))
     _one_of(texts, ("endingOffsets", "endingTimestamp"))
@@ -300,6 +310,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         fail_on_data_loss=read("failOnDataLoss", _truth, True),
         read_compacted=compacted,
         value_schema=read("valueSchema", _value_schema, RAW),
+        raw_value=read("rawValue", _truth, False),
         decode_errors=read("decodeErrors", _decode_errors, FAIL),
         retry_s=read("retryTimeout", _seconds, 300.0),
         reads_in_flight=read("readsInFlight", _count, 4),
@@ -309,6 +320,16 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         metadata_security=_metadata_security(texts, read),
         tiered=_tiered(texts),
     )
+
+
+def _without_table_properties(texts: dict[str, str]) -> dict[str, str]:
+    """Leave out what Spark adds to the options of a table in its catalog: each option once more, and properties of its own."""
+    return {
+        key: value
+        for key, value in texts.items()
+        if key not in _TABLE_PROPERTIES
+        and not (key.startswith(_TABLE_OPTION) and texts.get(key.removeprefix(_TABLE_OPTION)) == value)
+    }
 
 
 def _one_of(texts: Mapping[str, str], names: tuple[str, ...], *, required: bool = False) -> None:

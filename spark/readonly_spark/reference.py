@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from readonly_spark.options import OPTIONS
-from readonly_spark.rows.columns import COLUMNS
+from readonly_spark.rows.columns import COLUMNS, RAW_VALUE
 
 
 def options_table() -> str:
@@ -23,7 +23,7 @@ def options_table() -> str:
 def columns_table() -> str:
     """Return the table of columns."""
     rows = ["| column | type | meaning |", "|---|---|---|"]
-    rows += [f"| `{column.name}` | `{column.spark}` | {_cell(column.meaning)} |" for column in COLUMNS]
+    rows += [f"| `{column.name}` | `{column.spark}` | {_cell(column.meaning)} |" for column in (*COLUMNS, RAW_VALUE)]
     return "\n".join(rows)
 
 

@@ -28,7 +28,7 @@ from readonly_spark.options import EARLIEST, LATEST, RAW, OptionError, parse_opt
 from readonly_spark.outages import Outages, is_transient
 from readonly_spark.plan.admission import Limits
 from readonly_spark.read.task_reader import read_task
-from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES
+from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES, RAW_VALUE
 from readonly_spark.values.type_names import TypeNameError, arrow_type, spark_name
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ class PulsarReadOnly(DataSource):
                 value = spark_name(connection.call(lambda: _value_type(connection.catalog)))
             finally:
                 connection.close()
-        return ", ".join(f"{column.name} {value if column.name == 'value' else column.spark}" for column in COLUMNS)
+        columns = [*COLUMNS, RAW_VALUE] if options.raw_value else COLUMNS
+        return ", ".join(f"{column.name} {value if column.name == 'value' else column.spark}" for column in columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query."""

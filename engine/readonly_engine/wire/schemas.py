@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.schema_pb2 import SchemaEntry, SchemaInfo, SchemaLocator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _VERSION_BYTES = 8
 
@@ -27,11 +30,13 @@ class StoredSchema(NamedTuple):
         kind: the name of a SchemaInfo.Type.
         definition: the definition, in the format of its kind; empty for primitive kinds.
         deleted: whether this version deletes the schema.
+        properties: the properties of the schema; some kinds have parts of their definition there.
     """
 
     kind: str
     definition: bytes
     deleted: bool = False
+    properties: Mapping[str, str] = {}
 
 
 def decode_schema_locator(value: bytes) -> list[SchemaPlace]:
@@ -61,7 +66,8 @@ def decode_schema(payload: bytes) -> StoredSchema:
         info = SchemaInfo.FromString(SchemaEntry.FromString(payload).schema_data)
     except DecodeError as error:
         raise MalformedFrameError("an entry of a schema ledger is damaged") from error
-    return StoredSchema(SchemaInfo.Type.Name(info.type), info.schema, info.deleted)
+    properties = {str(pair.key): str(pair.value) for pair in info.props}
+    return StoredSchema(SchemaInfo.Type.Name(info.type), info.schema, info.deleted, properties)
 
 
 def decode_schema_version(version: bytes) -> int:

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.metadata.topic_name import TopicName
 
-_KINDS: Final = {"PROTOBUFNATIVE": "PROTOBUF_NATIVE", "NONE": "BYTES"}
+_KINDS: Final = {
+    "PROTOBUFNATIVE": "PROTOBUF_NATIVE",
+    "NONE": "BYTES",
+    "KEYVALUE": "KEY_VALUE",
+    "LOCALDATE": "LOCAL_DATE",
+    "LOCALTIME": "LOCAL_TIME",
+    "LOCALDATETIME": "LOCAL_DATE_TIME",
+}
 """Kinds that the registry names differently than clients do."""
 
 
@@ -74,7 +81,8 @@ async def read_schemas(
             (entry,) = await LedgerReader(place.ledger_id, metadata, pool).read(place.entry_id, place.entry_id)
             schema = decode_schema(entry.payload)
             if not schema.deleted:
-                found[place.version] = Definition(_KINDS.get(schema.kind, schema.kind), schema.definition)
+                kind = _KINDS.get(schema.kind, schema.kind)
+                found[place.version] = Definition(kind, schema.definition, schema.properties)
     except WireError as error:
         raise SourceError(f"the schema of {base}: {error}") from error
     return TopicSchemas(found, newest)

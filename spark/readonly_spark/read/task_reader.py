@@ -69,10 +69,11 @@ def _read_range(
     source: EntrySource, task: TaskPlan, task_range: TaskRange, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     name = parse_topic_name(task_range.topic)
-    values = None
+    values, keyed = None, False
     if task.schemas and "value" in schema.names:
-        values = ValueDecoder(task.schemas[str(name.base)], schema.field("value").type).column
-    columns = MessageColumns(str(name.base), name.partition, schema.names, values)
+        decoder = ValueDecoder(task.schemas[str(name.base)], schema.field("value").type)
+        values, keyed = decoder.column, decoder.keyed
+    columns = MessageColumns(str(name.base), name.partition, schema.names, values, keyed=keyed)
     chunked = ChunkedMessages(_ChunkSearch(source, task_range))
     context = DecodeContext(chunked, task_range.aborted)
     max_bytes = task.options.batch_bytes

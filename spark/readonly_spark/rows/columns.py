@@ -112,8 +112,12 @@ COLUMNS: Final = (
 )
 """Every column, in order."""
 
-BY_NAME: Final = {column.name: column for column in COLUMNS}
-NAMES: Final = tuple(BY_NAME)
+RAW_VALUE: Final = Column(
+    "rawValue", pa.binary(), "binary", "the payload of a decoded value, with the option `rawValue`"
+)
+
+NAMES: Final = tuple(column.name for column in COLUMNS)
+BY_NAME: Final = {column.name: column for column in (*COLUMNS, RAW_VALUE)}
 
 _COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
@@ -129,8 +133,9 @@ class MessageColumns:
         topic: the topic's name, without a partition's suffix.
         partition: the partition; -1 for none.
         names: the columns to build, in the order of the record batch.
-        values: makes the column `value` of payloads, their schema versions and, if some are encrypted, a flag for each; None
-            keeps the payloads.
+        values: makes the column `value` of payloads, their schema versions, a flag for each if some are encrypted, and the keys
+            if `keyed`; None keeps the payloads.
+        keyed: whether values have a part in the key of their message.
         builder: makes the row builder.
 
     Attributes:
@@ -142,18 +147,24 @@ class MessageColumns:
         topic: str,
         partition: int,
         names: Sequence[str],
-        values: Callable[[Sequence[bytes | None], Sequence[bytes | None], Sequence[bool] | None], pa.Array]
+        values: Callable[
+            [Sequence[bytes | None], Sequence[bytes | None], Sequence[bool] | None, Sequence[bytes | None] | None],
+            pa.Array,
+        ]
         | None = None,
+        *,
+        keyed: bool = False,
         builder: Callable[[Projection], RowBuilder] = ROW_BUILDER,
     ) -> None:
         self._decode_values = values
+        self._keyed = keyed
         self._topic = topic
         self._partition = partition
         self._names = tuple(names)
         self.rows = builder(
             Projection(
-                values="value" in names,
-                keys=not {"key", "orderingKey"}.isdisjoint(names),
+                values=not {"value", RAW_VALUE.name}.isdisjoint(names),
+                keys=keyed or not {"key", "orderingKey"}.isdisjoint(names),
                 properties="properties" in names,
                 times="eventTime" in names,
                 sequence="sequenceId" in names,
@@ -220,7 +231,11 @@ class MessageColumns:
             of_entries = pa.array([one is not None for one in headers.encryption], pa.bool_())
             encrypted = _per_row(of_entries, pa.bool_(), rows).to_pylist()
         versions = self._build_schema_version(rows, headers).to_pylist()
-        return self._decode_values(rows.values.to_pylist(), versions, encrypted)
+        keys = rows.keys.to_pylist() if self._keyed else None
+        return self._decode_values(rows.values.to_pylist(), versions, encrypted, keys)
+
+    def _build_raw_value(self, rows: RowBatch, _: _Headers) -> pa.Array:
+        return rows.values
 
     def _build_properties(self, rows: RowBatch, _: _Headers) -> pa.Array:
         return rows.properties
@@ -254,6 +269,7 @@ class MessageColumns:
         "key": _build_key,
         "orderingKey": _build_ordering_key,
         "value": _build_value,
+        "rawValue": _build_raw_value,
         "properties": _build_properties,
         "producerName": _build_producer_name,
         "sequenceId": _build_sequence_id,

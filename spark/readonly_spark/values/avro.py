@@ -25,6 +25,9 @@ _PRIMITIVE: Final = {
     "bytes": pa.binary(),
 }
 
+_ONE_TYPE: Final = {"long": {"int", "long"}, "double": {"float", "double"}}
+"""Unions whose members Spark reads as one type."""
+
 _KEPT_LOGICAL: Final = {"date", "timestamp-millis", "timestamp-micros", "decimal"}
 """Other logical types are read as their base type: a time of day as a number, a UUID as a string."""
 
@@ -46,14 +49,15 @@ class FieldType:
     from_json: Callable[[Any], Any] | None = None
 
 
-def field_type(definition: Any) -> FieldType:
+def field_type(definition: Any, *, unions: bool = False) -> FieldType:
     """Return the type of an Avro definition; names of types are resolved with their namespaces.
 
     Args:
         definition: the parsed JSON.
+        unions: whether a union of several types is a struct with a field for each, as in Spark's own Avro functions.
 
     Raises:
-        TypeNameError: the definition is not valid, or Spark has no such type: a union of several types, a recursive type.
+        TypeNameError: the definition is not valid, or Spark has no such type, for example a recursive one.
     """
     named: dict[str, Any] = {}
     try:
@@ -62,7 +66,7 @@ def field_type(definition: Any) -> FieldType:
         raise TypeNameError(f"type {error.name!r} is not defined") from None
     except (SchemaParseException, TypeError) as error:
         raise TypeNameError(f"{str(definition)[:60]} is not an Avro definition: {error}") from None
-    return _Types(named).of(parsed, ())
+    return _Types(named, unions=unions).of(parsed, ())
 
 
 class _Types:
@@ -70,19 +74,18 @@ class _Types:
 
     Args:
         named: definitions of the named types, by full name.
+        unions: see `field_type`.
     """
 
-    def __init__(self, named: Mapping[str, Any]) -> None:
+    def __init__(self, named: Mapping[str, Any], *, unions: bool) -> None:
         self._named = named
+        self._unions = unions
         self._fields = 0
 
     def of(self, definition: Any, within: tuple[str, ...]) -> FieldType:
         """Return the type of a part of the definition; `within` has the names of the enclosing records."""
         if isinstance(definition, list):
-            others = [one for one in definition if one != "null"]
-            if len(others) != 1:
-                raise TypeNameError(f"a union of {len(others)} types is not supported; use null and one other type")
-            return self.of(others[0], within)
+            return self._union([one for one in definition if one != "null"], within)
         if isinstance(definition, str):
             if definition in _PRIMITIVE:
                 return FieldType(_PRIMITIVE[definition], _bytes_from_json if definition == "bytes" else None)
@@ -108,11 +111,26 @@ class _Types:
             return FieldType(pa.map_(pa.string(), item.arrow), _each_value(item.from_json))
         return self.of(kind, within)
 
-    def _record(self, definition: Mapping[str, Any], within: tuple[str, ...]) -> FieldType:
-        inside = (*within, definition["name"])
-        self._fields += len(definition["fields"])
+    def _union(self, members: list[Any], within: tuple[str, ...]) -> FieldType:
+        if len(members) == 1:
+            return self.of(members[0], within)
+        for widest, one_type in _ONE_TYPE.items():
+            if self._unions and _are(members, one_type):
+                return FieldType(_PRIMITIVE[widest])
+        if not members or not self._unions:
+            raise TypeNameError(f"a union of {len(members)} types is not supported; use null and one other type")
+        self._count(len(members))
+        found = [self.of(member, within).arrow for member in members]
+        return FieldType(pa.struct([pa.field(_member(number), kind) for number, kind in enumerate(found)]))
+
+    def _count(self, fields: int) -> None:
+        self._fields += fields
         if self._fields > MAX_FIELDS:
             raise TypeNameError(f"the definition has more than {MAX_FIELDS:,} fields, each use of a named type counted")
+
+    def _record(self, definition: Mapping[str, Any], within: tuple[str, ...]) -> FieldType:
+        inside = (*within, definition["name"])
+        self._count(len(definition["fields"]))
         fields = {field["name"]: self.of(field["type"], inside) for field in definition["fields"]}
         if not fields:
             raise TypeNameError(f"record {definition['name']!r} has no fields")
@@ -160,14 +178,73 @@ def _each_value(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     return pairs
 
 
+def _are(members: list[Any], names: set[str]) -> bool:
+    return all(isinstance(member, str) and member in names for member in members)
+
+
+def _member(number: int) -> str:
+    """Return the name of a union's member in a struct, as Spark's `from_avro` gives it."""
+    return f"member{number}"
+
+
 def for_reading(definition: Any) -> Any:
-    """Return the definition with only the supported logical types, so that an Avro reader gives values that Arrow accepts."""
+    """Return the definition in a form that an Avro reader gives values for that Arrow accepts; the stored bytes are the same.
+
+    Only the supported logical types are left. Each member of a union of several types becomes a record with one field, whose
+    bytes are those of the field: so the value tells which member it is.
+    """
+    if _has_struct_unions(definition):
+        definition = fastavro.parse_schema(definition)  # full names: a record around a type changes its namespace
+    return _for_reading(definition, "")
+
+
+def _is_struct_union(definition: Any) -> bool:
+    if not isinstance(definition, list):
+        return False
+    members = [one for one in definition if one != "null"]
+    return len(members) > 1 and not any(_are(members, one_type) for one_type in _ONE_TYPE.values())
+
+
+def _has_struct_unions(definition: Any) -> bool:
     if isinstance(definition, list):
-        return [for_reading(one) for one in definition]
+        return _is_struct_union(definition) or any(map(_has_struct_unions, definition))
+    if not isinstance(definition, dict):
+        return False
+    parts = [definition.get(key) for key in ("type", "items", "values")]
+    fields = definition.get("fields")
+    return any(map(_has_struct_unions, [*parts, *(fields if isinstance(fields, list) else ())]))
+
+
+def _for_reading(definition: Any, where: str) -> Any:
+    """Return a part of the definition in this form.
+
+    Args:
+        definition: the part.
+        where: its place, which no other part has, as a part of a name.
+    """
+    if isinstance(definition, list):
+        if not _is_struct_union(definition):
+            return [_for_reading(one, where) for one in definition]
+        members = [one for one in definition if one != "null"]
+        return [one if one == "null" else _wrapped(one, members.index(one), where) for one in definition]
     if not isinstance(definition, dict):
         return definition
-    return {
-        key: for_reading(value) if key in {"type", "fields", "items", "values"} else value
-        for key, value in definition.items()
-        if key != "logicalType" or value in _KEPT_LOGICAL
-    }
+    fields = definition.get("fields")
+    if isinstance(fields, list):
+        where = str(definition.get("name")).replace(".", "_")
+    found = {}
+    for key, value in definition.items():
+        if value is fields and isinstance(value, list):
+            found[key] = [
+                _for_reading(one, f"{where}_{one.get('name')}" if isinstance(one, dict) else where) for one in value
+            ]
+        elif key in {"type", "items", "values"}:
+            found[key] = _for_reading(value, where if key == "type" else f"{where}_{key}")
+        elif not key.startswith("__") and (key != "logicalType" or value in _KEPT_LOGICAL):
+            found[key] = value
+    return found
+
+
+def _wrapped(member: Any, number: int, where: str) -> dict[str, Any]:
+    field = {"name": _member(number), "type": _for_reading(member, f"{where}_{number}")}
+    return {"type": "record", "name": f"union_{where}_{number}", "namespace": "", "fields": [field]}

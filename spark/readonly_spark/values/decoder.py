@@ -13,8 +13,17 @@ import fastavro
 import pyarrow as pa
 
 from readonly_spark.values.avro import for_reading
-from readonly_spark.values.protobuf import message_class, to_python
-from readonly_spark.values.schema import NUMBERS, TIMES, UNREADABLE, SchemaError, value_field_type
+from readonly_spark.values.key_value import KEY, KEY_VALUE, VALUE, split_pair
+from readonly_spark.values.protobuf import to_python
+from readonly_spark.values.schema import (
+    NUMBERS,
+    TIMES,
+    UNREADABLE,
+    SchemaError,
+    message_of,
+    value_field_type,
+    written_as,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,28 +42,41 @@ class ValueDecoder:
     def __init__(self, schema: ValueSchema, target: pa.DataType) -> None:
         self._schema = schema
         self._target = target
-        self._readers: dict[bytes | None, Callable[[bytes], Any]] = {}
+        self._readers: dict[bytes | None, Callable[[Any], Any]] = {}
+
+    @property
+    def keyed(self) -> bool:
+        """Whether values have a part in the key of their message."""
+        return self._schema.newest.kind == KEY_VALUE
 
     def column(
         self,
         values: Sequence[bytes | None],
         versions: Sequence[bytes | None],
         encrypted: Sequence[bool] | None = None,
+        keys: Sequence[bytes | None] | None = None,
     ) -> pa.Array:
         """Decode values.
 
         Args:
-            values: the payloads; None stays null.
+            values: the payloads; None stays null, except for a KEY_VALUE schema whose key is that of the message.
             versions: the schema version that each message names; None for none.
             encrypted: whether each payload is encrypted; None if none is.
+            keys: the keys of the messages, if `keyed`.
 
         Raises:
             SchemaError: a value cannot be decoded, and `decodeErrors` is `fail`.
         """
         flags = encrypted or repeat(False, len(values))
+        payloads: Sequence[Any] = values
+        if self.keyed:
+            assert keys is not None
+            payloads = [
+                None if key is None and value is None else (key, value) for key, value in zip(keys, values, strict=True)
+            ]
         found = [
-            None if value is None or (hidden and self._null_for_encrypted()) else self._value(value, version)
-            for value, version, hidden in zip(values, versions, flags, strict=True)
+            None if payload is None or (hidden and self._null_for_encrypted()) else self._value(payload, version)
+            for payload, version, hidden in zip(payloads, versions, flags, strict=True)
         ]
         try:
             return pa.array(found, self._target)
@@ -70,7 +92,7 @@ class ValueDecoder:
             )
         return True
 
-    def _value(self, value: bytes, version: bytes | None) -> Any:
+    def _value(self, value: Any, version: bytes | None) -> Any:
         try:
             reader = self._readers.get(version)
             if reader is None:
@@ -94,48 +116,90 @@ class ValueDecoder:
                 f"value {shown} does not match its {self._schema.newest.kind} schema: {error}; set decodeErrors=null to read null"
             ) from error
 
-    def _reader(self, version: bytes | None) -> Callable[[bytes], Any]:
+    def _reader(self, version: bytes | None) -> Callable[[Any], Any]:
         newest = self._schema.newest
-        writer = self._schema.writer(version)
-        kind = writer.kind
-        resolved = newest if kind == newest.kind == "AVRO" else writer
-        _check_fits(value_field_type(resolved).arrow, self._target, "")
-        if kind in NUMBERS:
-            layout = struct.Struct(NUMBERS[kind][1])
-            return lambda value: layout.unpack(value)[0]
-        if kind in TIMES:
-            return lambda value: struct.unpack(">q", value)[0] * 1000
-        if kind == "AVRO":
-            return self._avro_reader(writer, resolved)
-        if kind == "JSON":
-            convert = value_field_type(writer).from_json
-            return json.loads if convert is None else lambda value: convert(json.loads(value))
-        if kind == "PROTOBUF_NATIVE":
-            made = message_class(writer.text)
-            return lambda value: to_python(made.FromString(value))
-        simple: dict[str, Callable[[bytes], Any]] = {
-            "STRING": lambda value: value.decode(),
-            "BOOLEAN": lambda value: struct.unpack(">?", value)[0],
-        }
-        return simple.get(kind, lambda value: value)
+        return reader_of(self._schema.writer(version), newest, self._target)
 
-    def _avro_reader(self, writer: Definition, resolved: Definition) -> Callable[[bytes], Any]:
-        parsed = fastavro.parse_schema(for_reading(json.loads(writer.text)))
-        convert = _as_pairs(self._target)
-        if writer == resolved:
-            return partial(_from_avro, parsed, None, convert)
-        reader = fastavro.parse_schema(for_reading(json.loads(resolved.text)))
-        read = partial(_from_avro, parsed, reader, convert)
-        # A query keeps the type that it was planned with: fields that the newest version dropped come from the writer's version.
-        dropped = _names(self._target) - _names(value_field_type(resolved).arrow)
-        if not dropped:
-            return read
-        kept = value_field_type(writer).arrow
-        if dropped.isdisjoint(_names(kept)):
-            return read
-        _check_fits(kept, self._target, "", dropped)
-        whole = partial(_from_avro, parsed, None, convert)
-        return lambda value: {**{name: one for name, one in whole(value).items() if name in dropped}, **read(value)}
+
+def reader_of(writer: Definition, newest: Definition, target: pa.DataType) -> Callable[[Any], Any]:
+    """Return a function that decodes a payload; for a KEY_VALUE schema the key of the message and the payload.
+
+    Args:
+        writer: the schema that the payload was written with.
+        newest: the schema to read it as.
+        target: the column's type.
+
+    Raises:
+        SchemaError: values cannot be decoded, or Arrow might reinterpret them.
+    """
+    kind = writer.kind
+    if kind == KEY_VALUE:
+        return _key_value_reader(writer, newest, target)
+    resolved = newest if kind == newest.kind == "AVRO" else writer
+    _check_fits(value_field_type(resolved).arrow, target, "")
+    if kind in NUMBERS:
+        layout = struct.Struct(NUMBERS[kind][1])
+        return lambda value: layout.unpack(value)[0]
+    if kind in TIMES:
+        _, times, convert_time = TIMES[kind]
+        return lambda value: convert_time(*struct.unpack(times, value))
+    if kind == "AVRO":
+        return _avro_reader(writer, resolved, target)
+    if kind == "JSON":
+        convert = value_field_type(writer).from_json
+        return json.loads if convert is None else lambda value: convert(json.loads(value))
+    if kind in {"PROTOBUF", "PROTOBUF_NATIVE"}:
+        made = message_of(writer)
+        return lambda value: to_python(made.FromString(value))
+    simple: dict[str, Callable[[bytes], Any]] = {
+        "STRING": lambda value: value.decode(),
+        "BOOLEAN": lambda value: struct.unpack(">?", value)[0],
+    }
+    return simple.get(kind, lambda value: value)
+
+
+def _key_value_reader(writer: Definition, newest: Definition, target: pa.DataType) -> Callable[[Any], Any]:
+    if newest.kind != KEY_VALUE or not pa.types.is_struct(target):
+        raise SchemaError(f"a value was written as {KEY_VALUE}, and is read as {newest.kind}")
+    key, value, separated = writer.parts()
+    newest_key, newest_value, _ = newest.parts()
+    parts = {
+        name: reader_of(written_as(one, to), to, target.field(name).type)
+        for name, one, to in ((KEY, key, newest_key), (VALUE, value, newest_value))
+        if target.get_field_index(name) >= 0
+    }
+
+    def read(found: tuple[bytes | None, bytes | None]) -> dict[str, Any] | None:
+        message_key, payload = found
+        if not separated and payload is None:
+            return None
+        pair = (message_key, payload) if separated else split_pair(payload or b"")
+        return {
+            name: None if part is None else parts[name](part)
+            for name, part in zip((KEY, VALUE), pair, strict=True)
+            if name in parts
+        }
+
+    return read
+
+
+def _avro_reader(writer: Definition, resolved: Definition, target: pa.DataType) -> Callable[[bytes], Any]:
+    parsed = fastavro.parse_schema(for_reading(json.loads(writer.text)))
+    convert = _as_pairs(target)
+    if writer == resolved:
+        return partial(_from_avro, parsed, None, convert)
+    reader = fastavro.parse_schema(for_reading(json.loads(resolved.text)))
+    read = partial(_from_avro, parsed, reader, convert)
+    # A query keeps the type that it was planned with: fields that the newest version dropped come from the writer's version.
+    dropped = _names(target) - _names(value_field_type(resolved).arrow)
+    if not dropped:
+        return read
+    kept = value_field_type(writer).arrow
+    if dropped.isdisjoint(_names(kept)):
+        return read
+    _check_fits(kept, target, "", dropped)
+    whole = partial(_from_avro, parsed, None, convert)
+    return lambda value: {**{name: one for name, one in whole(value).items() if name in dropped}, **read(value)}
 
 
 def _names(kind: pa.DataType) -> set[str]:

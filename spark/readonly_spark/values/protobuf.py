@@ -1,4 +1,8 @@
-"""Values of Pulsar's PROTOBUF_NATIVE schemas; their definition is the compiled schema. Pure."""
+"""Values of Pulsar's PROTOBUF_NATIVE and PROTOBUF schemas. Pure.
+
+The definition of PROTOBUF_NATIVE is the compiled schema. That of the older PROTOBUF lists the fields of the root message only
+(ProtobufSchema.getParsingInfo): messages within are read as bytes, and enums as numbers.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from readonly_spark.values.type_names import TypeNameError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from google.protobuf.message import Message
 
 _TYPES: Final = {
@@ -29,6 +35,13 @@ _TYPES: Final = {
     FieldDescriptor.CPPTYPE_STRING: pa.string(),
 }
 """Spark has no unsigned numbers: they map to the next larger type."""
+
+
+_LISTED: Final = "__PARSING_INFO__"
+"""Property with the list of fields of a PROTOBUF schema."""
+
+_AS_LISTED: Final = {"MESSAGE": "BYTES", "ENUM": "INT32"}
+"""Types with the same bytes, for fields whose own types are not in the list."""
 
 
 def message_class(text: bytes) -> type[Message]:
@@ -57,6 +70,36 @@ def message_class(text: bytes) -> type[Message]:
     for name in list(waiting):
         add(name)
     return GetMessageClass(pool.FindMessageTypeByName(found["rootMessageTypeName"]))
+
+
+def listed_message_class(properties: Mapping[str, str]) -> type[Message]:
+    """Return a class for the fields that a PROTOBUF schema lists.
+
+    The list does not tell fields with presence from others, so an unset field has its default, as in proto3.
+
+    Args:
+        properties: the schema's properties, with the list.
+
+    Raises:
+        ValueError: the definition is malformed.
+        KeyError: a part is missing.
+        TypeError: the fields do not fit together.
+    """
+    message = DescriptorProto(name="Root")
+    for one in json.loads(properties[_LISTED]):
+        kind = _AS_LISTED.get(one["type"], one["type"])
+        if kind == "GROUP":
+            raise ValueError(f"field {one['name']} is a group")
+        message.field.add(
+            name=one["name"],
+            number=one["number"],
+            label="LABEL_REPEATED" if one["label"] == "LABEL_REPEATED" else "LABEL_OPTIONAL",
+            type=f"TYPE_{kind}",
+        )
+    file = FileDescriptorProto(name="listed.proto", package="listed", syntax="proto3", message_type=[message])
+    pool = DescriptorPool()
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName("listed.Root"))
 
 
 def message_type(descriptor: Any, within: tuple[str, ...] = ()) -> pa.DataType:

@@ -10,6 +10,9 @@ import pyarrow as pa
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 """The only type that Spark accepts for its `timestamp`."""
 
+LOCAL_TIMESTAMP: Final = pa.timestamp("us")
+"""Spark's `timestamp_ntz`, a time without a zone."""
+
 PROPERTIES: Final = pa.map_(pa.string(), pa.string())
 """The type of message properties."""
 
@@ -25,6 +28,7 @@ _SIMPLE: Final = {
     "binary": pa.binary(),
     "date": pa.date32(),
     "timestamp": TIMESTAMP,
+    "timestamp_ntz": LOCAL_TIMESTAMP,
 }
 
 _IN_JSON: Final = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}

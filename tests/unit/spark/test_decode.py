@@ -336,3 +336,20 @@ def test_memory_is_used_again_only_when_nobody_reads_it_any_more():
         batches.append(columns.batch(schema_of(["value", "key"])))
     for number, found in enumerate(batches):
         assert found.to_pylist() == [{"value": bytes([number]) * 50, "key": f"k{number}".encode()}] * 10
+
+
+def test_payloads_beside_decoded_values_whose_key_is_that_of_the_message():
+    asked = []
+
+    def values(payloads, versions, encrypted, keys):
+        asked.append((payloads, versions, encrypted, keys))
+        return pa.array([1, 2], pa.int32())
+
+    columns = MessageColumns(
+        "persistent://public/default/t", -1, ("rawValue", "value"), values, keyed=True, builder=Kind.builder
+    )
+    sent = [entry(0, metadata(partition_key="k"), b"a"), entry(1, metadata(), b"b")]
+    decode_entries(sent, 0, DecodeContext(ChunkedMessages(no_chunks), frozenset()), columns.rows, PLENTY)
+    found = columns.batch(pa.schema([("rawValue", pa.binary()), ("value", pa.int32())]))
+    assert found.to_pydict() == {"rawValue": [b"a", b"b"], "value": [1, 2]}
+    assert asked == [([b"a", b"b"], [None, None], None, [b"k", None])]

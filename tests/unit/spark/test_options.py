@@ -176,3 +176,17 @@ def test_a_retry_timeout_is_a_number_of_seconds(text):
     assert parse(retryTimeout="0").retry_s == 0
     assert parse(retryTimeout="1.5").retry_s == 1.5
     assert parse().retry_s == 300
+
+
+def test_what_spark_adds_for_a_table_of_its_catalog_is_no_option():
+    texts = {"metadataUrl": "zk:h:1", "topic": "a"}
+    added = {f"option.{name}": text for name, text in texts.items()} | {
+        "provider": "pulsar-readonly",
+        "owner": "me",
+        "location": "/t",
+    }
+    assert parse_options(texts | added, streaming=False) == parse_options(texts, streaming=False)
+    with pytest.raises(OptionError, match=r"unknown option 'option\.topic'"):
+        parse_options({**texts, "option.topic": "b"}, streaming=False)
+    with pytest.raises(OptionError, match="use CREATE TEMPORARY VIEW"):
+        parse_options({}, streaming=False)

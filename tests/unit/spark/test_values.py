@@ -71,6 +71,33 @@ def record(*names, **more):
     return {"type": "record", "name": "R", "fields": fields}
 
 
+def listed(*fields):
+    """A PROTOBUF schema of these fields, as the Java client makes it."""
+    keys = ("name", "number", "type", "label")
+    found = [{**dict(zip(keys, one, strict=True)), "definition": None} for one in fields]
+    return Definition("PROTOBUF", b'{"type": "record"}', {"__PARSING_INFO__": json.dumps(found)})
+
+
+def test_protobuf_with_a_list_of_fields():
+    schema = ValueSchema(
+        listed(
+            ("name", 1, "STRING", "LABEL_OPTIONAL"),
+            ("number", 2, "SINT64", "LABEL_REQUIRED"),
+            ("inner", 5, "MESSAGE", "LABEL_OPTIONAL"),
+            ("kind", 6, "ENUM", "LABEL_OPTIONAL"),
+            ("many", 7, "DOUBLE", "LABEL_REPEATED"),
+        )
+    )
+    assert spark_name(value_type(schema.newest)) == (
+        "struct<name:string,number:bigint,inner:binary,kind:int,many:array<double>>"
+    )
+    values = [b"\x0a\x01a\x10\x03\x2a\x02\x08\x01\x30\x02\x3a\x08" + struct.pack("<d", 0.5), b""]
+    assert decode(schema, values) == [
+        {"name": "a", "number": -2, "inner": b"\x08\x01", "kind": 2, "many": [0.5]},
+        {"name": "", "number": 0, "inner": b"", "kind": 0, "many": []},
+    ]
+
+
 def test_avro():
     assert spark_name(value_type(avro(ORDER))) == IN_SPARK
     moment = datetime(2026, 11, 21, 12, 0, 0, 123_000, UTC)
@@ -107,6 +134,12 @@ def test_json_as_java_writes_it():
         ("FLOAT", struct.pack(">f", 0.5), "float", 0.5),
         ("DOUBLE", struct.pack(">d", 0.1), "double", 0.1),
         ("TIMESTAMP", struct.pack(">q", 1500), "timestamp", datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)),
+        ("INSTANT", struct.pack(">qi", 1, 500_000_999), "timestamp", datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)),
+        ("INSTANT", struct.pack(">qi", -1, 999_999_000), "timestamp", datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)),
+        ("TIME", struct.pack(">q", 3_600_000), "bigint", 3_600_000),
+        ("LOCAL_DATE", struct.pack(">q", -1), "date", date(1969, 12, 31)),
+        ("LOCAL_TIME", struct.pack(">q", 86_399_999_999_999), "bigint", 86_399_999_999_999),
+        ("LOCAL_DATE_TIME", struct.pack(">qq", 1, 1_500), "timestamp_ntz", datetime(1970, 1, 2, 0, 0, 0, 1)),  # noqa: DTZ001
     ],
 )
 def test_primitives(kind, value, name, expected):
@@ -299,7 +332,12 @@ def test_a_definition_that_grows_without_bound_is_refused():
 @pytest.mark.parametrize(
     ("definition", "told"),
     [
-        (avro(["int", "string"]), "a union of 2 types"),
+        (Definition("PROTOBUF", b"{}"), "unusable PROTOBUF schema: '__PARSING_INFO__'"),
+        (listed(("g", 1, "GROUP", "LABEL_OPTIONAL")), "field g is a group"),
+        (
+            listed(("a", 1, "INT32", "LABEL_OPTIONAL"), ("b", 1, "INT32", "LABEL_OPTIONAL")),
+            "unusable PROTOBUF schema: ",
+        ),
         (avro(record(n={"type": ["null", "R"]})), "type R contains itself"),
         (avro(record(n={"type": "Nowhere"})), "type 'Nowhere' is not defined"),
         (avro(record()), "has no fields"),
