@@ -88,8 +88,8 @@ OPTIONS: Final = (
     Option(
         "startingOffsets",
         "`earliest` in batch, `latest` in streaming",
-        "The first entry to read: `earliest`, `latest`, or JSON with one of these or a message id per topic, "
-        '`{"TOPIC": "LEDGER:ENTRY"}`. A streaming query uses it only on its first start.',
+        "The first entry to read: `earliest`, `latest`, or JSON with one of these, a message id or a publish time per topic, "
+        '`{"TOPIC": "LEDGER:ENTRY", "OTHER": "2026-11-21T12:00:00Z"}`. A streaming query uses it only on its first start.',
     ),
     Option(
         "endingOffsets",
@@ -117,6 +117,27 @@ OPTIONS: Final = (
         "",
         "Target number of messages of a micro-batch, estimated from a sample of entries. Requires Spark 4.2.",
         "streaming",
+    ),
+    Option(
+        "minMessagesPerTrigger",
+        "",
+        "Wait with the next micro-batch until there are so many messages, estimated from a sample of entries.",
+        "streaming",
+    ),
+    Option("maxTriggerDelay", "900", "Longest wait for `minMessagesPerTrigger`, in seconds.", "streaming"),
+    Option(
+        "pushFilters",
+        "false",
+        "Do not read topics, partitions and ledgers that a filter of the query excludes. Requires Spark 4.1 and its setting "
+        "`spark.sql.python.filterPushdown.enabled`.",
+        "batch",
+    ),
+    Option(
+        "publishTimeSlack",
+        "",
+        "With `pushFilters`: do not read entries that a filter by `publishTime` excludes by more than this time, in seconds. "
+        "Publish times must be in the order of the topic, give or take this time.",
+        "batch",
     ),
     Option("batchBytes", "4MiB", "Target size of an Arrow record batch sent to the JVM."),
     Option(
@@ -200,7 +221,8 @@ class Options:
         bookkeeper_metadata_url: the bookies' metadata store; None for the same.
         topics: full names; empty with a pattern.
         topics_pattern: the pattern of full names; empty with named topics.
-        starting: `earliest`, `latest`, or one of these or a position for each topic; None for the default.
+        starting: `earliest`, `latest`, or for each topic one of these, a position, or a publish time in ms since the epoch; None
+            for the default.
         ending: the end, in the same form.
         starting_ms: publish time of the start in ms since the epoch; None for none.
         ending_ms: publish time of the end, not included; None for none.
@@ -209,6 +231,10 @@ class Options:
         partition_records: target messages of a task; None for no target.
         trigger_bytes: target bytes of a micro-batch; None for no limit.
         trigger_messages: target messages of a micro-batch; None for no limit.
+        min_trigger_messages: messages that a micro-batch waits for; None for none.
+        max_trigger_delay_s: longest wait for them, in seconds.
+        push_filters: whether filters of the query limit what is read.
+        publish_time_slack_s: disorder of publish times for which filters by time are used, in seconds; None to use none.
         batch_bytes: target bytes of an Arrow record batch.
         fail_on_data_loss: whether lost messages are an error.
         read_compacted: whether to read the compacted view.
@@ -228,8 +254,8 @@ class Options:
     bookkeeper_metadata_url: MetadataUrl | None
     topics: tuple[str, ...] = ()
     topics_pattern: str = ""
-    starting: str | dict[str, str | Position] | None = None
-    ending: str | dict[str, str | Position] | None = None
+    starting: str | dict[str, str | int | Position] | None = None
+    ending: str | dict[str, str | int | Position] | None = None
     starting_ms: int | None = None
     ending_ms: int | None = None
     min_partitions: int = 1
@@ -237,6 +263,10 @@ class Options:
     partition_records: int | None = None
     trigger_bytes: int | None = None
     trigger_messages: int | None = None
+    min_trigger_messages: int | None = None
+    max_trigger_delay_s: float = 900.0
+    push_filters: bool = False
+    publish_time_slack_s: float | None = None
     batch_bytes: int = 4 << 20
     fail_on_data_loss: bool = True
     read_compacted: bool = False
@@ -292,6 +322,10 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
     if starting_ms is not None and ending_ms is not None and starting_ms > ending_ms:
         raise OptionError("endingTimestamp is before startingTimestamp")
     compacted = read("readCompacted", _truth, False)
+    if "publishtimeslack" in texts and not read("pushFilters", _truth, False):
+        raise OptionError("publishTimeSlack requires pushFilters=true")
+    if "maxtriggerdelay" in texts and "minmessagespertrigger" not in texts:
+        raise OptionError("maxTriggerDelay requires minMessagesPerTrigger")
     return Options(
         metadata_url=url,
         bookkeeper_metadata_url=read("bookkeeperMetadataUrl", lambda text: MetadataUrl.parse(text.strip()), None),
@@ -306,6 +340,10 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         partition_records=read("maxRecordsPerPartition", _count, None),
         trigger_bytes=read("maxBytesPerTrigger", parse_size, None),
         trigger_messages=read("maxMessagesPerTrigger", _count, None),
+        min_trigger_messages=read("minMessagesPerTrigger", _count, None),
+        max_trigger_delay_s=read("maxTriggerDelay", _seconds, 900.0),
+        push_filters=read("pushFilters", _truth, False),
+        publish_time_slack_s=read("publishTimeSlack", _seconds, None),
         batch_bytes=read("batchBytes", _batch_bytes, 4 << 20),
         fail_on_data_loss=read("failOnDataLoss", _truth, True),
         read_compacted=compacted,
@@ -405,7 +443,7 @@ def _pattern(text: str) -> str:
     return full
 
 
-def _offsets(text: str) -> str | dict[str, str | Position]:
+def _offsets(text: str) -> str | dict[str, str | int | Position]:
     if text.strip().lower() in {EARLIEST, LATEST}:
         return text.strip().lower()
     try:
@@ -414,7 +452,7 @@ def _offsets(text: str) -> str | dict[str, str | Position]:
         found = None
     if not isinstance(found, dict) or not found:
         raise ValueError(f'{text!r} must be earliest, latest, or JSON as {{"TOPIC": "LEDGER:ENTRY"}}')
-    offsets: dict[str, str | Position] = {}
+    offsets: dict[str, str | int | Position] = {}
     for name, where in found.items():
         topic = str(parse_topic_name(name))
         if topic in offsets:
@@ -423,10 +461,14 @@ def _offsets(text: str) -> str | dict[str, str | Position]:
             offsets[topic] = where
             continue
         try:
-            offsets[topic] = parse_message_id(where)
+            offsets[topic] = _time(where) if _is_time(where) else parse_message_id(where)
         except PositionError as error:
-            raise ValueError(f"{topic}: {error}") from None
+            raise ValueError(f"{topic}: {error}, or a time such as 2026-11-21T12:00:00Z") from None
     return offsets
+
+
+def _is_time(where: object) -> bool:
+    return isinstance(where, str) and "T" in where.upper()
 
 
 def _time(text: str) -> int:

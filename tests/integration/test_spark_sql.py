@@ -1,4 +1,4 @@
-"""The source without code that registers it: Spark finds the package `pyspark_pulsar_readonly` by its name."""
+"""The source without code that registers it, in SQL, and with filters that Spark passes to it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from tests.integration.spark_driver import DEADLINE_S, Driver, numbers, publish
 
 if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
+
+COUNT: Final = 120
+"""More than a ledger holds."""
 
 PROGRAM: Final = """
 import os, sys
@@ -23,23 +26,46 @@ options = f"OPTIONS (metadataUrl '{sys.argv[1]}', topic '{sys.argv[2]}')"
 reader = spark.read.format("pulsar-readonly")
 print("format", reader.option("metadataUrl", sys.argv[1]).option("topic", sys.argv[2]).load().count())
 spark.sql(f"CREATE TEMPORARY VIEW orders USING `pulsar-readonly` {options}")
-print("view", spark.sql("SELECT count(*) FROM orders WHERE CAST(value AS STRING) < 'm-5'").first()[0])
+print("view", spark.sql("SELECT count(*) FROM orders WHERE entryId % 2 = 0").first()[0])
 spark.sql(f"CREATE TABLE stored USING `pulsar-readonly` {options}")
 try:
     print("table", spark.sql("SELECT count(*) FROM stored").first()[0])
 except PySparkException as error:
     print("table", [line for line in str(error).splitlines() if "OptionError" in line][-1])
+spark.conf.set("spark.sql.python.filterPushdown.enabled", True)
+reader = reader.option("pushFilters", "true").option("publishTimeSlack", "60").option("maxBytesPerPartition", "1")
+for name, condition in {
+    "all": "true", "ledger": f"ledgerId = {sys.argv[4]}", "other": "topic = 'persistent://public/default/other'",
+    "late": "publishTime > current_timestamp() + interval 1 hour", "soon": "publishTime > current_timestamp() - interval 1 hour",
+}.items():
+    found = reader.load().where(condition)
+    print(name, found.rdd.getNumPartitions(), found.count())
 spark.stop()
 """
 
 
 def test_topics_in_sql(spark_stack: PulsarCluster, spark_client, driver, topic: str, tmp_path) -> None:
-    publish(spark_client, topic, 0, 9)
+    publish(spark_client, topic, 0, COUNT - 1)
     reading: Driver = driver(topic)
-    reading.await_values(numbers(0, 9))
-    words = [sys.executable, "-c", PROGRAM, spark_stack.endpoints.metadata_store, topic, str(tmp_path)]
+    reading.await_values(numbers(0, COUNT - 1))
+    ledgers = reading.states()[topic].ledgers
+    words = [
+        sys.executable,
+        "-c",
+        PROGRAM,
+        spark_stack.endpoints.metadata_store,
+        topic,
+        str(tmp_path),
+        str(ledgers[1].ledger_id),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_S, check=False, cwd=tmp_path)
-    said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("format", "view", "table")))
-    assert said.keys() == {"format", "view", "table"}, done.stdout + done.stderr
-    assert (said["format"], said["view"]) == ("10", "5")
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+    assert "soon" in said, done.stdout + done.stderr
+    assert (said["format"], said["view"]) == (str(COUNT), str(COUNT // 2))
     assert said["table"] == "10" or "use CREATE TEMPORARY VIEW" in said["table"]
+    in_ledger = ledgers[1].last + 1
+    expected = {"all": COUNT, "ledger": in_ledger, "other": 0, "late": 0, "soon": COUNT}
+    # Each entry is a task of its own; Spark makes one for none.
+    assert {name: said[name] for name in expected} == {
+        name: f"{max(count, 1)} {count}" for name, count in expected.items()
+    }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.topic.position import EARLIEST
+from readonly_engine.topic.position import EARLIEST, Position
 from readonly_spark.plan import snapshots
 from readonly_spark.plan.snapshots import ANY_LEDGER, Snapshot
 
@@ -111,7 +111,8 @@ def test_the_search_begins_at_the_snapshot(stack: PulsarCluster, topic: str) -> 
             reading.await_values(expected)
             scan = reading.catalog.transactions.scanned(topic)
             assert scan is not None
-            assert scan.index.start.ledger_id == found.position.ledger_id > reading.states()[topic].ledgers[0].ledger_id
+            assert scan.index.start == Position(found.position.ledger_id, found.position.entry_id + 1)
+            assert scan.index.start > Position(reading.states()[topic].earliest.ledger_id, 2)
             java.do("commit", "old")
             reading.await_values([*expected, "old", "behind"])
         finally:

@@ -31,6 +31,52 @@ class Limits:
         return self.bytes is None and self.messages is None
 
 
+class Waiting:
+    """Decides whether a stream waits for more messages before its next micro-batch. Pure: time is an argument.
+
+    Args:
+        messages: the number of messages to wait for; None to wait for none.
+        longest_s: the longest time to wait, in seconds.
+    """
+
+    def __init__(self, messages: int | None, longest_s: float) -> None:
+        self._messages = messages
+        self._longest_s = longest_s
+        self._since: float | None = None
+
+    def more(
+        self,
+        starts: Mapping[str, Position],
+        states: Mapping[str, TopicState],
+        ends: Mapping[str, Position],
+        now: float,
+    ) -> bool:
+        """Return whether to wait: too few messages are there, by an estimate, and the first one has not waited long enough.
+
+        Args:
+            starts: the start in each topic; a missing topic starts at its first entry.
+            states: the topics.
+            ends: the current ends of the topics.
+            now: the time, in seconds.
+        """
+        if self._messages is None:
+            return False
+        found = sum(
+            one.messages
+            for topic, end in ends.items()
+            for one in states[topic].entry_ranges(starts.get(topic, states[topic].earliest), end)
+        )
+        if not found:
+            self._since = None
+            return False
+        if self._since is None:
+            self._since = now
+        if found >= self._messages or now - self._since >= self._longest_s:
+            self._since = None
+            return False
+        return True
+
+
 def admit(
     starts: Mapping[str, Position], states: Mapping[str, TopicState], ends: Mapping[str, Position], limits: Limits
 ) -> dict[str, Position]:

@@ -190,3 +190,24 @@ def test_what_spark_adds_for_a_table_of_its_catalog_is_no_option():
         parse_options({**texts, "option.topic": "b"}, streaming=False)
     with pytest.raises(OptionError, match="use CREATE TEMPORARY VIEW"):
         parse_options({}, streaming=False)
+
+
+def test_the_start_of_each_topic_may_be_a_time():
+    given = {"metadataUrl": "zk:h:1", "topics": "a,b", "startingOffsets": '{"a": "2026-11-21T12:00:00Z", "b": "5:7"}'}
+    starting = parse_options(given, streaming=False).starting
+    assert starting == {
+        "persistent://public/default/a": 1_795_262_400_000,
+        "persistent://public/default/b": Position(5, 7),
+    }
+    for text in ("2026-11-21Tx", "yesterday"):
+        with pytest.raises(OptionError, match="or a time such as"):
+            parse_options({**given, "startingOffsets": json.dumps({"a": text, "b": "latest"})}, streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "required", "streaming"),
+    [("publishTimeSlack", "pushFilters=true", False), ("maxTriggerDelay", "minMessagesPerTrigger", True)],
+)
+def test_options_that_need_another(name, required, streaming):
+    with pytest.raises(OptionError, match=f"{name} requires {required}"):
+        parse_options({"metadataUrl": "zk:h:1", "topic": "a", name: "5"}, streaming=streaming)

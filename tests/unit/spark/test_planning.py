@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from readonly_engine.topic.position import EARLIEST, Position
-from readonly_spark.plan.admission import Limits, admit, share_out
+from readonly_spark.plan.admission import Limits, Waiting, admit, share_out
 from readonly_spark.plan.splits import split
 from readonly_spark.plan.topic_state import ReadableLedger, TopicState
 
@@ -206,3 +206,23 @@ def test_compaction_stands_for_what_it_took_in():
     assert [(one.ledger.ledger_id, one.first, one.last) for one in ranges] == [(90, 0, 3), (5, 7, 9)]
     assert [(one.ledger.ledger_id, one.first) for one in state.entry_ranges(Position(5, 8), state.latest)] == [(5, 8)]
     assert state.gap(Position(1, 1), state.latest) is None
+
+
+def test_a_stream_waits_for_messages_and_not_for_ever():
+    def of(entries):
+        return {
+            "t": TopicState("t", (ReadableLedger(5, entries - 1, 10 * entries, closed=False, messages_per_entry=2.0),))
+        }
+
+    def more(waiting, entries, now, first=0):
+        states = of(entries)
+        return waiting.more({"t": Position(5, first)}, states, {"t": states["t"].latest}, now)
+
+    waiting = Waiting(10, 60.0)
+    assert not more(waiting, 0, 0.0), "there is nothing to read"
+    assert more(waiting, 4, 100.0)
+    assert more(waiting, 4, 159.0)
+    assert not more(waiting, 5, 159.5), "ten messages"
+    assert more(waiting, 7, 200.0, 5), "the next ones wait for themselves"
+    assert not more(waiting, 7, 260.0, 5), "long enough"
+    assert not more(Waiting(None, 60.0), 1, 0.0)

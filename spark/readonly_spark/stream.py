@@ -1,0 +1,187 @@
+"""Planning of a stream: from where to where each micro-batch reads. Spark's interface to it is in `source`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.metadata.errors import MetadataError
+
+from readonly_spark.connection import Connection
+from readonly_spark.errors import SourceError
+from readonly_spark.offsets import Offsets
+from readonly_spark.options import LATEST
+from readonly_spark.outages import Outages, is_transient
+from readonly_spark.plan.admission import Limits, Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from readonly_engine.topic.position import Position
+
+    from readonly_spark.options import Options
+    from readonly_spark.plan.topic_state import TopicState
+    from readonly_spark.task import TaskPlan
+
+log = logging.getLogger(__name__)
+
+
+class StreamPlanner:
+    """Plans the micro-batches of one stream. It connects at once.
+
+    Offsets are dictionaries, as Spark passes them; see `offsets`.
+
+    Args:
+        options: the options of the source.
+
+    Raises:
+        SourceError: the cluster does not answer.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._connection = Connection(options)
+        try:
+            self._cluster = self._connection.call(self._connection.catalog.cluster_id)
+        except BaseException:
+            self._connection.close()
+            raise
+        self._frozen: dict[str, Position] | None = None
+        self._latest: dict[str, Position] = {}
+        self._admitted: tuple[dict[str, Position], dict[str, TopicState]] = ({}, {})
+        self._outages = Outages(options.retry_s)
+        self._replaced: dict[str, int] = {}
+        self._waiting = Waiting(options.min_trigger_messages, options.max_trigger_delay_s)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def start(self) -> dict[str, Any]:
+        """Return the start of a new query."""
+        planner = self._connection.planner
+
+        async def starts() -> dict[str, Position]:
+            return await planner.starts(await planner.states(), LATEST)
+
+        return Offsets(self._cluster, self._connection.call(starts)).to_dict()
+
+    def freeze(self) -> None:
+        """Leave messages that come from now on, and new topics, to the next run."""
+        states = self._connection.call(self._connection.planner.remaining_states)
+        self._frozen = {name: state.latest for name, state in states.items()}
+
+    def reported(self) -> dict[str, Any]:
+        """Return the latest known ends of the topics."""
+        return Offsets(self._cluster, self._latest).to_dict()
+
+    def end(self, start: dict[str, Any] | None, limits: Limits) -> dict[str, Any]:
+        """Return the end of the next micro-batch.
+
+        Args:
+            start: its start; None if Spark does not tell it.
+            limits: the limits of the micro-batch.
+
+        Raises:
+            SourceError: a topic, or the cluster, cannot be read.
+            OffsetError: the start is not of this source and cluster.
+        """
+        before = Offsets(self._cluster, {}) if start is None else Offsets.from_dict(start, self._cluster)
+        starts = before.topics
+        # A run with availableNow ends when nothing is left, so it waits. A stream tries again with its next trigger.
+        wait = self._frozen is not None or not (starts or self._admitted[0])
+        try:
+            ends = self._connection.call(lambda: self._ends(before, limits, wait=wait), retry=wait)
+        except (MetadataError, BookKeeperError) as error:
+            self._tolerate("", error)
+            return Offsets(self._cluster, starts or self._admitted[0], before.following).to_dict()
+        self._outages.ended([""])
+        return Offsets(self._cluster, ends, self._following(ends, before)).to_dict()
+
+    def _following(self, ends: Mapping[str, Position], start: Offsets) -> dict[str, int]:
+        """Return the ledger after each closed one that was read to its end with this micro-batch."""
+        _, states = self._admitted
+        found: dict[str, int | None] = {}
+        for name, end in ends.items():
+            if name in self._replaced:
+                found[name] = self._replaced[name]
+                continue
+            state = states.get(name)
+            following = state.following if state is not None and end == state.latest else None
+            stays = end == start.topics.get(name)
+            found[name] = start.following.get(name) if stays and following is None else following
+        return {name: ledger for name, ledger in found.items() if ledger is not None}
+
+    async def _ends(self, start: Offsets, limits: Limits, *, wait: bool) -> dict[str, Position]:
+        planner, frozen, starts = self._connection.planner, self._frozen, start.topics
+        before = starts or self._admitted[0]  # without limits Spark passes no start
+        states, failed = await planner.reachable_states(frozen, before)
+        refused = not states and not any(map(is_transient, failed.values()))
+        if failed and (wait or refused):
+            raise min(failed.values(), key=is_transient)
+        for name, error in failed.items():
+            self._tolerate(name, error)
+        self._outages.ended(states)
+        self._outages.keep(["", *states, *failed])
+        ends = {name: state.latest for name, state in states.items()}
+        self._latest = ends
+        if frozen is not None:
+            ends = {name: min(end, frozen[name]) for name, end in ends.items()}
+        # A topic that cannot be read now stays where it is.
+        held = {name: before[name] for name in failed if name in before}
+        held |= self._replacements(start, states, ends)
+        if frozen is None and before and self._waiting.more(before, states, ends, time.monotonic()):
+            held = {**before, **held}
+        admitted = {**planner.admit(starts, states, ends, limits), **held}
+        self._admitted = (admitted, states)
+        return admitted
+
+    def _replacements(
+        self, start: Offsets, states: Mapping[str, TopicState], ends: Mapping[str, Position]
+    ) -> dict[str, Position]:
+        """Return the starts of topics whose last ledger was replaced.
+
+        They stay for one micro-batch, which records the new ledger.
+        """
+        found = {}
+        self._replaced = {}
+        for name, position in start.topics.items():
+            following = start.following.get(name)
+            if name in states and name in self._admitted[1] and states[name].gap(position, ends[name], following):
+                ledger = states[name].replacement(self._admitted[1][name], position, following)
+                if ledger is not None:
+                    self._replaced[name], found[name] = ledger, position
+        return found
+
+    def _tolerate(self, name: str, error: Exception) -> None:
+        """Go on without a topic that cannot be read, or without any (no name), for the time of the option `retryTimeout`.
+
+        Raises:
+            SourceError: this time is over.
+        """
+        now, what = time.monotonic(), name or "all topics"
+        if self._outages.failed(name, now) is None:
+            raise SourceError(
+                f"{name or 'the cluster'} could not be read for {self._options.retry_s:g} s: {error}"
+            ) from error
+        if self._outages.to_log(name, now):
+            log.warning("%s cannot be read now, the stream goes on without it: %s", what, error)
+
+    def tasks(self, start: dict[str, Any], end: dict[str, Any]) -> list[TaskPlan]:
+        """Return the tasks between two offsets."""
+        begin = Offsets.from_dict(start, self._cluster)
+        ends = Offsets.from_dict(end, self._cluster).topics
+        # Spark requests the tasks right after the end, so the topics need not be queried twice.
+        admitted, states = self._admitted
+        return self._connection.call(lambda: self._between(begin, ends, states if admitted == ends else {}))
+
+    async def _between(
+        self, begin: Offsets, ends: Mapping[str, Position], known: Mapping[str, TopicState]
+    ) -> list[TaskPlan]:
+        planner = self._connection.planner
+        moved = [name for name, end in ends.items() if begin.topics.get(name) != end]
+        states = known or await planner.states(moved)
+        return await planner.tasks(states, begin.topics, {name: ends[name] for name in moved}, begin.following)
