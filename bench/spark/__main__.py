@@ -1,7 +1,7 @@
 """`python -m bench.spark`: reads by Spark of the same payloads from a real Pulsar and a real Kafka.
 
 There are three sources, by turns: this project's source; Spark's own Kafka source, in the newest Spark for which Maven has all
-of its jars; and the newest Pulsar connector on Maven, in the Spark that it was made for. Every Spark has two cores and keeps
+of its jars; and the newest Pulsar connector that Maven had, in its own Spark. Every Spark has two cores and keeps
 running. The CPU is that of all processes involved: Spark with its Python workers, and broker, bookies and ZooKeeper, or Kafka.
 """
 
