@@ -52,6 +52,7 @@ OTHER_STACKS: Final = tuple(
         "spark_export",
         "spark_export_state",
         "spark_export_tables",
+        "spark_hold",
         "spark_java_values",
         "spark_killed",
         "spark_outages",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.owner.errors import OwnerUnavailableError
 
 from readonly_spark.errors import SourceError
 from readonly_spark.loop_thread import LoopThread
@@ -65,7 +66,8 @@ class Connection:
         Raises:
             SourceError: servers did not answer in time, or refuse this client. A search for transactions may take longer, as long
                 as it advances.
-            MetadataError, BookKeeperError: the same, without `retry`, for errors after which another try may succeed.
+            MetadataError, BookKeeperError, OwnerUnavailableError: the same, without `retry`, for errors after which another try
+                may succeed.
         """
         outages = Outages(self._retry_s)
         while True:
@@ -76,7 +78,7 @@ class Connection:
                 if self._progress() == before:
                     raise SourceError(f"planning took more than {STEP_TIMEOUT_S:g} s") from None
                 log.warning("planning goes on: the search for transactions takes more than %g s", STEP_TIMEOUT_S)
-            except (MetadataError, BookKeeperError) as error:
+            except (MetadataError, BookKeeperError, OwnerUnavailableError) as error:
                 now, transient = time.monotonic(), is_transient(error)
                 if transient and not retry:
                     raise

@@ -126,6 +126,29 @@ OPTIONS: Final = (
     ),
     Option("maxTriggerDelay", "900", "Longest wait for `minMessagesPerTrigger`, in seconds.", "streaming"),
     Option(
+        "holdSubscription",
+        "",
+        "Name of a subscription that holds back messages which the stream has not read: retention waits for it. It is created in "
+        "every topic, has no consumer, and moves with the commits. Delete it when the stream is not needed any more.",
+        "streaming",
+    ),
+    Option(
+        "adminUrl",
+        "",
+        "Brokers' admin API for `holdSubscription`: http(s)://HOST:PORT, several by commas.",
+        "streaming",
+    ),
+    Option("adminTokenFile", "", "File with the token for the admin API, present on the driver.", "streaming"),
+    Option("adminTls.trustCertificates", "", "PEM file of the certificate authorities of the admin API.", "streaming"),
+    Option("adminTls.certificate", "", "PEM file of the client certificate for the admin API.", "streaming"),
+    Option("adminTls.key", "", "PEM file of the client key for the admin API.", "streaming"),
+    Option(
+        "adminTls.verifyHostname",
+        "true",
+        "Whether the certificate of the admin API must match its host name.",
+        "streaming",
+    ),
+    Option(
         "pushFilters",
         "false",
         "Do not read topics, partitions and ledgers that a filter of the query excludes. Requires Spark 4.1 and its setting "
@@ -213,6 +236,23 @@ _BY_KEY: Final = {option.name.lower(): option for option in OPTIONS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HoldOptions:
+    """A subscription that holds messages back.
+
+    Attributes:
+        subscription: its name.
+        urls: addresses of the admin API.
+        token_file: file with a token; None for none.
+        tls: files for TLS; None for the system's certificate authorities.
+    """
+
+    subscription: str
+    urls: tuple[str, ...]
+    token_file: Path | None = None
+    tls: TlsFiles | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The parsed options.
 
@@ -233,6 +273,7 @@ class Options:
         trigger_messages: target messages of a micro-batch; None for no limit.
         min_trigger_messages: messages that a micro-batch waits for; None for none.
         max_trigger_delay_s: longest wait for them, in seconds.
+        hold: a subscription that holds messages back; None for none.
         push_filters: whether filters of the query limit what is read.
         publish_time_slack_s: disorder of publish times for which filters by time are used, in seconds; None to use none.
         batch_bytes: target bytes of an Arrow record batch.
@@ -265,6 +306,7 @@ class Options:
     trigger_messages: int | None = None
     min_trigger_messages: int | None = None
     max_trigger_delay_s: float = 900.0
+    hold: HoldOptions | None = None
     push_filters: bool = False
     publish_time_slack_s: float | None = None
     batch_bytes: int = 4 << 20
@@ -342,6 +384,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         trigger_messages=read("maxMessagesPerTrigger", _count, None),
         min_trigger_messages=read("minMessagesPerTrigger", _count, None),
         max_trigger_delay_s=read("maxTriggerDelay", _seconds, 900.0),
+        hold=_hold(texts, read),
         push_filters=read("pushFilters", _truth, False),
         publish_time_slack_s=read("publishTimeSlack", _seconds, None),
         batch_bytes=read("batchBytes", _batch_bytes, 4 << 20),
@@ -525,6 +568,37 @@ def _metadata_security(
     if login_file is None and "metadataloginscheme" in texts:
         raise OptionError("metadataLoginScheme requires metadataLoginFile")
     return StoreSecurity(_tls("metadataTls", texts, read), login_file, scheme, camel_case=True)
+
+
+def _hold(texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]) -> HoldOptions | None:
+    name = read("holdSubscription", _subscription, None)
+    urls = read("adminUrl", _admin_urls, ())
+    token_file = read("adminTokenFile", _path, None)
+    tls = _tls("adminTls", texts, read)
+    if name is None:
+        for option in ("adminUrl", "adminTokenFile", "adminTls.trustCertificates", "adminTls.certificate"):
+            if option.lower() in texts:
+                raise OptionError(f"{option} requires holdSubscription")
+        return None
+    if not urls:
+        raise OptionError("holdSubscription requires adminUrl")
+    if tls is None and any(url.startswith("https:") for url in urls):
+        tls = TlsFiles("adminTls", None, None, None, verify_hostname=True)
+    return HoldOptions(subscription=name, urls=urls, token_file=token_file, tls=tls)
+
+
+def _subscription(text: str) -> str:
+    if not text.strip() or text.startswith("__"):
+        raise ValueError(f"{text!r} must be the name of a subscription")
+    return text.strip()
+
+
+def _admin_urls(text: str) -> tuple[str, ...]:
+    urls = tuple(url.strip() for url in text.split(","))
+    for url in urls:
+        if not re.fullmatch(r"https?://[^\s/@]+/?", url):
+            raise ValueError(f"{url!r} must be as http://HOST:PORT or https://HOST:PORT")
+    return urls
 
 
 def _login_scheme(text: str) -> LoginScheme:

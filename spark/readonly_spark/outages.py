@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import AccessDeniedError, MetadataUnavailableError
+from readonly_engine.owner.errors import AdminRefusedError, OwnerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +22,8 @@ def is_transient(error: BaseException) -> bool:
     """Return whether another try may succeed: a server does not answer. A refusal of this client stays one."""
     if isinstance(error, BookKeeperError):
         return not error.refused
+    if isinstance(error, OwnerUnavailableError):
+        return not isinstance(error, AdminRefusedError)
     return isinstance(error, MetadataUnavailableError) and not isinstance(error, AccessDeniedError)
 
 

@@ -253,6 +253,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Yield the record batches of a task. Spark calls this in a worker."""
         return _read(partition, self._schema)
 
+    def commit(self, end: dict[str, Any]) -> None:
+        """Note that the sink has everything up to an offset. Spark calls this before the next micro-batch."""
+        self._planner.commit(end)
+
     def stop(self) -> None:
         """Close the connection. Spark calls this when the query ends."""
         if self._planned is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.owner.errors import OwnerUnavailableError
 
 from readonly_spark.connection import Connection
 from readonly_spark.errors import SourceError
@@ -15,9 +16,10 @@ from readonly_spark.offsets import Offsets
 from readonly_spark.options import LATEST
 from readonly_spark.outages import Outages, is_transient
 from readonly_spark.plan.admission import Limits, Waiting
+from readonly_spark.retention import RetentionSubscription
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from readonly_engine.topic.position import Position
@@ -54,11 +56,25 @@ class StreamPlanner:
         self._admitted: tuple[dict[str, Position], dict[str, TopicState]] = ({}, {})
         self._outages = Outages(options.retry_s)
         self._replaced: dict[str, int] = {}
+        self._committed: dict[str, Position] = {}
+        self._hold = None if options.hold is None else RetentionSubscription(options.hold)
         self._waiting = Waiting(options.min_trigger_messages, options.max_trigger_delay_s)
 
     def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+        """Move the subscription that holds messages back, and close the connection."""
+        hold = self._hold
+        try:
+            if hold is not None:
+                self._connection.call(lambda: _last_move(hold, self._committed), retry=False)
+        finally:
+            self._connection.close()
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Note that the sink has everything up to an offset."""
+        if self._hold is not None:
+            hold, ends = self._hold, Offsets.from_dict(end, self._cluster).topics
+            self._committed = dict(ends)
+            self._connection.call(lambda: hold.move(ends))
 
     def start(self) -> dict[str, Any]:
         """Return the start of a new query."""
@@ -95,7 +111,7 @@ class StreamPlanner:
         wait = self._frozen is not None or not (starts or self._admitted[0])
         try:
             ends = self._connection.call(lambda: self._ends(before, limits, wait=wait), retry=wait)
-        except (MetadataError, BookKeeperError) as error:
+        except (MetadataError, BookKeeperError, OwnerUnavailableError) as error:
             self._tolerate("", error)
             return Offsets(self._cluster, starts or self._admitted[0], before.following).to_dict()
         self._outages.ended([""])
@@ -118,7 +134,7 @@ class StreamPlanner:
     async def _ends(self, start: Offsets, limits: Limits, *, wait: bool) -> dict[str, Position]:
         planner, frozen, starts = self._connection.planner, self._frozen, start.topics
         before = starts or self._admitted[0]  # without limits Spark passes no start
-        states, failed = await planner.reachable_states(frozen, before)
+        states, failed = await self._reachable(frozen, before)
         refused = not states and not any(map(is_transient, failed.values()))
         if failed and (wait or refused):
             raise min(failed.values(), key=is_transient)
@@ -138,6 +154,18 @@ class StreamPlanner:
         admitted = {**planner.admit(starts, states, ends, limits), **held}
         self._admitted = (admitted, states)
         return admitted
+
+    async def _reachable(
+        self, names: Iterable[str] | None, before: Mapping[str, Position]
+    ) -> tuple[dict[str, TopicState], dict[str, BookKeeperError | OwnerUnavailableError]]:
+        """See Planner.reachable_states; topics whose messages cannot be held back are not read either."""
+        states, unreadable = await self._connection.planner.reachable_states(names, before)
+        failed: dict[str, BookKeeperError | OwnerUnavailableError] = {**unreadable}
+        if self._hold is not None:
+            failed |= await self._hold.ensure(
+                {name: before.get(name, state.earliest) for name, state in states.items()}
+            )
+        return {name: state for name, state in states.items() if name not in failed}, failed
 
     def _replacements(
         self, start: Offsets, states: Mapping[str, TopicState], ends: Mapping[str, Position]
@@ -185,3 +213,10 @@ class StreamPlanner:
         moved = [name for name, end in ends.items() if begin.topics.get(name) != end]
         states = known or await planner.states(moved)
         return await planner.tasks(states, begin.topics, {name: ends[name] for name in moved}, begin.following)
+
+
+async def _last_move(hold: RetentionSubscription, ends: Mapping[str, Position]) -> None:
+    try:
+        await hold.move(ends, now=True)
+    finally:
+        await hold.close()

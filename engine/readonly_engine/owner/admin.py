@@ -15,7 +15,7 @@ import aiohttp
 
 from readonly_engine.metadata.topic_name import encode_name
 from readonly_engine.net.tls import Reloaded
-from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.owner.errors import AdminRefusedError, OwnerUnavailableError
 from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.topic.position import EARLIEST, Position
 
@@ -371,10 +371,9 @@ class AdminClient:
                 if response.status == HTTPStatus.NO_CONTENT:
                     return None
                 if response.status != HTTPStatus.OK:
-                    raise OwnerUnavailableError(
-                        f"the admin API answered {response.status} to {response.url.path}"
-                        + _hint(response.status, token=self._token is not None)
-                    )
+                    hint = _hint(response.status, token=self._token is not None)
+                    error = AdminRefusedError if hint else OwnerUnavailableError
+                    raise error(f"the admin API answered {response.status} to {response.url.path}{hint}")
                 found = await _body(response)
                 return json.loads(found) if found else None  # a namespace without the policy has no body
         raise OwnerUnavailableError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from http import HTTPStatus
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -226,14 +227,25 @@ class CursorAdmin:
         properties = tuple(sorted((found.get("subscriptionProperties") or {}).items()))
         return SubscriptionDescription(properties, bool(found.get("isReplicated")), len(found.get("consumers", ())))
 
-    async def create_subscription(self, topic: TopicName, subscription: str, mark_delete: Position) -> bool:
+    async def create_subscription(
+        self, topic: TopicName, subscription: str, mark_delete: Position, properties: Mapping[str, str] | None = None
+    ) -> bool:
         """Create a durable subscription; return whether it was created, so that it did not exist before.
+
+        Args:
+            topic: the topic, or a partition.
+            subscription: the name.
+            mark_delete: the last entry that counts as acked.
+            properties: properties of the subscription, for its statistics.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or refused.
         """
         answer = await self._admin.fetch(
-            self._path(topic, subscription), accepted=_THERE, method="PUT", body=_next_to_read(mark_delete)
+            self._path(topic, subscription),
+            accepted=_THERE,
+            method="PUT",
+            body=_next_to_read(mark_delete, {"properties": dict(properties)} if properties else {}),
         )
         return not isinstance(answer, Accepted)
 
@@ -275,7 +287,7 @@ class CursorAdmin:
         return f"/admin/v2/{topic.rest_path}/subscription/{quote(subscription, safe='')}"
 
 
-def _next_to_read(mark_delete: Position) -> Body:
-    """Return the message id of the next entry to read, as the admin API expects it."""
+def _next_to_read(mark_delete: Position, more: Mapping[str, object] = MappingProxyType({})) -> Body:
+    """Return the message id of the next entry to read, as the admin API expects it (ResetCursorData)."""
     entry_id = -1 if mark_delete == EARLIEST else mark_delete.entry_id + 1
-    return Body({"ledgerId": mark_delete.ledger_id, "entryId": entry_id, "partitionIndex": -1})
+    return Body({"ledgerId": mark_delete.ledger_id, "entryId": entry_id, "partitionIndex": -1, **more})

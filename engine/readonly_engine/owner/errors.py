@@ -2,6 +2,7 @@
 
 RelayError
 ├── OwnerUnavailableError   no broker answers, or the connection broke: retry
+│   └── AdminRefusedError    the admin API does not permit a request: retry, when the role or the token was changed
 └── OwnerRefusedError       the owner answered with an error for the client
 """
 
@@ -51,6 +52,10 @@ class OwnerUnavailableError(RelayError):
     def __init__(self, message: str, *, refused: str = "") -> None:
         super().__init__(message)
         self.refused = refused
+
+
+class AdminRefusedError(OwnerUnavailableError):
+    """The admin API refuses this client."""
 
 
 class OwnerRefusedError(RelayError):

@@ -211,3 +211,28 @@ def test_the_start_of_each_topic_may_be_a_time():
 def test_options_that_need_another(name, required, streaming):
     with pytest.raises(OptionError, match=f"{name} requires {required}"):
         parse_options({"metadataUrl": "zk:h:1", "topic": "a", name: "5"}, streaming=streaming)
+
+
+def test_a_subscription_that_holds_messages_back():
+    given = {"metadataUrl": "zk:h:1", "topic": "a", "holdSubscription": "spark", "adminUrl": "https://a:1,http://b:2"}
+    hold = parse_options(given, streaming=True).hold
+    assert (hold.subscription, hold.urls, hold.tls is not None) == ("spark", ("https://a:1", "http://b:2"), True)
+    assert parse_options({**given, "adminUrl": "http://b:2"}, streaming=True).hold.tls is None
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"holdSubscription": "s"}, "holdSubscription requires adminUrl"),
+        ({"adminUrl": "http://a:1"}, "adminUrl requires holdSubscription"),
+        ({"adminTokenFile": "/t"}, "adminTokenFile requires holdSubscription"),
+        ({"adminTls.certificate": "/t"}, "adminTls.certificate requires holdSubscription"),
+        ({"holdSubscription": "s", "adminUrl": "pulsar://a:1"}, "adminUrl: 'pulsar://a:1' must be as http://HOST:PORT"),
+        ({"holdSubscription": "s", "adminUrl": "http://me:secret@a:1"}, "adminUrl: "),
+        ({"holdSubscription": " ", "adminUrl": "http://a:1"}, "holdSubscription: ' ' must be the name"),
+        ({"holdSubscription": "__s", "adminUrl": "http://a:1"}, "holdSubscription: '__s' must be the name"),
+    ],
+)
+def test_options_of_a_hold_that_are_refused(options, told):
+    with pytest.raises(OptionError, match=told):
+        parse_options({"metadataUrl": "zk:h:1", "topic": "a", **options}, streaming=True)

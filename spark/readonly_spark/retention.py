@@ -1,0 +1,145 @@
+"""A subscription at the owners that holds messages back until a stream has read them: retention waits for it.
+
+It has no consumers, so owners send nothing. It moves with the commits of the stream, by requests to the admin API. A property
+marks it; a subscription without this property is somebody else's, and is never moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.net.tls import ClientTls
+from readonly_engine.owner.admin import AdminClient
+from readonly_engine.owner.cursor_admin import CursorAdmin
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.topic.position import EARLIEST, Position
+
+from readonly_spark.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from readonly_spark.options import HoldOptions
+
+log = logging.getLogger(__name__)
+
+PROPERTY: Final = ("pulsar-readonly", "spark-hold")
+"""Property of the subscriptions."""
+
+MOVE_EVERY_S: Final = 5.0
+"""Shortest time between two moves of all subscriptions, in seconds."""
+
+MAX_CONCURRENT: Final = 16
+"""Concurrent requests."""
+
+
+class RetentionSubscription:
+    """The subscriptions of one stream, one for each topic or partition. Every method runs on one event loop.
+
+    Args:
+        options: name and admin API.
+
+    Raises:
+        SourceError: the file of the token cannot be read.
+    """
+
+    def __init__(self, options: HoldOptions) -> None:
+        self._name = options.subscription
+        tls = None if options.tls is None else ClientTls(options.tls)
+        try:
+            self._client = AdminClient(*options.urls, tls=tls, token_file=options.token_file)
+        except (OSError, ValueError) as error:
+            raise SourceError(f"adminTokenFile: {error}") from error
+        self._admin = CursorAdmin(self._client)
+        self._next: dict[str, Position] = {}  # the next entry of each subscription
+        self._moved_at = float("-inf")
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def ensure(self, starts: Mapping[str, Position]) -> dict[str, OwnerUnavailableError]:
+        """Create the subscriptions of topics that this stream has not read before.
+
+        Args:
+            starts: the next entry of each topic; those that exist already stay where they are.
+
+        Returns:
+            The errors of topics whose subscriptions cannot be created now.
+
+        Raises:
+            SourceError: a subscription of this name is somebody else's.
+        """
+        failed: dict[str, OwnerUnavailableError] = {}
+
+        async def one(name: str) -> None:
+            try:
+                await self._ensure(name, starts[name])
+            except OwnerUnavailableError as error:
+                failed[name] = error
+
+        await _each(one, [name for name in starts if name not in self._next])
+        return failed
+
+    async def _ensure(self, name: str, start: Position) -> None:
+        topic = parse_topic_name(name)
+        try:
+            found = await self._admin.describe(topic, self._name)
+        except OwnerRefusedError as error:
+            raise OwnerUnavailableError(str(error)) from error  # the topic is about to be deleted, or to be made
+        if found is None:
+            made = await self._admin.create_subscription(topic, self._name, _before(start), dict([PROPERTY]))
+            if made:
+                self._next[name] = start
+                return
+            found = await self._admin.describe(topic, self._name)
+        if found is None or PROPERTY not in found.properties or found.consumers:
+            raise SourceError(
+                f"holdSubscription: {topic} has a subscription {self._name} that this source did not make; use another name"
+            )
+        self._next[name] = start
+
+    async def move(self, ends: Mapping[str, Position], *, now: bool = False) -> None:
+        """Move the subscriptions to the committed end of the stream, at most once in MOVE_EVERY_S.
+
+        A move that fails is repeated with a later one: messages are held a little longer.
+
+        Args:
+            ends: the next entry of each topic.
+            now: whether to move them even if they were moved shortly before.
+        """
+        if not now and time.monotonic() - self._moved_at < MOVE_EVERY_S:
+            return
+        self._moved_at = time.monotonic()
+
+        async def one(name: str) -> None:
+            try:
+                if not await self._admin.move_subscription(parse_topic_name(name), self._name, _before(ends[name])):
+                    log.warning("%s: subscription %s was deleted, and is made again", name, self._name)
+                    del self._next[name]
+                    return
+            except OwnerUnavailableError as error:
+                log.warning("%s: subscription %s cannot be moved now: %s", name, self._name, error)
+                return
+            self._next[name] = ends[name]
+
+        await _each(one, [name for name, end in ends.items() if name in self._next and self._next[name] < end])
+
+
+def _before(position: Position) -> Position:
+    """Return the position before the next entry, which counts as acked."""
+    return EARLIEST if position <= EARLIEST else Position(position.ledger_id, position.entry_id - 1)
+
+
+async def _each(work: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
+    gate = asyncio.Semaphore(MAX_CONCURRENT)
+
+    async def bounded(name: str) -> None:
+        async with gate:
+            await work(name)
+
+    await asyncio.gather(*(bounded(name) for name in sorted(names)))
