@@ -48,6 +48,7 @@ OTHER_STACKS: Final = tuple(
         "spark",
         "spark_analysis",
         "spark_changes",
+        "spark_capture",
         "spark_cluster",
         "spark_export",
         "spark_export_state",

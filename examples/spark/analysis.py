@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 import matplotlib as mpl
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
+from readonly_spark.source import PulsarReadOnly
 
 mpl.use("Agg")  # leave this line out in a notebook
 from matplotlib import pyplot as plt
@@ -30,6 +31,7 @@ spark = (
     .config("spark.ui.showConsoleProgress", "false")
     .getOrCreate()
 )
+spark.dataSource.register(PulsarReadOnly)
 
 # %% Read: the last hour, and of its messages three columns. The others are not even decoded.
 since = datetime.now(UTC) - timedelta(hours=1)

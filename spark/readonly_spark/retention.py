@@ -112,7 +112,8 @@ class RetentionSubscription:
             ends: the next entry of each topic.
             now: whether to move them even if they were moved shortly before.
         """
-        if not now and time.monotonic() - self._moved_at < MOVE_EVERY_S:
+        behind = [name for name, end in ends.items() if name in self._next and self._next[name] < end]
+        if not behind or (not now and time.monotonic() - self._moved_at < MOVE_EVERY_S):
             return
         self._moved_at = time.monotonic()
 
@@ -127,7 +128,7 @@ class RetentionSubscription:
                 return
             self._next[name] = ends[name]
 
-        await _each(one, [name for name, end in ends.items() if name in self._next and self._next[name] < end])
+        await _each(one, behind)
 
 
 def _before(position: Position) -> Position:

@@ -71,9 +71,13 @@ class StreamPlanner:
 
     def commit(self, end: dict[str, Any]) -> None:
         """Note that the sink has everything up to an offset."""
-        if self._hold is not None:
-            hold, ends = self._hold, Offsets.from_dict(end, self._cluster).topics
-            self._committed = dict(ends)
+        self._committed = dict(Offsets.from_dict(end, self._cluster).topics)
+        self._move_hold()
+
+    def _move_hold(self) -> None:
+        """Move the subscription that holds messages back, if there is one, to what is committed."""
+        if self._hold is not None and self._committed:
+            hold, ends = self._hold, self._committed
             self._connection.call(lambda: hold.move(ends))
 
     def start(self) -> dict[str, Any]:
@@ -105,6 +109,7 @@ class StreamPlanner:
             SourceError: a topic, or the cluster, cannot be read.
             OffsetError: the start is not of this source and cluster.
         """
+        self._move_hold()  # Spark commits no more while nothing comes, and the last move may have been put off
         before = Offsets(self._cluster, {}) if start is None else Offsets.from_dict(start, self._cluster)
         starts = before.topics
         # A run with availableNow ends when nothing is left, so it waits. A stream tries again with its next trigger.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.integration.spark_driver import DEADLINE_S, Driver, numbers, publish
 
 if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
+
+ROOT: Final = Path(__file__).parents[2]
 
 COUNT: Final = 120
 """More than a ledger holds."""
@@ -58,7 +62,12 @@ def test_topics_in_sql(spark_stack: PulsarCluster, spark_client, driver, topic: 
         str(tmp_path),
         str(ledgers[1].ledger_id),
     ]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_S, check=False, cwd=tmp_path)
+    # Spark looks into folders, which an editable installation has none of.
+    folders = os.pathsep.join(str(ROOT / name) for name in ("engine", "spark"))
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=DEADLINE_S, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": folders},
+    )  # fmt: skip
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
     assert "soon" in said, done.stdout + done.stderr
     assert (said["format"], said["view"]) == (str(COUNT), str(COUNT // 2))

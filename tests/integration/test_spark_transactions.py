@@ -133,7 +133,11 @@ def test_without_a_usable_snapshot_all_is_searched(
             java.do("send", topic, "a", f"a-{number}")
             java.do("abort", "a")
         java.do("send", topic, "-", "plain")
-    wait_until(lambda: (found := snapshot(stack, topic)) is not None and found.aborted, SNAPSHOT_S, "a snapshot")
+    wait_until(
+        lambda: (found := snapshot(stack, topic)) is not None and len(found.aborted) > IN_SEGMENT,
+        SNAPSHOT_S,
+        "a snapshot",
+    )
     monkeypatch.setattr(snapshots, "MAX_ABORTED", IN_SEGMENT)
     assert snapshot(stack, topic) is None, "it is larger"
     reading = Driver(stack, topic)

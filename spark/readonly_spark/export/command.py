@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from readonly_spark.export.lag import LagMeter
+    from readonly_spark.export.metrics import ExportMetrics
     from readonly_spark.export.progress import ProgressListener
 
 NAME: Final = "pulsar-readonly export"
@@ -114,6 +115,8 @@ def parser() -> argparse.ArgumentParser:
         default=5.0,
         help="between progress lines (default %(default)s)",
     )
+    add("--metrics", metavar="[HOST:]PORT", type=_address,
+        help="serve Prometheus metrics there: exported messages, and the lag of each topic in messages and seconds")  # fmt: skip
     add("-o", "--output", choices=("text", "json"), default="text", help="format of the summary (default %(default)s)")
     return made
 
@@ -122,6 +125,15 @@ def _seconds(text: str) -> float:
     if not re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text) or not float(text):
         raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds above 0")
     return float(text)
+
+
+def _address(text: str) -> tuple[str, int]:
+    from readonly_spark.export.metrics import parse_address  # noqa: PLC0415  --help does not need its library
+
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def settings_of(arguments: argparse.Namespace, folder: Path) -> ExportSettings:
@@ -229,8 +241,9 @@ def _export(
             ):
                 table.open(spark)
                 totals = Totals(ends=table.checkpoint.next_entries())
-                query, listener = start(spark, settings, table, totals)
-                _watch(query, listener, totals, meter, stopped, began, arguments.progress)
+                with _metrics(totals, arguments.metrics) as metrics:
+                    query, listener = start(spark, settings, table, totals)
+                    _watch(query, listener, totals, meter, stopped, began, arguments.progress, metrics)
                 cause = None if stopped.is_set() else query.exception()
                 if cause is not None:
                     raise ExportError(_cause(str(cause)))
@@ -242,6 +255,17 @@ def _export(
     return 128 + stopped.number if stopped.is_set() and settings.trigger != CONTINUOUS else 0
 
 
+@contextmanager
+def _metrics(totals: Totals, address: tuple[str, int] | None) -> Iterator[ExportMetrics | None]:
+    if address is None:
+        yield None
+        return
+    from readonly_spark.export.metrics import ExportMetrics  # noqa: PLC0415  only with --metrics
+
+    with ExportMetrics(totals, address) as metrics:
+        yield metrics
+
+
 def _watch(
     query: StreamingQuery,
     listener: ProgressListener,
@@ -250,16 +274,22 @@ def _watch(
     stopped: _Stopped,
     began: float,
     every: float,
+    metrics: ExportMetrics | None,
 ) -> None:
     """Print progress until the query ends or a signal arrives, then stop it."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
     printed_at = began
+    if metrics is not None:
+        metrics.measured(meter.measure(totals.ends))
     while query.isActive and not stopped.wait(POLL_S):
         now = time.monotonic()
         if now - printed_at >= every:
             printed_at = now
-            line = progress_line(totals, now - began, meter.measure(totals.ends))
+            lags = meter.measure(totals.ends)
+            if metrics is not None:
+                metrics.measured(lags)
+            line = progress_line(totals, now - began, lags)
             print(f"{NAME}: {line}", file=sys.stderr, flush=True)  # noqa: T201
     if stopped.is_set():
         with suppress(OSError, Py4JError):  # the JVM may have received the signal too

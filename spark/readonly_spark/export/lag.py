@@ -1,12 +1,14 @@
-"""The lag of an export: the entries of its topics that are not exported yet."""
+"""The lag of an export: what of its topics is not exported yet, and how old it is."""
 
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.position import EARLIEST
 
 from readonly_spark.errors import SourceError
@@ -15,7 +17,7 @@ from readonly_spark.export.totals import Lag
 from readonly_spark.loop_thread import LoopThread
 from readonly_spark.message_ids import parse_message_id
 from readonly_spark.options import parse_options
-from readonly_spark.plan.catalog import Catalog
+from readonly_spark.plan.catalog import Catalog, gather_some
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,18 +80,26 @@ class LagMeter(Closeable):
             ends: the next entry of each topic in the query; a missing topic is not started yet.
         """
         try:
-            states = self._loop.call(self._states(), TIMEOUT_S)
+            self._known = self._loop.call(self._measured(ends), TIMEOUT_S)
         except (MetadataError, BookKeeperError, SourceError, TimeoutError) as error:
             log.warning("cannot measure the lag: %s", error)
-            return self._known
-        self._known = [_lag(state, ends.get(name)) for name, state in sorted(states.items())]
         return self._known
 
-    async def _states(self) -> dict[str, TopicState]:
-        return await self._catalog.states(await self._catalog.remaining_topics())
+    async def _measured(self, ends: Mapping[str, str]) -> list[Lag]:
+        states = await self._catalog.states(await self._catalog.remaining_topics(), sample=True)
+        return list(await gather_some(lambda name: self._lag(states[name], ends.get(name)), sorted(states)))
 
-
-def _lag(state: TopicState, end: str | None) -> Lag:
-    start = EARLIEST if end is None else parse_message_id(end)
-    ranges = list(state.entry_ranges(start, state.latest))
-    return Lag(state.name, sum(one.entries for one in ranges), sum(one.bytes for one in ranges))
+    async def _lag(self, state: TopicState, end: str | None) -> Lag:
+        start = EARLIEST if end is None else parse_message_id(end)
+        ranges = list(state.entry_ranges(start, state.latest))
+        if not ranges:
+            return Lag(state.name, 0, 0.0)
+        first = ranges[0]
+        published = await self._catalog.samples.publish_time(parse_topic_name(state.name), first.ledger, first.first)
+        return Lag(
+            state.name,
+            sum(one.entries for one in ranges),
+            sum(one.bytes for one in ranges),
+            sum(one.messages for one in ranges),
+            0.0 if published is None else max(time.time() - published / 1000, 0.0),
+        )

@@ -62,11 +62,15 @@ class Lag:
         topic: the full name.
         entries: number of entries; each is a message or a batch.
         stored_bytes: their estimated size.
+        messages: the estimated number of messages.
+        seconds: age of the first one, by the clocks of its producer and of this machine; 0 without entries.
     """
 
     topic: str
     entries: int
     stored_bytes: float
+    messages: float = 0.0
+    seconds: float = 0.0
 
 
 def progress_line(totals: Totals, seconds: float, lags: list[Lag]) -> str:
@@ -76,9 +80,12 @@ def progress_line(totals: Totals, seconds: float, lags: list[Lag]) -> str:
     if not behind:
         return f"{line}; no lag"
     most = max(behind, key=lambda lag: lag.stored_bytes)
-    left = f"{sum(lag.entries for lag in behind):,} entries, {sum(lag.stored_bytes for lag in behind) / 1e6:,.1f} MB behind"
+    left = (
+        f"{sum(lag.messages for lag in behind):,.0f} messages, {sum(lag.stored_bytes for lag in behind) / 1e6:,.1f} MB"
+    )
+    left += f", {max(lag.seconds for lag in behind):,.0f} s behind"
     if len(lags) > 1:
-        left += f" in {len(behind)} of {len(lags)} topics, largest lag: {most.topic} ({most.entries:,})"
+        left += f" in {len(behind)} of {len(lags)} topics, largest lag: {most.topic} ({most.messages:,.0f})"
     return f"{line}; {left}"
 
 
@@ -92,8 +99,10 @@ def summary(totals: Totals, seconds: float, lags: list[Lag]) -> dict[str, Any]:
         "topics": {
             lag.topic: {
                 "next": totals.ends.get(lag.topic),
+                "lagMessages": round(lag.messages),
                 "lagEntries": lag.entries,
                 "lagBytes": round(lag.stored_bytes),
+                "lagSeconds": round(lag.seconds, 3),
             }
             for lag in sorted(lags, key=lambda lag: lag.topic)
         },
@@ -111,7 +120,7 @@ def summary_text(found: Mapping[str, Any], to: str) -> str:
         )
     ]
     lines += [
-        f"  {name}: next entry {topic['next'] or 'unchanged'}, {topic['lagEntries']:,} entries behind"
+        f"  {name}: next entry {topic['next'] or 'unchanged'}, {topic['lagMessages']:,} messages behind"
         for name, topic in found["topics"].items()
     ]
     return "\n".join(lines)

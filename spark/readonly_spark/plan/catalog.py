@@ -18,7 +18,6 @@ from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
 from readonly_engine.net.tls import ClientTls
-from readonly_engine.tiered.errors import TieredStorageError
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.compacted import find_compaction
@@ -26,17 +25,16 @@ from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.reading import position_at
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.errors import WireError
-from readonly_engine.wire.managed_ledger_pb2 import OffloadContext
-from readonly_engine.wire.message import decode_stored
 
 from readonly_spark.errors import SourceError
 from readonly_spark.options import AUTO, NULL, RAW
 from readonly_spark.outages import is_transient
+from readonly_spark.plan.samples import EntrySampler
 from readonly_spark.plan.schema_registry import read_schemas
 from readonly_spark.plan.snapshots import SnapshotCatalog
 from readonly_spark.plan.topic_state import ReadableLedger, TopicState
 from readonly_spark.plan.transactions import TransactionCatalog
-from readonly_spark.task import LedgerLocation, offload_path
+from readonly_spark.task import LedgerLocation
 from readonly_spark.values.merged import DifferentTypesError, merged_type
 from readonly_spark.values.schema import ValueSchema, parse_definition, value_type
 
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from readonly_engine.topic.position import Position
-    from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata
     from readonly_engine.wire.managed_ledger_pb2 import LedgerInfo
 
@@ -89,9 +86,9 @@ class Catalog:
         )
         self._tiered = TieredStorage(options.tiered)
         self._cache = EntryCache(CACHE_BYTES)
-        self._samples: OrderedDict[int, tuple[int, float]] = OrderedDict()
         self._tail_ledgers: OrderedDict[int, ReadableLedger] = OrderedDict()
         self._open: OrderedDict[int, LedgerMetadata] = OrderedDict()
+        self.samples = EntrySampler(self.cluster, self.pool, self._tiered)
         self.snapshots = SnapshotCatalog(self.cluster, self.pool, self._schemas)
         self.transactions = TransactionCatalog(self.cluster, self.pool, self._cache, self._tiered, self.snapshots)
         self._pattern = re2.compile(options.topics_pattern) if options.topics_pattern else None
@@ -135,7 +132,7 @@ class Catalog:
         async def partitions(name: str) -> list[TopicName]:
             return await self._partitions(parse_topic_name(name), deleted=name in before)
 
-        found = await _gather(partitions, self._options.topics)
+        found = await gather_some(partitions, self._options.topics)
         return sorted(str(part) for parts in found for part in parts)
 
     async def remaining_topics(self) -> list[str]:
@@ -169,7 +166,7 @@ class Catalog:
         assert self._pattern is not None
         literal = _LITERAL_NAMESPACE.match(self._options.topics_pattern)
         names = [f"{literal[1]}/{literal[2]}"] if literal else await self.cluster.namespaces()
-        return set[str]().union(*await _gather(self._matching_in, names))
+        return set[str]().union(*await gather_some(self._matching_in, names))
 
     async def _matching_in(self, name: str) -> set[str]:
         tenant, _, namespace = name.partition("/")
@@ -229,7 +226,7 @@ class Catalog:
                 failed[name] = error
                 return None
 
-        found = await _gather(lambda name: tried(name, self._state(name, sample=sample)), sorted(names))
+        found = await gather_some(lambda name: tried(name, self._state(name, sample=sample)), sorted(names))
         namespaces = {state.name: _namespace(state.name) for state in found if state is not None}
         # After the topics: a snapshot is written before a topic's first message of a transaction.
         try:
@@ -238,7 +235,7 @@ class Catalog:
             raise SourceError(f"transaction buffer snapshots: {error}") from error
         failed |= {name: unknown[namespace] for name, namespace in namespaces.items() if namespace in unknown}
         existing = [state for state in found if state is not None and state.name not in failed]
-        limited = await _gather(lambda state: tried(state.name, self._with_limit(state)), existing)
+        limited = await gather_some(lambda state: tried(state.name, self._with_limit(state)), existing)
         return {state.name: state for state in limited if state is not None}, failed
 
     async def _with_limit(self, state: TopicState) -> TopicState:
@@ -258,7 +255,7 @@ class Catalog:
                 if ledger is None:
                     continue
                 if sample and ledger.last >= 0:
-                    ledger = replace(ledger, messages_per_entry=await self._messages_per_entry(topic, ledger))
+                    ledger = replace(ledger, messages_per_entry=await self.samples.messages_per_entry(topic, ledger))
                 ledgers.append(ledger)
                 if not ledger.closed:
                     break  # later ledgers must not be read before its end
@@ -295,40 +292,6 @@ class Catalog:
         _remember(self._tail_ledgers, listed.ledger_id, found)
         return found
 
-    async def _messages_per_entry(self, topic: TopicName, ledger: ReadableLedger) -> float:
-        """Estimate from a few entries; 1 if they cannot be read. A ledger is sampled again when it has twice as many entries."""
-        last, known = self._samples.get(ledger.ledger_id, (-1, 1.0))
-        if last >= 0 and ledger.last <= 2 * last + 1:
-            return known
-        counts: list[int] = []
-        for read in (self._read_from_bookies, self._read_offloaded):
-            counts.clear()
-            try:
-                for entry_id in sorted({0, ledger.last // 2, ledger.last}):
-                    counts += [decode_stored(entry.payload).messages for entry in await read(topic, ledger, entry_id)]
-            except (BookKeeperError, TieredStorageError, WireError) as error:
-                log.info("ledger %d: cannot sample the messages per entry: %s", ledger.ledger_id, error)
-                continue
-            if counts:
-                break
-        average = max(sum(counts) / len(counts), 1.0) if counts else 1.0
-        _remember(self._samples, ledger.ledger_id, (ledger.last, average))
-        return average
-
-    async def _read_from_bookies(self, topic: TopicName, ledger: ReadableLedger, entry_id: int) -> list[Entry]:
-        """Return an entry; none if the bookies' copy was deleted."""
-        del topic
-        reader = await self._reader(ledger.ledger_id)
-        return [] if reader is None else list(await reader.read(entry_id, entry_id))
-
-    async def _read_offloaded(self, topic: TopicName, ledger: ReadableLedger, entry_id: int) -> list[Entry]:
-        """Return an entry; none if the ledger was not offloaded."""
-        if not ledger.offload:
-            return []
-        context = OffloadContext.FromString(ledger.offload)
-        offloaded = await self._tiered.open(offload_path(topic), ledger.ledger_id, context)
-        return list(await offloaded.read(entry_id, entry_id))
-
     async def positions_at(self, names: Iterable[str], timestamp: int) -> dict[str, Position]:
         """Return the first entry of each topic that was published at a time or later.
 
@@ -341,7 +304,7 @@ class Catalog:
             BookKeeperError: entries cannot be read.
         """
         topics = list(names)
-        found = await _gather(lambda name: self._position_at(name, timestamp), topics)
+        found = await gather_some(lambda name: self._position_at(name, timestamp), topics)
         return dict(zip(topics, found, strict=True))
 
     async def _position_at(self, name: str, timestamp: int) -> Position:
@@ -395,7 +358,7 @@ class Catalog:
             return {}
         bases = _bases(names)
         found: dict[str, TopicSchemas] = dict(
-            zip(bases, await _gather(self._schemas, map(parse_topic_name, bases)), strict=True)
+            zip(bases, await gather_some(self._schemas, map(parse_topic_name, bases)), strict=True)
         )
         if options.value_schema != AUTO:
             definition = parse_definition(options.value_schema)
@@ -419,10 +382,6 @@ class Catalog:
 
     # Ledgers
 
-    async def _reader(self, ledger_id: int) -> LedgerReader | None:
-        metadata = await self.cluster.ledger(ledger_id)
-        return None if metadata is None else LedgerReader(ledger_id, metadata, self.pool)
-
     async def locations(self, ledgers: Sequence[ReadableLedger]) -> dict[int, LedgerLocation]:
         """Return the locations of ledgers for tasks; a deleted ledger is left out.
 
@@ -430,7 +389,7 @@ class Catalog:
             SourceError: tasks cannot read a ledger.
             MetadataError: the metadata store does not answer.
         """
-        found = await _gather(self._location, ledgers)
+        found = await gather_some(self._location, ledgers)
         return {ledger.ledger_id: ledger for ledger in found if ledger is not None}
 
     async def _location(self, ledger: ReadableLedger) -> LedgerLocation | None:
@@ -466,7 +425,7 @@ class Catalog:
                 log.warning("%s", error)
                 return None
 
-        found = await _gather(address, bookies)
+        found = await gather_some(address, bookies)
         return {bookie: where for bookie, where in zip(bookies, found, strict=True) if where is not None}
 
 
@@ -503,7 +462,7 @@ async def _no_owner() -> None:
     """Query no owner broker."""
 
 
-async def _gather(query: Callable[[A], Awaitable[B]], items: Iterable[A]) -> list[B]:
+async def gather_some(query: Callable[[A], Awaitable[B]], items: Iterable[A]) -> list[B]:
     """Run a query for every item, a limited number at a time; the first error cancels the others."""
     gate = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
 

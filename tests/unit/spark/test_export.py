@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,11 +14,13 @@ from readonly_spark.export.command import _cause, main, parser, settings_of
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.files import LocalFiles
 from readonly_spark.export.leftovers import file_name, remove_leftovers
+from readonly_spark.export.metrics import ExportMetrics, parse_address
 from readonly_spark.export.settings import ExportSettings, pairs, start_options
 from readonly_spark.export.totals import Lag, Totals, progress_line, summary, summary_text
 
 from bench.spark.common import inserted
 from bench.spark.report import CLIENTS, Result, Round, table
+from devstack.pool import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -300,17 +303,19 @@ def test_each_micro_batch_counts_once() -> None:
 def test_a_line_and_a_summary_tell_how_far_it_is() -> None:
     totals = Totals()
     totals.add(report(0, 1000, "1:5"))
-    lags = [Lag(TOPIC, 2, 3e6), Lag(f"{TOPIC}2", 0, 0)]
+    lags = [Lag(TOPIC, 2, 3e6, 7.0, 12.5), Lag(f"{TOPIC}2", 0, 0)]
     assert progress_line(totals, 7.0, lags) == (
-        f"1,000 messages, 0.0 MB in 1 batches, 7 s; 2 entries, 3.0 MB behind in 1 of 2 topics, largest lag: {TOPIC} (2)"
+        f"1,000 messages, 0.0 MB in 1 batches, 7 s; 7 messages, 3.0 MB, 12 s behind in 1 of 2 topics, largest lag: {TOPIC} (7)"
     )
     assert progress_line(totals, 7.0, []).endswith("no lag")
     found = summary(totals, 2.0, lags)
-    assert found["topics"][TOPIC] == {"next": "1:5", "lagEntries": 2, "lagBytes": 3000000}
+    assert found["topics"][TOPIC] == {
+        "next": "1:5", "lagMessages": 7, "lagEntries": 2, "lagBytes": 3000000, "lagSeconds": 12.5
+    }  # fmt: skip
     assert summary_text(found, "/t").splitlines() == [
         "exported 1,000 messages (0.0 MB) to /t in 2.0 s: 500 messages/s, 1 batches",
-        f"  {TOPIC}: next entry 1:5, 2 entries behind",
-        f"  {TOPIC}2: next entry unchanged, 0 entries behind",
+        f"  {TOPIC}: next entry 1:5, 7 messages behind",
+        f"  {TOPIC}2: next entry unchanged, 0 messages behind",
     ]
 
 
@@ -346,3 +351,48 @@ def test_the_bench_counts_the_cpu_of_all_processes() -> None:
     assert lines[3].endswith("| 1.00 |")
     text = "a\n<!-- spark: made by make bench-spark -->\nold\n<!-- end of spark -->\nz\n"
     assert inserted(text, "spark", "new") == text.replace("old", "new")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("9100", ("0.0.0.0", 9100)),
+        ("127.0.0.1:9100", ("127.0.0.1", 9100)),
+        ("[::1]:9100", ("::1", 9100)),
+        ("host-1:1", ("host-1", 1)),
+    ],
+)
+def test_addresses_of_metrics(text, expected) -> None:
+    assert parse_address(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "0", "65536", "host", "a:b", "http://host:1", "1:2:3"])
+def test_addresses_of_metrics_that_are_refused(text) -> None:
+    with pytest.raises(ValueError, match="must be HOST:PORT or PORT"):
+        parse_address(text)
+
+
+def test_metrics_of_an_export() -> None:
+    port = free_port()
+    totals = Totals(messages=5, value_bytes=70, batches=2)
+    with ExportMetrics(totals, ("127.0.0.1", port)) as metrics:
+        metrics.measured([Lag("a", 3, 1000.0, 12.0, 1.5), Lag("b", 0, 0.0)])
+        with pytest.raises(
+            ExportError, match=f"--metrics 127.0.0.1:{port}: Address already in use; choose a free address"
+        ):
+            ExportMetrics(totals, ("127.0.0.1", port))
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+    assert {line for line in lines if not line.startswith("#")} == {
+        "pulsar_readonly_export_messages_total 5.0",
+        "pulsar_readonly_export_value_bytes_total 70.0",
+        "pulsar_readonly_export_batches_total 2.0",
+        'pulsar_readonly_export_lag_messages{topic="a"} 12.0',
+        'pulsar_readonly_export_lag_messages{topic="b"} 0.0',
+        'pulsar_readonly_export_lag_entries{topic="a"} 3.0',
+        'pulsar_readonly_export_lag_entries{topic="b"} 0.0',
+        'pulsar_readonly_export_lag_bytes{topic="a"} 1000.0',
+        'pulsar_readonly_export_lag_bytes{topic="b"} 0.0',
+        'pulsar_readonly_export_lag_seconds{topic="a"} 1.5',
+        'pulsar_readonly_export_lag_seconds{topic="b"} 0.0',
+    }
