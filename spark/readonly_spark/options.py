@@ -1,4 +1,4 @@
-"""The options of the source `pulsar-readonly`: documentation, parsing and validation."""
+"""The options of the source `pulsar-readonly`: parsing and validation. `option_list` documents them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from readonly_engine.metadata.url import FORMS, MetadataUrl
 from readonly_engine.net.tls import TlsFiles
 
 from readonly_spark.message_ids import PositionError, parse_message_id
+from readonly_spark.option_list import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,185 +53,6 @@ BATCH_BYTES: Final = (64 << 10, 256 << 20)
 class OptionError(ValueError):
     """An invalid option; the message names it and the expected form."""
 
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """The documentation of one option.
-
-    Attributes:
-        name: the name; its case is ignored.
-        default: the default; empty for none.
-        meaning: one or two sentences.
-        use: `both`, or the only kind of query that accepts it: `batch` or `streaming`.
-    """
-
-    name: str
-    default: str
-    meaning: str
-    use: str = "both"
-
-
-OPTIONS: Final = (
-    Option("metadataUrl", "", f"The cluster's metadata store, {FORMS}. Required."),
-    Option("topic", "", "One topic; for a partitioned topic all partitions."),
-    Option("topics", "", "Several topics, separated by commas."),
-    Option(
-        "topicsPattern",
-        "",
-        "A regular expression (RE2) for the whole name of a topic, `persistent://TENANT/NAMESPACE/TOPIC` without a partition's "
-        "suffix. New topics are read from their first message on.",
-    ),
-    Option(
-        "bookkeeperMetadataUrl",
-        "that of `metadataUrl`",
-        "The bookies' metadata store, if it is another than that of the brokers: the bookies' `metadataServiceUri`.",
-    ),
-    Option(
-        "startingOffsets",
-        "`earliest` in batch, `latest` in streaming",
-        "The first entry to read: `earliest`, `latest`, or JSON with one of these, a message id or a publish time per topic, "
-        '`{"TOPIC": "LEDGER:ENTRY", "OTHER": "2026-11-21T12:00:00Z"}`. A streaming query uses it only on its first start.',
-    ),
-    Option(
-        "endingOffsets",
-        "`latest`",
-        "The first entry that is not read, in the same form.",
-        "batch",
-    ),
-    Option(
-        "startingTimestamp",
-        "",
-        "Start at this publish time: ms since the epoch, or ISO 8601 such as `2026-11-21T12:00:00Z`.",
-    ),
-    Option("endingTimestamp", "", "End before this publish time.", "batch"),
-    Option("minPartitions", "", "Minimum number of tasks, unless there are fewer entries."),
-    Option("maxBytesPerPartition", "256MiB", "Target size of a task in stored bytes."),
-    Option("maxRecordsPerPartition", "", "Target number of messages of a task."),
-    Option(
-        "maxBytesPerTrigger",
-        "",
-        "Target size of a micro-batch in stored bytes, divided fairly between topics. Requires Spark 4.2.",
-        "streaming",
-    ),
-    Option(
-        "maxMessagesPerTrigger",
-        "",
-        "Target number of messages of a micro-batch, estimated from a sample of entries. Requires Spark 4.2.",
-        "streaming",
-    ),
-    Option(
-        "minMessagesPerTrigger",
-        "",
-        "Wait with the next micro-batch until there are so many messages, estimated from a sample of entries.",
-        "streaming",
-    ),
-    Option("maxTriggerDelay", "900", "Longest wait for `minMessagesPerTrigger`, in seconds.", "streaming"),
-    Option(
-        "holdSubscription",
-        "",
-        "Name of a subscription that holds back messages which the stream has not read: retention waits for it. It is created in "
-        "every topic, has no consumer, and moves with the commits. Delete it when the stream is not needed any more.",
-        "streaming",
-    ),
-    Option(
-        "adminUrl",
-        "",
-        "Brokers' admin API for `holdSubscription`: http(s)://HOST:PORT, several by commas.",
-        "streaming",
-    ),
-    Option("adminTokenFile", "", "File with the token for the admin API, present on the driver.", "streaming"),
-    Option("adminTls.trustCertificates", "", "PEM file of the certificate authorities of the admin API.", "streaming"),
-    Option("adminTls.certificate", "", "PEM file of the client certificate for the admin API.", "streaming"),
-    Option("adminTls.key", "", "PEM file of the client key for the admin API.", "streaming"),
-    Option(
-        "adminTls.verifyHostname",
-        "true",
-        "Whether the certificate of the admin API must match its host name.",
-        "streaming",
-    ),
-    Option(
-        "pushFilters",
-        "false",
-        "Do not read topics, partitions and ledgers that a filter of the query excludes. Requires Spark 4.1 and its setting "
-        "`spark.sql.python.filterPushdown.enabled`.",
-        "batch",
-    ),
-    Option(
-        "publishTimeSlack",
-        "",
-        "With `pushFilters`: do not read entries that a filter by `publishTime` excludes by more than this time, in seconds. "
-        "Publish times must be in the order of the topic, give or take this time.",
-        "batch",
-    ),
-    Option("batchBytes", "4MiB", "Target size of an Arrow record batch sent to the JVM."),
-    Option(
-        "failOnDataLoss",
-        "true",
-        "`true`: trimmed messages and deleted topics are an error. `false`: the remaining messages are read.",
-    ),
-    Option(
-        "readCompacted",
-        "false",
-        "Read the compacted view of the topic and the messages after it.",
-        "batch",
-    ),
-    Option(
-        "valueSchema",
-        "raw",
-        "`raw`: the column `value` is binary. `auto`: values are decoded as the topic's newest schema. JSON: values are decoded "
-        'as this schema, `{"type": "AVRO", "schema": {...}}`.',
-    ),
-    Option("rawValue", "false", "Add the column `rawValue`: the payload of each decoded value."),
-    Option("decodeErrors", "fail", "Result of a value that its schema cannot decode: `fail` or `null`."),
-    Option(
-        "retryTimeout",
-        "300",
-        "Time for which planning and reads are tried again while the metadata store or bookies do not answer, in seconds. A "
-        "stream goes on with the topics that can be read.",
-    ),
-    Option("readsInFlight", "4", "Concurrent read requests of a task, each of about 1 MiB."),
-    Option("maxReadBytesPerSecond", "", "Maximum read rate of a task from bookies, averaged over one second."),
-    Option(
-        "bookieTls.trustCertificates",
-        "",
-        "PEM file of the bookies' certificate authorities. This option or the next two enable TLS.",
-    ),
-    Option("bookieTls.certificate", "", "PEM file of the client certificate."),
-    Option("bookieTls.key", "", "PEM file of the client key."),
-    Option("bookieTls.verifyHostname", "true", "Whether the certificate of a bookie must match its host name."),
-    Option("bookieLoginFile", "", "File with `USER:PASSWORD` for bookies (SASL DIGEST-MD5), present on every node."),
-    Option(
-        "metadataTls.trustCertificates",
-        "",
-        "PEM file of the certificate authorities of ZooKeeper's servers, present on the driver. This option or the next two "
-        "enable TLS to ZooKeeper.",
-    ),
-    Option("metadataTls.certificate", "", "PEM file of the client certificate for ZooKeeper."),
-    Option("metadataTls.key", "", "PEM file of the client key for ZooKeeper."),
-    Option(
-        "metadataTls.verifyHostname", "true", "Whether the certificate of a ZooKeeper server must match its host name."
-    ),
-    Option("metadataLoginFile", "", "File with `USER:PASSWORD` for ZooKeeper, present on the driver."),
-    Option(
-        "metadataLoginScheme",
-        "sasl",
-        "How to log in at ZooKeeper: `sasl` (SASL DIGEST-MD5) or `digest` (ZooKeeper's scheme of this name).",
-    ),
-    Option("tieredStorage.readPriority", "tiered-storage-first", "The copy of an offloaded ledger that is read first."),
-    Option("tieredStorage.endpoint", "", "Address of the object store; default: the brokers' setting."),
-    Option("tieredStorage.region", "", "Region of the object store; default: the brokers' setting."),
-    Option("tieredStorage.bucket", "", "Bucket of the object store; default: the brokers' setting."),
-    Option(
-        "tieredStorage.credentialsFile",
-        "",
-        "File with the credentials, present on every node; default: the environment of the executors.",
-    ),
-    Option("tieredStorage.filesystemRoot", "", "Mount point of the filesystem offloader's file system."),
-    Option("tieredStorage.readSize", "1MiB", "Bytes per request."),
-    Option("tieredStorage.cacheSize", "64MiB", "Read cache of each task."),
-    Option("tieredStorage.requestTimeout", "30", "Timeout of one request, in seconds."),
-)
-"""Every option, in the order of the documentation."""
 
 _BY_KEY: Final = {option.name.lower(): option for option in OPTIONS}
 

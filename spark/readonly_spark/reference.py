@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from readonly_spark.options import OPTIONS
+from readonly_spark.option_list import OPTIONS
 from readonly_spark.rows.columns import COLUMNS, RAW_VALUE
 
 

@@ -159,7 +159,12 @@ def test_workers_share_the_cursors_of_their_pool(
         def stored() -> bool:
             stats = [json.loads(asked(parent.http_port + index * PORT_OFFSET, "/stats")[1]) for index in (1, 2)]
             assert all(one["localCursors"] for one in stats), "one of the workers has no partition"
-            return not any(one["unstored"] for stat in stats for one in stat["localCursors"])
+            served = [stat["topics"].get(topic, {"subscriptions": {}})["subscriptions"] for stat in stats]
+            backlogs = {name: one["msgBacklog"] for subscriptions in served for name, one in subscriptions.items()}
+            # Clients send acks after a tenth of a second.
+            return backlogs == dict.fromkeys(names, 4) and not any(
+                one["unstored"] for stat in stats for one in stat["localCursors"]
+            )
 
         wait_until(stored, 20)
         os.kill(min(children_of(parent)), signal.SIGKILL)

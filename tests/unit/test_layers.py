@@ -312,6 +312,7 @@ SPARK_PURE = [
     *sorted(path.relative_to(SPARK).as_posix() for room in ("rows", "values") for path in (SPARK / room).glob("*.py")),
     "message_ids.py",
     "offsets.py",
+    "option_list.py",
     "options.py",
     "outages.py",
     "plan/admission.py",

@@ -9,7 +9,8 @@ from readonly_engine.metadata.security import LoginScheme, StoreSecurity
 from readonly_engine.metadata.url import FORMS
 from readonly_engine.net.tls import TlsFiles
 from readonly_engine.topic.position import Position
-from readonly_spark.options import OPTIONS, OptionError, parse_options
+from readonly_spark.option_list import OPTIONS
+from readonly_spark.options import OptionError, parse_options
 
 GIVEN = {"metadataUrl": "zk:localhost:2181", "topic": "orders"}
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from readonly_spark.options import OPTIONS
+from readonly_spark.option_list import OPTIONS
 from readonly_spark.reference import rewritten
 from readonly_spark.rows.columns import COLUMNS
 
