@@ -6,7 +6,6 @@ marks it; a subscription without this property is somebody else's, and is never 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING, Final
@@ -19,9 +18,10 @@ from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableErro
 from readonly_engine.topic.position import EARLIEST, Position
 
 from readonly_spark.errors import SourceError
+from readonly_spark.plan.catalog import gather_some
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Mapping
 
     from readonly_spark.options import HoldOptions
 
@@ -32,6 +32,9 @@ PROPERTY: Final = ("pulsar-readonly", "spark-hold")
 
 MOVE_EVERY_S: Final = 5.0
 """Shortest time between two moves of all subscriptions, in seconds."""
+
+MOVE_AGAIN_S: Final = 60.0
+"""Time until the next move after a failed one, in seconds: each may wait for an admin API that does not answer."""
 
 MAX_CONCURRENT: Final = 16
 """Concurrent requests."""
@@ -51,12 +54,14 @@ class RetentionSubscription:
         self._name = options.subscription
         tls = None if options.tls is None else ClientTls(options.tls)
         try:
-            self._client = AdminClient(*options.urls, tls=tls, token_file=options.token_file)
+            self._client = AdminClient(
+                *options.urls, tls=tls, token_file=options.token_file, file_option="adminTokenFile"
+            )
         except (OSError, ValueError) as error:
             raise SourceError(f"adminTokenFile: {error}") from error
         self._admin = CursorAdmin(self._client)
         self._next: dict[str, Position] = {}  # the next entry of each subscription
-        self._moved_at = float("-inf")
+        self._move_at = float("-inf")
 
     async def close(self) -> None:
         """Close the connections."""
@@ -69,7 +74,7 @@ class RetentionSubscription:
             starts: the next entry of each topic; those that exist already stay where they are.
 
         Returns:
-            The errors of topics whose subscriptions cannot be created now.
+            The errors of topics whose subscriptions cannot be created now. After the first one, no more are tried.
 
         Raises:
             SourceError: a subscription of this name is somebody else's.
@@ -77,12 +82,15 @@ class RetentionSubscription:
         failed: dict[str, OwnerUnavailableError] = {}
 
         async def one(name: str) -> None:
+            if failed:
+                failed[name] = next(iter(failed.values()))
+                return
             try:
                 await self._ensure(name, starts[name])
             except OwnerUnavailableError as error:
                 failed[name] = error
 
-        await _each(one, [name for name in starts if name not in self._next])
+        await gather_some(one, sorted(starts.keys() - self._next.keys()), MAX_CONCURRENT)
         return failed
 
     async def _ensure(self, name: str, start: Position) -> None:
@@ -112,35 +120,29 @@ class RetentionSubscription:
             ends: the next entry of each topic.
             now: whether to move them even if they were moved shortly before.
         """
-        behind = [name for name, end in ends.items() if name in self._next and self._next[name] < end]
-        if not behind or (not now and time.monotonic() - self._moved_at < MOVE_EVERY_S):
+        behind = sorted(name for name, end in ends.items() if name in self._next and self._next[name] < end)
+        if not behind or (not now and time.monotonic() < self._move_at):
             return
-        self._moved_at = time.monotonic()
+        failed: list[str] = []
 
         async def one(name: str) -> None:
+            if failed:
+                return
             try:
                 if not await self._admin.move_subscription(parse_topic_name(name), self._name, _before(ends[name])):
                     log.warning("%s: subscription %s was deleted, and is made again", name, self._name)
                     del self._next[name]
                     return
             except OwnerUnavailableError as error:
+                failed.append(name)
                 log.warning("%s: subscription %s cannot be moved now: %s", name, self._name, error)
                 return
             self._next[name] = ends[name]
 
-        await _each(one, behind)
+        await gather_some(one, behind, MAX_CONCURRENT)
+        self._move_at = time.monotonic() + (MOVE_AGAIN_S if failed else MOVE_EVERY_S)
 
 
 def _before(position: Position) -> Position:
     """Return the position before the next entry, which counts as acked."""
     return EARLIEST if position <= EARLIEST else Position(position.ledger_id, position.entry_id - 1)
-
-
-async def _each(work: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
-    gate = asyncio.Semaphore(MAX_CONCURRENT)
-
-    async def bounded(name: str) -> None:
-        async with gate:
-            await work(name)
-
-    await asyncio.gather(*(bounded(name) for name in sorted(names)))

@@ -48,6 +48,7 @@ class StreamPlanner:
         self._connection = Connection(options)
         try:
             self._cluster = self._connection.call(self._connection.catalog.cluster_id)
+            self._hold = None if options.hold is None else RetentionSubscription(options.hold)
         except BaseException:
             self._connection.close()
             raise
@@ -57,7 +58,6 @@ class StreamPlanner:
         self._outages = Outages(options.retry_s)
         self._replaced: dict[str, int] = {}
         self._committed: dict[str, Position] = {}
-        self._hold = None if options.hold is None else RetentionSubscription(options.hold)
         self._waiting = Waiting(options.min_trigger_messages, options.max_trigger_delay_s)
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 import uuid
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from readonly_spark.values.type_names import spark_name
 
 from devstack.pulsar.distribution import ensure_distribution
 from tests.integration.spark_driver import DEADLINE_S, Driver
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,11 +102,11 @@ def test_values_of_java_clients(reading: Driver, name: str) -> None:
     decoded = reading.call(reading.catalog.value_type(topics))
     assert spark_name(decoded) == kind
     schema = pa.schema([("value", decoded)])
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        rows = [row for task in reading.tasks() for found in read_task(task, schema) for row in found.to_pylist()]
-        if len(rows) >= len(expected):
-            break
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert [row["value"] for row in rows] == expected
+
+    def values() -> list[Any]:
+        return [
+            row["value"] for task in reading.tasks() for found in read_task(task, schema) for row in found.to_pylist()
+        ]
+
+    wait_until(lambda: len(values()) >= len(expected), DEADLINE_S, "the owner has told the bookies of the last one")
+    assert values() == expected

@@ -93,13 +93,21 @@ class AdminClient:
             fails; it redirects to the owner if necessary.
         tls: certificates, required for `https`.
         token_file: a file with a bearer token, read again when it changes; None for no token.
+        file_option: name of its option, for errors.
 
     Raises:
         OSError: the token cannot be read.
         ValueError: the file does not contain a token.
     """
 
-    def __init__(self, *urls: str, tls: ClientTls | None = None, token_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        *urls: str,
+        tls: ClientTls | None = None,
+        token_file: Path | None = None,
+        file_option: str = "admin-token-file",
+    ) -> None:
+        self._file_option = file_option
         self._urls = [url.rstrip("/") for url in urls]
         self._preferred = 0
         self._tls = tls
@@ -371,7 +379,7 @@ class AdminClient:
                 if response.status == HTTPStatus.NO_CONTENT:
                     return None
                 if response.status != HTTPStatus.OK:
-                    hint = _hint(response.status, token=self._token is not None)
+                    hint = _hint(response.status, self._file_option, token=self._token is not None)
                     error = AdminRefusedError if hint else OwnerUnavailableError
                     raise error(f"the admin API answered {response.status} to {response.url.path}{hint}")
                 found = await _body(response)
@@ -435,10 +443,10 @@ def _read_token(path: Path) -> str:
     return token
 
 
-def _hint(status: int, *, token: bool) -> str:
+def _hint(status: int, option: str, *, token: bool) -> str:
     """Return the remedy for a refusal. Brokers answer 401 also to a known role without the permission (AdminResource)."""
     if status not in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return ""
     if token:
-        return ": the role of admin-token-file is not permitted to, or the token is not valid"
-    return ": it requires authentication; set admin-token-file"
+        return f": the role of {option} is not permitted to, or the token is not valid"
+    return f": it requires authentication; set {option}"

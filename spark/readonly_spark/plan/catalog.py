@@ -462,9 +462,11 @@ async def _no_owner() -> None:
     """Query no owner broker."""
 
 
-async def gather_some(query: Callable[[A], Awaitable[B]], items: Iterable[A]) -> list[B]:
+async def gather_some(
+    query: Callable[[A], Awaitable[B]], items: Iterable[A], at_once: int = MAX_CONCURRENT_QUERIES
+) -> list[B]:
     """Run a query for every item, a limited number at a time; the first error cancels the others."""
-    gate = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
+    gate = asyncio.Semaphore(at_once)
 
     async def one(item: A) -> B:
         async with gate:

@@ -128,6 +128,7 @@ class SnapshotCatalog:
         self._pool = pool
         self._schemas = schemas
         self._found: dict[tuple[str, str], _SystemTopic] = {}
+        self._known_schemas: dict[str, TopicSchemas] = {}
 
     def knows(self, topic: TopicName) -> bool:
         """Return whether a topic ever had a snapshot, and so may have transactions."""
@@ -221,8 +222,10 @@ class SnapshotCatalog:
         """Return the value of a message of a system topic, whose schema is Avro."""
         stored = decode_stored_entry(payload)
         (message,) = unpack(stored)
-        schemas = await self._schemas(source)
-        schema = schemas.versions.get(_version(stored.metadata))
+        version, name = _version(stored.metadata), str(source)
+        if name not in self._known_schemas or version not in self._known_schemas[name].versions:
+            self._known_schemas[name] = await self._schemas(source)
+        schema = self._known_schemas[name].versions.get(version)
         if schema is None or message.value is None:
             raise SourceError("it has no schema")
         return fastavro.schemaless_reader(io.BytesIO(message.value), json.loads(schema.text))

@@ -66,8 +66,8 @@ class TopicTransactions:
             found.update(txn for txn, last in self._before.items() if last >= ledger_id)
         return frozenset(found)
 
-    async def advance(self, topic_log: TopicLog) -> int:
-        """Scan up to the current end of the topic; return the number of scanned entries. What was scanned is kept on an error.
+    async def advance(self, topic_log: TopicLog) -> None:
+        """Scan up to the current end of the topic. What was scanned is kept on an error.
 
         Raises:
             BookKeeperError: an entry cannot be read.
@@ -83,7 +83,6 @@ class TopicTransactions:
                 log.warning(
                     "%s: searched %d entries for transactions, up to %s", topic_log.topic, count, entry.position
                 )
-        return count
 
     def trimmed(self, first_ledger: int) -> None:
         """Forget what belongs to ledgers before this one, the first that exists."""

@@ -231,18 +231,24 @@ def _for_reading(definition: Any, where: str) -> Any:
         return definition
     fields = definition.get("fields")
     if isinstance(fields, list):
-        where = str(definition.get("name")).replace(".", "_")
+        where = _escaped(str(definition.get("name")))
     found = {}
     for key, value in definition.items():
         if value is fields and isinstance(value, list):
+            names = [one.get("name") if isinstance(one, dict) else None for one in value]
             found[key] = [
-                _for_reading(one, f"{where}_{one.get('name')}" if isinstance(one, dict) else where) for one in value
+                _for_reading(one, f"{where}_f{_escaped(str(name))}") for one, name in zip(value, names, strict=True)
             ]
         elif key in {"type", "items", "values"}:
-            found[key] = _for_reading(value, where if key == "type" else f"{where}_{key}")
+            found[key] = _for_reading(value, where if key == "type" else f"{where}_{key[0]}")
         elif not key.startswith("__") and (key != "logicalType" or value in _KEPT_LOGICAL):
             found[key] = value
     return found
+
+
+def _escaped(name: str) -> str:
+    """Return a name without dots; other names have other results."""
+    return name.replace("_", "_u").replace(".", "_d")
 
 
 def _wrapped(member: Any, number: int, where: str) -> dict[str, Any]:

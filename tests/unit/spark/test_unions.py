@@ -86,3 +86,22 @@ def test_members_that_a_later_version_orders_differently_are_not_mixed_up():
 def test_json_does_not_tell_the_members_of_a_union():
     with pytest.raises(SchemaError, match="a union of 2 types is not supported"):
         value_type(Definition("JSON", avro(["string", "int"]).text))
+
+
+def test_unions_in_records_whose_names_are_alike():
+    def named(name, namespace):
+        return {
+            "type": "record",
+            "name": name,
+            "namespace": namespace,
+            "fields": [{"name": "u", "type": ["string", "int"]}],
+        }
+
+    both = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "x", "type": named("b_c", "a")}, {"name": "y", "type": named("c", "a_b")}],
+    }
+    assert decode(ValueSchema(avro(both)), [written(both, {"x": {"u": 1}, "y": {"u": "z"}})]) == [
+        {"x": {"u": {"member0": None, "member1": 1}}, "y": {"u": {"member0": "z", "member1": None}}}
+    ]
