@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import random
-import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from devstack.common.ports import free_port
 from devstack.common.run import tail
 from devstack.errors import DevstackError
 from devstack.pulsar.spec import LOOPBACK
@@ -26,24 +24,6 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 40.0
-
-
-FREE_PORTS: Final = (10_000, 14_999)
-"""Below the ports of the stacks, and below those of outgoing connections on Linux (from 32768 on): a broker that stops keeps its
-port for its next start."""
-
-
-def free_port() -> int:
-    """Return a free TCP port of 127.0.0.1.
-
-    Raises:
-        DevstackError: there is none.
-    """
-    for port in random.sample(range(*FREE_PORTS), 100):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise DevstackError("no port is free", f"100 ports from {FREE_PORTS[0]} to {FREE_PORTS[1]} were tried")
 
 
 class BrokerProcess:

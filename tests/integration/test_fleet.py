@@ -13,7 +13,7 @@ import pulsar
 import pytest
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandMessage, CommandProducer, CommandSubscribe
 
-from devstack.pool import free_port
+from devstack.common.ports import free_port
 from tests.integration.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, quiet_client
 from tests.integration.raw_client import RawClient, RefusedError
 from tests.support.waiting import wait_until

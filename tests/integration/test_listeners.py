@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulsar
 import pytest
 
-from devstack.pool import free_port
+from devstack.common.ports import free_port
 from tests.integration.fleet import TESTS
 from tests.integration.raw_client import RawClient, RefusedError
 

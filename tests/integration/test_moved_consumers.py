@@ -19,7 +19,8 @@ from readonly_engine.wire.pulsar_pb2 import (
     ServerError,
 )
 
-from devstack.pool import BrokerProcess, Pool, free_port
+from devstack.common.ports import free_port
+from devstack.pool import BrokerProcess, Pool
 from devstack.pulsar.security import Credentials
 from tests.integration.fleet import TESTS
 from tests.integration.raw_client import RawClient, RefusedError

@@ -21,7 +21,8 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.net.tls import TlsFiles
 
-from devstack.pool import Pool, free_port
+from devstack.common.ports import free_port
+from devstack.pool import Pool
 from devstack.pulsar.secure_stores import READER, SERVERS
 from tests.integration.secure_stores import OWN_ROOT, login_stack, restrict, rights, secure_stack, session
 from tests.integration.spark_driver import Driver

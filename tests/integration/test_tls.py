@@ -12,7 +12,8 @@ import pulsar
 import pytest
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
-from devstack.pool import Pool, free_port
+from devstack.common.ports import free_port
+from devstack.pool import Pool
 from devstack.pulsar.security import ADMIN_ROLE, https_url, tls_url
 from tests.integration.raw_client import RawClient, RefusedError
 from tests.support.waiting import wait_until

@@ -19,7 +19,8 @@ import pulsar as pulsar_lib
 import pytest
 from readonly_engine.config.settings import PORT_OFFSET
 
-from devstack.pool import BrokerProcess, free_port
+from devstack.common.ports import free_port
+from devstack.pool import BrokerProcess
 from tests.integration.fleet import TESTS
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.waiting import wait_until
