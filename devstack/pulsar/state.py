@@ -149,3 +149,16 @@ class StateFolder:
             DevstackError: another command holds the lock for longer than _LOCK_TIMEOUT_S.
         """
         return file_lock(self.root / ".lock", f"stack in {self.root}", _LOCK_TIMEOUT_S)
+
+
+def running_stacks(folder: Path) -> list[Path]:
+    """Return the state folders below a folder whose stacks have a server that runs.
+
+    Args:
+        folder: parent of state folders, such as that of `default_state`; it need not exist.
+    """
+    return [
+        path
+        for path in sorted(folder.glob("*"))
+        if any(processes.running(record) for record in StateFolder(path).records())
+    ]

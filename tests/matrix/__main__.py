@@ -18,7 +18,8 @@ from devstack.cache import cache_root
 from devstack.console import say
 from devstack.program import run_program
 from devstack.pulsar.assembled import assembled_versions
-from devstack.pulsar.spec import OXIA, STOCK_VERSION, ZOOKEEPER
+from devstack.pulsar.spec import OXIA, STOCK_VERSION, ZOOKEEPER, default_state
+from devstack.pulsar.state import running_stacks
 from tests.faults.table import write
 from tests.matrix.cells import Cell, load, merge, save
 from tests.matrix.page import BEGIN, END, table
@@ -80,7 +81,7 @@ def run_cell(release: str, suite: Suite, sizes: Sizes, log: Path, environment: M
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; return its exit status: 0 all passed, 1 a suite failed, 2 wrong usage."""
+    """Run the command; return its exit status: 0 all passed, 1 a suite failed, 2 wrong usage or a stack that runs."""
     releases, names = list(RELEASES), [suite.name for suite in SUITES]
     parser = argparse.ArgumentParser(prog="make matrix", description=__doc__)
     parser.add_argument(
@@ -101,6 +102,11 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.minutes <= 0 or args.entries < 1:
         parser.error("--minutes, --entries: give a positive number")
+    running = [] if args.table else running_stacks(default_state("any").parent)
+    if running:
+        stops = "\n".join(f"  python -m devstack pulsar down --state {shlex.quote(str(path))}" for path in running)
+        sys.stderr.write(f"a stack that runs has ports that the suites need, or takes their time; stop it:\n{stops}\n")
+        return 2
     passed = {(cell.release, cell.suite) for cell in load(RESULTS) if cell.passed}
     wrong = 0
     for suite in SUITES if not args.table else ():

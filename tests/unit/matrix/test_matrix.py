@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from devstack.common import processes
 from devstack.demo.report import SubscriptionResult
 from devstack.demo.report import render as demo_render
+from devstack.pulsar.spec import default_state
+from devstack.pulsar.state import StateFolder
 from tests.churn.report import lines as churn_lines
 from tests.compat.__main__ import select
 from tests.faults.run import Outcome, ProbeResult
@@ -153,3 +156,20 @@ def test_a_wrong_option_is_refused(options: list[str], capsys: pytest.CaptureFix
         main(options)
     assert ended.value.code == 2
     assert options[0] in capsys.readouterr().err
+
+
+def test_it_does_not_begin_beside_a_stack_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PULSAR_READONLY_CACHE", str(tmp_path))
+    stack = StateFolder(default_state("left over"))
+    stack.make()
+    program = (sys.executable, "-c", "import time; time.sleep(60)")
+    server = processes.Server("zookeeper", 1, program, {}, stack.record("zookeeper"), stack.log("zookeeper"), "")
+    server.start()
+    try:
+        assert main(["--only", "4.2.4", "--suite", "integration"]) == 2
+    finally:
+        processes.stop([server.record], 10)
+    assert f"down --state '{stack.root}'" in capsys.readouterr().err
+    assert not (tmp_path / "matrix").exists()
