@@ -43,6 +43,9 @@ scale: $(STAMP) ## 200 pools and 2,000 bindings on a separate API server: docs/e
 .PHONY: test-spark
 test-spark: $(STAMP) ## data source and exports, long: random workloads against a stock reader, kills of drivers and workers in mid-batch
 	@$(PY) -m pytest -o faulthandler_timeout=1500 $(PYTEST_OPTIONS) tests/integration/test_spark*.py
+.PHONY: spark-versions
+spark-versions: $(STAMP) ## the data source on Spark 4.0 and 4.1 (SPARK_VERSIONS_OPTIONS="--only 4.1")
+	@$(PY) -m tests.spark_versions $(SPARK_VERSIONS_OPTIONS)
 
 .PHONY: chaos soak
 chaos: $(STAMP) ## random faults on a pool, owners, bookies and ZooKeeper in network namespaces, as root (SEED= MINUTES=15 CHAOS_OPTIONS=--write)

@@ -126,8 +126,8 @@ OPTIONS: Final = (
     Option(
         "readCompacted",
         "false",
-        "Read the compacted view of the topic and the messages after it.",
-        "batch",
+        "Read the compacted view of the topic and the messages after it. The first micro-batch of a stream has the whole view, "
+        "whatever its limits; later ones have every message.",
     ),
     Option(
         "valueSchema",
@@ -145,6 +145,17 @@ OPTIONS: Final = (
     ),
     Option("readsInFlight", "4", "Concurrent read requests of a task, each of about 1 MiB."),
     Option("maxReadBytesPerSecond", "", "Maximum read rate of a task from bookies, averaged over one second."),
+    Option(
+        "maxQueryReadBytesPerSecond",
+        "",
+        "Maximum read rate of all tasks of the query from bookies. Each task gets an equal share, whether others use theirs or "
+        "not.",
+    ),
+    Option(
+        "concurrentTasks",
+        "all tasks of the batch",
+        "Number of tasks that Spark runs at once, by which `maxQueryReadBytesPerSecond` is divided: cores of all executors.",
+    ),
     Option(
         "bookieTls.trustCertificates",
         "",

@@ -107,6 +107,8 @@ class Options:
         retry_s: time for which planning is tried again, in seconds.
         reads_in_flight: concurrent requests of a task.
         read_rate: bytes per second of a task; None for no limit.
+        query_read_rate: bytes per second of all tasks; None for no limit.
+        concurrent_tasks: how many tasks run at once; None for all of a batch.
         bookie_tls: files for TLS to bookies; None for plain connections.
         bookie_login_file: file with the login at bookies; None for none.
         metadata_security: TLS and login of connections to ZooKeeper.
@@ -140,6 +142,8 @@ class Options:
     retry_s: float = 300.0
     reads_in_flight: int = 4
     read_rate: int | None = None
+    query_read_rate: int | None = None
+    concurrent_tasks: int | None = None
     bookie_tls: TlsFiles | None = None
     bookie_login_file: Path | None = None
     metadata_security: StoreSecurity = OPEN_STORE
@@ -188,6 +192,8 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
     compacted = read("readCompacted", _truth, False)
     if "publishtimeslack" in texts and not read("pushFilters", _truth, False):
         raise OptionError("publishTimeSlack requires pushFilters=true")
+    if "concurrenttasks" in texts and "maxqueryreadbytespersecond" not in texts:
+        raise OptionError("concurrentTasks requires maxQueryReadBytesPerSecond")
     if "maxtriggerdelay" in texts and "minmessagespertrigger" not in texts:
         raise OptionError("maxTriggerDelay requires minMessagesPerTrigger")
     return Options(
@@ -218,6 +224,8 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         retry_s=read("retryTimeout", _seconds, 300.0),
         reads_in_flight=read("readsInFlight", _count, 4),
         read_rate=read("maxReadBytesPerSecond", parse_size, None),
+        query_read_rate=read("maxQueryReadBytesPerSecond", parse_size, None),
+        concurrent_tasks=read("concurrentTasks", _count, None),
         bookie_tls=_tls("bookieTls", texts, read),
         bookie_login_file=read("bookieLoginFile", _path, None),
         metadata_security=_metadata_security(texts, read),

@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from readonly_spark.connection import Connection
@@ -93,6 +94,8 @@ class PulsarReadOnly(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query."""
         options = parse_options(self.options, streaming=False)
+        if options.push_filters and not hasattr(DataSourceReader, "pushFilters"):
+            raise OptionError(f"pushFilters requires Spark 4.1 or later; this is {pyspark.__version__}")
         # Spark refuses a reader with `pushFilters` without its setting.
         kind = FilteringBatchReader if options.push_filters else BatchReader
         return kind(options, arrow_schema(schema, options))
@@ -100,6 +103,10 @@ class PulsarReadOnly(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a streaming query."""
         options = parse_options(self.options, streaming=True)
+        limits = {"maxBytesPerTrigger": options.trigger_bytes, "maxMessagesPerTrigger": options.trigger_messages}
+        for name, limit in limits.items():
+            if limit is not None and ReadAllAvailable is None:
+                raise OptionError(f"{name} requires Spark 4.2 or later; this is {pyspark.__version__}")
         return StreamReader(options, arrow_schema(schema, options))
 
 

@@ -154,6 +154,7 @@ class StreamPlanner:
         # A topic that cannot be read now stays where it is.
         held = {name: before[name] for name in failed if name in before}
         held |= self._replacements(start, states, ends)
+        states = _followed(states, before, start.following)
         if frozen is None and before and self._waiting.more(before, states, ends, time.monotonic()):
             held = {**before, **held}
         admitted = {**planner.admit(starts, states, ends, limits), **held}
@@ -216,8 +217,18 @@ class StreamPlanner:
     ) -> list[TaskPlan]:
         planner = self._connection.planner
         moved = [name for name, end in ends.items() if begin.topics.get(name) != end]
-        states = known or await planner.states(moved)
+        states = known or _followed(await planner.states(moved), begin.topics, begin.following)
         return await planner.tasks(states, begin.topics, {name: ends[name] for name in moved}, begin.following)
+
+
+def _followed(
+    states: Mapping[str, TopicState], starts: Mapping[str, Position], following: Mapping[str, int]
+) -> dict[str, TopicState]:
+    """See TopicState.followed_from; a topic without a start is read from its beginning."""
+    return {
+        name: state.followed_from(starts[name], following.get(name)) if name in starts else state
+        for name, state in states.items()
+    }
 
 
 async def _last_move(hold: RetentionSubscription, ends: Mapping[str, Position]) -> None:

@@ -86,9 +86,22 @@ class TaskPlan:
         addresses: the host and port of each bookie.
         options: the options of the source.
         schemas: the schema of each topic's values; empty if values are not decoded.
+        read_rate: bytes per second from bookies; None for no limit.
     """
 
     ranges: tuple[TaskRange, ...]
     addresses: dict[str, tuple[str, int]]
     options: Options
     schemas: Mapping[str, ValueSchema] = field(default_factory=dict)
+    read_rate: float | None = None
+
+
+def task_read_rate(options: Options, tasks: int) -> float | None:
+    """Return the limit of each of so many tasks, in bytes per second; None for no limit.
+
+    Tasks do not know of each other, so each has its share of the limit for all that may run at once.
+    """
+    limits: list[float] = [] if options.read_rate is None else [options.read_rate]
+    if options.query_read_rate is not None:
+        limits.append(options.query_read_rate / max(min(tasks, options.concurrent_tasks or tasks), 1))
+    return min(limits, default=None)

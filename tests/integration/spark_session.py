@@ -7,7 +7,10 @@ import sys
 import tempfile
 import warnings
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
+
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +20,11 @@ if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
 
 FORMAT: Final = "pulsar-readonly"
+
+LIMITS: Final = find_spec("pyspark.sql.streaming.datasource") is not None
+
+needs_limits = pytest.mark.skipif(not LIMITS, reason="only Spark 4.2 and later limit micro-batches")
+"""Of tests that `make spark-versions` cannot run."""
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",

@@ -68,9 +68,9 @@ def iceberg(spark_stack: PulsarCluster, topic: str, tmp_path: Path) -> ExportSet
 @contextmanager
 def started(spark: SparkSession, wanted: ExportSettings, totals: Totals | None = None) -> Iterator[Any]:
     """The query, and the listener of its progress."""
-    from readonly_spark.export.lag import LagMeter  # noqa: PLC0415 - only who needs Spark waits for it
     from readonly_spark.export.session import start  # noqa: PLC0415
     from readonly_spark.export.table import ExportTable  # noqa: PLC0415
+    from readonly_spark.lag.meter import LagMeter  # noqa: PLC0415 - only who needs Spark waits for it
 
     with LagMeter(wanted.source) as meter, ExportTable(wanted, meter.cluster()) as table:
         table.lock()
@@ -122,8 +122,8 @@ def test_a_micro_batch_without_rows_is_committed(
     spark, spark_stack, spark_client, topic, tmp_path, form: str, partition_by: tuple[str, ...]
 ) -> None:
     """Entries without rows, such as markers of transactions, before the first row and after it."""
-    from readonly_spark.export.lag import LagMeter  # noqa: PLC0415
     from readonly_spark.export.table import ExportTable  # noqa: PLC0415
+    from readonly_spark.lag.meter import LagMeter  # noqa: PLC0415
 
     publish(spark_client, topic, 0, 20)
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # as in the session of an export

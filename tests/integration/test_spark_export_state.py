@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from readonly_spark.export.checkpoint import Checkpoint
 from readonly_spark.export.errors import ExportError
-from readonly_spark.export.lag import LagMeter
 from readonly_spark.export.marker import FOLDER, MARKER
 from readonly_spark.export.settings import ExportSettings
+from readonly_spark.lag.meter import LagMeter
 from readonly_spark.rows.columns import COLUMNS
 
 from tests.integration.spark_export import DEADLINE_S, publish, values

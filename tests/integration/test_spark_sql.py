@@ -63,7 +63,8 @@ def test_topics_in_sql(spark_stack: PulsarCluster, spark_client, driver, topic: 
         str(ledgers[1].ledger_id),
     ]
     # Spark looks into folders, which an editable installation has none of.
-    folders = os.pathsep.join(str(ROOT / name) for name in ("engine", "spark"))
+    earlier = filter(None, [os.environ.get("PYTHONPATH")])  # another version of Spark
+    folders = os.pathsep.join([*earlier, *(str(ROOT / name) for name in ("engine", "spark"))])
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=DEADLINE_S, check=False, cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": folders},

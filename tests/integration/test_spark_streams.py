@@ -20,7 +20,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from tests.integration.spark_driver import publish
-from tests.integration.spark_session import stream
+from tests.integration.spark_session import needs_limits, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +69,7 @@ def run_until(spark: SparkSession, frame: Any, folder: Path, count: int) -> None
         assert time.monotonic() < deadline
 
 
+@needs_limits
 def test_micro_batches_have_limits_and_a_restart_goes_on(spark, spark_stack, spark_client, topic, tmp_path) -> None:
     publish(spark_client, topic, 0, 599, 3)
     limited = stream(spark, spark_stack, topic, maxBytesPerTrigger="8k")

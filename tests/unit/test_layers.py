@@ -304,12 +304,14 @@ SPARK_BELOW = {
     "rows": {"values"},
     "read": {"rows", "values", "task", "errors", "loop_thread", "outages"},
     "plan": {"values", "task", "options", "errors", "outages"},
-    "export": {"plan", "rows", "source", "options", "errors", "loop_thread", "message_ids"},
+    "lag": {"plan", "options", "errors", "loop_thread", "message_ids", "closing"},
+    "export": {"plan", "rows", "lag", "source", "options", "errors", "loop_thread", "message_ids", "closing"},
 }
 """The packages of the data source, and what each may import of it."""
 
 SPARK_PURE = [
     *sorted(path.relative_to(SPARK).as_posix() for room in ("rows", "values") for path in (SPARK / room).glob("*.py")),
+    "lag/topic_lag.py",
     "message_ids.py",
     "offsets.py",
     "option_list.py",
@@ -340,7 +342,7 @@ def test_a_package_of_the_data_source_imports_what_is_below_it_only(package):
     assert_imports_only(SPARK / package, SPARK_BELOW[package] | {package})
 
 
-@pytest.mark.parametrize("module", ["errors", "loop_thread", "message_ids", "offsets", "options", "outages"])
+@pytest.mark.parametrize("module", ["closing", "errors", "loop_thread", "message_ids", "offsets", "options", "outages"])
 def test_what_the_packages_of_the_data_source_share_imports_none_of_them(module):
     for name in imports_of(SPARK / f"{module}.py"):
         first, _, rest = name.partition(".")
@@ -369,7 +371,7 @@ def test_the_data_source_plans_and_decodes_without_spark_and_sockets(name):
 
 def test_only_the_shell_of_the_data_source_knows_spark():
     knowing = {path.name for path in sources(SPARK) if any(name.startswith("pyspark") for name in imports_of(path))}
-    assert knowing == {"source.py", "session.py", "command.py", "progress.py"}
+    assert knowing == {"source.py", "session.py", "command.py", "progress.py", "listener.py"}
 
 
 def test_generated_protobuf_modules_match_their_schemas(tmp_path):

@@ -12,6 +12,5 @@ leftovers    files of killed micro-batches
 lock, lease  one export at a time: on local file systems, and elsewhere
 files        a folder on a local file system; hadoop_files: elsewhere
 totals       totals of progress reports; pure
-lag          entries that are not exported yet
-closing      context managers
+metrics      Prometheus metrics of an export
 """

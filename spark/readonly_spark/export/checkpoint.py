@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid4
 
-from readonly_spark.export.closing import Closeable
+from readonly_spark.closing import Closeable
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.files import LocalFiles
 from readonly_spark.export.lock import FileLock

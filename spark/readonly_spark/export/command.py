@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from readonly_spark.export.lag import LagMeter
     from readonly_spark.export.metrics import ExportMetrics
     from readonly_spark.export.progress import ProgressListener
+    from readonly_spark.lag.meter import LagMeter
 
 NAME: Final = "pulsar-readonly export"
 METADATA_VARIABLE: Final = "PULSAR_READONLY_METADATA_STORE"
@@ -128,7 +128,7 @@ def _seconds(text: str) -> float:
 
 
 def _address(text: str) -> tuple[str, int]:
-    from readonly_spark.export.metrics import parse_address  # noqa: PLC0415  --help does not need its library
+    from readonly_spark.lag.metrics import parse_address  # noqa: PLC0415  --help does not need its library
 
     try:
         return parse_address(text)
@@ -227,13 +227,17 @@ def _export(
 ) -> int:
     # Spark is slow to import, and --help does not need it.
     from readonly_spark.errors import SourceError  # noqa: PLC0415
-    from readonly_spark.export.lag import LagMeter  # noqa: PLC0415
-    from readonly_spark.export.session import session, start  # noqa: PLC0415
+    from readonly_spark.export.session import check_version, session, start  # noqa: PLC0415
     from readonly_spark.export.table import ExportTable  # noqa: PLC0415
+    from readonly_spark.lag.meter import LagMeter  # noqa: PLC0415
 
     began = time.monotonic()
+    check_version()
     try:
-        with LagMeter(settings.source) as meter, ExportTable(settings, meter.cluster(), adopt=arguments.adopt) as table:
+        with (
+            LagMeter(settings.source, "--metadata-store") as meter,
+            ExportTable(settings, meter.cluster(), adopt=arguments.adopt) as table,
+        ):
             table.lock()
             with (
                 session(settings, arguments.master, arguments.jars, configuration, ship=arguments.ship_code) as spark,
@@ -281,14 +285,14 @@ def _watch(
 
     printed_at = began
     if metrics is not None:
-        metrics.measured(meter.measure(totals.ends))
+        metrics.measured(meter.measure(totals.ends), meter.measured_at)
     while query.isActive and not stopped.wait(POLL_S):
         now = time.monotonic()
         if now - printed_at >= every:
             printed_at = now
             lags = meter.measure(totals.ends)
             if metrics is not None:
-                metrics.measured(lags)
+                metrics.measured(lags, meter.measured_at)
             line = progress_line(totals, now - began, lags)
             print(f"{NAME}: {line}", file=sys.stderr, flush=True)  # noqa: T201
     if stopped.is_set():

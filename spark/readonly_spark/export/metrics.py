@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily
 
-from readonly_spark.export.closing import Closeable
+from readonly_spark.closing import Closeable
 from readonly_spark.export.errors import ExportError
+from readonly_spark.lag.metrics import MetricsServer, lag_families
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from prometheus_client.core import Metric
 
-    from readonly_spark.export.totals import Lag, Totals
+    from readonly_spark.export.totals import Totals
+    from readonly_spark.lag.topic_lag import TopicLag
 
 PREFIX: Final = "pulsar_readonly_export"
-
-_ADDRESS: Final = re.compile(r"(?:(?P<host>[\w.-]+|\[[0-9A-Fa-f:.]+\]):)?(?P<port>\d{1,5})")
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Parse `HOST:PORT`, or `PORT` for all addresses of the machine.
-
-    Raises:
-        ValueError: the text is malformed.
-    """
-    match = _ADDRESS.fullmatch(text.strip())
-    if match is None or not 0 < int(match["port"]) < 1 << 16:
-        raise ValueError(f"{text!r} must be HOST:PORT or PORT")
-    return (match["host"] or "0.0.0.0").strip("[]"), int(match["port"])  # noqa: S104  metrics are scraped from elsewhere
 
 
 class ExportMetrics(Closeable):
@@ -48,18 +34,17 @@ class ExportMetrics(Closeable):
 
     def __init__(self, totals: Totals, address: tuple[str, int]) -> None:
         self._totals = totals
-        self._lags: Sequence[Lag] = ()
-        registry = CollectorRegistry()
-        registry.register(self)
+        self._lags: Sequence[TopicLag] = ()
+        self._measured_at = 0.0
         host, port = address
         try:
-            self._server, self._thread = start_http_server(port, host, registry)
+            self._server = MetricsServer(self, address)
         except OSError as error:
             raise ExportError(f"--metrics {host}:{port}: {error.strerror or error}; choose a free address") from None
 
-    def measured(self, lags: Sequence[Lag]) -> None:
-        """Take the lag of each topic."""
-        self._lags = lags
+    def measured(self, lags: Sequence[TopicLag], measured_at: float) -> None:
+        """Take the lag of each topic, and when it was measured, in seconds since the epoch."""
+        self._lags, self._measured_at = lags, measured_at
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; prometheus_client calls this for each scrape."""
@@ -69,20 +54,8 @@ class ExportMetrics(Closeable):
             ("batches", "Micro-batches with messages.", self._totals.batches),
         ):
             yield CounterMetricFamily(f"{PREFIX}_{name}", text, value=value)
-        gauges: dict[str, tuple[str, Callable[[Lag], float]]] = {
-            "lag_messages": ("Messages that are not exported yet, estimated.", lambda lag: lag.messages),
-            "lag_entries": ("Entries that are not exported yet.", lambda lag: lag.entries),
-            "lag_bytes": ("Stored bytes that are not exported yet, estimated.", lambda lag: lag.stored_bytes),
-            "lag_seconds": ("Age of the oldest message that is not exported yet.", lambda lag: lag.seconds),
-        }
-        for name, (text, value_of) in gauges.items():
-            family = GaugeMetricFamily(f"{PREFIX}_{name}", text, labels=["topic"])
-            for lag in self._lags:
-                family.add_metric([lag.topic], value_of(lag))
-            yield family
+        yield from lag_families(PREFIX, "exported", self._lags, self._measured_at)
 
     def close(self) -> None:
         """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
@@ -44,6 +45,16 @@ _CONFIGURATION: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+
+
+def check_version() -> None:
+    """Check that Spark can run an export.
+
+    Raises:
+        ExportError: Spark does not limit the micro-batches of a Python source.
+    """
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        raise ExportError(f"an export requires Spark 4.2 or later; this is {pyspark.__version__}")
 
 
 @contextmanager

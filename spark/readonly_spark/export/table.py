@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from readonly_spark.closing import Closeable
 from readonly_spark.export.checkpoint import VALUE_TYPE as CHECKPOINT_VALUE_TYPE
 from readonly_spark.export.checkpoint import Checkpoint, read_state
-from readonly_spark.export.closing import Closeable
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.files import LocalFiles
 from readonly_spark.export.leftovers import LOG

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from readonly_spark.lag.topic_lag import TopicLag
+
 OBSERVED: Final = "export"
 """The name of the observation that counts messages and bytes."""
 
@@ -54,26 +56,7 @@ class Totals:
                 self.ends.update(found.get("t", {}))
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """The part of a topic that is not exported yet.
-
-    Attributes:
-        topic: the full name.
-        entries: number of entries; each is a message or a batch.
-        stored_bytes: their estimated size.
-        messages: the estimated number of messages.
-        seconds: age of the first one, by the clocks of its producer and of this machine; 0 without entries.
-    """
-
-    topic: str
-    entries: int
-    stored_bytes: float
-    messages: float = 0.0
-    seconds: float = 0.0
-
-
-def progress_line(totals: Totals, seconds: float, lags: list[Lag]) -> str:
+def progress_line(totals: Totals, seconds: float, lags: list[TopicLag]) -> str:
     """Return one line of progress: exported messages and the lag."""
     line = f"{totals.messages:,} messages, {totals.value_bytes / 1e6:,.1f} MB in {totals.batches:,} batches, {seconds:.0f} s"
     behind = [lag for lag in lags if lag.entries]
@@ -89,7 +72,7 @@ def progress_line(totals: Totals, seconds: float, lags: list[Lag]) -> str:
     return f"{line}; {left}"
 
 
-def summary(totals: Totals, seconds: float, lags: list[Lag]) -> dict[str, Any]:
+def summary(totals: Totals, seconds: float, lags: list[TopicLag]) -> dict[str, Any]:
     """Return the summary of a run as JSON values."""
     return {
         "messages": totals.messages,

@@ -83,7 +83,8 @@ def admit(
     """Return the end of a micro-batch in each topic.
 
     The limits are divided evenly; the unused part of a topic's share goes to the other topics. Every topic with unread entries
-    gets at least one entry, so that no topic waits for ever under small limits.
+    gets at least one entry, so that no topic waits for ever under small limits. A compacted view is never divided: its reader
+    has to read all of it to find a part of it.
 
     Args:
         starts: the start in each topic; a missing topic starts at its first entry.
@@ -113,7 +114,11 @@ def admit(
             if cost[topic]:
                 shares[topic] = min(shares[topic], granted / cost[topic])
     return {
-        topic: end if shares[topic] >= 1.0 or not ranges[topic] else _end_of(ranges[topic], shares[topic])
+        topic: end
+        if shares[topic] >= 1.0 or not ranges[topic]
+        else min(states[topic].after_horizon, end)
+        if ranges[topic][0].ledger.compacted
+        else _end_of(ranges[topic], shares[topic])
         for topic, end in ends.items()
     }
 

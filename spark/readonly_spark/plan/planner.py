@@ -13,7 +13,7 @@ from readonly_spark.options import EARLIEST, LATEST
 from readonly_spark.outages import is_transient
 from readonly_spark.plan.admission import Limits, admit
 from readonly_spark.plan.splits import split
-from readonly_spark.task import EARLIER_LEDGERS, CompactedRange, LedgerLocation, TaskPlan, TaskRange
+from readonly_spark.task import EARLIER_LEDGERS, CompactedRange, LedgerLocation, TaskPlan, TaskRange, task_read_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -255,6 +255,7 @@ class Planner:
         ledgers = await self._catalog.locations(list({**earlier, **own}.values()))
         addresses = await self._catalog.addresses(ledgers.values())
         schemas = await self._catalog.value_schemas(bounds) if splits else {}
+        rate = task_read_rate(self._options, len(splits))
         plans = []
         for ranges in splits:
             found = []
@@ -278,7 +279,7 @@ class Planner:
                     )
                 )
             if found:
-                plans.append(TaskPlan(tuple(found), _addresses_of(addresses, found), self._options, schemas))
+                plans.append(TaskPlan(tuple(found), _addresses_of(addresses, found), self._options, schemas, rate))
         return plans
 
 

@@ -10,6 +10,7 @@ from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.tiered.errors import TieredStorageError
 from readonly_engine.wire.batch import decode_stored_entry
+from readonly_engine.wire.compacted import decode_compacted
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.managed_ledger_pb2 import OffloadContext
 from readonly_engine.wire.message import decode_stored
@@ -68,7 +69,10 @@ class EntrySampler:
         """Return the publish time of an entry's producer in ms since the epoch; None if the entry cannot be read."""
         for entry in await self._entries(topic, ledger, [entry_id]):
             try:
-                return int(decode_stored_entry(bytes(entry.payload)).metadata.publish_time)
+                payload = bytes(entry.payload)
+                if ledger.compacted:
+                    payload = decode_compacted(payload)[1]
+                return int(decode_stored_entry(payload).metadata.publish_time)
             except WireError as error:
                 log.info("ledger %d: entry %d: %s", ledger.ledger_id, entry_id, error)
         return None

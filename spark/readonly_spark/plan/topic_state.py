@@ -5,12 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.topic.position import EARLIEST, Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+FIRST_OF_VIEW: Final = Position(0, 0)
+"""Where a compacted view begins: its first message may be from any ledger of the past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class TopicState:
     def earliest(self) -> Position:
         """The first existing entry, or the position of the next one to be written."""
         if self.compacted is not None:
-            return Position(0, 0)
+            return FIRST_OF_VIEW
         for ledger in self.ledgers:
             if ledger.last >= 0 or not ledger.closed:
                 return Position(ledger.ledger_id, 0)
@@ -142,6 +145,25 @@ class TopicState:
                 return later.ledger_id
         return None
 
+    @property
+    def after_horizon(self) -> Position:
+        """The position after the last entry that compaction covered."""
+        return Position(self.horizon.ledger_id, self.horizon.entry_id + 1)
+
+    def followed_from(self, start: Position, following: int | None = None) -> TopicState:
+        """Return the state for a stream that has read up to `start`: it reads every later message, while that is stored.
+
+        What compaction has covered meanwhile is read from the compacted ledger only if the topic's own entries were trimmed.
+
+        Args:
+            start: the first entry to read.
+            following: the ledger after that of `start`, if `start` was the end of its ledger.
+        """
+        if self.compacted is None or start <= FIRST_OF_VIEW:
+            return self
+        own = replace(self, compacted=None, horizon=EARLIEST)
+        return self if own.gap(start, max(own.latest, self.after_horizon), following) else own
+
     def entry_ranges(self, start: Position, end: Position) -> Iterator[EntryRange]:
         """Yield the existing entries from `start` up to, not including, `end`.
 
@@ -150,7 +172,7 @@ class TopicState:
         if self.compacted is not None and start <= self.horizon:
             if self.compacted.last >= 0:
                 yield EntryRange(self.name, self.compacted, 0, self.compacted.last)
-            start = Position(self.horizon.ledger_id, self.horizon.entry_id + 1)
+            start = self.after_horizon
         for ledger in self.ledgers:
             if ledger.ledger_id < start.ledger_id or ledger.ledger_id > end.ledger_id:
                 continue
@@ -214,7 +236,7 @@ class TopicState:
 
     def end_gap(self, start: Position, end: Position) -> Gap | None:
         """Return the missing entries at the end of a range that existed once: its last ledger is shorter now, or deleted."""
-        if start >= end or end.entry_id <= 0:
+        if start >= end or end.entry_id <= 0 or (self.compacted is not None and end <= self.after_horizon):
             return None
         ledger = next((ledger for ledger in self.ledgers if ledger.ledger_id == end.ledger_id), None)
         if ledger is None or ledger.last < end.entry_id - 1:

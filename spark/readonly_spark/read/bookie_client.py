@@ -100,7 +100,7 @@ class BookieClient:
         *,
         security: BookieSecurity = OPEN_BOOKIES,
         in_flight: int = 4,
-        bytes_per_second: int | None = None,
+        bytes_per_second: float | None = None,
     ) -> None:
         self._addresses = addresses
         self._security = security

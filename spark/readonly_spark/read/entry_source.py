@@ -53,7 +53,7 @@ class EntrySource:
                 "bookieLoginFile",
             ),
             in_flight=options.reads_in_flight,
-            bytes_per_second=options.read_rate,
+            bytes_per_second=task.read_rate,
         )
         self._loop: LoopThread | None = None
         self._tiered: TieredStorage | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import urllib.request
@@ -14,13 +15,17 @@ from readonly_spark.export.command import _cause, main, parser, settings_of
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.files import LocalFiles
 from readonly_spark.export.leftovers import file_name, remove_leftovers
-from readonly_spark.export.metrics import ExportMetrics, parse_address
+from readonly_spark.export.metrics import ExportMetrics
 from readonly_spark.export.settings import ExportSettings, pairs, start_options
-from readonly_spark.export.totals import Lag, Totals, progress_line, summary, summary_text
+from readonly_spark.export.totals import Totals, progress_line, summary, summary_text
+from readonly_spark.lag.listener import LagListener
+from readonly_spark.lag.metrics import parse_address
+from readonly_spark.lag.topic_lag import TopicLag
+from readonly_spark.options import OptionError
 
 from bench.spark.common import inserted
 from bench.spark.report import CLIENTS, Result, Round, table
-from devstack.pool import free_port
+from devstack.common.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -303,7 +308,7 @@ def test_each_micro_batch_counts_once() -> None:
 def test_a_line_and_a_summary_tell_how_far_it_is() -> None:
     totals = Totals()
     totals.add(report(0, 1000, "1:5"))
-    lags = [Lag(TOPIC, 2, 3e6, 7.0, 12.5), Lag(f"{TOPIC}2", 0, 0)]
+    lags = [TopicLag(TOPIC, 2, 3e6, 7.0, 12.5), TopicLag(f"{TOPIC}2", 0, 0)]
     assert progress_line(totals, 7.0, lags) == (
         f"1,000 messages, 0.0 MB in 1 batches, 7 s; 7 messages, 3.0 MB, 12 s behind in 1 of 2 topics, largest lag: {TOPIC} (7)"
     )
@@ -376,7 +381,7 @@ def test_metrics_of_an_export() -> None:
     port = free_port()
     totals = Totals(messages=5, value_bytes=70, batches=2)
     with ExportMetrics(totals, ("127.0.0.1", port)) as metrics:
-        metrics.measured([Lag("a", 3, 1000.0, 12.0, 1.5), Lag("b", 0, 0.0)])
+        metrics.measured([TopicLag("a", 3, 1000.0, 12.0, 1.5), TopicLag("b", 0, 0.0)], 1764000000.5)
         with pytest.raises(
             ExportError, match=f"--metrics 127.0.0.1:{port}: Address already in use; choose a free address"
         ):
@@ -395,4 +400,21 @@ def test_metrics_of_an_export() -> None:
         'pulsar_readonly_export_lag_bytes{topic="b"} 0.0',
         'pulsar_readonly_export_lag_seconds{topic="a"} 1.5',
         'pulsar_readonly_export_lag_seconds{topic="b"} 0.0',
+        "pulsar_readonly_export_lag_measured_timestamp_seconds 1.7640000005e+09",
     }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"query": ""}, "query: name the query, by queryName of its writer too"),
+        ({"metrics": "here"}, "metrics: 'here' must be HOST:PORT or PORT"),
+        ({"every_s": 0.0}, "every_s: 0.0 must be above 0"),
+        ({"every_s": float("nan")}, "every_s: nan must be above 0"),
+        ({"options": {"topic": "a"}}, "metadataUrl is missing"),
+    ],
+)
+def test_a_wrong_argument_of_the_listener_is_refused(wrong, told) -> None:
+    arguments = {"options": SOURCE, "query": "orders", **wrong}
+    with pytest.raises(OptionError, match=re.escape(told)):
+        LagListener(**arguments)

@@ -11,6 +11,7 @@ from readonly_engine.net.tls import TlsFiles
 from readonly_engine.topic.position import Position
 from readonly_spark.option_list import OPTIONS
 from readonly_spark.options import OptionError, parse_options
+from readonly_spark.task import task_read_rate
 
 GIVEN = {"metadataUrl": "zk:localhost:2181", "topic": "orders"}
 
@@ -83,6 +84,23 @@ def test_everything_at_once():
 
 
 @pytest.mark.parametrize(
+    ("given", "tasks", "rate"),
+    [
+        ({}, 3, None),
+        ({"maxReadBytesPerSecond": "100"}, 3, 100),
+        ({"maxQueryReadBytesPerSecond": "120"}, 3, 40),
+        ({"maxQueryReadBytesPerSecond": "120"}, 0, 120),
+        ({"maxQueryReadBytesPerSecond": "120", "concurrentTasks": "4"}, 100, 30),
+        ({"maxQueryReadBytesPerSecond": "120", "concurrentTasks": "4"}, 2, 60),
+        ({"maxQueryReadBytesPerSecond": "120", "maxReadBytesPerSecond": "50"}, 2, 50),
+        ({"maxQueryReadBytesPerSecond": "120", "maxReadBytesPerSecond": "50"}, 4, 30),
+    ],
+)
+def test_the_rate_of_a_task_is_its_share_of_the_query(given, tasks, rate):
+    assert task_read_rate(parse(**given), tasks) == rate
+
+
+@pytest.mark.parametrize(
     ("text", "ms"),
     [
         ("1700000000000", 1_700_000_000_000),
@@ -111,9 +129,10 @@ def test_times(text, ms):
         ({"startingTimestamp": "yesterday"}, False, "startingTimestamp: 'yesterday' must be ms since the epoch"),
         ({"endingOffsets": "latest"}, True, "endingOffsets is for batch queries, not for a stream"),
         ({"endingTimestamp": "5"}, True, "endingTimestamp is for batch queries"),
-        ({"readCompacted": "true"}, True, "readCompacted is for batch queries"),
         ({"maxBytesPerTrigger": "5"}, False, "maxBytesPerTrigger is for streaming queries, not for a batch"),
         ({"maxBytesPerTrigger": "0"}, True, "maxBytesPerTrigger: '0' must be a number of bytes above 0"),
+        ({"concurrentTasks": "4"}, False, "concurrentTasks requires maxQueryReadBytesPerSecond"),
+        ({"maxQueryReadBytesPerSecond": "0"}, False, "maxQueryReadBytesPerSecond: '0' must be a number of bytes above 0"),
         ({"minPartitions": "-1"}, False, "minPartitions: '-1' must be a number above 0"),
         ({"failOnDataLoss": "no"}, False, "failOnDataLoss: 'no' must be true or false"),
         ({"batchBytes": "1k"}, False, "batchBytes: '1k' must be from 64KiB"),

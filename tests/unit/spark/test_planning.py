@@ -208,6 +208,54 @@ def test_compaction_stands_for_what_it_took_in():
     assert state.gap(Position(1, 1), state.latest) is None
 
 
+COMPACTED = ReadableLedger(90, 3, 40, compacted=True)
+
+
+def ledgers_in(state, start):
+    return [(one.ledger.ledger_id, one.first, one.last) for one in state.entry_ranges(start, state.latest)]
+
+
+def test_a_stream_reads_what_compaction_covers_later_as_it_was_written():
+    own = (ReadableLedger(5, 9, 100), ReadableLedger(8, 3, 40, closed=False))
+    state = TopicState("t", own, compacted=COMPACTED, horizon=Position(8, 1))
+    assert ledgers_in(state.followed_from(state.earliest), state.earliest) == [(90, 0, 3), (8, 2, 3)]
+    assert ledgers_in(state.followed_from(Position(5, 3)), Position(5, 3)) == [(5, 3, 9), (8, 0, 3)]
+    assert ledgers_in(state.followed_from(Position(3, 4), following=5), Position(3, 4)) == [(5, 0, 9), (8, 0, 3)]
+    assert ledgers_in(state.followed_from(Position(8, 4)), Position(8, 4)) == []
+    plain = TopicState("t", own)
+    assert plain.followed_from(Position(5, 3)) == plain
+
+
+def test_a_stream_reads_trimmed_entries_from_the_compacted_ledger():
+    state = TopicState("t", (ReadableLedger(8, 3, 40, closed=False),), compacted=COMPACTED, horizon=Position(8, 1))
+    start = Position(5, 3)
+    assert ledgers_in(state.followed_from(start), start) == [(90, 0, 3), (8, 2, 3)]
+    assert state.followed_from(start).gap(start, state.latest) is None
+    beyond = TopicState("t", (ReadableLedger(8, 3, 40, closed=False),), compacted=COMPACTED, horizon=Position(5, 1))
+    assert beyond.followed_from(start).gap(start, beyond.latest) is not None, "neither has them"
+
+
+def test_a_range_that_ends_in_a_compacted_view_needs_no_ledger_there():
+    state = TopicState("t", (ReadableLedger(8, 3, 40, closed=False),), compacted=COMPACTED, horizon=Position(6, 4))
+    assert state.end_gap(state.earliest, Position(6, 5)) is None
+    assert state.end_gap(state.earliest, Position(5, 2)) is None
+    assert state.end_gap(state.earliest, Position(6, 6)) is not None
+    assert state.end_gap(state.earliest, Position(8, 4)) is None
+
+
+@given(st.integers(1, 2000), st.integers(0, 20))
+def test_a_micro_batch_never_divides_a_compacted_view(limit, horizon):
+    compacted = ReadableLedger(90, 30, 3000, compacted=True)
+    topics = {
+        "t": TopicState("t", (ReadableLedger(5, 20, 210, closed=False),), None, compacted, Position(5, horizon)),
+        "u": TopicState("u", (ReadableLedger(6, 20, 210, closed=False),)),
+    }
+    ends = {name: state.latest for name, state in topics.items()}
+    found = admit({}, topics, ends, Limits(bytes=limit))
+    assert Position(5, horizon + 1) <= found["t"] <= ends["t"]
+    assert Position(6, 1) <= found["u"] <= ends["u"]
+
+
 def test_a_stream_waits_for_messages_and_not_for_ever():
     def of(entries):
         return {
