@@ -32,12 +32,12 @@ def test_explicit_lac_is_read_from_every_active_broker(operator, writer, namespa
 
 
 def test_an_interval_that_is_too_long_says_what_to_set(operator, writer, namespace, pool):
-    operator.apply(pool(replicas=0, explicitLac={"interval": "1ms"}))
+    operator.apply(pool(replicas=0, explicitLac={"interval": "10ms"}))
     message = operator.expect("robp", "demo", namespace, {"ExplicitLac": ("False", "TooSlow")}, timeout=60)[
         "ExplicitLac"
     ]
     assert (
-        "spec.explicitLac.interval accepts at most 1: set bookkeeperExplicitLacIntervalInMills=1 in broker.conf"
+        "spec.explicitLac.interval accepts at most 10: set bookkeeperExplicitLacIntervalInMills=10 in broker.conf"
         in message
     )
     operator.apply(pool(replicas=0, explicitLac={"interval": "10s"}))

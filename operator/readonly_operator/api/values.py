@@ -37,7 +37,11 @@ QUANTITIES = MapOf(QUANTITY, 16)
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A duration in ms or s, parsed to milliseconds."""
+    """A duration in ms or s, from 10ms to 9999s, parsed to milliseconds.
+
+    Attributes:
+        example: a duration for the error message.
+    """
 
     example: str
 
@@ -55,4 +59,5 @@ class Duration:
         return int(match[1]) * (1000 if match[2] == "s" else 1)
 
     def _text(self) -> Text:
-        return Text(16, r"[1-9][0-9]*(ms|s)", f"must be a whole number of ms or s, for example {self.example}")
+        form = f"must be a whole number of ms or s, from 10ms to 9999s, for example {self.example}"
+        return Text(16, "[1-9][0-9]{1,6}ms|[1-9][0-9]{0,3}s", form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from readonly_operator.api.schema import Choice, Nested, Rule, Text, declare
-from readonly_operator.api.values import DATA_KEY, OBJECT_NAME, Duration
+from readonly_operator.api.values import OBJECT_NAME, Duration
 
 LAC_SETTING = "bookkeeperExplicitLacIntervalInMills"
 """Setting of the owner brokers: milliseconds between explicit LACs, 0 for none (ServiceConfiguration)."""
@@ -21,6 +21,13 @@ ON_DELETION = (KEEP, RESTORE)
 SUGGESTED_MS = 200
 """Default interval. The newest message of an idle topic is then readable within about 0.4 s, for one small request per idle
 ledger. A ledger with new entries sends none."""
+
+SETTING_KEY = Text(
+    253,
+    f"[A-Za-z0-9._-]*{LAC_SETTING}",
+    f"must be the key of this setting alone: {LAC_SETTING}, also after a prefix such as PULSAR_PREFIX_",
+)
+"""Key in a ConfigMap. Another key holds another setting of the owner brokers, which Manage must not overwrite."""
 
 _NAMED = "[A-Za-z0-9_=:%.-]*[A-Za-z0-9_=:%-][A-Za-z0-9_=:%.-]*"
 """A tenant or namespace, not of dots alone: it is part of URLs."""
@@ -46,9 +53,9 @@ class ConfigMapKey:
     key: str = field(
         default=LAC_SETTING,
         metadata=declare(
-            DATA_KEY,
-            "Key whose value is the interval in milliseconds. It must hold this one setting: a whole broker.conf under one key "
-            "cannot be managed. With Apache Pulsar's image, the setting's name works, also after PULSAR_PREFIX_.",
+            SETTING_KEY,
+            "Key whose value is the interval in milliseconds: the setting's name, for Apache Pulsar's image also after "
+            "PULSAR_PREFIX_. It must hold this one setting: a whole broker.conf under one key cannot be managed.",
             stored=True,
         ),
     )

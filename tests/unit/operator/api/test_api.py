@@ -27,7 +27,7 @@ def test_a_slash_after_the_admin_url_is_dropped(pool_body):
     assert Pool.load(body).source.admin_url == "https://admin:8443"
 
 
-@pytest.mark.parametrize(("text", "milliseconds"), [("200ms", 200), ("1s", 1000), ("90s", 90000)])
+@pytest.mark.parametrize(("text", "milliseconds"), [("10ms", 10), ("200ms", 200), ("1s", 1000), ("90s", 90000), ("9999s", 9999000)])
 def test_intervals(pool_body, text, milliseconds):
     assert Pool.load(pool_body(explicitLac={"interval": text})).explicit_lac.interval_ms == milliseconds
 
@@ -48,11 +48,23 @@ def test_intervals(pool_body, text, milliseconds):
         ),
         (
             {"explicitLac": {"interval": "5"}},
-            "spec.explicitLac.interval must be a whole number of ms or s, for example 200ms",
+            "spec.explicitLac.interval must be a whole number of ms or s, from 10ms to 9999s, for example 200ms",
         ),
         (
             {"explicitLac": {"interval": 5}},
-            "spec.explicitLac.interval must be a whole number of ms or s, for example 200ms",
+            "spec.explicitLac.interval must be a whole number of ms or s, from 10ms to 9999s, for example 200ms",
+        ),
+        (
+            {"explicitLac": {"interval": "1ms"}},
+            "spec.explicitLac.interval must be a whole number of ms or s, from 10ms to 9999s, for example 200ms, not '1ms'",
+        ),
+        (
+            {"explicitLac": {"interval": "10000s"}},
+            "spec.explicitLac.interval must be a whole number of ms or s, from 10ms to 9999s, for example 200ms",
+        ),
+        (
+            {"explicitLac": {"target": {"configMap": {"name": "c", "key": "brokerServicePort"}}}},
+            "spec.explicitLac.target.configMap.key must be the key of this setting alone: bookkeeperExplicitLacIntervalInMills",
         ),
         ({"explicitLac": {"management": "Guess"}}, "spec.explicitLac.management must be one of Verify"),
     ],

@@ -130,8 +130,8 @@ def test_what_cannot_be_read_names_the_field(value, message):
             "120%",
             "x must be a number of brokers or a percentage of them, for example 1 or 25%, not '120%'",
         ),
-        (Duration("1s"), "1m", "x must be a whole number of ms or s, for example 1s, not '1m'"),
-        (Duration("1s"), 1, "x must be a whole number of ms or s, for example 1s, not 1"),
+        (Duration("1s"), "1m", "x must be a whole number of ms or s, from 10ms to 9999s, for example 1s, not '1m'"),
+        (Duration("1s"), 1, "x must be a whole number of ms or s, from 10ms to 9999s, for example 1s, not 1"),
     ],
 )
 def test_values_that_are_wrong(schema, value, message):

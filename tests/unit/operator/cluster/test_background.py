@@ -9,6 +9,7 @@ import time
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.background import FAILED_SECONDS, BackgroundController
+from readonly_operator.api.pool.explicit_lac import LAC_SETTING
 from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
 from readonly_operator.cluster.fetch import FetchError
 from readonly_operator.cluster.registration import RegistrationController
@@ -161,7 +162,7 @@ class Writers:
 def test_a_pool_whose_writable_brokers_cannot_be_looked_at_keeps_no_other_from_it(pool_body):
     store = Store(BindingTopicIndex())
     for name in ("a", "b"):
-        target = {"namespace": "pulsar", "configMap": {"name": name, "key": "lac"}, "statefulSet": {"name": name}}
+        target = {"namespace": "pulsar", "configMap": {"name": name, "key": LAC_SETTING}, "statefulSet": {"name": name}}
         store.put(POOL, pool_body(name, explicitLac={"management": "Manage", "target": target}))
     background = ExplicitLacController(
         Writers(), store, 60, lambda: NOON, lambda _: None, lambda _: None, credentials_for

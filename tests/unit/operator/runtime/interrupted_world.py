@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 TEAM = "team"
 WRITER = "writer"
-LAC_KEY = "lac"
+LAC_KEY = "bookkeeperExplicitLacIntervalInMills"
 STARTS = 2.0
 """Seconds that a broker takes to become ready."""
 NODE_LABELS = {"topology.kubernetes.io/zone": "a"}

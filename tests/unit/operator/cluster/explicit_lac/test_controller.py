@@ -6,6 +6,7 @@ import datetime as dt
 
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
+from readonly_operator.api.pool.explicit_lac import LAC_SETTING
 from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
 from readonly_operator.cluster.explicit_lac.observed import SettingRecord
 from readonly_operator.cluster.fetch import ANONYMOUS, FetchError
@@ -17,7 +18,7 @@ from readonly_operator.kube.store import Store
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 STAMP = "2026-01-01T12:00:00Z"
 DEMO = PoolKey("team", "demo")
-TARGET = {"configMap": {"name": "broker", "key": "lac"}, "statefulSet": {"name": "broker"}}
+TARGET = {"configMap": {"name": "broker", "key": LAC_SETTING}, "statefulSet": {"name": "broker"}}
 
 
 class Writer:
@@ -30,7 +31,7 @@ class Writer:
     def get(self, kind, namespace, name):
         metadata = {"name": name, "uid": "u", "resourceVersion": "1", "creationTimestamp": STAMP}
         if kind == CONFIG_MAP:
-            return {"metadata": {**metadata, "annotations": self.record or {}}, "data": {"lac": "0"}}
+            return {"metadata": {**metadata, "annotations": self.record or {}}, "data": {LAC_SETTING: "0"}}
         if kind == STATEFUL_SET:
             reads = {"containers": [{"name": "b", "envFrom": [{"configMapRef": {"name": "broker"}}]}]}
             return {"metadata": metadata, "spec": {"replicas": 0, "template": {"spec": reads}}}
@@ -93,7 +94,7 @@ class Immutable:
         record = SettingRecord(200, "0", "uid-of-demo").text()
         metadata = {"name": name, "uid": "u", "resourceVersion": "1", "creationTimestamp": STAMP}
         if kind == CONFIG_MAP:
-            return {"metadata": {**metadata, "annotations": {ANNOTATION_EXPLICIT_LAC: record}}, "data": {"lac": "200"}}
+            return {"metadata": {**metadata, "annotations": {ANNOTATION_EXPLICIT_LAC: record}}, "data": {LAC_SETTING: "200"}}
         if kind == STATEFUL_SET:
             return {"metadata": metadata, "spec": {"replicas": 0, "template": {"spec": {}}}}
         return None
@@ -133,8 +134,8 @@ def managing(pool_body, namespace, created, key, **metadata):
 def test_a_pool_that_may_not_manage_brokers_stands_against_nobody(pool_body):
     store = Store(BindingTopicIndex())
     going = {"deletionTimestamp": STAMP, "finalizers": [FINALIZER_WRITER]}
-    store.put(POOL, managing(pool_body, "strangers", "2025-01-01T00:00:00Z", "another"))
-    store.put(POOL, managing(pool_body, "pulsar", STAMP, "lac", **going))
+    store.put(POOL, managing(pool_body, "strangers", "2025-01-01T00:00:00Z", f"PULSAR_PREFIX_{LAC_SETTING}"))
+    store.put(POOL, managing(pool_body, "pulsar", STAMP, LAC_SETTING, **going))
     controller = ExplicitLacController(
         Immutable(), store, 60, lambda: NOON, lambda _: None, lambda _: None, lambda _: ANONYMOUS
     )

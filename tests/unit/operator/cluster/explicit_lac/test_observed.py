@@ -16,7 +16,7 @@ from readonly_operator.cluster.explicit_lac.observed import (
 )
 from readonly_operator.cluster.explicit_lac.requests import SettingLocation, SettingRequest, agree
 
-KEY = "PULSAR_PREFIX_lac"
+KEY = "PULSAR_PREFIX_bookkeeperExplicitLacIntervalInMills"
 NOON = "2026-01-01T12:00:00Z"
 ONE = "2026-01-01T13:00:00Z"
 
@@ -182,7 +182,7 @@ def test_pools_that_share_brokers_agree_and_the_oldest_one_chooses_the_place(mak
         ("else", ("elsewhere",)),
     }
     assert set(conflicts) == {against.pool}
-    assert "managed by the older pool team/demo through key PULSAR_PREFIX_lac of ConfigMap c" in conflicts[against.pool]
+    assert "managed by the older pool team/demo through key PULSAR_PREFIX_bookkeeperExplicitLacIntervalInMills of ConfigMap c" in conflicts[against.pool]
 
 
 @pytest.mark.parametrize(
