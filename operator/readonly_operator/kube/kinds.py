@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from readonly_operator.kube.names import GROUP, MANAGED_SELECTOR, VERSION
+from readonly_operator.kube.names import CHILD_SELECTOR, GROUP, POD_SELECTOR, VERSION
 
 Manifest = dict[str, Any]
 """A Kubernetes object as JSON."""
@@ -41,15 +41,15 @@ POOL = Kind(GROUP, VERSION, "ReadOnlyBrokerPool", "readonlybrokerpools")
 BINDING = Kind(GROUP, VERSION, "ReadOnlyTopicBinding", "readonlytopicbindings")
 EVENT = Kind("", "v1", "Event", "events")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
-SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", MANAGED_SELECTOR)
-CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", MANAGED_SELECTOR)
-SERVICE = Kind("", "v1", "Service", "services", MANAGED_SELECTOR)
-STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", MANAGED_SELECTOR)
-DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", MANAGED_SELECTOR)
-AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", MANAGED_SELECTOR)
-NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", MANAGED_SELECTOR)
-POD_MONITOR = Kind("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors", MANAGED_SELECTOR)
-POD = Kind("", "v1", "Pod", "pods", MANAGED_SELECTOR)
+SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", CHILD_SELECTOR)
+CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", CHILD_SELECTOR)
+SERVICE = Kind("", "v1", "Service", "services", CHILD_SELECTOR)
+STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", CHILD_SELECTOR)
+DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", CHILD_SELECTOR)
+AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", CHILD_SELECTOR)
+NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", CHILD_SELECTOR)
+POD_MONITOR = Kind("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors", CHILD_SELECTOR)
+POD = Kind("", "v1", "Pod", "pods", POD_SELECTOR)
 SECRET = Kind("", "v1", "Secret", "secrets")
 NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
 

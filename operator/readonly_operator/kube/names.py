@@ -11,13 +11,21 @@ OPERATOR = "pulsar-readonly-operator"
 """Field manager of all that the operator applies, and value of the label `app.kubernetes.io/managed-by`."""
 
 LABEL_POOL = f"{GROUP}/pool"
+LABEL_NAME = "app.kubernetes.io/name"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
-MANAGED_SELECTOR = f"{LABEL_MANAGED_BY}={OPERATOR}"
+BROKER_NAME = "pulsar-readonly-broker"
+"""Value of the label `app.kubernetes.io/name` of brokers."""
+CHILD_SELECTOR = LABEL_POOL
+"""Objects of all pools. Only the operator's own label selects them: other tools write `app.kubernetes.io/managed-by`."""
+POD_SELECTOR = f"{LABEL_NAME}={BROKER_NAME},{LABEL_POOL}"
+"""Brokers of all pools: the labels by which their StatefulSets select them."""
 
 ANNOTATION_APPLIED_HASH = f"{GROUP}/applied-hash"
 """On every child: hash of the applied manifest. An unchanged child costs no request."""
 ANNOTATION_CONFIG_HASH = f"{GROUP}/config-hash"
 """On the pod template: hash of the engine's configuration. A change of it rolls the brokers."""
+ANNOTATION_POOL_UID = f"{GROUP}/pool-uid"
+"""On the ConfigMap with the engine's configuration: uid by which brokers know the pool. Adopted brokers keep a former one."""
 ANNOTATION_BINDINGS_REVISION = f"{GROUP}/bindings-revision"
 """On each broker's pod: a change of it makes the kubelet refresh the pod's ConfigMap volumes at once."""
 
@@ -36,6 +44,8 @@ PAUSED_KEY = f"{GROUP}/paused"
 ANNOTATION_LOCALITY = f"{GROUP}/locality"
 """On each broker's pod: its locality, from labels of its node. The broker reads it as a file."""
 
+ALL_INTERFACES = "*"
+"""Host on which brokers listen: all addresses of the pod, of IPv4 and of IPv6 (readonly_engine.net.interfaces)."""
 PORT_PULSAR = 6650
 PORT_PULSAR_TLS = 6651
 PORT_EXTERNAL = 6660
@@ -102,7 +112,7 @@ class PoolKey:
 
     def selector(self) -> dict[str, str]:
         """Return the labels that select the pool's brokers. They never change, because a StatefulSet's selector is immutable."""
-        return {"app.kubernetes.io/name": "pulsar-readonly-broker", LABEL_POOL: self.name}
+        return {LABEL_NAME: BROKER_NAME, LABEL_POOL: self.name}
 
     def labels(self) -> dict[str, str]:
         """Return the labels of every object of the pool."""

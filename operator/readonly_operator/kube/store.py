@@ -7,28 +7,45 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from readonly_operator.kube.kinds import BINDING, POOL, Kind, Manifest
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
+from readonly_operator.kube.ownership import owning_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
 DELETED_TTL_SECONDS = 300
-"""How long a deleted uid is remembered: longer than an outdated list can take to arrive."""
+"""How long a deleted uid is remembered: longer than an outdated event can take to arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletion:
+    """Reported deletion of an object.
+
+    Attributes:
+        version: resource version of the deletion.
+        time: seconds, monotonic.
+        position: checkpoint of the store.
+    """
+
+    version: int
+    time: float
+    position: int
 
 
 def pool_of(kind: Kind, body: Manifest) -> PoolKey | None:
-    """Return the pool of an object, or None when the object names none."""
+    """Return the pool of an object, or None when the object names none. The controller counts before the label."""
     metadata = body["metadata"]
     if kind == POOL:
         name = metadata["name"]
     elif kind == BINDING:
         name = ((body.get("spec") or {}).get("poolRef") or {}).get("name")
     else:
-        name = (metadata.get("labels") or {}).get(LABEL_POOL)
+        name = owning_pool(body) or (metadata.get("labels") or {}).get(LABEL_POOL)
     return PoolKey(metadata["namespace"], name) if name else None
 
 
@@ -59,7 +76,7 @@ class Store:
         self._lock = threading.Lock()
         self._objects: dict[tuple[Kind, PoolKey], dict[str, Manifest]] = {}
         self._where: dict[tuple[Kind, str, str], PoolKey] = {}
-        self._deleted: dict[str, float] = {}
+        self._deleted: dict[str, _Deletion] = {}
         self._puts = 0
         self._put_at: dict[tuple[Kind, str, str], int] = {}
         self._unserved: frozenset[Kind] = frozenset()
@@ -77,12 +94,16 @@ class Store:
     def remove(self, kind: Kind, body: Manifest) -> set[PoolKey]:
         """Remove a deleted object.
 
+        A watch with a label selector also reports the loss of a label as a deletion. A later version of the object, such as the
+        answer to the write that restores the label, is stored again.
+
         Returns:
             The pools that the change affects.
         """
         metadata = body["metadata"]
         with self._lock:
-            self._deleted[metadata["uid"]] = time.monotonic()
+            self._puts += 1
+            self._deleted[metadata["uid"]] = _Deletion(_version(body), time.monotonic(), self._puts)
             known = self._find(kind, metadata["namespace"], metadata["name"])
             if known is None or known["metadata"]["uid"] != metadata["uid"]:
                 return set()
@@ -96,6 +117,9 @@ class Store:
     def replace(self, kind: Kind, bodies: Iterable[Manifest], namespaces: tuple[str, ...], began: int) -> set[PoolKey]:
         """Store a complete list of a kind in these namespaces (empty: in all), and remove all other objects of the kind there.
 
+        The list is newer than everything stored before it was requested, whatever the resource versions are: after a restore
+        of etcd they are lower than before.
+
         Args:
             kind: kind of the objects.
             bodies: the list.
@@ -108,12 +132,12 @@ class Store:
         touched: set[PoolKey] = set()
         with self._lock:
             now = time.monotonic()
-            self._deleted = {uid: at for uid, at in self._deleted.items() if now - at < DELETED_TTL_SECONDS}
+            self._deleted = {uid: one for uid, one in self._deleted.items() if now - one.time < DELETED_TTL_SECONDS}
             listed = set()
             for body in bodies:
                 metadata = body["metadata"]
                 listed.add((metadata["namespace"], metadata["name"]))
-                touched |= self._put(kind, body)
+                touched |= self._put(kind, body, since=began)
                 key = pool_of(kind, body)
                 touched |= {key} if key else set()
             gone = [
@@ -182,15 +206,25 @@ class Store:
         key = self._where.get((kind, namespace, name))
         return None if key is None else self._objects[kind, key].get(name)
 
-    def _put(self, kind: Kind, body: Manifest) -> set[PoolKey]:
+    def _put(self, kind: Kind, body: Manifest, since: int = -1) -> set[PoolKey]:
+        """Store an object unless a newer state is known.
+
+        Args:
+            kind: of the object.
+            body: the object.
+            since: what was stored up to this checkpoint is older than the object; for others the resource version decides.
+        """
         metadata = body["metadata"]
-        if metadata["uid"] in self._deleted:
+        deletion = self._deleted.get(metadata["uid"])
+        if deletion is not None and deletion.position > since and _version(body) <= deletion.version:
             return set()
         key = pool_of(kind, body)
         namespace, name = metadata["namespace"], metadata["name"]
         known = self._find(kind, namespace, name)
-        if known is not None and known["metadata"]["uid"] == metadata["uid"] and _version(body) <= _version(known):
-            return set()
+        if known is not None and known["metadata"]["uid"] == metadata["uid"]:
+            older = self._put_at[kind, namespace, name] <= since
+            if _version(body) == _version(known) or (_version(body) < _version(known) and not older):
+                return set()
         touched = set()
         if known is not None and self._where[kind, namespace, name] != key:
             touched |= self._drop(kind, namespace, name)

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
-from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POOL
+from readonly_operator.kube.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.store import Store
 
@@ -57,9 +57,56 @@ def test_a_binding_that_moves_concerns_both_pools(store, binding_body):
 
 def test_what_was_deleted_does_not_come_back_by_a_late_event(store, pool_body):
     store.put(POOL, pool_body())
-    assert store.remove(POOL, pool_body()) == {DEMO}
+    assert store.remove(POOL, changed(pool_body(), 100)) == {DEMO}
     assert store.put(POOL, changed(pool_body(), 99)) == set()
     assert store.get(POOL, "team", "demo") is None
+
+
+def child(version, **labels):
+    metadata = {"name": "x", "namespace": "team", "uid": "u", "resourceVersion": str(version), "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def test_a_lost_label_is_a_deletion_to_a_watch_and_the_restored_one_is_known_at_once(store):
+    store.put(CONFIG_MAP, child(10, **{LABEL_POOL: "demo"}))
+    assert store.remove(CONFIG_MAP, child(11, **{LABEL_POOL: "demo"})) == {DEMO}, "so the pool is reconciled"
+    assert store.put(CONFIG_MAP, child(12, **{LABEL_POOL: "demo"})) == {DEMO}
+    assert store.get(CONFIG_MAP, "team", "x") is not None
+
+
+def test_the_controller_of_a_child_counts_before_its_label(store):
+    body = child(10, **{LABEL_POOL: "other"})
+    owner = {"apiVersion": POOL.api_version, "kind": POOL.kind, "name": "demo", "uid": "p", "controller": True}
+    body["metadata"]["ownerReferences"] = [owner]
+    assert store.put(CONFIG_MAP, body) == {DEMO}
+
+
+def test_only_the_operators_own_label_selects_children():
+    for kind in (*CHILDREN, POD):
+        assert LABEL_POOL in kind.selector
+        assert "managed-by" not in kind.selector, "other tools write that label"
+
+
+def test_after_a_restore_of_etcd_a_list_has_lower_versions_and_is_taken(store, pool_body):
+    store.put(POOL, changed(pool_body(), 500, replicas=9))
+    store.put(POOL, changed(pool_body("gone"), 510))
+    store.remove(POOL, changed(pool_body("gone"), 520))
+    bodies = [changed(pool_body(), 300, replicas=4), changed(pool_body("gone"), 310)]
+    assert store.replace(POOL, bodies, (), store.checkpoint()) == {DEMO, PoolKey("team", "gone")}
+    assert store.get(POOL, "team", "demo")["spec"]["replicas"] == 4
+    assert store.get(POOL, "team", "gone") is not None, "the restore has brought it back"
+    assert store.put(POOL, changed(pool_body(), 301, replicas=3)) == {DEMO}
+
+
+def test_what_changed_or_went_while_a_list_was_made_is_newer_than_the_list(store, pool_body):
+    store.put(POOL, changed(pool_body(), 10))
+    store.put(POOL, changed(pool_body("gone"), 11))
+    began = store.checkpoint()
+    store.put(POOL, changed(pool_body(), 12, replicas=7))
+    store.remove(POOL, changed(pool_body("gone"), 13))
+    store.replace(POOL, [changed(pool_body(), 10), changed(pool_body("gone"), 11)], (), began)
+    assert store.get(POOL, "team", "demo")["spec"]["replicas"] == 7
+    assert store.get(POOL, "team", "gone") is None
 
 
 def test_a_new_object_of_the_same_name_is_another_one(store, pool_body):

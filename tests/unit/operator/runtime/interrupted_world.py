@@ -168,7 +168,9 @@ class World:
 
     def _remove(self, body: dict[str, Any]) -> None:
         del self.objects[_id(body)]
-        self._tell("DELETED", body)
+        self._version += 1
+        metadata = {**body["metadata"], "resourceVersion": str(self._version)}
+        self._tell("DELETED", {**body, "metadata": metadata})
 
     def _tell(self, event: str, body: dict[str, Any]) -> None:
         kind = next((one for one in WATCHED if one.kind == body["kind"]), None)
@@ -425,8 +427,9 @@ def copied(value: Any) -> Any:
 
 def selected(kind: Kind, body: dict[str, Any]) -> bool:
     """Whether lists and watches of a kind have an object."""
-    name, _, value = kind.selector.partition("=")
-    return not name or (body["metadata"].get("labels") or {}).get(name) == value
+    labels = body["metadata"].get("labels") or {}
+    terms = [term.partition("=") for term in kind.selector.split(",") if term]
+    return all(name in labels and (not equals or labels[name] == value) for name, equals, value in terms)
 
 
 def writable_brokers(world: World) -> None:

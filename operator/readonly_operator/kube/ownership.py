@@ -1,0 +1,52 @@
+"""Ownership of a pool's objects, and the proof that an object without an owner was made by the operator. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.kube.kinds import POOL
+from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, LABEL_POOL, OPERATOR
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from readonly_operator.kube.kinds import Manifest
+
+
+def owner_uid(manifest: Manifest) -> str | None:
+    """Return the uid of the object's controller, or None when it has none."""
+    controller = _controller(manifest)
+    return None if controller is None else str(controller["uid"])
+
+
+def owning_pool(manifest: Manifest) -> str | None:
+    """Return the name of the pool that controls the object, or None when no pool does."""
+    controller = _controller(manifest)
+    if controller is None or (controller.get("apiVersion"), controller.get("kind")) != (POOL.api_version, POOL.kind):
+        return None
+    return str(controller["name"])
+
+
+def is_orphan_of(manifest: Manifest, pool: str) -> bool:
+    """Return whether the object has the operator's marks of a pool of this name, and no controller.
+
+    `kubectl delete --cascade=orphan` leaves such objects. Anybody can write the marks; see `was_applied` for the proof.
+    """
+    metadata = manifest["metadata"]
+    marked = ANNOTATION_APPLIED_HASH in (metadata.get("annotations") or {})
+    return marked and _controller(manifest) is None and (metadata.get("labels") or {}).get(LABEL_POOL) == pool
+
+
+def was_applied(manifest: Manifest) -> bool:
+    """Return whether the operator applied the object. The API server records the managers of the fields.
+
+    Args:
+        manifest: as the API server returns it, with managedFields.
+    """
+    managers = manifest["metadata"].get("managedFields") or ()
+    return any(one.get("manager") == OPERATOR and one.get("operation") == "Apply" for one in managers)
+
+
+def _controller(manifest: Manifest) -> Mapping[str, Any] | None:
+    references = manifest["metadata"].get("ownerReferences") or ()
+    return next((one for one in references if one.get("controller")), None)
