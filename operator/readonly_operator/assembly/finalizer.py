@@ -9,6 +9,7 @@ from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.explicit_lac import RESTORE
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly import cursor_release
+from readonly_operator.assembly.identity import identified
 from readonly_operator.cluster import registration
 from readonly_operator.cluster.explicit_lac import conditions as explicit_lac
 from readonly_operator.cluster.explicit_lac.requests import SettingRequest
@@ -191,7 +192,7 @@ def release(context: Context, body: Manifest, bindings: PoolBindings, report: Ca
 def _pending(context: Context, body: Manifest, bindings: PoolBindings) -> Condition | Notice | None:
     """Return the condition while the deletion has to wait, then an event about the result, if any."""
     try:
-        pool = Pool.load(body)
+        pool = identified(context.store, Pool.load(body))
     except ApiSpecError:
         return None
     released = cursor_release.pool_release(context, pool, body, bindings)
@@ -240,6 +241,6 @@ def _set(context: Context, kind: Kind, body: Manifest, *, present: bool) -> None
     patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": finalizers}}
     after = context.kube.merge(MANAGER_EXPLICIT_LAC, kind, metadata["namespace"], metadata["name"], patch)
     if after is None or ("deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers")):
-        context.store.remove(kind, body)  # the watch may start after the deletion and miss it
+        context.store.remove(kind, after or body)  # the watch may start after the deletion and miss it
     else:
         context.store.put(kind, after)

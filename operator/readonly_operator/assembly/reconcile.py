@@ -17,6 +17,7 @@ from readonly_operator.assembly.apply_events import apply_events
 from readonly_operator.assembly.conditions import write_conditions, write_paused
 from readonly_operator.assembly.context import Context, Outcome
 from readonly_operator.assembly.cursor_release import is_leaving
+from readonly_operator.assembly.identity import identified
 from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
@@ -51,7 +52,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     if body is None or "deletionTimestamp" in body["metadata"]:
         return _finalize(context, key, body, bindings)
     try:
-        pool = Pool.load(body)
+        pool = identified(context.store, Pool.load(body))
         if is_paused(body):
             return _skip_paused(context, pool, body, bindings)
         finalizer_errors = finalizer.sync_finalizer(context, pool, body)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from readonly_operator.kube.api_server import HTTP_CONFLICT, KubeError
 from readonly_operator.kube.digest import digest
 from readonly_operator.kube.kinds import Kind, Manifest, kind_of
-from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, OPERATOR
+from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, LABEL_POOL, OPERATOR
+from readonly_operator.kube.ownership import is_orphan_of, owner_uid, was_applied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +56,8 @@ class Applier:
 
         Lists that the operator sets, such as ports, containers and environments, contain its items only.
 
+        An object without a controller that the operator applied for a pool of the same name is adopted.
+
         An object that has everything desired, from the same manifest, costs no request. Any other known object is applied by its
         uid without being read first: an object that replaced it meanwhile would be refused.
 
@@ -66,7 +69,7 @@ class Applier:
         marked = copy.deepcopy(desired)
         marked["metadata"].setdefault("annotations", {})[ANNOTATION_APPLIED_HASH] = digest(desired)
         known = self._store.get(kind, metadata["namespace"], metadata["name"])
-        ours = known is not None and _owner(known) == _owner(desired)
+        ours = known is not None and owner_uid(known) == owner_uid(desired)
         if known is not None and ours and covers(known, marked):
             return Result.NOOP
         before, after = known if ours else None, None
@@ -95,7 +98,7 @@ class Applier:
         """Read the object by name, then apply; return the object before and after."""
         metadata = desired["metadata"]
         before = self._kube.get(kind, metadata["namespace"], metadata["name"])
-        if before is not None and _owner(before) != _owner(desired):
+        if before is not None and owner_uid(before) != owner_uid(desired) and not _is_left_behind(before, desired):
             raise NameConflictError(
                 f"{kind.kind} {metadata['name']} exists and does not belong to this pool: "
                 "rename or delete it, or give the pool another name"
@@ -134,7 +137,7 @@ class Applier:
         for manifest in known:
             kind, metadata = kind_of(manifest), manifest["metadata"]
             if (
-                _owner(manifest) == owner
+                owner_uid(manifest) == owner
                 and (kind, metadata["name"]) not in wanted
                 and "deletionTimestamp" not in metadata
             ):
@@ -174,11 +177,10 @@ def trimmed(live: Any, desired: Any) -> Any:
     return kept
 
 
-def _owner(manifest: Manifest) -> str | None:
-    for reference in manifest["metadata"].get("ownerReferences") or ():
-        if reference.get("controller"):
-            return str(reference["uid"])
-    return None
+def _is_left_behind(live: Manifest, desired: Manifest) -> bool:
+    """Return whether the operator applied the object for a pool of the same name, which no longer exists."""
+    pool = (desired["metadata"].get("labels") or {}).get(LABEL_POOL)
+    return pool is not None and is_orphan_of(live, pool) and was_applied(live)
 
 
 def _version(manifest: Manifest) -> str:

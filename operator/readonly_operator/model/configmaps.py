@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from readonly_operator.kube.kinds import CONFIG_MAP, Manifest
-from readonly_operator.kube.names import BINDINGS_KEY, CONFIG_KEY
+from readonly_operator.kube.names import ANNOTATION_POOL_UID, BINDINGS_KEY, CONFIG_KEY
 from readonly_operator.model.engine import engine_config
 from readonly_operator.model.metadata import start
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def config_map(pool: Pool) -> Manifest:
     """Return the ConfigMap with the engine's configuration; brokers read it at start."""
     manifest = start(CONFIG_MAP, pool.key.config_map, pool)
+    manifest["metadata"]["annotations"] = {ANNOTATION_POOL_UID: pool.membership_uid}
     manifest["data"] = {CONFIG_KEY: yaml.safe_dump(engine_config(pool), sort_keys=False, width=1000)}
     return manifest
 

@@ -30,16 +30,23 @@ class Pool(PoolSpec):
         key: namespace and name.
         uid: of the object, for owner references.
         generation: of the spec.
+        former_uid: uid of a deleted pool whose brokers this one adopted; empty for none.
     """
 
     key: PoolKey
     uid: str
     generation: int
+    former_uid: str = ""
+
+    @property
+    def membership_uid(self) -> str:
+        """Return the uid by which brokers know the pool: adopted brokers keep theirs, so that none must restart."""
+        return self.former_uid or self.uid
 
     @property
     def identity(self) -> str:
         """Return the pool's identity for the brokers: name and uid, as in PoolMembership of the engine."""
-        return f"{self.key.membership_name}@{self.uid}"
+        return f"{self.key.membership_name}@{self.membership_uid}"
 
     @property
     def replaced(self) -> int:

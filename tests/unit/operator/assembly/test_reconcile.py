@@ -12,7 +12,7 @@ import pytest
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.kube.api_server import KubeError
-from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POD, POOL
+from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POD, POOL, SERVICE, kind_of
 from readonly_operator.kube.names import FINALIZER_WRITER, LABEL_POOL, PAUSED_KEY, PoolKey
 
 DEMO = PoolKey("team", "demo")
@@ -59,6 +59,40 @@ def test_what_was_set_is_forgotten_where_explicit_lac_is_not_managed(server, con
     assert "explicitLac" not in server.status(POOL, "demo")
 
 
+def test_a_child_that_loses_its_label_is_mended_at_once_and_stays_known(server, context, put, pool_body):
+    server.refuses = False
+    put(POOL, pool_body(replicas=0))
+    reconcile(context, DEMO)
+    before = server.objects["Service", "demo"]
+    stripped = server.add({**before, "metadata": {**before["metadata"], "labels": {}}})
+    version = stripped["metadata"]["resourceVersion"]
+    gone = {**before, "metadata": {**before["metadata"], "resourceVersion": version}}
+    assert context.store.remove(SERVICE, gone) == {DEMO}, "a watch with a selector reports it as deleted"
+    reconcile(context, DEMO)
+    assert server.objects["Service", "demo"]["metadata"]["labels"][LABEL_POOL] == "demo"
+    assert context.store.get(SERVICE, "team", "demo") is not None
+
+
+def test_the_objects_that_a_deleted_pool_has_left_become_those_of_its_successor(server, context, put, pool_body):
+    server.refuses = False
+    put(POOL, pool_body(replicas=0))
+    reconcile(context, DEMO)
+    for key, body in list(server.objects.items()):
+        if body["metadata"].get("ownerReferences"):
+            applied = [{"manager": "pulsar-readonly-operator", "operation": "Apply"}]
+            metadata = {**body["metadata"], "ownerReferences": [], "managedFields": applied}
+            context.store.put(kind_of(body), server.add({**server.objects[key], "metadata": metadata}))
+    context.store.remove(POOL, server.objects["ReadOnlyBrokerPool", "demo"])
+    successor = pool_body(replicas=0)
+    successor["metadata"]["uid"] = "successor"
+    put(POOL, successor)
+    assert reconcile(context, DEMO).settled
+    stateful_set = server.objects["StatefulSet", "demo"]
+    assert stateful_set["metadata"]["ownerReferences"][0]["uid"] == "successor"
+    args = stateful_set["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert args[args.index("--pool-uid") + 1] == "uid-of-demo", "so that no broker restarts"
+
+
 def test_a_broker_that_is_ending_keeps_its_load_balancer(server, context, put, pool_body):
     server.refuses = False
     put(POOL, pool_body(replicas=1, listeners={"external": {"host": "{broker}.example.com"}}))
@@ -67,7 +101,7 @@ def test_a_broker_that_is_ending_keeps_its_load_balancer(server, context, put, p
     put(POD, ending)
     reconcile(context, DEMO)
     assert {name for kind, name in server.objects if kind == "Service"} >= {"demo-broker-0", "demo-broker-2"}
-    context.store.remove(POD, ending)
+    context.store.remove(POD, server.objects["Pod", "demo-2"])
     reconcile(context, DEMO)
     assert server.deleted == ["demo-broker-2"]
 

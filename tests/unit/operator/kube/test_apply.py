@@ -7,6 +7,7 @@ from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import Applier, NameConflictError, Result, covers, trimmed
 from readonly_operator.kube.kinds import SERVICE
+from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, LABEL_POOL, OPERATOR
 from readonly_operator.kube.store import Store
 
 
@@ -196,6 +197,46 @@ def test_somebody_elses_object_in_the_place_of_one_that_is_known_is_left_alone(o
     one.put(theirs)
     with pytest.raises(NameConflictError):
         applier.apply(wanted(2))
+    assert one.body["spec"] == WANTED["spec"]
+
+
+MARKS = {"labels": {LABEL_POOL: "demo"}, "annotations": {ANNOTATION_APPLIED_HASH: "0"}}
+APPLIED = [{"manager": OPERATOR, "operation": "Apply"}]
+
+
+def left_behind(one, **metadata):
+    """Put a Service there that a deleted pool has left, as `kubectl delete --cascade=orphan` does."""
+    one.put({**WANTED, "metadata": {**WANTED["metadata"], **MARKS, "managedFields": APPLIED, **metadata}})
+
+
+def of_the_new_pool():
+    made = wanted(2)
+    return {**made, "metadata": {**made["metadata"], "labels": {LABEL_POOL: "demo"}}}
+
+
+def test_what_a_deleted_pool_of_the_same_name_has_left_is_adopted(one, store):
+    left_behind(one)
+    store.put(SERVICE, one.body)
+    applier = Applier(one, store)
+    assert applier.apply(of_the_new_pool()) is Result.PATCHED
+    assert one.body["metadata"]["ownerReferences"] == [{"uid": "pool", "controller": True}]
+    assert one.body["spec"]["ports"] == [{"port": 2}]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"managedFields": [{"manager": "helm", "operation": "Apply"}]},
+        {"managedFields": [{"manager": OPERATOR, "operation": "Update"}]},
+        {"annotations": {}},
+        {"labels": {LABEL_POOL: "other"}},
+        {"ownerReferences": [{"uid": "another pool", "controller": True}]},
+    ],
+)
+def test_what_cannot_be_proved_to_be_left_by_a_pool_is_left_alone(one, store, metadata):
+    left_behind(one, **metadata)
+    with pytest.raises(NameConflictError):
+        Applier(one, store).apply(of_the_new_pool())
     assert one.body["spec"] == WANTED["spec"]
 
 
