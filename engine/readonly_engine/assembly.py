@@ -27,7 +27,7 @@ from readonly_engine.broker.subscription.topics import TopicRegistry
 from readonly_engine.broker.tail.budget import ANY_RATE, SUBSCRIPTION_PREFIX, TailSettings
 from readonly_engine.config.kinds import Address
 from readonly_engine.config.listeners import DEFAULT
-from readonly_engine.config.settings import ALL_INTERFACES, Tail
+from readonly_engine.config.settings import Tail
 from readonly_engine.http.server import HttpServer
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.locality import LocalityFile
@@ -35,6 +35,7 @@ from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError, NotAdmittedError
 from readonly_engine.net import descriptors
 from readonly_engine.net.digest_md5 import LoginError
+from readonly_engine.net.interfaces import LOOPBACK
 from readonly_engine.net.tls import ClientTls, Reloaded, TlsError
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
@@ -95,7 +96,7 @@ def advertised_tls_url(config: EngineConfig) -> str:
 
 
 def _url_of(scheme: str, address: Address, option: str) -> str:
-    if address.host in {ALL_INTERFACES, "::", ""}:
+    if address.host in LOOPBACK:
         raise StartError(
             f"{option} is missing: clients cannot be sent to {address}; "
             f"give {scheme}://HOST:{address.port} with a HOST that they reach"

@@ -43,8 +43,8 @@ BELOW = {
         "waiting",
     },
     "subscriptions": {"tool", "broker", "owner", "topic", "metadata", "wire", "config", "net"},
-    "http": {"broker", "owner", "topic", "bookkeeper", "metadata", "wire"},
-    "workers": {"http", "config", "background"},
+    "http": {"broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net"},
+    "workers": {"http", "config", "net", "background"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""
 

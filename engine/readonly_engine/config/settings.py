@@ -32,6 +32,7 @@ from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.security import LoginScheme, NodeRights, StoreSecurity
 from readonly_engine.metadata.url import FORMS, MetadataUrl
+from readonly_engine.net.interfaces import ALL_INTERFACES
 from readonly_engine.net.tls import TlsFiles
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ MAX_PARTITIONS: Final = 1024
 PORT_OFFSET: Final = 100
 """Worker 0 listens on the given ports plus this offset, worker 1 on those plus twice the offset, and so on."""
 
-ALL_INTERFACES: Final = "0.0.0.0"  # noqa: S104 - in a container a server listens on all
 LISTEN: Final = Address(ALL_INTERFACES, 6650)
 HTTP: Final = Address(ALL_INTERFACES, 8080)
 AS_STORED: Final = TieredConfig()
@@ -204,7 +204,7 @@ class EngineConfig:
     # Addresses for clients, for HTTP and for the other brokers of the pool.
 
     listen: Address = field(
-        default=LISTEN, metadata=option(ADDRESS, "address for clients without TLS", group="Addresses and TLS")
+        default=LISTEN, metadata=option(ADDRESS, "address for clients without TLS; * is all addresses, IPv4 and IPv6", group="Addresses and TLS")
     )
     http: Address = field(default=HTTP, metadata=option(ADDRESS, "address for health, metrics and statistics"))
     advertised_url: str = field(

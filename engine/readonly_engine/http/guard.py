@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
 
+from readonly_engine.net.interfaces import local_hosts
+
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
 
@@ -90,7 +92,7 @@ class HttpPort:
             raise OSError("the HTTP server has ended")
         try:
             self._listener = await asyncio.get_running_loop().create_server(
-                lambda: _Connection(self, server()), host, port, backlog=BACKLOG
+                lambda: _Connection(self, server()), local_hosts(host), port, backlog=BACKLOG
             )
         except OSError:
             await self._runner.cleanup()

@@ -9,6 +9,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from readonly_engine.background import run_forever
+from readonly_engine.net.interfaces import local_hosts
 from readonly_engine.net.tls import HANDSHAKE_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class TlsListener:
         """Listen.
 
         Args:
-            host: local address.
+            host: local address, or ALL_INTERFACES.
             port: port; the system chooses it for 0.
             shared: whether other processes listen on the same port (SO_REUSEPORT).
 
@@ -51,7 +52,7 @@ class TlsListener:
         """
         server = await asyncio.get_running_loop().create_server(
             self._make,
-            host,
+            local_hosts(host),
             port,
             ssl=self._current,
             ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,

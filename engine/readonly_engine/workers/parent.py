@@ -14,6 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from readonly_engine.background import run_forever
 from readonly_engine.http.guard import HttpPort
+from readonly_engine.net.interfaces import LOOPBACK
 from readonly_engine.workers.merge import merge
 from readonly_engine.workers.plan import worker_config
 from readonly_engine.workers.restarts import Restarts
@@ -30,8 +31,6 @@ READY_POLL_S: Final = 0.2
 
 STOP_TIMEOUT_S: Final = 60.0
 """Time for a worker to drain after SIGTERM; then it is killed."""
-
-LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - a worker that listens on all interfaces
 
 
 class Worker:

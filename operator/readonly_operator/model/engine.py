@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.cursors import DEFAULT_PARTITIONS, OWNER
-from readonly_operator.kube.names import LOCALITY_FILE, PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS, SECRETS_DIRECTORY
+from readonly_operator.kube.names import ALL_INTERFACES, LOCALITY_FILE, PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS, SECRETS_DIRECTORY
 from readonly_operator.model.files import mounts
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ def engine_config(pool: Pool) -> dict[str, Any]:
         "metadata-store": source.metadata_store_url,
         "writer-url": source.service_url,
         "admin-url": source.admin_url,
-        "listen": f"0.0.0.0:{PORT_PULSAR}",
-        "http": f"0.0.0.0:{PORT_HTTP}",
+        "listen": f"{ALL_INTERFACES}:{PORT_PULSAR}",
+        "http": f"{ALL_INTERFACES}:{PORT_HTTP}",
         "cache-size": _size(pool.cache.size),
     }
     if source.bookkeeper_metadata_store_url is not None:
         config["bookkeeper-metadata-store"] = source.bookkeeper_metadata_store_url
     if pool.listeners.tls is not None:
-        config["tls-listen"] = f"0.0.0.0:{PORT_PULSAR_TLS}"
+        config["tls-listen"] = f"{ALL_INTERFACES}:{PORT_PULSAR_TLS}"
     for mount in mounts(pool):
         config |= mount.options()
     if source.tls is not None:

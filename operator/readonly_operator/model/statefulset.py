@@ -8,6 +8,7 @@ from readonly_operator.api.pool.listeners import BROKER
 from readonly_operator.kube.digest import digest
 from readonly_operator.kube.kinds import STATEFUL_SET, Manifest
 from readonly_operator.kube.names import (
+    ALL_INTERFACES,
     ANNOTATION_CONFIG_HASH,
     ANNOTATION_LOCALITY,
     BINDINGS_DIRECTORY,
@@ -184,7 +185,7 @@ def _arguments(pool: Pool, settings: Settings) -> list[str]:
     ]
     if pool.listeners.tls is not None:
         made += ["--advertised-tls-url", f"pulsar+ssl://{host}:{PORT_PULSAR_TLS}"]
-    return [*made, *_external_listener(pool), "--pool", pool.key.membership_name, "--pool-uid", pool.uid]
+    return [*made, *_external_listener(pool), "--pool", pool.key.membership_name, "--pool-uid", pool.membership_uid]
 
 
 def _external_listener(pool: Pool) -> list[str]:
@@ -200,7 +201,7 @@ def _external_listener(pool: Pool) -> list[str]:
     }.items():
         if name in external_ports(pool):
             advertised.append(f"{LISTENER_EXTERNAL}:{scheme}://{host}:{port}")
-            bound.append(f"{LISTENER_EXTERNAL}:{scheme}://0.0.0.0:{external_ports(pool)[name]}")
+            bound.append(f"{LISTENER_EXTERNAL}:{scheme}://{ALL_INTERFACES}:{external_ports(pool)[name]}")
     return ["--advertised-listeners", ",".join(advertised), "--bind-addresses", ",".join(bound)]
 
 

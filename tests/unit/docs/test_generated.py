@@ -30,7 +30,7 @@ def test_the_page_of_the_configuration_has_defaults_and_units():
     page = configuration.page()
     for row in (
         "| `metadata-store` | `URL` | required |",
-        "| `listen` | `HOST:PORT` | `0.0.0.0:6650` |",
+        "| `listen` | `HOST:PORT` | `*:6650` |",
         "| `cache-size` | `SIZE` (bytes) | `256MiB` |",
         "| `max-connections` | `N` (connections) | `0` (no limit) |",
         "| `advertised-url` | `pulsar://HOST:PORT` | made from --listen |",

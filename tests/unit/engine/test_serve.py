@@ -60,7 +60,7 @@ def test_where_clients_are_sent(settings, url):
 def test_clients_cannot_be_sent_to_all_interfaces():
     given = {"metadata-store": "zk:a:1", "writer-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
     config = make_config(given, {})
-    assert config.listen == Address("0.0.0.0", 6650)
+    assert config.listen == Address("*", 6650)
     with pytest.raises(StartError, match=r"--advertised-url is missing: .* give pulsar://HOST:6650"):
         advertised_url(config)
 

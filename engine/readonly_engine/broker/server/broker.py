@@ -26,6 +26,7 @@ from readonly_engine.config.settings import Cursors, Unbound
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.net import descriptors
 from readonly_engine.net.half_open import MAX_HALF_OPEN, HalfOpenConnections
+from readonly_engine.net.interfaces import local_hosts
 from readonly_engine.net.keep_alive import KeepAlive
 from readonly_engine.net.tls_listener import TlsListener
 from readonly_engine.net.write_coalescer import WriteCoalescer
@@ -153,7 +154,7 @@ class Broker:
         """
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
-            lambda: ClientConnection(self, listener), host, port, reuse_port=shared or None
+            lambda: ClientConnection(self, listener), local_hosts(host), port, reuse_port=shared or None
         )
         self._servers.append(server)
 

@@ -26,7 +26,7 @@ REQUIRED = {
 
 def test_defaults():
     config = make_config({}, REQUIRED)
-    assert (config.listen, config.http) == (Address("0.0.0.0", 6650), Address("0.0.0.0", 8080))
+    assert (config.listen, config.http) == (Address("*", 6650), Address("*", 8080))
     assert (config.pool, config.cache_size, config.bindings, config.advertised_url) == ("default", 256 << 20, None, "")
     assert (config.log_level, config.log_format) == ("info", "text")
     assert (config.writer_urls, config.admin_urls) == (("pulsar://127.0.0.1:6650",), ("http://127.0.0.1:8080",))

@@ -213,7 +213,7 @@ def test_each_broker_has_a_load_balancer_where_clients_are_outside(make_pool):
     container = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
     args, ports = container["args"], {one["name"]: one["containerPort"] for one in container["ports"]}
     assert args[args.index("--advertised-listeners") + 1] == "external:pulsar://$(POD_NAME).example.com:6650"
-    assert args[args.index("--bind-addresses") + 1] == f"external:pulsar://0.0.0.0:{ports['external']}"
+    assert args[args.index("--bind-addresses") + 1] == f"external:pulsar://*:{ports['external']}"
     assert (
         ".svc." in args[args.index("--advertised-url") + 1]
     )  # where clients in the cluster, and other brokers, find it
@@ -235,7 +235,7 @@ def test_who_comes_by_a_load_balancer_is_taken_for_a_client_outside(make_pool, s
     assert {port["targetPort"] for port in client["spec"]["ports"]} - {"http"} == {target}
     args = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]["args"]
     listening = [args[args.index("--bind-addresses") + 1]] if outside else []
-    assert listening == ["external:pulsar+ssl://0.0.0.0:6661"] * outside
+    assert listening == ["external:pulsar+ssl://*:6661"] * outside
 
 
 def test_the_clients_service_may_prefer_brokers_of_a_clients_zone(make_pool):
