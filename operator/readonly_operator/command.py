@@ -29,7 +29,7 @@ KUBERNETES = (
 WIDTH = 100
 """Columns of the text after the options."""
 
-LIVENESS = re.compile(r"http://[^/\s:]+:[0-9]{1,5}/\S*")
+LIVENESS = re.compile(r"http://([^/\s:\[\]]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}/\S*")
 
 
 def variables() -> str:
@@ -55,9 +55,12 @@ def parser() -> argparse.ArgumentParser:
         if one.flag == FLAGS.get(one.name):  # not the namespaces, see above
             made.add_argument(one.flag, metavar=one.kind.form, help=help_of(one))
     made.add_argument(
-        "--liveness", metavar="URL", help="serve the operator's health there, for example http://0.0.0.0:8081/healthz"
+        "--liveness",
+        metavar="URL",
+        help="answer the liveness probe there, for example http://*:8081/healthz, and the readiness probe at /readyz; "
+        "* is all addresses, IPv4 and IPv6",
     )
-    made.add_argument("--metrics", metavar="HOST:PORT", help="serve Prometheus metrics there, for example 0.0.0.0:8082")
+    made.add_argument("--metrics", metavar="HOST:PORT", help="serve Prometheus metrics there, for example *:8082")
     made.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="how log lines look (default: text)"
     )
@@ -91,6 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, int] | None) -> int:
     # imported late, so that --help does not wait for the Kubernetes client
     from readonly_operator.runtime.handlers import Operation  # noqa: PLC0415
+    from readonly_operator.runtime.health import answering, local_host  # noqa: PLC0415
     from readonly_operator.runtime.kopf_process import run  # noqa: PLC0415
     from readonly_operator.runtime.leadership import leading  # noqa: PLC0415
 
@@ -98,14 +102,15 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
         from prometheus_client import start_http_server  # noqa: PLC0415
 
         try:
-            start_http_server(metrics_address[1], addr=metrics_address[0])
+            start_http_server(metrics_address[1], addr=local_host(metrics_address[0].strip("[]")))
         except OSError as error:
             return _refuse(f"--metrics {metrics_address[0]}:{metrics_address[1]}: {error.strerror or error}", 1)
     operation = Operation(settings)
     try:
-        with leading(settings, liveness, operation.is_active) as leads:
+        with answering(operation.health, liveness), leading(settings, operation.is_active) as leads:
             if leads:
-                run(operation, liveness)
+                operation.health.lead()
+                run(operation)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE and liveness is not None
         return _refuse(f"--liveness {liveness}: the address is in use" if taken else error, 1)
@@ -123,19 +128,18 @@ def _configure_logs(log_format: str, log_level: str) -> None:
         logging.basicConfig(format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     level = logging.getLevelName(log_level.upper())
     logging.getLogger().setLevel(level)
-    for chatty in ("kopf.objects", "kopf.activities.probe", "aiohttp.access"):  # a line for each event and each probe
-        logging.getLogger(chatty).setLevel(level if log_level == "debug" else logging.WARNING)
+    logging.getLogger("kopf.objects").setLevel(level if log_level == "debug" else logging.WARNING)  # a line for each event
 
 
 def _check_liveness(url: str) -> None:
     if not LIVENESS.fullmatch(url):
-        raise SettingsError(f"--liveness {url}: must be http://HOST:PORT/PATH, for example http://0.0.0.0:8081/healthz")
+        raise SettingsError(f"--liveness {url}: must be http://HOST:PORT/PATH, for example http://*:8081/healthz")
 
 
 def _address(option: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise SettingsError(f"{option} {text}: must be HOST:PORT, for example 0.0.0.0:8082")
+        raise SettingsError(f"{option} {text}: must be HOST:PORT, for example *:8082")
     return host, int(port)
 
 

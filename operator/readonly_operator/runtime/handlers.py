@@ -6,7 +6,7 @@ deduplication and the resync.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import kopf
@@ -28,6 +28,7 @@ from readonly_operator.kube.kinds import (
 )
 from readonly_operator.kube.names import OPERATOR
 from readonly_operator.runtime.controller import Controller, NotInstalledError
+from readonly_operator.runtime.health import Health
 
 if TYPE_CHECKING:
     from readonly_operator.settings import Settings
@@ -47,11 +48,13 @@ class Operation:
         settings: of this process.
         controller: None until started.
         refusal: why the operator cannot start; empty as long as it can.
+        health: for the probes.
     """
 
     settings: Settings
     controller: Controller | None = None
     refusal: str = ""
+    health: Health = field(default_factory=Health)
 
     def is_active(self) -> bool:
         """Return whether a step may still change something."""
@@ -89,21 +92,15 @@ def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) 
         raise kopf.PermanentError(memo.refusal) from None
     memo.refusal = ""
     memo.controller = controller
+    memo.health.run(controller)
 
 
 @kopf.on.cleanup()
 def stop(memo: Any, **_: Any) -> None:
     """Let the workers finish."""
+    memo.health.run(None)
     if memo.controller is not None:
         memo.controller.stop()
-
-
-@kopf.on.probe(id="controller")
-async def probe(memo: Any, **_: Any) -> str:
-    """Answer the liveness probe; only a permanent error makes kopf answer with HTTP 500."""
-    if memo.controller is None or not memo.controller.alive():
-        raise kopf.PermanentError("a worker is stuck or has ended")
-    return "alive"
 
 
 @kopf.on.event(POOL.group, POOL.version, POOL.plural)

@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+BEAT_SECONDS = 1.0
+
 _WATCHERS = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running")
 """Loggers of kopf that report a failed watch."""
 
 
-def run(operation: Operation, liveness: str | None) -> None:
+def run(operation: Operation) -> None:
     """Run until a signal.
 
     A deleted custom resource definition deletes its objects too. When it is installed again, the operator works again. The
     waiting time is the same as at the start.
 
     Raises:
-        OSError: the address of the liveness probe cannot be listened on.
         Exception: any other error of kopf; `operation.refusal` has the reason of a failed start.
     """
     for name in _WATCHERS:
@@ -38,7 +39,7 @@ def run(operation: Operation, liveness: str | None) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         while True:
             try:
-                asyncio.run(_operate(operation, liveness))
+                asyncio.run(_operate(operation))
             except Exception as error:
                 if not is_gone(error):
                     raise
@@ -63,14 +64,24 @@ class TracebackFilter(logging.Filter):
         return True
 
 
-async def _operate(operation: Operation, liveness: str | None) -> None:
+async def _operate(operation: Operation) -> None:
     namespaces = operation.settings.namespaces
-    await kopf.operator(
-        clusterwide=not namespaces,
-        namespaces=namespaces,
-        liveness_endpoint=liveness,
-        standalone=True,
-        memo=operation,
-        # kopf's default needs the user's name, and the image's user has none
-        identity=OPERATOR,  # type: ignore[arg-type]
-    )
+    beating = asyncio.create_task(_beat(operation))
+    try:
+        await kopf.operator(
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            standalone=True,
+            memo=operation,
+            # kopf's default needs the user's name, and the image's user has none
+            identity=OPERATOR,  # type: ignore[arg-type]
+        )
+    finally:
+        beating.cancel()
+
+
+async def _beat(operation: Operation) -> None:
+    """Report that the event loop runs: the probes are answered by another thread."""
+    while True:
+        operation.health.beat()
+        await asyncio.sleep(BEAT_SECONDS)

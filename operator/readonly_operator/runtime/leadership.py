@@ -17,7 +17,6 @@ from readonly_operator import metrics
 from readonly_operator.kube.api_server import HTTP_CONFLICT, ApiServer, KubeError
 from readonly_operator.kube.kinds import LEASE
 from readonly_operator.runtime.lease import Election, Terms
-from readonly_operator.runtime.standby import standing_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,12 +145,11 @@ class Leadership:
 
 
 @contextmanager
-def leading(settings: Settings, liveness: str | None, is_active: Callable[[], bool]) -> Iterator[bool]:
+def leading(settings: Settings, is_active: Callable[[], bool]) -> Iterator[bool]:
     """Hold the Lease of the settings, if they name one; wait for it first.
 
     Args:
         settings: of this process.
-        liveness: where to answer the liveness probe while waiting.
         is_active: whether a step is still running at the end; then the Lease is not released, but expires.
 
     Yields:
@@ -159,7 +157,6 @@ def leading(settings: Settings, liveness: str | None, is_active: Callable[[], bo
 
     Raises:
         NoConfigurationError: no Kubernetes configuration names an API server.
-        OSError: the address of the liveness probe cannot be listened on.
     """
     if not settings.lease:
         metrics.set_leader(yes=True)
@@ -173,8 +170,7 @@ def leading(settings: Settings, liveness: str | None, is_active: Callable[[], bo
     kube = ApiServer(timeout_seconds=max(1, int(terms.deadline_seconds / 2)))
     leadership = Leadership(kube, namespace, name, terms, _end_at_once)
     try:
-        with standing_by(liveness):
-            leads = leadership.acquire(stop)
+        leads = leadership.acquire(stop)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -63,14 +63,14 @@ def test_each_flag_overrides_a_setting():
         ),
         (
             ["--liveness", "8080"],
-            "--liveness 8080: must be http://HOST:PORT/PATH, for example http://0.0.0.0:8081/healthz",
+            "--liveness 8080: must be http://HOST:PORT/PATH, for example http://*:8081/healthz",
         ),
         (
             ["--lease", "operator"],
             "--lease operator: must be NAMESPACE/NAME, for example pulsar-readonly-system/operator",
         ),
-        (["--metrics", "8082"], "--metrics 8082: must be HOST:PORT, for example 0.0.0.0:8082"),
-        (["--metrics", "0.0.0.0:99999"], "--metrics 0.0.0.0:99999: must be HOST:PORT, for example 0.0.0.0:8082"),
+        (["--metrics", "8082"], "--metrics 8082: must be HOST:PORT, for example *:8082"),
+        (["--metrics", "0.0.0.0:99999"], "--metrics 0.0.0.0:99999: must be HOST:PORT, for example *:8082"),
     ],
 )
 def test_bad_options_say_what_would_be_right(capsys, argv, message):
@@ -103,6 +103,11 @@ def test_a_lease_that_would_be_lost_by_a_slow_answer_is_refused(capsys, monkeypa
     assert capsys.readouterr().err.startswith(
         "pulsar-readonly operator: PULSAR_READONLY_LEASE_SECONDS=2: must be at least 3"
     )
+
+
+@pytest.mark.parametrize("url", ["http://*:8081/healthz", "http://[::1]:8081/healthz", "http://127.0.0.1:8081/x"])
+def test_addresses_for_probes_of_either_family(url):
+    assert command.LIVENESS.fullmatch(url)
 
 
 def test_two_scopes_exclude_each_other(capsys):
