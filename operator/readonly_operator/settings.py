@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -28,11 +27,6 @@ _NAMESPACE_FORM: Final = "the name of a namespace, as in kubectl get namespaces"
 
 class SettingsError(ValueError):
     """A setting that cannot be used; the text names it and the expected form."""
-
-
-def default_engine_image() -> str:
-    """Return the engine image of the operator's own version."""
-    return f"pulsar-readonly/engine:{importlib.metadata.version('pulsar-readonly')}"
 
 
 def _read_text(value: object) -> str | None:
@@ -79,7 +73,7 @@ class Settings:
         default=(), metadata=option(NAMESPACES, "namespaces to serve, separated by commas or blanks", unset="all")
     )
     engine_image: str = field(
-        default="", metadata=option(IMAGE, "image of brokers whose pool names none", unset="this version's")
+        default="", metadata=option(IMAGE, "image of brokers whose pool names none", unset="each pool names its own")
     )
     cluster_domain: str = field(default="cluster.local", metadata=option(TEXT, "DNS domain of the Kubernetes cluster"))
     lease: str = field(
@@ -112,7 +106,7 @@ class Settings:
         Raises:
             SettingsError: a value is not of its setting's form.
         """
-        values: dict[str, object] = {"engine_image": default_engine_image()}
+        values: dict[str, object] = {}
         for one in options_of(Settings):
             text, flag = environ.get(variable_of(one)), flags.get(one.name)
             if flag is not None:

@@ -42,6 +42,8 @@ EVERYTHING = {
     "monitoring": {"dashboard": {"enabled": True}},
 }
 """Every value of the chart that needs no other kinds."""
+IMAGE = ("--set", "image.repository=images.example.org/pulsar-readonly/operator")
+"""The one value without a default."""
 OURS = ("-l", "app.kubernetes.io/part-of=pulsar-readonly")
 
 
@@ -79,13 +81,13 @@ def check_examples(kubernetes: Kubernetes) -> None:
 
 
 def test_by_helm(fresh, tmp_path):
-    said = helm(fresh, "install", RELEASE, str(CHART), "--namespace", SYSTEM, "--create-namespace")
+    said = helm(fresh, "install", RELEASE, str(CHART), "--namespace", SYSTEM, "--create-namespace", *IMAGE)
     assert f"kubectl rollout status deployment/pulsar-readonly-operator -n {SYSTEM}" in said
     assert set(definitions(fresh)) == set(NAMED)
     check_examples(fresh)
     values = tmp_path / "values.yaml"
     values.write_text(json.dumps(EVERYTHING))
-    said = helm(fresh, "upgrade", RELEASE, str(CHART), "--namespace", SYSTEM, "--values", str(values))
+    said = helm(fresh, "upgrade", RELEASE, str(CHART), "--namespace", SYSTEM, "--values", str(values), *IMAGE)
     pod = fresh.get("deployment", "pulsar-readonly-operator", SYSTEM)["spec"]["template"]["spec"]
     assert (pod["serviceAccountName"], pod["priorityClassName"]) == ("mine", "high")
     assert fresh("get", "clusterroles", *OURS, "-o", "name") == "", "rights in one namespace only"
@@ -102,7 +104,7 @@ def test_definitions_are_upgraded_before_helm_upgrades_the_rest(fresh):
     spec = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     del spec["properties"]["logLevel"]
     fresh("apply", "--server-side", "-f", "-", stdin=json.dumps(older))
-    options = ("--namespace", SYSTEM, "--create-namespace")
+    options = ("--namespace", SYSTEM, "--create-namespace", *IMAGE)
     helm(fresh, "upgrade", "--install", RELEASE, str(CHART), *options)
 
     def fields() -> set[str]:

@@ -25,6 +25,9 @@ def children(pool: Pool, lookup: LookupConfig, settings: Settings, brokers: Iter
         lookup: its lookup redirection config.
         settings: settings of the operator.
         brokers: ordinals of the existing brokers; some may be terminating.
+
+    Raises:
+        ApiSpecError: neither the pool nor the operator names an image.
     """
     return [
         configmaps.bindings_map(pool, lookup),

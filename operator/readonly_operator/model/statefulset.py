@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.pool.listeners import BROKER
+from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.kube.digest import digest
 from readonly_operator.kube.kinds import STATEFUL_SET, Manifest
 from readonly_operator.kube.names import (
@@ -40,7 +41,11 @@ USER = 65532
 
 
 def stateful_set(pool: Pool, settings: Settings) -> Manifest:
-    """Return the StatefulSet. Lookups name brokers, so their names must be stable; they start and stop in any order."""
+    """Return the StatefulSet. Lookups name brokers, so their names must be stable; they start and stop in any order.
+
+    Raises:
+        ApiSpecError: neither the pool nor the operator names an image.
+    """
     manifest = start(STATEFUL_SET, pool.key.name, pool)
     wanted = pool.pod_template.metadata
     manifest["spec"] = {
@@ -135,7 +140,7 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
     tls = pool.listeners.tls is not None
     container: dict[str, Any] = {
         "name": "broker",
-        "image": pool.image or settings.engine_image,
+        "image": _image(pool, settings),
         "args": _arguments(pool, settings),
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
@@ -170,6 +175,21 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
             for kind, quantities in pool.resources.items()
         }
     return container
+
+
+def _image(pool: Pool, settings: Settings) -> str:
+    """Return the brokers' image. No default names one: a short name would be that of a stranger on a public registry.
+
+    Raises:
+        ApiSpecError: neither the pool nor the operator names an image.
+    """
+    image = pool.image or settings.engine_image
+    if not image:
+        raise ApiSpecError(
+            "spec.image is missing, and the operator has no default: name the image of the brokers in your registry, or start "
+            "the operator with --engine-image"
+        )
+    return image
 
 
 def _arguments(pool: Pool, settings: Settings) -> list[str]:

@@ -57,5 +57,11 @@ def template(helm) -> Callable[..., list[dict]]:
 
 def template_run(helm, *values: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     chosen = [part for value in values for part in ("--set", value)]
+    defaults = str(Path(__file__).with_name("defaults.yaml"))
+    return plain_template_run(helm, "--values", defaults, *chosen, *options)
+
+
+def plain_template_run(helm, *options: str) -> subprocess.CompletedProcess[str]:
+    """Render the chart with its own values alone, but for these options."""
     chart = str(ROOT / "charts" / "pulsar-readonly")
-    return helm("template", "release", chart, "--namespace", NAMESPACE, "--kube-version", KUBERNETES, *chosen, *options)
+    return helm("template", "release", chart, "--namespace", NAMESPACE, "--kube-version", KUBERNETES, *options)

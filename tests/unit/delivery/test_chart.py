@@ -10,7 +10,7 @@ import yaml
 from readonly_operator.command import parser
 from readonly_operator.settings import Settings
 
-from tests.unit.delivery.conftest import NAMESPACE, ROOT, template_run
+from tests.unit.delivery.conftest import NAMESPACE, ROOT, plain_template_run, template_run
 
 CHART = ROOT / "charts" / "pulsar-readonly"
 HELMS_OWN = (
@@ -203,8 +203,23 @@ def test_images_by_tag_and_digest(template):
     assert container(template("image.repository=example.org/operator", "image.tag=x"))["image"] == (
         "example.org/operator:x"
     )
-    assert container(template(f"image.digest={digest}", "image.tag=x"))["image"] == f"pulsar-readonly/operator@{digest}"
+    assert container(template(f"image.digest={digest}", "image.tag=x"))["image"] == f"OPERATOR_IMAGE@{digest}"
     assert pod(template("imagePullSecrets={a}"))["imagePullSecrets"] == [{"name": "a"}]
+
+
+def test_without_an_image_the_error_says_what_to_set(helm):
+    done = plain_template_run(helm)
+    assert done.returncode != 0
+    assert "image.repository is missing: name the operator's image in your registry" in done.stderr
+
+
+def test_no_manifest_names_an_image_that_somebody_else_could_own(kustomize):
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert (values["image"]["repository"], values["engineImage"]) == ("", "")
+    for folder in ("manifests", "manifests/namespaced", "manifests/cluster-wide"):
+        made = container(kustomize(folder))
+        assert made["image"].startswith("OPERATOR_IMAGE"), "upper case: the kubelet rejects it as invalid"
+        assert not [one for one in made["args"] if one.startswith("--engine-image")]
 
 
 def test_settings_become_flags_and_variables(template):

@@ -39,7 +39,7 @@ def test_the_page_of_the_configuration_has_defaults_and_units():
         "| `lookup-unbound` | `redirect or proxy or reject` | `redirect` |",
         "| `read-size` | `SIZE` (bytes) | `1MiB` |",
         "| `PULSAR_READONLY_LEASE_SECONDS` | `N` (seconds) | `15` |",
-        "| `PULSAR_READONLY_ENGINE_IMAGE` | `IMAGE` | this version's |",
+        "| `PULSAR_READONLY_ENGINE_IMAGE` | `IMAGE` | each pool names its own |",
     ):
         assert row in page
 

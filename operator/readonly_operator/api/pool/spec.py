@@ -116,7 +116,7 @@ class PoolSpec:
         default="",
         metadata=declare(
             IMAGE,
-            "Image of the read-only brokers. Without it, the operator's --engine-image.",
+            "Image of the read-only brokers, in your registry. Without it, the operator's --engine-image; one of both is needed.",
         ),
     )
     image_pull_policy: str = field(

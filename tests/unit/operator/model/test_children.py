@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
-SETTINGS = Settings(engine_image="pulsar-readonly/engine:1.2.3")
+SETTINGS = Settings(engine_image="images.example.org/engine:1.2.3")
 EVERYTHING = {
     "source": {
         "serviceUrl": "pulsar+ssl://broker-0.pulsar:6651,broker-1.pulsar:6651",
@@ -313,6 +313,13 @@ def test_the_engine_takes_the_configuration(make_pool, tmp_path):
 )
 def test_quantities_are_written_as_kubernetes_writes_them(given, canonical_form):
     assert canonical(given) == canonical_form
+
+
+def test_a_pool_without_an_image_is_an_error_where_the_operator_has_none(make_pool):
+    with pytest.raises(ApiSpecError, match=r"^spec\.image is missing.* --engine-image$"):
+        children(make_pool(), LookupConfig.of([]), Settings())
+    template = _template(make_pool(image="mine:1"), LookupConfig.of([]), Settings())
+    assert template["spec"]["containers"][0]["image"] == "mine:1"
 
 
 def test_brokers_advertise_themselves_under_the_cluster_domain(make_pool):
