@@ -1,7 +1,8 @@
 # The project's images. Targets: engine (a read-only broker), operator, and spark (exports of topics, and executors of Spark).
 #   docker build --target engine -t localhost/pulsar-readonly/engine:dev .
 #   python -m devstack image build engine        (Docker where its engine runs, else buildah)
-# All run as user 65532; engine and operator need no writable file system, spark a writable /tmp.
+# All run as user 65532 of group 0, and as any other user of group 0, as OpenShift chooses it: their files are readable for all.
+# Engine and operator need no home and no writable file system, spark a writable /tmp.
 ARG BASE=python:3.11-slim-bookworm
 
 # The project's own wheel, made with a locked build tool. Only this and the last step of each target depend on the sources.
@@ -35,7 +36,7 @@ LABEL org.opencontainers.image.title="pulsar-readonly engine" \
       org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 COPY --from=engine-venv /venv /venv
-USER 65532:65532
+USER 65532:0
 WORKDIR /
 EXPOSE 6650 8080
 ENTRYPOINT ["pulsar-readonly"]
@@ -55,7 +56,7 @@ LABEL org.opencontainers.image.title="pulsar-readonly operator" \
       org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 COPY --from=operator-venv /venv /venv
-USER 65532:65532
+USER 65532:0
 WORKDIR /
 EXPOSE 8080
 ENTRYPOINT ["pulsar-readonly"]
@@ -88,7 +89,7 @@ COPY spark/image/export.py /opt/pulsar-readonly/
 COPY spark/image/entrypoint /opt/entrypoint
 # Where operators of Spark on Kubernetes expect it.
 RUN ln -s /venv/lib/python3*/site-packages/pyspark /opt/spark
-USER 65532:65532
+USER 65532:0
 WORKDIR /tmp
 ENTRYPOINT ["/usr/bin/tini", "--", "/opt/entrypoint"]
 CMD ["export", "--help"]

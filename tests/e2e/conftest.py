@@ -147,12 +147,16 @@ def namespace(request, kubernetes) -> Iterator[str]:
     kubernetes("delete", "namespace", name, "--wait=false")
 
 
+SMALL = {"requests": {"cpu": "20m", "memory": "96Mi"}}
+"""Requests by which many brokers fit on a small machine."""
+
+
 def _pool(namespace: str, name: str = "demo", **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "pulsar-readonly.io/v1alpha1",
         "kind": "ReadOnlyBrokerPool",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"source": dict(SOURCE), **spec},
+        "spec": {"source": dict(SOURCE), "resources": SMALL, **spec},
     }
 
 

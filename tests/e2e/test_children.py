@@ -94,7 +94,7 @@ def test_what_is_wanted_is_written_as_the_api_server_writes_it(operator, namespa
     wanted = children(
         Pool.load(operator.get("robp", "demo", namespace)),
         LookupConfig.of([]),
-        Settings(engine_image=container["image"]),
+        Settings(engine_image=container["image"], own_namespace="pulsar-readonly-system"),
     )
     for one in wanted:
         if one["kind"] != "PodMonitor":

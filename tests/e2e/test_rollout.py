@@ -59,13 +59,13 @@ def test_a_rolling_update(operator, namespace, pool, traffic, eventually, measur
     clients = traffic()
     clients.wait_for_more(eventually)
     before = brokers(operator, namespace)
-    operator.apply(pool(replicas=3, resources={"requests": {"cpu": "20m", "memory": "96Mi"}}))
+    operator.apply(pool(replicas=3, resources={"requests": {"cpu": "30m", "memory": "128Mi"}}))
     operator.expect("robp", "demo", namespace, SETTLED, timeout=240)
     after = brokers(operator, namespace)
     assert set(after) == set(before)
     for name, pod in after.items():
         assert pod["metadata"]["uid"] != before[name]["metadata"]["uid"]
-        assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "20m"
+        assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "30m"
     clients.wait_for_more(eventually)
     history = clients.finish()
     history.check()

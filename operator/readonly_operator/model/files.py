@@ -44,10 +44,10 @@ class Mount:
         return {option: f"{self.directory}/{name}" for option, name in self.files.items()}
 
     def volume(self) -> dict[str, Any]:
-        """Return the volume; a Secret's files are readable for the brokers' group only."""
+        """Return the volume. Every user of the pod may read a Secret's files: brokers run as any user, and nothing else does."""
         items = [{"key": key, "path": name} for name, key in self.keys.items()]
         if self.secret:
-            source = {"secret": {"secretName": self.secret, "items": items, "defaultMode": 0o440}}
+            source = {"secret": {"secretName": self.secret, "items": items, "defaultMode": 0o444}}
         else:
             source = {"configMap": {"name": self.config_map, "items": items}}
         return {"name": f"{VOLUME_PREFIX}{self.purpose}", **source}

@@ -28,6 +28,7 @@ from readonly_operator.model.engine import engine_config
 from readonly_operator.model.files import mounts
 from readonly_operator.model.metadata import start
 from readonly_operator.model.quantities import canonical
+from readonly_operator.model.resources import broker_resources
 from readonly_operator.model.services import external_ports
 
 if TYPE_CHECKING:
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 
     from readonly_operator.api.pool import Pool
     from readonly_operator.settings import Settings
-
-USER = 65532
-"""User of the images, not root."""
-
 
 def stateful_set(pool: Pool, settings: Settings) -> Manifest:
     """Return the StatefulSet. Lookups name brokers, so their names must be stable; they start and stop in any order.
@@ -83,12 +80,11 @@ def _pod(pool: Pool, settings: Settings) -> dict[str, Any]:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": wanted.termination_grace_period_seconds,
+        # no fixed user: the image's, or that of the namespace where the cluster chooses it (OpenShift's restricted-v2)
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
             "seccompProfile": {"type": "RuntimeDefault"},
+            **wanted.security_context,
         },
         "containers": [_container(pool, settings)],
         "volumes": _volumes(pool),
@@ -156,6 +152,7 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
             ),
             {"name": "http", "containerPort": PORT_HTTP, "protocol": "TCP"},
         ],
+        "resources": broker_resources(pool),
         "terminationMessagePolicy": "FallbackToLogsOnError",  # the status quotes the last line of a failed broker
         "startupProbe": _probe("/healthz", period=1, failures=60),
         "livenessProbe": _probe("/healthz", period=10, failures=3),
@@ -169,11 +166,6 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
     }
     if pool.image_pull_policy:
         container["imagePullPolicy"] = pool.image_pull_policy
-    if pool.resources:
-        container["resources"] = {
-            kind: {name: canonical(quantity) for name, quantity in quantities.items()}
-            for kind, quantities in pool.resources.items()
-        }
     return container
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 RESOURCES = Record(
     {
         "limits": Declared(QUANTITIES, "Limits of a broker, by resource name. Without it, no limit."),
-        "requests": Declared(QUANTITIES, "Requests of a broker, by resource name. Without it, the limits."),
+        "requests": Declared(QUANTITIES, "Requests of a broker, by resource name. Without it, the limits, else defaults for cpu and memory."),
     }
 )
 PULL_SECRET = Record(
@@ -131,7 +131,8 @@ class PoolSpec:
         metadata=declare(ListOf(PULL_SECRET, 8, keys=("name",)), "Secrets with credentials for pulling the image."),
     )
     resources: Mapping[str, Mapping[str, int | str]] = field(
-        default_factory=dict, metadata=declare(RESOURCES, "CPU and memory of each broker, as in a container.")
+        default_factory=dict, metadata=declare(RESOURCES, "CPU and memory of each broker, as in a container. Without a request and a limit for one of them, a broker requests 250m of "
+            "CPU, and memory of 256Mi and its caches.")
     )
     cache: Cache = field(
         default=Cache(),
@@ -236,8 +237,7 @@ class PoolSpec:
         default_factory=PodTemplate,
         metadata=declare(
             Nested(PodTemplate),
-            "Additions to the brokers' pods. The schema rejects more containers, security contexts, commands, probes, "
-            "ports, host "
+            "Additions to the brokers' pods. The schema rejects more containers, privileges, commands, probes, ports, host "
             "networking and Secrets in the environment.",
         ),
     )

@@ -1,7 +1,7 @@
 """ReadOnlyBrokerPool: spec.podTemplate, users' additions to the brokers' pods.
 
 The schema is a chosen part of a pod template and rejects all other fields, which would break the operator's guarantees: more
-containers, security contexts (pods are restricted), commands, probes, ports, host networking, and Secrets in the environment.
+containers, privileges (pods are restricted), commands, probes, ports, host networking, and Secrets in the environment.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.kubernetes import AFFINITY, ANY_TEXT, ENV, LABEL_VALUE, TOLERATION, VOLUME, VOLUME_MOUNT
-from readonly_operator.api.schema import ListOf, MapOf, Nested, Number, Rule, declare
+from readonly_operator.api.schema import Declared, ListOf, MapOf, Nested, Number, Record, Rule, declare
 from readonly_operator.api.values import OBJECT_NAME
 
 if TYPE_CHECKING:
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 30
 """Time that brokers need to redirect their clients, and the default."""
+_MAX_ID = 2147483647
+SECURITY_CONTEXT = Record(
+    {
+        "runAsUser": Declared(Number(1, _MAX_ID, wide=True), "User id, not 0. Without it, the image's or the cluster's."),
+        "runAsGroup": Declared(Number(0, _MAX_ID, wide=True), "Group id. Without it, the image's."),
+        "fsGroup": Declared(
+            Number(0, _MAX_ID, wide=True), "Group of the files in volumes. Without it, none or the cluster's."
+        ),
+    }
+)
 _OWN = "!self.exists(key, key.startsWith('pulsar-readonly.io/') || key.startsWith('app.kubernetes.io/'))"
 
 
@@ -76,6 +86,7 @@ class PodTemplate:
         priority_class_name: empty for none.
         runtime_class_name: empty for the Kubernetes cluster's default.
         termination_grace_period_seconds: at least GRACE_SECONDS.
+        security_context: user and groups of the pods; empty for those of the image or of the cluster's policy.
         env: variables of the brokers' containers.
         volumes: besides the operator's.
         volume_mounts: of these volumes.
@@ -117,6 +128,13 @@ class PodTemplate:
         metadata=declare(
             Number(GRACE_SECONDS, 3600),
             "Seconds that a terminating broker has to redirect its clients.",
+        ),
+    )
+    security_context: Mapping[str, int] = field(
+        default_factory=dict,
+        metadata=declare(
+            SECURITY_CONTEXT,
+            "User and groups of the pods. Without it, the image's user, or the one that the cluster assigns, as OpenShift does.",
         ),
     )
     env: tuple[Mapping[str, Any], ...] = field(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
-SETTINGS = Settings(engine_image="images.example.org/engine:1.2.3")
+SETTINGS = Settings(engine_image="images.example.org/engine:1.2.3", own_namespace="pulsar-readonly-system")
 EVERYTHING = {
     "source": {
         "serviceUrl": "pulsar+ssl://broker-0.pulsar:6651,broker-1.pulsar:6651",
@@ -313,6 +313,62 @@ def test_the_engine_takes_the_configuration(make_pool, tmp_path):
 )
 def test_quantities_are_written_as_kubernetes_writes_them(given, canonical_form):
     assert canonical(given) == canonical_form
+
+
+def test_brokers_run_as_any_user_and_can_read_their_files(make_pool):
+    """OpenShift's restricted-v2 gives each namespace its own users and groups, and rejects fixed ones."""
+    pod = _template(make_pool(**EVERYTHING), LookupConfig.of([]))["spec"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert "runAsUser" not in pod["containers"][0]["securityContext"]
+    modes = {volume["secret"]["defaultMode"] for volume in pod["volumes"] if "secret" in volume}
+    assert modes == {0o444}, "the user's group is unknown"
+
+
+def test_users_and_groups_of_pods_can_be_chosen_but_not_root(make_pool):
+    chosen = {"runAsUser": 1000, "runAsGroup": 2000, "fsGroup": 3000}
+    pod = _template(make_pool(podTemplate={"securityContext": chosen}), LookupConfig.of([]))["spec"]
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}, **chosen
+    }  # fmt: skip
+    with pytest.raises(ApiSpecError, match=r"securityContext\.runAsUser must be a whole number from 1"):
+        make_pool(podTemplate={"securityContext": {"runAsUser": 0}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "resources"),
+    [
+        ({}, {"requests": {"cpu": "250m", "memory": "512Mi"}}),
+        ({"cache": {"size": "1Gi"}}, {"requests": {"cpu": "250m", "memory": "1280Mi"}}),
+        ({"tieredStorage": {}}, {"requests": {"cpu": "250m", "memory": "576Mi"}}),
+        ({"tieredStorage": {"cacheSize": "256Mi"}}, {"requests": {"cpu": "250m", "memory": "768Mi"}}),
+        ({"resources": {"requests": {"cpu": 1}}}, {"requests": {"cpu": "1", "memory": "512Mi"}}),
+        (
+            {"resources": {"limits": {"memory": "2Gi"}}},
+            {"requests": {"cpu": "250m"}, "limits": {"memory": "2Gi"}},
+        ),
+        (
+            {"resources": {"requests": {"cpu": 0, "memory": "0"}}},
+            {"requests": {"cpu": "0", "memory": "0"}},
+        ),
+    ],
+)
+def test_brokers_request_what_they_need_unless_the_spec_says_otherwise(make_pool, spec, resources):
+    container = _template(make_pool(**spec), LookupConfig.of([]))["spec"]["containers"][0]
+    assert container["resources"] == resources
+
+
+def test_only_the_operators_own_pods_are_the_operator_to_a_network_policy(make_pool):
+    def peers(settings):
+        pool = make_pool(networkPolicy={"monitoring": [{"podSelector": {}}]})
+        return find(children(pool, LookupConfig.of([]), settings), "NetworkPolicy")["spec"]["ingress"][2]["from"]
+
+    assert peers(SETTINGS)[:-1] == [
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "pulsar-readonly-system"}},
+            "podSelector": {"matchLabels": {"app.kubernetes.io/name": "pulsar-readonly-operator"}},
+        }
+    ]
+    assert peers(Settings(engine_image="x")) == [{"podSelector": {}}], "outside of a pod it has no labels"
 
 
 def test_a_pool_without_an_image_is_an_error_where_the_operator_has_none(make_pool):
