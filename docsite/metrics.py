@@ -27,6 +27,7 @@ UNITS: Final = {
     "resting": "0 or 1",
     "bindings": "0 or 1",
     "leader": "0 or 1",
+    "unwell": "1",
     "connected": "0 or 1",
     "denied": "requests and connections",
     "seconds": "seconds",

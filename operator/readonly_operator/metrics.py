@@ -56,8 +56,16 @@ class Inventory(Protocol):
         ...
 
 
+MAX_NAMED_POOLS = 100
+"""Pools that a metric names at the same time, the first by name; the counts by condition have all."""
+NAMED_CONDITIONS = ("LookupConfigured", "Ready", "SourceReachable", "Stalled")
+"""Conditions for which a metric names the pool."""
+
+
 class InventoryCollector(Collector):
-    """Count pools and bindings by their conditions. No series names a single object, so the number of series stays small.
+    """Count pools and bindings by their conditions, and name a limited number of unwell pools.
+
+    The number of series stays small: pools that are well have none of their own.
 
     Args:
         store: the pools and bindings.
@@ -82,12 +90,36 @@ class InventoryCollector(Collector):
             for (condition, status), count in sorted(counts.items()):
                 found.add_metric([kind, condition, status], count)
         yield found
+        yield _unwell(pools)
         for name, text, field in (
             ("brokers_wanted", "Desired brokers of all pools", "replicas"),
             ("brokers_ready", "Ready brokers of all pools", "readyReplicas"),
         ):
             value = sum(int((body.get("status") or {}).get(field) or 0) for body in pools)
             yield GaugeMetricFamily(f"pulsar_readonly_operator_{name}", text, value=value)
+
+
+def _unwell(pools: Iterable[Mapping[str, Any]]) -> GaugeMetricFamily:
+    """Return a series for each condition that keeps a pool from being well, of at most MAX_NAMED_POOLS pools."""
+    found = GaugeMetricFamily(
+        "pulsar_readonly_operator_pool_unwell",
+        "1 for each condition by which a pool is unwell: Stalled is True, or Ready, LookupConfigured or SourceReachable is False; "
+        f"of at most {MAX_NAMED_POOLS} pools, as NAMESPACE/NAME",
+        labels=["object", "condition"],
+    )
+    unwell: dict[str, list[str]] = {}
+    for body in pools:
+        conditions = [
+            one["type"]
+            for one in (body.get("status") or {}).get("conditions") or ()
+            if one["type"] in NAMED_CONDITIONS and one["status"] == str(one["type"] == "Stalled")
+        ]
+        if conditions:
+            unwell[f"{body['metadata']['namespace']}/{body['metadata']['name']}"] = sorted(conditions)
+    for name in sorted(unwell)[:MAX_NAMED_POOLS]:
+        for condition in unwell[name]:
+            found.add_metric([name, condition], 1)
+    return found
 
 
 _watched: list[InventoryCollector] = []
