@@ -50,6 +50,10 @@ def _read_namespaces(value: object) -> tuple[str, ...] | None:
     return tuple(words)
 
 
+def _read_namespace(value: object) -> str | None:
+    return value if isinstance(value, str) and _NAMESPACE.fullmatch(value) else None
+
+
 def _read_lease(value: object) -> str | None:
     return value if isinstance(value, str) and (not value or _LEASE.fullmatch(value)) else None
 
@@ -57,6 +61,7 @@ def _read_lease(value: object) -> str | None:
 TEXT: Final = Kind("TEXT", "a text", _read_text)
 IMAGE: Final = Kind("IMAGE", "an image", _read_text)
 NAMESPACES: Final = Kind("NAMESPACE,...", _NAMESPACE_FORM, _read_namespaces, write=",".join)
+NAMESPACE: Final = Kind("NAMESPACE", _NAMESPACE_FORM, _read_namespace)
 LEASE: Final = Kind("NAMESPACE/NAME", "NAMESPACE/NAME, for example pulsar-readonly-system/operator", _read_lease)
 COUNT: Final = Kind("N", "a whole number above 0", _read_positive)
 
@@ -76,6 +81,14 @@ class Settings:
         default="", metadata=option(IMAGE, "image of brokers whose pool names none", unset="each pool names its own")
     )
     cluster_domain: str = field(default="cluster.local", metadata=option(TEXT, "DNS domain of the Kubernetes cluster"))
+    own_namespace: str = field(
+        default="",
+        metadata=option(
+            NAMESPACE,
+            "namespace of the operator's pods, which network policies of pools admit",
+            unset="POD_NAMESPACE; outside of a pod none",
+        ),
+    )
     lease: str = field(
         default="",
         metadata=option(
@@ -101,12 +114,12 @@ class Settings:
 
     @classmethod
     def load(cls, environ: Mapping[str, str], **flags: object) -> Settings:
-        """Return the settings of variables; flags that are not None override them.
+        """Return the settings of variables; flags that are not None override them. POD_NAMESPACE is own_namespace's default.
 
         Raises:
             SettingsError: a value is not of its setting's form.
         """
-        values: dict[str, object] = {}
+        values: dict[str, object] = {"own_namespace": environ.get("POD_NAMESPACE", "")}
         for one in options_of(Settings):
             text, flag = environ.get(variable_of(one)), flags.get(one.name)
             if flag is not None:

@@ -12,6 +12,8 @@ OPERATOR = "pulsar-readonly-operator"
 
 LABEL_POOL = f"{GROUP}/pool"
 LABEL_NAME = "app.kubernetes.io/name"
+LABEL_NAMESPACE = "kubernetes.io/metadata.name"
+"""On every namespace: its name, which the API server sets."""
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 BROKER_NAME = "pulsar-readonly-broker"
 """Value of the label `app.kubernetes.io/name` of brokers."""

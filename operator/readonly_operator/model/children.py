@@ -36,7 +36,7 @@ def children(pool: Pool, lookup: LookupConfig, settings: Settings, brokers: Iter
         services.headless_service(pool),
         services.client_service(pool),
         *services.broker_services(pool, brokers),
-        *policies.network_policy(pool),
+        *policies.network_policy(pool, settings),
         *policies.disruption_budget(pool),
         statefulset.stateful_set(pool, settings),
         *policies.autoscaler(pool),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.kube.kinds import AUTOSCALER, DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR, POOL, Manifest
-from readonly_operator.kube.names import OPERATOR
+from readonly_operator.kube.names import LABEL_NAME, LABEL_NAMESPACE, OPERATOR
 from readonly_operator.model.metadata import start
 from readonly_operator.model.services import client_ports, external_ports
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from readonly_operator.api.pool import Pool
+    from readonly_operator.settings import Settings
 
 
 def disruption_budget(pool: Pool) -> list[Manifest]:
@@ -51,14 +52,17 @@ def autoscaler(pool: Pool) -> list[Manifest]:
     return [manifest]
 
 
-def network_policy(pool: Pool) -> list[Manifest]:
-    """Return the NetworkPolicy: clients to their ports, brokers to each other, the operator and monitoring to HTTP."""
+def network_policy(pool: Pool, settings: Settings) -> list[Manifest]:
+    """Return the NetworkPolicy: clients to their ports, brokers to each other, the operator and monitoring to HTTP.
+
+    The operator is known by its namespace and its label: anybody may put the label on a pod of another namespace. Outside of a pod
+    it has neither, and no rule.
+    """
     policy = pool.network_policy
     if policy is None:
         return []
     manifest = start(NETWORK_POLICY, pool.key.name, pool)
-    operator = {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app.kubernetes.io/name": OPERATOR}}}
-    watchers = [operator, *policy.monitoring] if policy.monitoring else []
+    watchers = [*_operator(settings), *policy.monitoring] if policy.monitoring else []
     manifest["spec"] = {
         "podSelector": {"matchLabels": pool.key.selector()},
         "policyTypes": ["Ingress"],
@@ -72,6 +76,18 @@ def network_policy(pool: Pool) -> list[Manifest]:
         ],
     }
     return [manifest]
+
+
+def _operator(settings: Settings) -> list[dict[str, Any]]:
+    """Return the peer that is the operator; none where its namespace is unknown."""
+    if not settings.own_namespace:
+        return []
+    return [
+        {
+            "namespaceSelector": {"matchLabels": {LABEL_NAMESPACE: settings.own_namespace}},
+            "podSelector": {"matchLabels": {LABEL_NAME: OPERATOR}},
+        }
+    ]
 
 
 def pod_monitor(pool: Pool) -> list[Manifest]:

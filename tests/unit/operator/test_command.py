@@ -38,6 +38,7 @@ def test_each_setting_has_a_variable_and_a_default():
         "NAMESPACES": "",
         "ENGINE_IMAGE": "",
         "CLUSTER_DOMAIN": "cluster.local",
+        "OWN_NAMESPACE": "",
         "LEASE": "",
         "LEASE_SECONDS": "15",
         "RESYNC_SECONDS": "600",
@@ -127,6 +128,13 @@ def test_settings_come_from_the_environment_and_flags_win():
     assert settings.namespaces == ("a", "b")
     assert settings.engine_image == "from-flag:1"
     assert settings.resync_seconds == 30
+
+
+def test_the_operator_knows_its_namespace_by_its_pod():
+    assert Settings.load({"POD_NAMESPACE": "system"}).own_namespace == "system"
+    assert Settings.load({"POD_NAMESPACE": "a", "PULSAR_READONLY_OWN_NAMESPACE": "b"}).own_namespace == "b"
+    with pytest.raises(SettingsError, match="PULSAR_READONLY_OWN_NAMESPACE=A: must be the name of a namespace"):
+        Settings.load({"PULSAR_READONLY_OWN_NAMESPACE": "A"})
 
 
 def test_no_image_is_the_default():
