@@ -170,6 +170,8 @@ def test_every_value_is_in_the_schema_and_has_its_type():
         ("settings.resyncSeconds=often", "resyncSeconds"),
         ("monitoring.podMonitor.interval=5", "interval"),
         ("resources.cpu=1", "cpu"),
+        ("podSecurityContext.runAsUser=0", "runAsUser"),
+        ("podSecurityContext.privileged=true", "privileged"),
         ("tolerations.key=x", "tolerations"),
         ("explicitLac.writers[0].namespace=pulsar", "configMap"),
     ],
@@ -222,6 +224,22 @@ def test_no_manifest_names_an_image_that_somebody_else_could_own(kustomize):
         assert not [one for one in made["args"] if one.startswith("--engine-image")]
 
 
+def test_the_pod_has_no_fixed_user_and_one_can_be_chosen(template):
+    restricted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert pod(template())["securityContext"] == restricted, "OpenShift's restricted-v2 rejects a fixed user"
+    assert pod(template("podSecurityContext.runAsUser=1000"))["securityContext"] == {**restricted, "runAsUser": 1000}
+
+
+def test_the_budget_and_the_network_policy_can_be_left_out_and_metrics_be_limited(template):
+    off = template("disruptionBudget.enabled=false", "networkPolicy.enabled=false")
+    assert not {"PodDisruptionBudget", "NetworkPolicy"} & {one["kind"] for one in off}
+    made = template("networkPolicy.monitoring[0].namespaceSelector.matchLabels.team=metrics")
+    (policy,) = [one["spec"] for one in made if one["kind"] == "NetworkPolicy"]
+    health, metrics = policy["ingress"]
+    assert "from" not in health, "kubelets send probes from the nodes' addresses"
+    assert metrics["from"] == [{"namespaceSelector": {"matchLabels": {"team": "metrics"}}}]
+
+
 def test_settings_become_flags_and_variables(template):
     made = container(
         template(
@@ -263,5 +281,5 @@ def test_what_schedules_the_pod_is_passed_on(template):
 
 def test_rights_and_account_can_be_given_by_others(template):
     kinds = {one["kind"] for one in template("rbac.create=false", "serviceAccount.create=false")}
-    assert kinds == {"Deployment"}
+    assert kinds == {"Deployment", "PodDisruptionBudget", "NetworkPolicy"}
     assert pod(template("serviceAccount.create=false", "serviceAccount.name=mine"))["serviceAccountName"] == "mine"

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from readonly_operator.command import parser
 from readonly_operator.kube.kinds import CHILDREN, EVENT, LEASE, WATCHED
+from readonly_operator.runtime.health import READY_PATH
 
 MANIFESTS = pathlib.Path(__file__).parents[3] / "manifests"
 
@@ -73,6 +74,25 @@ def test_one_namespace_takes_the_same_rights_but_for_what_is_in_no_namespace(rul
     assert rules_of("namespaced/rbac.yaml", "Role") == [rule for rule in rules if rule["resources"] != ["nodes"]]
 
 
+def test_the_operator_is_probed_and_drained_one_by_one():
+    deployment, budget = (documents(f"operator/{name}.yaml")[0] for name in ("deployment", "disruption-budget"))
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    paths = {name: container[name]["httpGet"]["path"] for name in ("livenessProbe", "readinessProbe", "startupProbe")}
+    assert paths == {"livenessProbe": "/healthz", "readinessProbe": READY_PATH, "startupProbe": "/healthz"}
+    options = parser().parse_args(container["args"][1:])
+    assert (options.liveness, options.metrics) == ("http://*:8081/healthz", "*:8082"), "IPv4, IPv6 or both"
+    assert budget["spec"]["selector"] == deployment["spec"]["selector"]
+    assert budget["spec"]["maxUnavailable"] < deployment["spec"]["replicas"]
+
+
+def test_others_reach_only_health_and_metrics_of_the_operator():
+    deployment, policy = (documents(f"operator/{name}.yaml")[0]["spec"] for name in ("deployment", "network-policy"))
+    ports = {one["name"] for one in deployment["template"]["spec"]["containers"][0]["ports"]}
+    assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == ports
+    assert policy["podSelector"] == deployment["selector"]
+    assert policy["policyTypes"] == ["Ingress"], "it connects to source clusters anywhere"
+
+
 def test_the_operator_runs_restricted_and_twice():
     deployment = documents("operator/deployment.yaml")[0]
     pod = deployment["spec"]["template"]["spec"]
@@ -81,8 +101,7 @@ def test_the_operator_runs_restricted_and_twice():
     options = parser().parse_args(container["args"][1:])
     assert options.lease == "$(POD_NAMESPACE)/pulsar-readonly-operator"
     assert options.all_namespaces
-    assert pod["securityContext"]["runAsNonRoot"]
-    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
