@@ -103,8 +103,8 @@ def _unwell(pools: Iterable[Mapping[str, Any]]) -> GaugeMetricFamily:
     """Return a series for each condition that keeps a pool from being well, of at most MAX_NAMED_POOLS pools."""
     found = GaugeMetricFamily(
         "pulsar_readonly_operator_pool_unwell",
-        "1 for each condition by which a pool is unwell: Stalled is True, or Ready, LookupConfigured or SourceReachable is False; "
-        f"of at most {MAX_NAMED_POOLS} pools, as NAMESPACE/NAME",
+        "1 for each condition by which a pool is unwell: Stalled is True, or Ready, LookupConfigured or SourceReachable is "
+        f"False; of at most {MAX_NAMED_POOLS} pools, as NAMESPACE/NAME",
         labels=["object", "condition"],
     )
     unwell: dict[str, list[str]] = {}

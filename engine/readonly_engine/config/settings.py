@@ -204,7 +204,10 @@ class EngineConfig:
     # Addresses for clients, for HTTP and for the other brokers of the pool.
 
     listen: Address = field(
-        default=LISTEN, metadata=option(ADDRESS, "address for clients without TLS; * is all addresses, IPv4 and IPv6", group="Addresses and TLS")
+        default=LISTEN,
+        metadata=option(
+            ADDRESS, "address for clients without TLS; * is all addresses, IPv4 and IPv6", group="Addresses and TLS"
+        ),
     )
     http: Address = field(default=HTTP, metadata=option(ADDRESS, "address for health, metrics and statistics"))
     advertised_url: str = field(

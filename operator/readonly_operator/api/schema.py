@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 KEY = "declared"
-_RESERVED = frozenset({"namespace", "import", "package", "in", "loop", "var", "void", "while", "for", "if", "let"})
-"""Words of CEL: as names of fields they are written between double underscores."""
 
 
 class Schema(Protocol):
@@ -72,7 +70,7 @@ class Declared:
     Attributes:
         schema: schema of its value.
         description: purpose; `kubectl explain` shows it.
-        required: whether it must be present; a text is the error message of its absence.
+        required: whether it must be present; a text says in the operator's error what to give.
         stored: whether the API server writes the default into objects without the field.
         name: in JSON, unless derived from the attribute's.
     """
@@ -100,8 +98,8 @@ class Text:
         pattern: a regular expression for the whole string, valid in both RE2 and Python; empty for any string.
         right: error message of a string that does not match: "must be ...".
         rules: further rules.
-        cheap: whether the API server checks the schema's pattern instead of a rule. The error is then less helpful, but rules
-            about values deep inside lists exceed the API server's cost limit.
+        cheap: whether the API server checks the schema's pattern alone, without a rule. The error is then less helpful, but
+            rules about values deep inside lists exceed the API server's cost limit.
     """
 
     longest: int
@@ -114,9 +112,9 @@ class Text:
         """See Schema."""
         made: dict[str, Any] = {"type": "string", "maxLength": self.longest}
         rules = self.rules
-        if self.pattern and self.cheap:
-            made["pattern"] = f"^({self.pattern})$"
-        elif self.pattern:
+        if self.pattern:
+            made["pattern"] = f"^({self.pattern})$"  # for editors and checks that know no rules
+        if self.pattern and not self.cheap:
             escaped = self.pattern.replace("\\", "\\\\").replace("'", "\\'")
             rules = (Rule(f"self.matches('^({escaped})$')", self.right), *rules)
         return _with_rules(made, rules)
@@ -217,6 +215,7 @@ class IntOrString:
             "anyOf": [{"type": "integer"}, {"type": "string"}],
             "x-kubernetes-int-or-string": True,
             "maxLength": self.longest,
+            "pattern": f"^({self.pattern})$",  # of a string; the rule also checks numbers
             "x-kubernetes-validations": [
                 Rule(f"string(self).matches('^({escaped})$')", self.right).openapi(),
             ],
@@ -322,7 +321,7 @@ class Record:
             raise ApiSpecError(f"{path} must be an object, not {type(value).__name__}")
         for name, one in self.properties.items():
             if value.get(name) is None and one.required:
-                raise ApiSpecError(f"{path}.{name} is missing")
+                raise ApiSpecError(_missing(one, f"{path}.{name}"))
             if value.get(name) is not None:
                 one.schema.parse(value[name], f"{path}.{name}")
         return copy.deepcopy(value)
@@ -378,11 +377,16 @@ def declared_values(cls: type[Any], value: Any, path: str) -> dict[str, Any]:
         if given is None or given == "":
             if declared.required and one.default is MISSING:
                 if not isinstance(declared.schema, Nested):
-                    raise ApiSpecError(f"{path}.{name} is missing")
+                    raise ApiSpecError(_missing(declared, f"{path}.{name}"))
                 values[one.name] = declared.schema.parse({}, f"{path}.{name}")  # names the first field that is missing
         else:
             values[one.name] = declared.schema.parse(given, f"{path}.{name}")
     return values
+
+
+def _missing(declared: Declared, path: str) -> str:
+    """Return the error about a required field that is absent."""
+    return f"{path} is missing" + (f": {declared.required}" if isinstance(declared.required, str) else "")
 
 
 def json_name(attribute: str) -> str:
@@ -399,23 +403,13 @@ _INITIALISMS = {"cpu": "CPU"}
 """Words that Kubernetes' own fields write in capitals (targetCPUUtilizationPercentage)."""
 
 
-def cel_name(name: str) -> str:
-    """Return a field's name in a rule."""
-    return f"__{name}__" if name in _RESERVED else name
-
-
 def _object(
     made: dict[str, Any], declared: Mapping[str, tuple[Declared, object]], rules: tuple[Rule, ...]
 ) -> dict[str, Any]:
-    missing = tuple(
-        Rule(f"has(self.{cel_name(name)})", one.required, f".{name}", "FieldValueRequired")
-        for name, (one, _) in declared.items()
-        if isinstance(one.required, str)
-    )
-    required = [name for name, (one, _) in declared.items() if one.required is True]
+    required = [name for name, (one, _) in declared.items() if one.required]
     if required:
         made["required"] = required
-    made = _with_rules(made, (*missing, *rules))
+    made = _with_rules(made, rules)
     made["properties"] = {name: described(one, default) for name, (one, default) in declared.items()}
     return made
 

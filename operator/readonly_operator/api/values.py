@@ -23,7 +23,9 @@ INT_OR_PERCENT = IntOrString(
 
 SIZE = Text(16, r"[1-9][0-9]*(Ki|Mi|Gi)", "must be a whole number of Ki, Mi or Gi, for example 256Mi")
 IMAGE = Text(
-    512, r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", "must be an image reference, for example images.example.org/pulsar-readonly/engine:0.1.0"
+    512,
+    r"[A-Za-z0-9][A-Za-z0-9._/:@-]*",
+    "must be an image reference, for example images.example.org/pulsar-readonly/engine:0.1.0",
 )
 OBJECT_NAME = Text(
     253,

@@ -6,7 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.cursors import DEFAULT_PARTITIONS, OWNER
-from readonly_operator.kube.names import ALL_INTERFACES, LOCALITY_FILE, PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS, SECRETS_DIRECTORY
+from readonly_operator.kube.names import (
+    ALL_INTERFACES,
+    LOCALITY_FILE,
+    PORT_HTTP,
+    PORT_PULSAR,
+    PORT_PULSAR_TLS,
+    SECRETS_DIRECTORY,
+)
 from readonly_operator.model.files import mounts
 
 if TYPE_CHECKING:

@@ -55,8 +55,8 @@ def autoscaler(pool: Pool) -> list[Manifest]:
 def network_policy(pool: Pool, settings: Settings) -> list[Manifest]:
     """Return the NetworkPolicy: clients to their ports, brokers to each other, the operator and monitoring to HTTP.
 
-    The operator is known by its namespace and its label: anybody may put the label on a pod of another namespace. Outside of a pod
-    it has neither, and no rule.
+    The operator is known by its namespace and its label: anybody may put the label on a pod of another namespace. Outside of a
+    pod it has neither, and no rule.
     """
     policy = pool.network_policy
     if policy is None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
     from readonly_operator.settings import Settings
 
+
 def stateful_set(pool: Pool, settings: Settings) -> Manifest:
     """Return the StatefulSet. Lookups name brokers, so their names must be stable; they start and stop in any order.
 

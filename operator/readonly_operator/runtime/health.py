@@ -1,7 +1,7 @@
 """Answers to the probes of the kubelet, in all phases of the process.
 
-A process that waits for the Lease is alive and ready: it does its work, and a rollout must not wait for it to lead. A process that
-leads is ready once it has listed all objects. It is alive while its threads and kopf's event loop are.
+A process that waits for the Lease is alive and ready: it does its work, and a rollout must not wait for it to lead. A leader is
+ready once it has listed all objects. It is alive while its threads and kopf's event loop are.
 """
 
 from __future__ import annotations

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 RESOURCES = Record(
     {
         "limits": Declared(QUANTITIES, "Limits of a broker, by resource name. Without it, no limit."),
-        "requests": Declared(QUANTITIES, "Requests of a broker, by resource name. Without it, the limits, else defaults for cpu and memory."),
+        "requests": Declared(
+            QUANTITIES,
+            "Requests of a broker, by resource name. Without it, the limits, else defaults for cpu and memory.",
+        ),
     }
 )
 PULL_SECRET = Record(
@@ -131,8 +134,12 @@ class PoolSpec:
         metadata=declare(ListOf(PULL_SECRET, 8, keys=("name",)), "Secrets with credentials for pulling the image."),
     )
     resources: Mapping[str, Mapping[str, int | str]] = field(
-        default_factory=dict, metadata=declare(RESOURCES, "CPU and memory of each broker, as in a container. Without a request and a limit for one of them, a broker requests 250m of "
-            "CPU, and memory of 256Mi and its caches.")
+        default_factory=dict,
+        metadata=declare(
+            RESOURCES,
+            "CPU and memory of each broker, as in a container. Without request and limit of CPU, a broker requests 250m; "
+            "without those of memory, 256Mi and its caches.",
+        ),
     )
     cache: Cache = field(
         default=Cache(),

@@ -21,7 +21,9 @@ GRACE_SECONDS = 30
 _MAX_ID = 2147483647
 SECURITY_CONTEXT = Record(
     {
-        "runAsUser": Declared(Number(1, _MAX_ID, wide=True), "User id, not 0. Without it, the image's or the cluster's."),
+        "runAsUser": Declared(
+            Number(1, _MAX_ID, wide=True), "User id, not 0. Without it, the image's or the cluster's."
+        ),
         "runAsGroup": Declared(Number(0, _MAX_ID, wide=True), "Group id. Without it, the image's."),
         "fsGroup": Declared(
             Number(0, _MAX_ID, wide=True), "Group of the files in volumes. Without it, none or the cluster's."

@@ -27,7 +27,9 @@ def test_a_slash_after_the_admin_url_is_dropped(pool_body):
     assert Pool.load(body).source.admin_url == "https://admin:8443"
 
 
-@pytest.mark.parametrize(("text", "milliseconds"), [("10ms", 10), ("200ms", 200), ("1s", 1000), ("90s", 90000), ("9999s", 9999000)])
+@pytest.mark.parametrize(
+    ("text", "milliseconds"), [("10ms", 10), ("200ms", 200), ("1s", 1000), ("90s", 90000), ("9999s", 9999000)]
+)
 def test_intervals(pool_body, text, milliseconds):
     assert Pool.load(pool_body(explicitLac={"interval": text})).explicit_lac.interval_ms == milliseconds
 

@@ -18,7 +18,6 @@ from readonly_operator.api.schema import (
     Record,
     Rule,
     Text,
-    cel_name,
     declare,
     json_name,
     load,
@@ -46,8 +45,8 @@ class Outer:
 def test_a_dataclass_makes_a_schema():
     assert Nested(Outer).openapi() == {
         "type": "object",
+        "required": ["word"],
         "x-kubernetes-validations": [
-            {"rule": "has(self.word)", "message": "give a word", "fieldPath": ".word", "reason": "FieldValueRequired"},
             {"rule": "self.count > 0 || has(self.word)", "message": "must have a word", "fieldPath": ".word"},
         ],
         "properties": {
@@ -55,6 +54,7 @@ def test_a_dataclass_makes_a_schema():
                 "description": "Required. A word.",
                 "type": "string",
                 "maxLength": 8,
+                "pattern": "^([a-z]+)$",
                 "x-kubernetes-validations": [{"rule": "self.matches('^([a-z]+)$')", "message": "must be a word"}],
             },
             "maxCPU": {
@@ -91,7 +91,7 @@ def test_the_same_dataclass_reads_values():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({}, "spec.word is missing"),
+        ({}, "spec.word is missing: give a word"),
         ([], "spec must be an object, not list"),
         ({"word": "A"}, "spec.word must be a word, not 'A'"),
         ({"word": 5}, "spec.word must be a string, not int"),
@@ -145,6 +145,12 @@ def test_quantities(value):
     assert QUANTITY.parse(value, "x") == value
 
 
+def test_a_number_or_text_has_the_pattern_of_its_text():
+    made = INT_OR_PERCENT.openapi()
+    assert made["anyOf"] == [{"type": "integer"}, {"type": "string"}]
+    assert made["pattern"] == "^([0-9]+|(100|[1-9]?[0-9])%)$"
+
+
 def test_a_cheap_text_is_checked_by_its_pattern():
     assert Text(8, "[a-z]+", "must be a word", cheap=True).openapi() == {
         "type": "string",
@@ -161,8 +167,6 @@ def test_quotes_and_backslashes_reach_the_rule():
 def test_names():
     assert json_name("target_cpu_utilization") == "targetCPUUtilization"
     assert json_name("max_connections_per_ip") == "maxConnectionsPerIp"
-    assert cel_name("namespace") == "__namespace__"
-    assert cel_name("name") == "name"
 
 
 def test_sources_can_be_compared_and_are_equal_where_their_specs_are(pool_body):

@@ -7,9 +7,9 @@ import threading
 import time
 
 import pytest
+from readonly_operator.api.pool.explicit_lac import LAC_SETTING
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.background import FAILED_SECONDS, BackgroundController
-from readonly_operator.api.pool.explicit_lac import LAC_SETTING
 from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
 from readonly_operator.cluster.fetch import FetchError
 from readonly_operator.cluster.registration import RegistrationController

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
 from readonly_operator.cluster.explicit_lac.observed import SettingRecord
 from readonly_operator.cluster.fetch import ANONYMOUS, FetchError
@@ -94,7 +94,10 @@ class Immutable:
         record = SettingRecord(200, "0", "uid-of-demo").text()
         metadata = {"name": name, "uid": "u", "resourceVersion": "1", "creationTimestamp": STAMP}
         if kind == CONFIG_MAP:
-            return {"metadata": {**metadata, "annotations": {ANNOTATION_EXPLICIT_LAC: record}}, "data": {LAC_SETTING: "200"}}
+            return {
+                "metadata": {**metadata, "annotations": {ANNOTATION_EXPLICIT_LAC: record}},
+                "data": {LAC_SETTING: "200"},
+            }
         if kind == STATEFUL_SET:
             return {"metadata": metadata, "spec": {"replicas": 0, "template": {"spec": {}}}}
         return None

@@ -182,7 +182,10 @@ def test_pools_that_share_brokers_agree_and_the_oldest_one_chooses_the_place(mak
         ("else", ("elsewhere",)),
     }
     assert set(conflicts) == {against.pool}
-    assert "managed by the older pool team/demo through key PULSAR_PREFIX_bookkeeperExplicitLacIntervalInMills of ConfigMap c" in conflicts[against.pool]
+    assert (
+        "managed by the older pool team/demo through key PULSAR_PREFIX_bookkeeperExplicitLacIntervalInMills of ConfigMap c"
+        in conflicts[against.pool]
+    )
 
 
 @pytest.mark.parametrize(

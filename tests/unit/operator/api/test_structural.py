@@ -1,0 +1,140 @@
+"""What editors and GitOps checks see: the definitions without their rules refuse most mistakes, and nothing that is right."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from readonly_operator.api.crds import DEFINITIONS
+
+from tests.unit.operator.api.structural import violations
+from tests.unit.operator.model.test_children import EVERYTHING, SECURE_STORES
+from tests.unit.operator.model.test_engine import specs
+
+ROOT = pathlib.Path(__file__).parents[4]
+SOURCE = {
+    "serviceUrl": "pulsar://pulsar-broker.pulsar:6650",
+    "adminUrl": "http://pulsar-broker.pulsar:8080",
+    "metadataStoreUrl": "zk:pulsar-zookeeper.pulsar:2181",
+}
+POOL, BINDING = "ReadOnlyBrokerPool", "ReadOnlyTopicBinding"
+EXAMPLES = [
+    pytest.param(body, id=f"{path.name}-{body['metadata']['name']}")
+    for path in sorted((ROOT / "examples").glob("*.yaml"))
+    for body in yaml.safe_load_all(path.read_text())
+    if body["kind"] in {POOL, BINDING}
+]
+CASES = yaml.safe_load((ROOT / "tests" / "e2e" / "rejected.yaml").read_text())
+
+
+@functools.cache
+def schema(kind: str) -> dict[str, Any]:
+    definition = next(one for one in DEFINITIONS if one.kind.kind == kind)
+    return definition.manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+
+def nodes(node: Any):
+    """Every schema in a schema."""
+    if isinstance(node, dict):
+        yield node
+        for inner in node.values():
+            yield from nodes(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from nodes(inner)
+
+
+@pytest.mark.parametrize("body", EXAMPLES)
+def test_examples_are_accepted(body):
+    assert list(violations(body["spec"], schema(body["kind"]))) == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {**EVERYTHING},
+        {**SECURE_STORES},
+        {"explicitLac": {"interval": "90s"}},
+        {"explicitLac": {"interval": "10ms", "target": {"configMap": {"name": "c"}, "statefulSet": {"name": "s"}}}},
+        {"resources": {"requests": {"cpu": 1, "memory": "1.5Gi"}, "limits": {"memory": "1e9"}}},
+        {"disruptionBudget": {"maxUnavailable": 2}, "updateStrategy": {"maxUnavailable": "100%"}},
+        {"source": {**SOURCE, "metadataStoreUrl": "zk:a:2181/pulsar/one", "adminUrl": "https://proxy,other:8443/"}},
+        {"source": {**SOURCE, "metadataStoreUrl": "oxia://a:6648", "bookkeeperMetadataStoreUrl": "oxia://a:6648/bk"}},
+        {"podTemplate": {"metadata": {"labels": {"a": ""}}, "securityContext": {"runAsUser": 1000}}},
+        {"networkPolicy": {"clients": [{"ipBlock": {"cidr": "fd00::/8"}}]}},
+    ],
+)
+def test_pools_that_the_operator_accepts_are_accepted(spec):
+    assert list(violations({"source": SOURCE, **spec}, schema(POOL))) == []
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(specs())
+def test_whatever_the_operator_accepts_is_accepted(spec):
+    assert list(violations(spec, schema(POOL))) == []
+
+
+@pytest.mark.parametrize(
+    "topic",
+    ["persistent://public/default/orders-.*", "persistent://a.b-c/d=e:f%25/(x|y)[0-9]{2}", "persistent://a/b/c"],
+)
+def test_bindings_that_the_operator_accepts_are_accepted(topic):
+    spec = {
+        "poolRef": {"name": "demo"},
+        "topics": [topic],
+        "namespaces": ["public/default"],
+        "subscriptions": ["ml-.*"],
+    }
+    assert list(violations(spec, schema(BINDING))) == []
+
+
+def completed(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec of a case, as tests/e2e/test_rejected.py completes it."""
+    source = spec.get("source")
+    if source == "good":
+        return {**spec, "source": SOURCE}
+    if isinstance(source, dict) and source.get("good"):
+        return {**spec, "source": {**SOURCE, **{key: value for key, value in source.items() if key != "good"}}}
+    return spec
+
+
+def relational(kind: str) -> set[str]:
+    """Messages of the rules that say more than a pattern: about several fields, expressions, or a change."""
+    rules = [rule for one in nodes(schema(kind)) for rule in one.get("x-kubernetes-validations", ())]
+    plain = re.compile(r"(self|string\(self\))\.matches\('.*'\)", re.DOTALL)
+    return {rule["message"] for rule in rules if not plain.fullmatch(rule["rule"])}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["mistake"] for case in CASES])
+def test_a_mistake_is_found_unless_only_a_rule_can_find_it(case):
+    kind = POOL if case["mistake"].startswith("pool") else BINDING
+    if list(violations(completed(case["spec"]), schema(kind))):
+        return
+    names = "metadata.name" in case["reads"]
+    _, _, beginning = case["reads"].partition("Required value: ")
+    assert names or any(
+        message in case["reads"] or (beginning and message.startswith(beginning)) for message in relational(kind)
+    )
+
+
+def test_most_mistakes_need_no_rule():
+    found = [
+        case
+        for case in CASES
+        if list(violations(completed(case["spec"]), schema(POOL if case["mistake"].startswith("pool") else BINDING)))
+    ]
+    assert len(found) > 0.6 * len(CASES)
+
+
+@pytest.mark.parametrize("kind", [POOL, BINDING])
+def test_every_pattern_rule_is_a_pattern_too(kind):
+    for node in nodes(schema(kind)):
+        for rule in node.get("x-kubernetes-validations", ()):
+            if re.fullmatch(r"(self|string\(self\))\.matches\('.*'\)", rule["rule"], re.DOTALL):
+                assert "pattern" in node, rule
