@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import ssl
 
 import pytest
+from aiohttp import web
+from readonly_engine.broker.server.broker import Broker
 from readonly_engine.config.kinds import Address
+from readonly_engine.config.listeners import DEFAULT
+from readonly_engine.http.guard import HttpPort
 from readonly_engine.net import interfaces
 from readonly_engine.net.interfaces import ALL_INTERFACES, LOOPBACK, local_hosts
+from readonly_engine.net.tls_listener import TlsListener
 
 
 def has_loopback(family, host) -> bool:
@@ -69,6 +75,57 @@ def test_clients_of_either_family_connect(family, host):
             server.close()
 
     assert asyncio.run(peer()) == host, "peers keep the plain form of their address"
+
+
+class Context:
+    """A TLS context that never changes."""
+
+    def __init__(self):
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    def get(self):
+        return self._context
+
+
+class Servers:
+    """What `Broker.listen` needs of a broker."""
+
+    def __init__(self):
+        self._servers = []
+
+
+async def families_of_http() -> set[int]:
+    http = HttpPort(web.Application())
+    await http.start(ALL_INTERFACES, 0)
+    try:
+        return {one.family for one in http._listener.sockets}
+    finally:
+        await http.close()
+
+
+async def families_of_tls() -> set[int]:
+    listener = TlsListener(asyncio.Protocol, Context())
+    await listener.start(ALL_INTERFACES, 0)
+    try:
+        return {one.family for server in listener._servers for one in server.sockets}
+    finally:
+        listener.close()
+
+
+async def families_of_clients() -> set[int]:
+    broker = Servers()
+    await Broker.listen(broker, DEFAULT, ALL_INTERFACES, 0)
+    try:
+        return {one.family for server in broker._servers for one in server.sockets}
+    finally:
+        for server in broker._servers:
+            server.close()
+
+
+@pytest.mark.parametrize("families", [families_of_http, families_of_tls, families_of_clients])
+def test_every_port_of_a_broker_listens_for_both_families(families):
+    expected = {socket.AF_INET, socket.AF_INET6} if len(local_hosts(ALL_INTERFACES)) > 1 else {socket.AF_INET}
+    assert asyncio.run(families()) == expected
 
 
 def test_addresses_are_written_as_urls_have_them():
