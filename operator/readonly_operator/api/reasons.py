@@ -117,7 +117,10 @@ OF_POOLS: Final = (
     Meaning("ExplicitLac", "False", "Restoring", "The pool is being deleted; the setting from before is put back."),
     Meaning("ClusterRegistered", "True", "Registered", "The entry exists, with the pool's Service as its URL."),
     Meaning(
-        "ClusterRegistered", "False", "NameTaken", "Another cluster has this name. Recreate the pool with another name."
+        "ClusterRegistered",
+        "False",
+        "NameTaken",
+        "Another cluster or pool has this name. The message names it. Recreate the pool with another name.",
     ),
     Meaning("ClusterRegistered", "False", "NotRegistered", "The admin API refuses; it asks for a super-user."),
     Meaning("ClusterRegistered", "False", "Removing", "The pool is being deleted, and the entry with it."),
