@@ -29,7 +29,7 @@ class Meaning:
 CONDITIONS: Final = {
     "Ready": "The object works as its spec says.",
     "Progressing": "The operator waits for a change that needs no action.",
-    "LookupConfigured": "Every broker of the pool has reported that it holds the bindings.",
+    "LookupConfigured": "Every broker of the pool has reported that it holds the bindings; of a binding, every ready broker.",
     "SourceReachable": "The URLs of `spec.source` answer as seen from the operator's pod, including TLS handshakes.",
     "ExplicitLac": "Every active owner broker sends explicit LACs, often enough.",
     "ClusterRegistered": "The pool is a cluster in the source cluster's metadata. Only with `spec.lookup.clusterName`.",
@@ -128,7 +128,7 @@ OF_POOLS: Final = (
     Meaning("ClusterRegistered", "Unknown", "NotChecked", "The source cluster has not been asked yet."),
 )
 OF_BINDINGS: Final = (
-    Meaning("Ready", "True", "Held", "Every broker of the pool holds the binding with these topics and options."),
+    Meaning("Ready", "True", "Held", "At least one ready broker serves the binding with these topics and options."),
     Meaning("Ready", "False", "PoolNotFound", "No pool of this namespace has the name in `spec.poolRef`."),
     Meaning("Ready", "False", "PoolFailed", "The pool needs an action. The message has the pool's reason."),
     Meaning("Ready", "False", "InvalidSpec", "The spec cannot be used. The message names the field."),

@@ -24,7 +24,7 @@ def report_status(
     state: LookupState,
     cursors: Mapping[str, Condition],
 ) -> None:
-    """Write to each binding how many brokers hold it, and its statistics.
+    """Write to each binding how many brokers serve it, and its statistics.
 
     Args:
         context: dependencies.
@@ -47,7 +47,7 @@ def report_status(
             "matchedPartitions": stats.partitions,
             "lag": [asdict(lag) for lag in stats.lag] or None,
         }
-        conditions = _conditions(state, holders, stats.topics)
+        conditions = _conditions(state, binding, stats.topics)
         local_cursors = cursors.get(binding.full_name)
         _write(context, body, conditions if local_cursors is None else [*conditions, local_cursors], values)
 
@@ -104,20 +104,25 @@ def report_invalid(context: Context, broken: Sequence[tuple[str, Manifest]]) -> 
         _write(context, body, _all("InvalidSpec", message), {})
 
 
-def _conditions(state: LookupState, applied: int, topics: int | None) -> list[Condition]:
-    head = f"{applied} of {state.brokers} brokers hold it"
+def _conditions(state: LookupState, binding: Binding, topics: int | None) -> list[Condition]:
+    """Return the conditions of a binding in force. One ready broker with it is enough to serve it.
+
+    The pool's conditions have the reason of each broker: here a restart of one broker changes a number only.
+    """
+    serving = state.serving(binding)
+    head = f"{serving} of {state.brokers} brokers serve it"
     if topics == 0:
         head += "; the source cluster has no such topic yet"
-    if state.brokers and applied == state.brokers == len(state.reports):
-        # brokers may lack another binding of the pool; this one is complete
+    ready = Condition("Ready", ConditionStatus.TRUE, "Held", head)
+    if state.brokers and 0 < serving == state.ready:
         return [
-            Condition("Ready", ConditionStatus.TRUE, "Held", head),
+            ready,
             Condition("Progressing", ConditionStatus.FALSE, "Settled", head),
             Condition("LookupConfigured", ConditionStatus.TRUE, "Held", head),
         ]
-    lacking = state.shortfall(head)
+    lacking = _lacking(state, binding, serving, head)
     return [
-        Condition("Ready", ConditionStatus.FALSE, lacking.reason, lacking.message),
+        ready if serving else Condition("Ready", ConditionStatus.FALSE, lacking.reason, lacking.message),
         Condition(
             "Progressing",
             ConditionStatus.TRUE if state.brokers else ConditionStatus.FALSE,
@@ -126,6 +131,21 @@ def _conditions(state: LookupState, applied: int, topics: int | None) -> list[Co
         ),
         lacking,
     ]
+
+
+def _lacking(state: LookupState, binding: Binding, serving: int, head: str) -> Condition:
+    """Return LookupConfigured while no broker serves the binding, or a ready broker lacks it."""
+    where = f"ReadOnlyBrokerPool {binding.pool.name}"
+    if state.brokers == 0:
+        return Condition(
+            "LookupConfigured", ConditionStatus.UNKNOWN, "NoBrokers", f"{head}: spec.replicas of {where} is 0"
+        )
+    see = f"; the condition LookupConfigured of {where} has the reason of each broker"
+    if state.refused(binding):
+        return Condition("LookupConfigured", ConditionStatus.FALSE, "BrokerRefuses", f"{head}{see}")
+    if serving < state.ready:
+        return Condition("LookupConfigured", ConditionStatus.FALSE, "BrokersBehind", f"{head}{see}")
+    return Condition("LookupConfigured", ConditionStatus.UNKNOWN, "BrokersSilent", f"{head}; no broker is ready{see}")
 
 
 def _all(reason: str, message: str) -> list[Condition]:
@@ -137,4 +157,4 @@ def _all(reason: str, message: str) -> list[Condition]:
 
 
 def _write(context: Context, body: Manifest, conditions: list[Condition], values: dict[str, Any]) -> None:
-    write_conditions(context, BINDING, body, conditions, values)
+    write_conditions(context, BINDING, body, conditions, values, throttled=True)

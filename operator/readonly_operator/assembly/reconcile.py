@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from readonly_operator.assembly.cursor_release import is_leaving
 from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
+from readonly_operator.assembly.status_throttle import MIN_INTERVAL_SECONDS
 from readonly_operator.bindings.pool_bindings import PoolBindings
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import NameConflictError, Result
@@ -46,6 +47,15 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     Raises:
         KubeError: the API server refused a request; the caller retries.
     """
+    outcome = _reconcile(context, key)
+    if context.status_throttle.defers(context.store.of_pool(BINDING, key)):
+        return replace(
+            outcome, refresh_seconds=min(outcome.refresh_seconds or MIN_INTERVAL_SECONDS, MIN_INTERVAL_SECONDS)
+        )
+    return outcome
+
+
+def _reconcile(context: Context, key: PoolKey) -> Outcome:
     body = context.store.get(POOL, key.namespace, key.name)
     bindings = PoolBindings.of(context.store, key)
     if body is None or "deletionTimestamp" in body["metadata"]:

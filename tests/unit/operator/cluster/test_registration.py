@@ -94,9 +94,7 @@ def synced(pool_body, monkeypatch):
         body["metadata"] |= {"finalizers": [FINALIZER_WRITER], **metadata}
         store = Store(BindingTopicIndex())
         store.put(POOL, body)
-        made = RegistrationController(
-            store, "cluster.local", 60, lambda: None, lambda _: None, lambda _: ANONYMOUS
-        )
+        made = RegistrationController(store, "cluster.local", 60, lambda: None, lambda _: None, lambda _: ANONYMOUS)
         made.sync()
         return made.report(PoolKey("team", "demo")), [asked.partition(" ")[0] for asked in Admin.asked]
 
