@@ -132,6 +132,12 @@ OF_BINDINGS: Final = (
     Meaning("Ready", "False", "PoolNotFound", "No pool of this namespace has the name in `spec.poolRef`."),
     Meaning("Ready", "False", "PoolFailed", "The pool needs an action. The message has the pool's reason."),
     Meaning("Ready", "False", "InvalidSpec", "The spec cannot be used. The message names the field."),
+    Meaning(
+        "Ready",
+        "False",
+        "TooLarge",
+        "The bindings of the pool exceed 1,000,000 bytes with this one. Use expressions, namespaces or another pool.",
+    ),
     Meaning("Ready", "False", "Conflict", "An older binding gives one of the topics to another pool."),
     Meaning("Progressing", "False", "Settled", "The operator waits for nothing."),
     Meaning("LocalCursors", "True", "Allowed", "The policies of the binding's namespaces allow local cursors."),

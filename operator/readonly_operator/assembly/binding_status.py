@@ -72,6 +72,12 @@ def report_conflicts(
         _write(context, body, _all("Conflict", conflicts[binding.full_name]), {})
 
 
+def report_oversized(context: Context, excess: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]) -> None:
+    """Write to bindings that do not fit into the pool's lookup redirection config how large they are."""
+    for binding, body in bindings:
+        _write(context, body, _all("TooLarge", excess[binding.full_name]), {})
+
+
 def report_pool_not_found(
     context: Context, key: PoolKey, bindings: Sequence[tuple[Binding, Manifest]], *, deleting: bool
 ) -> None:

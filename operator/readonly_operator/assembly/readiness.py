@@ -87,6 +87,14 @@ def annotation_refused(refusals: Iterable[str]) -> str:
     )
 
 
+def oversized(count: int) -> list[str]:
+    """Return the consequence of bindings that do not fit into the ConfigMap, in words; none without any."""
+    if count == 0:
+        return []
+    one = count == 1
+    return [f"{count} binding{'' if one else 's'} {'does' if one else 'do'} not fit into the pool's ConfigMap"]
+
+
 def kind_not_served(kind: str) -> str:
     """Return the consequence of a kind that the Kubernetes cluster does not serve, in words."""
     return f"no {kind} is created, because the Kubernetes cluster does not serve that kind"

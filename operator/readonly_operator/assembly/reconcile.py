@@ -31,6 +31,7 @@ from readonly_operator.kube.pods import is_ready, waiting_reason
 from readonly_operator.kube.status import Condition, ConditionStatus
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
+from readonly_operator.model.size_limit import Fitted, fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,8 +68,9 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
         finalizer_errors = finalizer.sync_finalizer(context, pool, body)
         binding_errors = finalizer.sync_binding_finalizers(context, bindings.good)
         bindings = bindings.without_conflicts(context.store, context.brokers.matched, pool)
-        lookup = _lookup(context, pool, bindings)
-        limitations = _apply(context, pool, body, lookup)
+        fitted = _fit(context, pool, bindings)
+        bindings, lookup = bindings.without_oversized(fitted.refused), LookupConfig.of_entries(fitted.entries)
+        limitations = [*_apply(context, pool, body, lookup), *readiness.oversized(len(bindings.oversized))]
     except (ApiSpecError, NameConflictError, KubeError) as error:
         return _report_failure(context, body, bindings, error)
     observed = _observe(context, pool, body, lookup, limitations)
@@ -140,10 +142,11 @@ def _skip_paused(context: Context, pool: Pool, body: Manifest, bindings: PoolBin
     return Outcome(settled=True, look_again=False)
 
 
-def _lookup(context: Context, pool: Pool, bindings: PoolBindings) -> LookupConfig:
-    """Return the desired lookup redirection config."""
+def _fit(context: Context, pool: Pool, bindings: PoolBindings) -> Fitted:
+    """Return the bindings for the lookup redirection config, and those that do not fit into it."""
     known = context.store.get(CONFIG_MAP, pool.key.namespace, pool.key.bindings_map)
-    return LookupConfig.of_entries(context.lookup_history.entries(pool.key, known, bindings.good))
+    entries = context.lookup_history.entries(pool.key, known, bindings.oldest_first)
+    return fit(entries, context.lookup_history.last(pool.key, known), pool.key.name)
 
 
 def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> list[str]:
@@ -238,6 +241,7 @@ def _write_statuses(
     write_conditions(context, POOL, body, conditions, values)
     binding_status.report_status(context, bindings.good, observed.state, cursors)
     binding_status.report_conflicts(context, bindings.against, bindings.held_back)
+    binding_status.report_oversized(context, bindings.excess, bindings.oversized)
     binding_status.report_invalid(context, bindings.broken)
 
 

@@ -80,6 +80,7 @@ _TROUBLE = frozenset(
             "PoolNotFound",
             "PoolFailed",
             "PoolNameTaken",
+            "TooLarge",
             "BrokerRefuses",
             "Refused",
         ),

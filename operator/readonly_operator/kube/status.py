@@ -44,7 +44,9 @@ class Condition:
     message: str
 
 
-STALLED_REASONS = frozenset({"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "PoolNameTaken", "Refused"})
+STALLED_REASONS = frozenset(
+    {"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "PoolNameTaken", "Refused", "TooLarge"}
+)
 """Reasons of Ready that waiting does not end."""
 
 NOT_PAUSED = Condition("Paused", ConditionStatus.FALSE, "NotPaused", "the operator keeps everything as the spec says")
