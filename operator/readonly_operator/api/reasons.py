@@ -34,6 +34,7 @@ CONDITIONS: Final = {
     "ExplicitLac": "Every active owner broker sends explicit LACs, often enough.",
     "ClusterRegistered": "The pool is a cluster in the source cluster's metadata. Only with `spec.lookup.clusterName`.",
     "LocalCursors": "The source cluster allows local cursors. Only with `cursors: Local`, and while cursors are removed.",
+    "TopicConflict": "Bindings of two pools claim a topic. The condition is absent otherwise.",
     "Paused": "An annotation keeps the operator from changing the object.",
     "Stalled": "A user must act. The condition is absent otherwise, so kstatus reports Failed only then.",
 }
@@ -138,7 +139,19 @@ OF_BINDINGS: Final = (
         "TooLarge",
         "The bindings of the pool exceed 1,000,000 bytes with this one. Use expressions, namespaces or another pool.",
     ),
-    Meaning("Ready", "False", "Conflict", "An older binding gives one of the topics to another pool."),
+    Meaning("Ready", "False", "Conflict", "Another binding gave one of the topics to another pool first."),
+    Meaning(
+        "TopicConflict",
+        "True",
+        "Prevails",
+        "This binding is in force. The message names bindings of other pools with its topics, which have no effect.",
+    ),
+    Meaning(
+        "TopicConflict",
+        "True",
+        "Overruled",
+        "A topic belongs to the binding in the message, because its claim was first or this pool does not exist.",
+    ),
     Meaning("Progressing", "False", "Settled", "The operator waits for nothing."),
     Meaning("LocalCursors", "True", "Allowed", "The policies of the binding's namespaces allow local cursors."),
     Meaning(

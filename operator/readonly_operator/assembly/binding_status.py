@@ -23,6 +23,7 @@ def report_status(
     bindings: Sequence[tuple[Binding, Manifest]],
     state: LookupState,
     cursors: Mapping[str, Condition],
+    prevailing: Mapping[str, str],
 ) -> None:
     """Write to each binding how many brokers serve it, and its statistics.
 
@@ -31,6 +32,7 @@ def report_status(
         bindings: the bindings.
         state: bindings at the brokers.
         cursors: the condition LocalCursors by the binding's name, of those that have one.
+        prevailing: which other bindings claim topics of a binding without effect, by its name.
     """
     for binding, body in bindings:
         if binding.paused:
@@ -47,9 +49,13 @@ def report_status(
             "matchedPartitions": stats.partitions,
             "lag": [asdict(lag) for lag in stats.lag] or None,
         }
+        name = binding.full_name
         conditions = _conditions(state, binding, stats.topics)
-        local_cursors = cursors.get(binding.full_name)
-        _write(context, body, conditions if local_cursors is None else [*conditions, local_cursors], values)
+        if name in cursors:
+            conditions.append(cursors[name])
+        if name in prevailing:
+            conditions.append(Condition("TopicConflict", ConditionStatus.TRUE, "Prevails", prevailing[name]))
+        _write(context, body, conditions, values)
 
 
 def _revision(body: Manifest, state: LookupState, holders: int) -> str:
@@ -67,9 +73,10 @@ def _revision(body: Manifest, state: LookupState, holders: int) -> str:
 def report_conflicts(
     context: Context, conflicts: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]
 ) -> None:
-    """Write the conflict with an older binding to the status of bindings."""
+    """Write the conflict with an earlier claim to the status of bindings."""
     for binding, body in bindings:
-        _write(context, body, _all("Conflict", conflicts[binding.full_name]), {})
+        message = conflicts[binding.full_name]
+        _write(context, body, [*_all("Conflict", message), _overruled(message)], {})
 
 
 def report_oversized(context: Context, excess: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]) -> None:
@@ -79,9 +86,22 @@ def report_oversized(context: Context, excess: Mapping[str, str], bindings: Sequ
 
 
 def report_pool_not_found(
-    context: Context, key: PoolKey, bindings: Sequence[tuple[Binding, Manifest]], *, deleting: bool
+    context: Context,
+    key: PoolKey,
+    bindings: Sequence[tuple[Binding, Manifest]],
+    holders: Mapping[str, str],
+    *,
+    deleting: bool,
 ) -> None:
-    """Write that the pool does not exist. Its creation reconciles the bindings again."""
+    """Write that the pool does not exist. Its creation reconciles the bindings again.
+
+    Args:
+        context: dependencies.
+        key: the pool.
+        bindings: its bindings.
+        holders: which bindings of other pools serve topics of a binding, by its name.
+        deleting: whether the pool still exists, and is being deleted.
+    """
     others = sorted(
         pool["metadata"]["name"] for pool in context.store.pools() if pool["metadata"]["namespace"] == key.namespace
     )
@@ -92,8 +112,13 @@ def report_pool_not_found(
         message = f'there is no ReadOnlyBrokerPool "{key.name}" in namespace "{key.namespace}"; ' + (
             f"there is {listed(others)}" if others else "there is none at all"
         )
-    for _, body in bindings:
-        _write(context, body, _all("PoolNotFound", message), {})
+    for binding, body in bindings:
+        conditions = _all("PoolNotFound", message)
+        if binding.full_name in holders:
+            conditions.append(
+                _overruled(f"{holders[binding.full_name]}; that binding keeps it when this pool is created")
+            )
+        _write(context, body, conditions, {})
 
 
 def report_pool_failed(
@@ -152,6 +177,10 @@ def _lacking(state: LookupState, binding: Binding, serving: int, head: str) -> C
     if serving < state.ready:
         return Condition("LookupConfigured", ConditionStatus.FALSE, "BrokersBehind", f"{head}{see}")
     return Condition("LookupConfigured", ConditionStatus.UNKNOWN, "BrokersSilent", f"{head}; no broker is ready{see}")
+
+
+def _overruled(message: str) -> Condition:
+    return Condition("TopicConflict", ConditionStatus.TRUE, "Overruled", message)
 
 
 def _all(reason: str, message: str) -> list[Condition]:

@@ -21,6 +21,7 @@ from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
 from readonly_operator.assembly.status_throttle import MIN_INTERVAL_SECONDS
+from readonly_operator.bindings.conflicts import find_holders
 from readonly_operator.bindings.pool_bindings import PoolBindings
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import NameConflictError, Result
@@ -109,7 +110,8 @@ class _Observation:
 
 def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: PoolBindings) -> Outcome:
     """Handle a missing pool or one that is being deleted: restore what the finalizer guards, and report to its bindings."""
-    binding_status.report_pool_not_found(context, key, bindings.good, deleting=body is not None)
+    holders = find_holders(context.store, context.brokers.matched, key, (binding for binding, _ in bindings.good))
+    binding_status.report_pool_not_found(context, key, bindings.good, holders, deleting=body is not None)
     binding_status.report_invalid(context, bindings.broken)
     context.cursor_checks.track(key, {})
     if body is None:
@@ -239,7 +241,7 @@ def _write_statuses(
     applied = context.lac.report(pool.key).applied or values["explicitLac"]
     values["explicitLac"] = applied if pool.explicit_lac.manages else None
     write_conditions(context, POOL, body, conditions, values)
-    binding_status.report_status(context, bindings.good, observed.state, cursors)
+    binding_status.report_status(context, bindings.good, observed.state, cursors, bindings.prevailing)
     binding_status.report_conflicts(context, bindings.against, bindings.held_back)
     binding_status.report_oversized(context, bindings.excess, bindings.oversized)
     binding_status.report_invalid(context, bindings.broken)

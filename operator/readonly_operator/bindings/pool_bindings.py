@@ -29,8 +29,9 @@ class PoolBindings:
     Attributes:
         good: bindings for the brokers.
         broken: objects with an invalid spec, with the reason.
-        held_back: bindings that conflict with an older one of another pool.
+        held_back: bindings that conflict with an earlier claim of another pool.
         against: message of each conflict, by full name.
+        prevailing: message of each other binding whose topics a binding without effect claims too, by full name.
         contested: whether any binding overlaps another pool's; the existing topics then decide.
         leaving: objects of bindings that are being deleted, and wait for a finalizer.
         oversized: bindings that do not fit into the pool's lookup redirection config.
@@ -41,6 +42,7 @@ class PoolBindings:
     broken: tuple[tuple[str, Manifest], ...]
     held_back: tuple[LoadedBinding, ...] = ()
     against: Mapping[str, str] = field(default_factory=dict)
+    prevailing: Mapping[str, str] = field(default_factory=dict)
     contested: bool = False
     leaving: tuple[Manifest, ...] = ()
     oversized: tuple[LoadedBinding, ...] = ()
@@ -70,6 +72,7 @@ class PoolBindings:
             good=tuple(one for one in self.good if one[0].full_name not in found.against),
             held_back=tuple(one for one in self.good if one[0].full_name in found.against),
             against=found.against,
+            prevailing=found.prevailing,
             contested=found.open,
         )
 

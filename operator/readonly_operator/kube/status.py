@@ -31,8 +31,8 @@ class Condition:
     """One condition.
 
     Attributes:
-        type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, ClusterRegistered, LocalCursors, Paused
-            or Stalled.
+        type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, ClusterRegistered, LocalCursors,
+            TopicConflict, Paused or Stalled.
         status: whether it holds.
         reason: one CamelCase word.
         message: the reason and the remedy, in a sentence.

@@ -232,3 +232,30 @@ def test_bindings_that_do_not_fit_are_refused_alone(server, context, put, pool_b
         assert said["Ready"]["reason"] == "ScaledToZero"
         assert said["Progressing"]["message"].endswith(", but 1 binding does not fit into the pool's ConfigMap")
     assert any(one["type"] == "Stalled" for one in server.status(BINDING, "large0")["conditions"])
+
+
+def conditions(status):
+    return {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}
+
+
+def test_a_topic_of_a_missing_pool_is_served_by_another_one_and_both_bindings_say_so(
+    server, context, put, pool_body, binding_body
+):
+    server.refuses = False
+    put(POOL, pool_body(replicas=0))
+    for name, pool, day in (("old", "gone", 1), ("young", "demo", 2)):
+        body = binding_body(name, pool)
+        body["metadata"]["creationTimestamp"] = f"2026-01-0{day}T00:00:00Z"
+        put(BINDING, body)
+    for key in (DEMO, PoolKey("team", "gone")):
+        reconcile(context, key)
+    assert "team/young" in next(iter(server.objects["ConfigMap", "demo-bindings"]["data"].values()))
+    young, old = server.status(BINDING, "young"), server.status(BINDING, "old")
+    assert conditions(young)["TopicConflict"] == ("True", "Prevails")
+    assert conditions(old) | {"TopicConflict": ("True", "Overruled"), "Ready": ("False", "PoolNotFound")} == conditions(
+        old
+    )
+    (message,) = [one["message"] for one in old["conditions"] if one["type"] == "TopicConflict"]
+    assert message.endswith(
+        "team/young for ReadOnlyBrokerPool team/demo; that binding keeps it when this pool is created"
+    )

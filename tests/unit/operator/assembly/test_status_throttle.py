@@ -102,7 +102,7 @@ def test_a_rollout_writes_few_statuses_and_no_binding_is_ever_not_ready(server, 
     def observe(down=()):
         bindings = PoolBindings.of(context.store, DEMO).good
         config = LookupConfig.of(binding for binding, _ in bindings)
-        report_status(context, bindings, LookupState(config, 10, reports(config, 10, down)), {})
+        report_status(context, bindings, LookupState(config, 10, reports(config, 10, down)), {}, {})
 
     observe()
     assert len(written) == 120
