@@ -34,6 +34,7 @@ CONDITIONS: Final = {
     "ExplicitLac": "Every active owner broker sends explicit LACs, often enough.",
     "ClusterRegistered": "The pool is a cluster in the source cluster's metadata. Only with `spec.lookup.clusterName`.",
     "LocalCursors": "The source cluster allows local cursors. Only with `cursors: Local`, and while cursors are removed.",
+    "UpdateHeld": "Brokers keep the former pod template. The condition is absent while they may be replaced.",
     "TopicConflict": "Bindings of two pools claim a topic. The condition is absent otherwise.",
     "Paused": "An annotation keeps the operator from changing the object.",
     "Stalled": "A user must act. The condition is absent otherwise, so kstatus reports Failed only then.",
@@ -71,6 +72,15 @@ OF_POOLS: Final = (
         "False",
         "Settled",
         "The operator waits for nothing. The message names missing parts that need an action.",
+    ),
+    Meaning(
+        "UpdateHeld", "True", "Held", "`spec.updateStrategy.hold` is true. The message says whether a change waits."
+    ),
+    Meaning(
+        "UpdateHeld",
+        "True",
+        "WaitsForPools",
+        "Other pools replace their brokers now. The message names them, and the operator's setting.",
     ),
     Meaning("LookupConfigured", "True", "Held", "Every broker holds the newest revision of the bindings."),
     Meaning("LookupConfigured", "False", "BrokersBehind", "A broker still holds an older revision."),

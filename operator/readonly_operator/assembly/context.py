@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from readonly_operator.assembly.brokers import Brokers
     from readonly_operator.assembly.locality import LocalityAnnotator
     from readonly_operator.assembly.lookup_history import LookupHistory
+    from readonly_operator.assembly.rollouts import RolloutBudget
     from readonly_operator.assembly.status_throttle import StatusThrottle
     from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
     from readonly_operator.cluster.explicit_lac.prober import ProbeController
@@ -44,6 +45,7 @@ class Context:
         cursor_releases: last reports of the removal of local cursors.
         lookup_history: the last config of each pool.
         status_throttle: limits writes of bindings' statuses.
+        rollouts: permits rollouts of pools.
         events: writes events.
         settings: of this process.
         now: the time, with a time zone.
@@ -62,6 +64,7 @@ class Context:
     cursor_releases: ReleaseController
     lookup_history: LookupHistory
     status_throttle: StatusThrottle
+    rollouts: RolloutBudget
     events: Recorder
     settings: Settings
     now: Callable[[], dt.datetime]

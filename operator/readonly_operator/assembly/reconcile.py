@@ -19,6 +19,7 @@ from readonly_operator.assembly.context import Context, Outcome
 from readonly_operator.assembly.cursor_release import is_leaving
 from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
+from readonly_operator.assembly.rollouts import is_outdated
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
 from readonly_operator.assembly.status_throttle import MIN_INTERVAL_SECONDS
 from readonly_operator.bindings.conflicts import find_holders
@@ -31,6 +32,7 @@ from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.pods import is_ready, waiting_reason
 from readonly_operator.kube.status import Condition, ConditionStatus
 from readonly_operator.model.children import children
+from readonly_operator.model.hold import held
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.model.size_limit import Fitted, fit
 
@@ -71,10 +73,11 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
         bindings = bindings.without_conflicts(context.store, context.brokers.matched, pool)
         fitted = _fit(context, pool, bindings)
         bindings, lookup = bindings.without_oversized(fitted.refused), LookupConfig.of_entries(fitted.entries)
-        limitations = [*_apply(context, pool, body, lookup), *readiness.oversized(len(bindings.oversized))]
+        limitations, waits_for = _apply(context, pool, body, lookup)
+        limitations += readiness.oversized(len(bindings.oversized))
     except (ApiSpecError, NameConflictError, KubeError) as error:
         return _report_failure(context, body, bindings, error)
-    observed = _observe(context, pool, body, lookup, limitations)
+    observed = _observe(context, pool, body, lookup, limitations, waits_for)
     cursors = {**check_namespaces(context, pool, bindings.good), **binding_errors}
     conditions = _conditions(context, pool, body, observed, finalizer_errors)
     _write_statuses(context, pool, body, bindings, observed, conditions, cursors)
@@ -94,6 +97,8 @@ class _Observation:
         ready: the condition Ready.
         limitations: permanent shortcomings, in words.
         refused: whether pod annotations were refused.
+        held: the condition UpdateHeld; None when brokers may be replaced.
+        waits: whether the new pod template waits for other pools.
     """
 
     pods: Sequence[Manifest]
@@ -101,11 +106,14 @@ class _Observation:
     ready: Condition
     limitations: Sequence[str]
     refused: bool
+    held: Condition | None
+    waits: bool
 
     @property
     def settled(self) -> bool:
         """Return whether nothing is awaited."""
-        return self.ready.status is ConditionStatus.TRUE and (self.state.converged() or self.state.brokers == 0)
+        served = self.ready.status is ConditionStatus.TRUE
+        return served and not self.waits and (self.state.converged() or self.state.brokers == 0)
 
 
 def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: PoolBindings) -> Outcome:
@@ -151,14 +159,20 @@ def _fit(context: Context, pool: Pool, bindings: PoolBindings) -> Fitted:
     return fit(entries, context.lookup_history.last(pool.key, known), pool.key.name)
 
 
-def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> list[str]:
-    """Apply the pool's objects; return permanent shortcomings, in words."""
+def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> tuple[list[str], list[PoolKey]]:
+    """Apply the pool's objects; return permanent shortcomings in words, and the pools that a rollout waits for."""
     key, store = pool.key, context.store
     names = [pod["metadata"]["name"] for pod in store.of_pool(POD, key)]
     there = {ordinal for ordinal in map(key.ordinal, names) if ordinal is not None}
     wanted = children(pool, lookup, context.settings, there)
-    desired = [one for one in wanted if store.serves(kind_of(one))]
     before = store.get(STATEFUL_SET, key.namespace, key.name)
+    stateful_set = next(one for one in wanted if kind_of(one) == STATEFUL_SET)
+    waits_for = context.rollouts.waits_for(pool, stateful_set)
+    if pool.held or waits_for:
+        config = store.get(CONFIG_MAP, key.namespace, key.config_map)
+        former = before is not None and config is not None and is_outdated(before, stateful_set)
+        wanted = held(wanted, pool, (config or {}).get("data") if former else None)
+    desired = [one for one in wanted if store.serves(kind_of(one))]
     done = [(manifest, context.applier.apply(manifest)) for manifest in desired]
     context.lookup_history.record(key, lookup)
     known = [child for kind in CHILDREN for child in store.of_pool(kind, key)]
@@ -170,11 +184,17 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
             )
             metrics.count_applied(manifest["kind"], result.value)
     context.events.record(POOL, body, apply_events(key, done, before))
-    return [readiness.kind_not_served(kind) for kind in sorted({one["kind"] for one in wanted if one not in desired})]
+    lacking = sorted({one["kind"] for one in wanted if one not in desired})
+    return [readiness.kind_not_served(kind) for kind in lacking], waits_for
 
 
 def _observe(
-    context: Context, pool: Pool, body: Manifest, lookup: LookupConfig, limitations: list[str]
+    context: Context,
+    pool: Pool,
+    body: Manifest,
+    lookup: LookupConfig,
+    limitations: list[str],
+    waits_for: Sequence[PoolKey],
 ) -> _Observation:
     """Query the brokers. Write their localities, and trigger a refresh where the bindings are outdated."""
     key = pool.key
@@ -186,7 +206,9 @@ def _observe(
         limitations = [*limitations, readiness.annotation_refused(refusals)]
         context.events.record(POOL, body, [Notice(WARNING, "PodsNotAnnotated", limitations[-1])])
     stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
-    return _Observation(pods, state, readiness.ready(pool, stateful_set, pods, state), limitations, bool(refusals))
+    ready = readiness.ready(pool, stateful_set, pods, state, waits=bool(waits_for))
+    held_back = readiness.update_held(pool, stateful_set, waits_for, context.settings.rolling_pools)
+    return _Observation(pods, state, ready, limitations, bool(refusals), held_back, bool(waits_for))
 
 
 def _refresh_config_maps(context: Context, pool: Pool, state: LookupState, pods: list[Manifest]) -> list[str]:
@@ -214,10 +236,12 @@ def _conditions(
     key, report = pool.key, context.sources.report(pool.source)
     managed, probed = context.lac.report(key).condition, context.probes.report(key)
     looked_up = observed.state.condition()
+    waiting = observed.held if observed.waits and observed.held is not None else looked_up
     return [
         observed.ready,
-        readiness.progressing(observed.settled, observed.ready, looked_up, observed.limitations),
+        readiness.progressing(observed.settled, observed.ready, waiting, observed.limitations),
         looked_up,
+        *([observed.held] if observed.held is not None else []),
         last_known(body, source_reachable(report)),
         finalizer_errors.get("ExplicitLac")
         or last_known(body, explicit_lac(report, pool.explicit_lac, managed, probed)),

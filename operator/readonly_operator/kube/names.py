@@ -18,6 +18,8 @@ ANNOTATION_APPLIED_HASH = f"{GROUP}/applied-hash"
 """On every child: hash of the applied manifest. An unchanged child costs no request."""
 ANNOTATION_CONFIG_HASH = f"{GROUP}/config-hash"
 """On the pod template: hash of the engine's configuration. A change of it rolls the brokers."""
+ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"
+"""On the StatefulSet: hash of the pod template as the operator wants it. A change of it replaces brokers."""
 ANNOTATION_BINDINGS_REVISION = f"{GROUP}/bindings-revision"
 """On each broker's pod: a change of it makes the kubelet refresh the pod's ConfigMap volumes at once."""
 

@@ -10,6 +10,7 @@ from readonly_operator.kube.kinds import STATEFUL_SET, Manifest
 from readonly_operator.kube.names import (
     ANNOTATION_CONFIG_HASH,
     ANNOTATION_LOCALITY,
+    ANNOTATION_TEMPLATE_HASH,
     BINDINGS_DIRECTORY,
     BINDINGS_KEY,
     CONFIG_DIRECTORY,
@@ -57,6 +58,7 @@ def stateful_set(pool: Pool, settings: Settings) -> Manifest:
             "spec": _pod(pool, settings),
         },
     }
+    manifest["metadata"]["annotations"] = {ANNOTATION_TEMPLATE_HASH: digest(manifest["spec"]["template"])}
     return manifest
 
 

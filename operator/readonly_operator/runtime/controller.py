@@ -17,6 +17,7 @@ from readonly_operator.assembly.context import Context
 from readonly_operator.assembly.locality import LocalityAnnotator
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
+from readonly_operator.assembly.rollouts import RolloutBudget
 from readonly_operator.assembly.status_throttle import StatusThrottle
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.source_clusters import SourceClusters
@@ -90,6 +91,7 @@ class Controller:
             cursor_releases=self._clusters.cursor_releases,
             lookup_history=LookupHistory(),
             status_throttle=StatusThrottle(),
+            rollouts=RolloutBudget(self._store, settings.rolling_pools),
             events=Recorder(kube, _now),
             settings=settings,
             now=_now,

@@ -11,6 +11,7 @@ from readonly_operator.assembly.brokers import Brokers
 from readonly_operator.assembly.context import Context
 from readonly_operator.assembly.locality import LocalityAnnotator
 from readonly_operator.assembly.lookup_history import LookupHistory
+from readonly_operator.assembly.rollouts import RolloutBudget
 from readonly_operator.assembly.status_throttle import StatusThrottle
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.explicit_lac.controller import Report
@@ -131,6 +132,7 @@ def context(server):
         cursor_releases=Tracked(),
         lookup_history=LookupHistory(),
         status_throttle=StatusThrottle(),
+        rollouts=RolloutBudget(store, 1),
         events=Recorder(server, lambda: NOON),
         settings=Settings(engine_image="engine"),
         now=lambda: NOON,
