@@ -70,9 +70,7 @@ def test_of_two_bindings_that_claim_a_topic_for_different_pools_the_older_wins(
         f"{TOPIC}: claimed first by ReadOnlyTopicBinding {namespace}/a for ReadOnlyBrokerPool {namespace}/demo "
         "of the same source cluster; remove it from one of the two"
     )
-    operator.expect(
-        "rotb", "a", namespace, {"Ready": ("False", "NoBrokers"), "TopicConflict": ("True", "Prevails")}
-    )
+    operator.expect("rotb", "a", namespace, {"Ready": ("False", "NoBrokers"), "TopicConflict": ("True", "Prevails")})
     assert "cont" not in operator.get("configmap", "other-bindings", namespace)["data"]["bindings.yaml"]
     assert kstatus(operator, namespace) == {
         "ReadOnlyBrokerPool/demo": "Current",
