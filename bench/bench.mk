@@ -23,6 +23,10 @@ bench-spark-owner: $(STAMP) ## effect on an owner while Spark reads a backlog (B
 bench-spark-pairs: $(STAMP) ## the same in pairs of short windows, which show differences of a few percent (BENCH=--write as above)
 	@$(PY) -m bench.spark.paired $(BENCH)
 
+.PHONY: bench-spark-latency
+bench-spark-latency: $(STAMP) ## time from a record to a stream's Parquet table with a trigger of 100 ms, beside Kafka's source (BENCH=--write as above)
+	@$(PY) -m bench.spark.latency $(BENCH)
+
 .PHONY: bench-spark-scale
 bench-spark-scale: $(STAMP) ## reads with one worker of Spark and with two, and plans over 1,000 topics (BENCH=--write for docs/explanation/spark-performance.md)
 	@$(PY) -m bench.spark.scale $(BENCH)

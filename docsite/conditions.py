@@ -27,8 +27,8 @@ STALLED = f"""`Stalled` is True while the reason of `Ready` is one of {_FINAL}. 
 `Progressing` is True with the reason of the condition that it waits for. While `Stalled` is True, `Progressing` is False with the reason
 of `Ready`, and `LookupConfigured` of a pool is Unknown with it.
 """
-BINDINGS = """`LookupConfigured` of a binding has the status and reason of `Ready`. While not every broker holds the binding, both have a
-reason of the pool's `LookupConfigured`.
+BINDINGS = """`LookupConfigured` of a binding is True while every ready broker holds the binding. Else it has a reason of the pool's
+`LookupConfigured`. `Ready` has that reason too while no ready broker holds the binding.
 """
 HOW_OFTEN = f"""The same event of an object is counted in one Event, at most every
 {events.REPEAT_SECONDS / 60:.0f} minutes. All together are at most {events.PER_SECOND:.0f} per second after a burst of {events.BURST}. A condition makes an event when its status or reason changes.

@@ -24,8 +24,8 @@ HEAD = f"""# Configuration
 
 ## The file of a broker
 `pulsar-readonly serve --config FILE` reads a YAML file. Each key is also an option of the command line, with two dashes in front.
-Options win over the file. An unknown key, or a value of another form, is an error that names the key. A size is a whole
-number of bytes, or one with KiB, MiB or GiB.
+Options win over the file. An unknown key, or a value of another form, is an error that names the key. With `unknown-keys: warn` an unknown
+key is ignored, and the log names it. A size is a whole number of bytes, or one with KiB, MiB or GiB.
 ```yaml
 metadata-store: zk:zookeeper:2181
 writer-url: pulsar://broker:6650

@@ -43,6 +43,10 @@ scale: $(STAMP) ## 200 pools and 2,000 bindings on a separate API server: docs/e
 .PHONY: test-spark
 test-spark: $(STAMP) ## data source and exports, long: random workloads against a stock reader, kills of drivers and workers in mid-batch
 	@$(PY) -m pytest -o faulthandler_timeout=1500 $(PYTEST_OPTIONS) tests/integration/test_spark*.py
+.PHONY: export-soak
+export-soak: $(STAMP) ## a continuous export: memory, checkpoint, log and lag stay flat (MINUTES=180 EXPORT_SOAK_OPTIONS="--format delta --write")
+	@$(PY) -m tests.export_soak --minutes $(if $(filter file,$(origin MINUTES)),180,$(MINUTES)) $(EXPORT_SOAK_OPTIONS)
+
 .PHONY: spark-versions
 spark-versions: $(STAMP) ## the data source on Spark 4.0 and 4.1 (SPARK_VERSIONS_OPTIONS="--only 4.1")
 	@$(PY) -m tests.spark_versions $(SPARK_VERSIONS_OPTIONS)

@@ -19,13 +19,17 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 LOCAL_KUBERNETES: Final = "tests/integration/test_kube_local.py"
 """Looks for traces that a Kubernetes leaves on the machine: nothing that runs pods may run beside it."""
@@ -136,6 +140,9 @@ COUNTED: Final = ("failures", "errors", "skipped")
 SECOND_TRIES: Final = 5
 """More failures than that are no accident."""
 
+SLOWEST: Final = 20
+"""Number of files that are named as the slowest ones."""
+
 ON_SERVERS: Final = ("tests/integration/", "tests/e2e/")
 
 
@@ -175,6 +182,17 @@ def failed_tests(report: Path) -> list[str]:
     ]
 
 
+def slowest(reports: Iterable[Path]) -> list[tuple[str, float]]:
+    """The files of JUnit reports whose tests took longest, with seconds, the longest first; with the start of their servers."""
+    seconds: Counter[str] = Counter()
+    for report in reports:
+        for case in ET.parse(report).getroot().iter("testcase") if report.exists() else ():
+            # A test in a class has that in its name too.
+            words = [word for word in case.get("classname", "").split(".") if word[:1].islower()]
+            seconds["/".join(words)] += float(case.get("time", 0))
+    return [(name, float(value)) for name, value in seconds.most_common(SLOWEST)]
+
+
 def may_try_again(failed: list[str]) -> bool:
     """Whether these failures, all there are, are few enough and of tests with servers."""
     return 0 < len(failed) <= SECOND_TRIES and all(name.startswith(ON_SERVERS) for name in failed)
@@ -204,10 +222,12 @@ def main(options: list[str]) -> int:
             sys.stdout.write(output.read_text(errors="replace"))
         totals = [Total.of(report) for report in reports]
         failed = [name for report in reports for name in failed_tests(report)]
+        longest = slowest(reports)
     tests, *counts = (sum(getattr(total, name) for total in totals) for name in ("tests", *COUNTED))
-    minutes, seconds = divmod(round(time.monotonic() - began), 60)
+    minutes, rest = divmod(round(time.monotonic() - began), 60)
     told = ", ".join(f"{count} {name}" for name, count in zip(COUNTED, counts, strict=True))
-    sys.stdout.write(f"total: {tests - sum(counts)} passed, {told} in {minutes} min {seconds} s\n")
+    sys.stdout.write(f"slowest files: {', '.join(f'{name} {seconds:.0f} s' for name, seconds in longest)}\n")
+    sys.stdout.write(f"total: {tests - sum(counts)} passed, {told} in {minutes} min {rest} s\n")
     code = max(codes, key=abs)
     if code == pytest.ExitCode.TESTS_FAILED and may_try_again(failed):
         sys.stdout.write(f"again, alone: {' '.join(failed)}\n")

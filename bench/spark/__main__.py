@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench.cpu import cpu_seconds, family
 from bench.spark import common
+from bench.spark.offloading import ENVIRONMENT, NAMESPACE, Offloading
 from bench.spark.processes import Kafka, Side, engine_side, java_side, load_kafka, load_pulsar
 from bench.spark.report import CLIENTS, CONNECTOR, ENGINE, KAFKA, Result, Round, figures, results_of, table
 from devstack.common import processes
@@ -34,10 +35,14 @@ BASE_PORT: Final = 17700
 KAFKA_PORT: Final = 50
 """Offset of Kafka's port from the base port."""
 
+STORE_PORT: Final = 60
+"""Offset of the object store's port from the base port."""
+
 MASTER: Final = "local[2]"
 MEMORY: Final = "2g"
 WARM_UP: Final = 2
 SINKS: Final = ("noop", "parquet")
+_SQL: Final = {"long": "bigint", "string": "string"}
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 # The same columns of each source: key, payload and position.
@@ -47,6 +52,15 @@ COLUMNS: Final = {
     CONNECTOR: ("__key", "value", "__topic", "__messageId", "__publishTime"),
 }
 CHECKED: Final = dict.fromkeys(CLIENTS, ("value",))
+
+_FIELDS: Final = {"id": "long", "customer": "string", "cents": "long", "note": "string"}
+AVRO: Final = json.dumps(
+    {"type": "record", "name": "Order", "fields": [{"name": name, "type": type_} for name, type_ in _FIELDS.items()]}
+)
+"""Schema of the records of Payloads.java."""
+
+DECODED: Final = f"value struct<{', '.join(f'{name}: {_SQL[type_]}' for name, type_ in _FIELDS.items())}>"
+"""The column of this project's source with their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +72,10 @@ class Case:
         size: bytes of a payload.
         messages: number of messages.
         quick: the same with --quick.
-        ledgers: number of ledgers of the Pulsar topic; the Kafka topic has one partition.
+        ledgers: number of ledgers of the Pulsar topic, or of each partition.
+        partitions: number of partitions of both topics.
+        kind: `bytes`, or `avro` for records that each source decodes.
+        offloaded: whether Pulsar's topic is read from an object store; Kafka's is on its disk always.
     """
 
     name: str
@@ -66,6 +83,9 @@ class Case:
     messages: int
     quick: int
     ledgers: int
+    partitions: int = 1
+    kind: str = "bytes"
+    offloaded: bool = False
 
 
 CASES: Final = (
@@ -73,6 +93,10 @@ CASES: Final = (
     Case("100 B, 20 ledgers", 100, 2_000_000, 100_000, 20),
     Case("1 KB, 1 ledger", 1024, 500_000, 20_000, 1),
     Case("1 KB, 20 ledgers", 1024, 500_000, 20_000, 20),
+    Case("1 KB, 8 partitions", 1024, 500_000, 20_000, 1, partitions=8),
+    Case("1 KB, 64 partitions", 1024, 500_000, 20_000, 1, partitions=64),
+    Case("200 B, Avro decoded", 200, 1_000_000, 50_000, 1, kind="avro"),
+    Case("1 KB, offloaded", 1024, 500_000, 20_000, 20, offloaded=True),
 )
 
 
@@ -97,10 +121,14 @@ class Bench:
         kafka: the Kafka.
         folder: folder for tables and logs.
         open_: closes the Sparks.
+        offloading: for topics in an object store.
     """
 
-    def __init__(self, stack: PulsarCluster, kafka: Kafka, folder: Path, open_: ExitStack) -> None:
+    def __init__(
+        self, stack: PulsarCluster, kafka: Kafka, folder: Path, open_: ExitStack, offloading: Offloading
+    ) -> None:
         self._stack = stack
+        self._offloading = offloading
         self._kafka = kafka
         self._folder = folder
         self._sides: dict[str, Side] = {
@@ -115,18 +143,28 @@ class Bench:
         Raises:
             DevstackError: a source reads other rows.
         """
-        topic = f"persistent://public/default/bench-{case.size}-{case.ledgers}"
+        name = f"bench-{case.kind}-{case.size}-{case.ledgers}-{case.partitions}"
+        topic = (
+            f"persistent://{NAMESPACE if case.offloaded else 'public/default'}/{name}{'-far' if case.offloaded else ''}"
+        )
         name = topic.rpartition("/")[2]
         admin, endpoints = self._stack.admin(), self._stack.endpoints
-        admin.create_topic(topic)
+        if case.partitions > 1:
+            admin.create_partitioned_topic(topic, case.partitions)
+        else:
+            admin.create_topic(topic)
+        payload = (case.kind, case.size)
         say(f"{case.name}: writing {messages:,} messages to Pulsar and to Kafka")
         sums = {
             load_pulsar(
-                endpoints.writer_url, topic, messages, case.size, case.ledgers, lambda: admin.unload(topic),
+                endpoints.writer_url, topic, messages, payload, case.ledgers, lambda: admin.unload(topic),
                 self._folder / "load.log",
             ),
-            load_kafka(self._kafka.server, name, messages, case.size),
+            load_kafka(self._kafka.server, name, messages, payload, case.partitions),
         }  # fmt: skip
+        if case.offloaded:
+            say(f"{case.name}: offloading")
+            self._offloading.offload(topic)
         store, web = endpoints.metadata_store, endpoints.admin_url
         readings = {
             ENGINE: Reading("pulsar-readonly", {"metadataUrl": store, "topic": topic, "minPartitions": "2"}),
@@ -140,8 +178,16 @@ class Bench:
                 {"service.url": endpoints.writer_url, "admin.url": web, "topic": topic, "startingOffsets": "earliest"},
             ),
         }  # fmt: skip
+        if case.kind == "avro":
+            schema = json.dumps({"type": "AVRO", "schema": json.loads(AVRO)})
+            for client, reading in readings.items():
+                reading.options.update({"valueSchema": schema} if client == ENGINE else {"avroSchema": AVRO})
+        if case.offloaded:
+            readings[ENGINE].options.update(self._offloading.options)
+        check = "check" if case.kind == "bytes" else "check-record"
         for client, reading in readings.items():
-            found = self._sides[client].ask("check", reading.source, CHECKED[client], self._folder, reading.options)
+            columns = _columns(client, case, CHECKED[client])
+            found = self._sides[client].ask(check, reading.source, columns, self._folder, reading.options)
             if found["rows"] != messages or {found["checksum"]} != sums:
                 raise DevstackError(f"{client} read {found}, not {messages} messages of checksum {sums}")
         return readings
@@ -152,31 +198,40 @@ class Bench:
         for number in range(-WARM_UP, rounds):
             say(f"{case.name}, {sink}: round {number + 1} of {rounds}")
             for client in CLIENTS if number % 2 else CLIENTS[::-1]:
-                one = self._round(client, sink, readings[client], messages, case.size)
+                one = self._round(client, sink, readings[client], messages, case)
                 if number >= 0:
                     taken[client].append(one)
         return [Result(case.name, sink, client, tuple(taken[client])) for client in CLIENTS]
 
-    def _round(self, client: str, sink: str, reading: Reading, messages: int, size: int) -> Round:
-        side, servers = self._sides[client], self._servers(client)
+    def _round(self, client: str, sink: str, reading: Reading, messages: int, case: Case) -> Round:
+        side, servers = self._sides[client], self._servers(client, case)
+        columns = _columns(client, case, COLUMNS[client])
         spark, server = whole_family(side.pid), cpu_seconds(servers)
-        answer = side.ask(sink, reading.source, COLUMNS[client], self._folder / "table", reading.options)
+        answer = side.ask(sink, reading.source, columns, self._folder / "table", reading.options)
         return Round(
             rows=messages,
-            size=size,
+            size=case.size,
             seconds=answer["seconds"],
             spark_cpu=whole_family(side.pid) - spark,
             server_cpu=cpu_seconds(servers) - server,
         )
 
-    def _servers(self, client: str) -> list[int]:
+    def _servers(self, client: str, case: Case) -> list[int]:
         if client == KAFKA:
             return [self._kafka.pid]
         names = ("broker-0", "bookie-0", "bookie-1", "zookeeper")
         found = [processes.running(self._stack.state.record(name)) for name in names]
+        if case.offloaded:
+            found.append(processes.running(self._offloading.store.record))
         if None in found:
             raise DevstackError("a server of the bench's Pulsar has ended")
         return [one.pid for one in found if one is not None]
+
+
+def _columns(client: str, case: Case, names: Sequence[str]) -> list[str]:
+    """Return the columns of a read; decoded values have their type in this project's source."""
+    decoded = client == ENGINE and case.kind == "avro"
+    return [DECODED if decoded and name == "value" else name for name in names]
 
 
 def whole_family(pid: int) -> float:
@@ -190,7 +245,7 @@ def whole_family(pid: int) -> float:
 
 def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
     """Measure all selected cases."""
-    stack = common.pulsar("bench-spark", arguments.base_port, common.UNSYNCED)
+    stack = common.pulsar("bench-spark", arguments.base_port, common.UNSYNCED, broker_environment=ENVIRONMENT)
     results: list[Result] = []
     cases = [case for case in CASES if arguments.only in case.name]
     try:
@@ -198,7 +253,11 @@ def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
         with tempfile.TemporaryDirectory(prefix="bench-spark-") as name, ExitStack() as open_:
             folder = Path(name)
             kafka = open_.enter_context(Kafka(folder, arguments.base_port + KAFKA_PORT, "1g"))
-            bench = Bench(stack, kafka, folder, open_)
+            offloading = Offloading(stack, arguments.base_port + STORE_PORT, folder)
+            if any(case.offloaded for case in cases):
+                open_.callback(offloading.store.down, purge=True)
+                offloading.up()
+            bench = Bench(stack, kafka, folder, open_, offloading)
             for case in cases:
                 messages = case.quick if arguments.quick else case.messages
                 readings = bench.fill(case, messages)

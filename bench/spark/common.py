@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "explanation" / "spark-performance.md"
 
@@ -19,13 +22,16 @@ UNSYNCED: Final = ("journalSyncData", "false")
 """Setting of bookies if the measurement does not include writes."""
 
 
-def pulsar(name: str, base_port: int, *bookie: tuple[str, str]) -> PulsarCluster:
+def pulsar(
+    name: str, base_port: int, *bookie: tuple[str, str], broker_environment: Mapping[str, str] | None = None
+) -> PulsarCluster:
     """Return a Pulsar with one broker and two bookies that keeps all topics.
 
     Args:
         name: name of the stack.
         base_port: its first port.
         bookie: additional settings of the bookies.
+        broker_environment: additional variables of the broker.
     """
     return PulsarCluster(
         PulsarSpec(
@@ -35,6 +41,7 @@ def pulsar(name: str, base_port: int, *bookie: tuple[str, str]) -> PulsarCluster
             brokers=1,
             settings=(
                 *(Setting("bookie", key, value) for key, value in bookie),
+                *(Setting("broker-env", key, value) for key, value in (broker_environment or {}).items()),
                 Setting("bookie-env", "BOOKIE_MEM", BOOKIE_MEMORY),
                 Setting("broker", "defaultRetentionTimeInMinutes", "600"),
                 Setting("broker", "defaultRetentionSizeInMB", "20000"),

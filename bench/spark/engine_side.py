@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
@@ -15,6 +15,11 @@ from readonly_spark.source import PulsarReadOnly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+RECORD: Final = (
+    "crc32(cast(concat_ws('|', cast(value.id as string), value.customer, cast(value.cents as string), value.note) "
+    "as binary))"
+)
 
 
 def main(master: str, memory: str) -> None:
@@ -48,11 +53,15 @@ def main(master: str, memory: str) -> None:
 def answered(
     spark: SparkSession, command: str, source: str, columns: list[str], folder: str, options: Mapping[str, str]
 ) -> dict[str, int]:
-    """Execute a line; for the command `check`, return the number of rows and their checksum."""
-    schema = ", ".join(f"{name} {BY_NAME[name].spark}" for name in columns)
+    """Execute a line; see SparkSide.java. A column of decoded values has its type beside its name, as `value TYPE`."""
+    if command == "stream":
+        stream(spark, source, columns, folder, dict(options))
+        return {"rows": 0}
+    schema = ", ".join(name if " " in name else f"{name} {BY_NAME[name].spark}" for name in columns)
     rows = spark.read.format(source).options(**options).schema(schema).load()
-    if command == "check":
-        found = rows.agg(sf.count(sf.lit(1)), sf.sum(sf.expr("crc32(value)"))).head()
+    if command.startswith("check"):
+        summed = "crc32(value)" if command == "check" else RECORD
+        found = rows.agg(sf.count(sf.lit(1)), sf.sum(sf.expr(summed))).head()
         assert found is not None
         return {"rows": found[0], "checksum": found[1] or 0}
     if command == "noop":
@@ -60,6 +69,17 @@ def answered(
     else:
         rows.write.mode("overwrite").parquet(folder)
     return {"rows": 0}
+
+
+def stream(spark: SparkSession, source: str, columns: list[str], folder: str, options: dict[str, str]) -> None:
+    """Append a stream to a Parquet table for the seconds of the option `seconds`, with the trigger of `trigger`."""
+    seconds, trigger = int(options.pop("seconds")), options.pop("trigger")
+    schema = ", ".join(f"{name} {BY_NAME[name].spark}" for name in columns)
+    rows = spark.readStream.format(source).options(**options).schema(schema).load()
+    writer = rows.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
+    query = writer.trigger(processingTime=trigger).start(f"{folder}/table")
+    query.awaitTermination(seconds)
+    query.stop()
 
 
 if __name__ == "__main__":

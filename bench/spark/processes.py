@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 JAVA: Final = Path(__file__).parent / "java"
+_COMMON: Final = (JAVA / "Payloads.java", JAVA / "Pace.java")
 ANSWER_TIMEOUT_S: Final = 1800.0
 START_TIMEOUT_S: Final = 900.0
 STOP_TIMEOUT_S: Final = 20.0
@@ -110,11 +111,21 @@ def java_side(jars_name: str, master: str, memory: str, folder: Path) -> Side:
     return Side(["java", *options, "-cp", f"{classes}:{jars}/*", "SparkSide", master], folder / f"{jars_name}.log")
 
 
-def load_kafka(server: str, topic: str, count: int, size: int) -> int:
-    """Fill a new topic of Kafka, and return the checksum of its payloads."""
+def load_kafka(server: str, topic: str, count: int, payload: tuple[str, int], partitions: int, rate: float = 0) -> int:
+    """Fill a new topic of Kafka, and return the checksum of its payloads.
+
+    Args:
+        server: the server.
+        topic: the topic.
+        count: number of messages.
+        payload: kind and bytes of each; see Payloads.java.
+        partitions: number of partitions.
+        rate: messages a second; 0 for no limit.
+    """
     jars = ensure_jars("kafka")
-    classes = compiled("kafka-load", jars, JAVA / "Payloads.java", JAVA / "KafkaLoad.java")
-    words = ["java", "-cp", f"{classes}:{jars}/*", "KafkaLoad", server, topic, str(count), str(size)]
+    classes = compiled("kafka-load", jars, *_COMMON, JAVA / "KafkaLoad.java")
+    words = ["java", "-cp", f"{classes}:{jars}/*", "KafkaLoad", server, topic]
+    words += map(str, (count, *payload, partitions, rate))
     ran = subprocess.run(words, capture_output=True, text=True, timeout=ANSWER_TIMEOUT_S, check=False)  # noqa: S603
     if ran.returncode:
         raise DevstackError("filling the Kafka topic failed", ran.stderr[-1000:])
@@ -122,7 +133,14 @@ def load_kafka(server: str, topic: str, count: int, size: int) -> int:
 
 
 def load_pulsar(
-    server: str, topic: str, count: int, size: int, parts: int, between: Callable[[], None], log: Path
+    server: str,
+    topic: str,
+    count: int,
+    payload: tuple[str, int],
+    parts: int,
+    between: Callable[[], None],
+    log: Path,
+    rate: float = 0,
 ) -> int:
     """Fill a topic of Pulsar, and return the checksum of its payloads.
 
@@ -130,14 +148,16 @@ def load_pulsar(
         server: the service URL.
         topic: the topic.
         count: number of messages.
-        size: bytes of each.
+        payload: kind and bytes of each; see Payloads.java.
         parts: number of parts, each with a new producer.
         between: called after each part but the last.
         log: file of the program's standard error.
+        rate: messages a second; 0 for no limit.
     """
     home = ensure_distribution(DEFAULT_VERSION)
-    classes = compiled(f"pulsar-load-{DEFAULT_VERSION}", home / "lib", JAVA / "Payloads.java", JAVA / "PulsarLoad.java")
-    words = ["java", "-cp", f"{classes}:{home}/lib/*", "PulsarLoad", server, topic, str(count), str(size), str(parts)]
+    classes = compiled(f"pulsar-load-{DEFAULT_VERSION}", home / "lib", *_COMMON, JAVA / "PulsarLoad.java")
+    words = ["java", "-cp", f"{classes}:{home}/lib/*", "PulsarLoad", server, topic]
+    words += map(str, (count, *payload, parts, rate))
     checksum = 0
     with (
         log.open("wb") as errors,

@@ -73,7 +73,9 @@ class Demo:
         with step(f"a pool of 2 and a binding: kubectl apply -f {self.example.relative_to(PROJECT)}"):
             self._kubectl.run("apply", "-f", str(self.example))
             self._restart_stale_brokers()
-            self._wait("wait", "--for=condition=Ready", f"robp/{POOL}", "rotb/orders", namespace=POOL_NAMESPACE)
+            self._wait("wait", "--for=condition=Ready", f"robp/{POOL}", namespace=POOL_NAMESPACE)
+            # Ready needs one broker; the clients of the demo meet all of them
+            self._wait("wait", "--for=condition=LookupConfigured", "rotb/orders", namespace=POOL_NAMESPACE)
 
     def _install_operator(self) -> None:
         with step("the operator is installed: kubectl apply -k manifests/overlays/devstack"):

@@ -87,7 +87,7 @@ class ObjectStore:
         Args:
             purge: whether to delete the objects too.
         """
-        processes.stop([self._record], _STOP_SECONDS)
+        processes.stop([self.record], _STOP_SECONDS)
         if purge:
             shutil.rmtree(self.root, ignore_errors=True)
 
@@ -100,7 +100,8 @@ class ObjectStore:
             return False
 
     @property
-    def _record(self) -> Path:
+    def record(self) -> Path:
+        """Its pid file."""
         return self.root / "minio.pid"
 
     def _server(self) -> Server:
@@ -117,7 +118,7 @@ class ObjectStore:
                 "MINIO_BROWSER": "off",
                 "MINIO_UPDATE": "off",
             },
-            record=self._record,
+            record=self.record,
             log=self.root / "minio.log",
             config="",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from readonly_engine.workers.plan import check_ports, worker_config
 if TYPE_CHECKING:
     from readonly_engine.config.settings import EngineConfig
 
+log = logging.getLogger(__name__)
+
 
 def main(argv: list[str]) -> int:
     """Run the command.
@@ -27,14 +30,17 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit status: 0 after a signal, 1 when the broker cannot start, 2 for invalid options.
     """
+    unknown: list[str] = []
     try:
-        config = _config(argv)
+        config = _config(argv, unknown)
         if config.workers > 1:
             check_ports(config)
     except ConfigError as error:
         print(f"pulsar-readonly serve: {error}", file=sys.stderr)
         return 2
     set_up_logging(config.log_level, config.log_format)
+    for key in unknown:
+        log.warning("unknown key in the file of --config is ignored; a newer version has it: key=%s", key)
     try:
         if config.workers > 1:
             return uvloop.run(_serve_by_workers(config, argv))
@@ -52,7 +58,7 @@ def run_worker(index: int, argv: list[str]) -> int:
     Returns:
         The exit status, see `main`.
     """
-    config = _config(argv)
+    config = _config(argv, [])
     set_up_logging(config.log_level, config.log_format, index)
     collector.tune_garbage_collector()
     try:
@@ -72,8 +78,9 @@ async def _serve_by_workers(config: EngineConfig, argv: list[str]) -> int:
     return await parent.run()
 
 
-def _config(argv: list[str]) -> EngineConfig:
+def _config(argv: list[str], unknown: list[str]) -> EngineConfig:
+    """Read the settings; add ignored keys of the file to `unknown`."""
     flags = vars(parser().parse_args(argv))
     path = flags.pop("config", None)
     settings = {key_of(name): value for name, value in flags.items()}
-    return make_config(read_config_file(Path(path)) if path else {}, settings)
+    return make_config(read_config_file(Path(path), unknown.append) if path else {}, settings)

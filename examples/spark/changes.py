@@ -29,7 +29,8 @@ spark = (
     .config("spark.jars", ",".join(map(str, Path(os.environ["PULSAR_READONLY_SPARK_JARS"]).glob("*.jar"))))
     .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
     .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-    .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.sql.shuffle.partitions", "2")  # enough for small tables, as the next one
+    .config("spark.databricks.delta.snapshotPartitions", "2")
     .config("spark.ui.enabled", "false")
     .config("spark.log.level", "ERROR")
     .getOrCreate()

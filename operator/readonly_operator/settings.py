@@ -109,6 +109,10 @@ class Settings:
         default=30, metadata=_seconds("interval at which brokers are asked for the topics and lag of their bindings")
     )
     workers: int = field(default=4, metadata=option(COUNT, "pools that are reconciled at the same time"))
+    rolling_pools: int = field(
+        default=1,
+        metadata=option(COUNT, "pools whose brokers are replaced at the same time; the others wait for their turn"),
+    )
     request_timeout_seconds: int = field(default=15, metadata=_seconds("deadline of one request to the API server"))
     broker_timeout_seconds: int = field(default=2, metadata=_seconds("deadline of one request to a broker"))
 

@@ -55,6 +55,7 @@ class StreamPlanner:
         self._frozen: dict[str, Position] | None = None
         self._latest: dict[str, Position] = {}
         self._admitted: tuple[dict[str, Position], dict[str, TopicState]] = ({}, {})
+        self._last: Offsets | None = None
         self._outages = Outages(options.retry_s)
         self._replaced: dict[str, int] = {}
         self._committed: dict[str, Position] = {}
@@ -102,7 +103,7 @@ class StreamPlanner:
         """Return the end of the next micro-batch.
 
         Args:
-            start: its start; None if Spark does not tell it.
+            start: its start; None if Spark does not tell it, which is the last end then, or unknown after a restart.
             limits: the limits of the micro-batch.
 
         Raises:
@@ -110,17 +111,19 @@ class StreamPlanner:
             OffsetError: the start is not of this source and cluster.
         """
         self._move_hold()  # Spark commits no more while nothing comes, and the last move may have been put off
-        before = Offsets(self._cluster, {}) if start is None else Offsets.from_dict(start, self._cluster)
-        starts = before.topics
+        before = (
+            (self._last or Offsets(self._cluster, {})) if start is None else Offsets.from_dict(start, self._cluster)
+        )
         # A run with availableNow ends when nothing is left, so it waits. A stream tries again with its next trigger.
-        wait = self._frozen is not None or not (starts or self._admitted[0])
+        wait = self._frozen is not None or not before.topics
         try:
             ends = self._connection.call(lambda: self._ends(before, limits, wait=wait), retry=wait)
         except (MetadataError, BookKeeperError, OwnerUnavailableError) as error:
             self._tolerate("", error)
-            return Offsets(self._cluster, starts or self._admitted[0], before.following).to_dict()
+            return before.to_dict()
         self._outages.ended([""])
-        return Offsets(self._cluster, ends, self._following(ends, before)).to_dict()
+        self._last = Offsets(self._cluster, ends, self._following(ends, before))
+        return self._last.to_dict()
 
     def _following(self, ends: Mapping[str, Position], start: Offsets) -> dict[str, int]:
         """Return the ledger after each closed one that was read to its end with this micro-batch."""
@@ -137,8 +140,7 @@ class StreamPlanner:
         return {name: ledger for name, ledger in found.items() if ledger is not None}
 
     async def _ends(self, start: Offsets, limits: Limits, *, wait: bool) -> dict[str, Position]:
-        planner, frozen, starts = self._connection.planner, self._frozen, start.topics
-        before = starts or self._admitted[0]  # without limits Spark passes no start
+        planner, frozen, before = self._connection.planner, self._frozen, start.topics
         states, failed = await self._reachable(frozen, before)
         refused = not states and not any(map(is_transient, failed.values()))
         if failed and (wait or refused):
@@ -157,7 +159,7 @@ class StreamPlanner:
         states = _followed(states, before, start.following)
         if frozen is None and before and self._waiting.more(before, states, ends, time.monotonic()):
             held = {**before, **held}
-        admitted = {**planner.admit(starts, states, ends, limits), **held}
+        admitted = {**planner.admit(before, states, ends, limits), **held}
         self._admitted = (admitted, states)
         return admitted
 
@@ -210,6 +212,7 @@ class StreamPlanner:
         ends = Offsets.from_dict(end, self._cluster).topics
         # Spark requests the tasks right after the end, so the topics need not be queried twice.
         admitted, states = self._admitted
+        self._connection.planner.check_topics(begin.topics, ends)
         return self._connection.call(lambda: self._between(begin, ends, states if admitted == ends else {}))
 
     async def _between(
@@ -217,7 +220,7 @@ class StreamPlanner:
     ) -> list[TaskPlan]:
         planner = self._connection.planner
         moved = [name for name, end in ends.items() if begin.topics.get(name) != end]
-        states = known or _followed(await planner.states(moved), begin.topics, begin.following)
+        states = _followed(known or await planner.states(moved), begin.topics, begin.following)
         return await planner.tasks(states, begin.topics, {name: ends[name] for name in moved}, begin.following)
 
 

@@ -94,7 +94,7 @@ def test_running_brokers_take_bindings_up_within_5_seconds(running, namespace, b
 
 def test_a_config_that_was_edited_by_hand_is_repaired_in_brokers_too(running, namespace, binding, eventually):
     running.apply(binding("orders", TOPIC))
-    running.expect("rotb", "orders", namespace, {"Ready": ("True", "Held")})
+    running.expect("rotb", "orders", namespace, {"LookupConfigured": ("True", "Held")})
     running(
         "patch",
         "configmap",
@@ -111,12 +111,12 @@ def test_a_config_that_was_edited_by_hand_is_repaired_in_brokers_too(running, na
             assert held(running, namespace, pod) == {f"{namespace}/orders": [TOPIC]}
 
     eventually(repaired)
-    running.expect("rotb", "orders", namespace, {"Ready": ("True", "Held")})
+    running.expect("rotb", "orders", namespace, {"LookupConfigured": ("True", "Held")})
 
 
 def test_another_operator_process_changes_nothing(running, namespace, binding, eventually):
     running.apply(binding("orders", TOPIC))
-    running.expect("rotb", "orders", namespace, {"Ready": ("True", "Held")})
+    running.expect("rotb", "orders", namespace, {"LookupConfigured": ("True", "Held")})
 
     def state():
         found = running.list("robp,rotb,statefulset,service,configmap,serviceaccount", namespace)
@@ -128,7 +128,7 @@ def test_another_operator_process_changes_nothing(running, namespace, binding, e
     running("rollout", "restart", *deployment)
     running("rollout", "status", *deployment, "--timeout=120s")
     running.apply(binding("other", "persistent://public/default/other"))
-    running.expect("rotb", "other", namespace, {"Ready": ("True", "Held")})
+    running.expect("rotb", "other", namespace, {"LookupConfigured": ("True", "Held")})
     running("delete", "rotb/other", "-n", namespace)
     after, pods = state()
     untouched = {one: version for one, version in before[0].items() if one[0] in {"Service", "ServiceAccount"}}

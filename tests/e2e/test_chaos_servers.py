@@ -91,7 +91,7 @@ def flowing(kubernetes, namespace, pool, binding, eventually):
         devstack("image", "build", "--load", "client", timeout=900)
         kubernetes.apply(pool(replicas=2), binding("chaos", topic))
         kubernetes.expect("robp", "demo", namespace, READY, timeout=180)
-        kubernetes.expect("rotb", "chaos", namespace, {"Ready": ("True", "Held")}, timeout=60)
+        kubernetes.expect("rotb", "chaos", namespace, {"LookupConfigured": ("True", "Held")}, timeout=60)
         kubernetes.apply(pod)
 
         def flows():
@@ -150,7 +150,7 @@ def test_messages_flow_without_an_api_server(
 
     eventually(answers, 60)
     operator.apply(binding("later", f"persistent://public/default/later-{namespace}"))
-    operator.expect("rotb", "later", namespace, {"Ready": ("True", "Held")}, timeout=120)
+    operator.expect("rotb", "later", namespace, {"LookupConfigured": ("True", "Held")}, timeout=120)
     taken_up = time.time() - back
 
     def is_led():

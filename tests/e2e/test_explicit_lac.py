@@ -159,7 +159,9 @@ def test_a_pool_can_be_a_cluster_in_the_writers_metadata(operator, writer, names
         return operator.broker("pulsar-broker-0", writer, f"/admin/v2/clusters{path}")
 
     assert name in clusters()
-    assert clusters(f"/{name}")["brokerServiceUrl"] == f"pulsar://demo.{namespace}.svc.cluster.local:6650"
+    entry = clusters(f"/{name}")
+    assert entry["brokerServiceUrl"] == f"pulsar://demo.{namespace}.svc.cluster.local:6650"
+    assert entry["listenerName"] == f"pool-{operator.get('robp', 'demo', namespace)['metadata']['uid']}"
     refused = operator.run(
         "patch", "robp", "demo", "-n", namespace, "--type=merge", "-p", '{"spec":{"lookup":{"clusterName":"other"}}}'
     )

@@ -53,7 +53,11 @@ def test_cursors_are_the_pools_until_it_is_deleted(
     operator.apply(pool(replicas=2, cursors="Local", cursorPartitions=4, onDeletion="Release"), topics)
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "BrokersReady")}, timeout=180)
     operator.expect(
-        "rotb", "all", namespace, {"Ready": ("True", "Held"), "LocalCursors": ("True", "Allowed")}, timeout=60
+        "rotb",
+        "all",
+        namespace,
+        {"LookupConfigured": ("True", "Held"), "LocalCursors": ("True", "Allowed")},
+        timeout=60,
     )
     wanted = {**plan(namespace, SOURCE), "localCursors": True}
     clients = Traffic(operator, namespace, wanted)

@@ -67,10 +67,10 @@ def test_of_two_bindings_that_claim_a_topic_for_different_pools_the_older_wins(
         "rotb", "b", namespace, {"Ready": ("False", "Conflict"), "Stalled": ("True", "Conflict")}
     )["Ready"]
     assert message == (
-        f"{TOPIC}: claimed by ReadOnlyTopicBinding {namespace}/a, which is older, for ReadOnlyBrokerPool {namespace}/demo "
+        f"{TOPIC}: claimed first by ReadOnlyTopicBinding {namespace}/a for ReadOnlyBrokerPool {namespace}/demo "
         "of the same source cluster; remove it from one of the two"
     )
-    operator.expect("rotb", "a", namespace, {"Ready": ("False", "NoBrokers")})
+    operator.expect("rotb", "a", namespace, {"Ready": ("False", "NoBrokers"), "TopicConflict": ("True", "Prevails")})
     assert "cont" not in operator.get("configmap", "other-bindings", namespace)["data"]["bindings.yaml"]
     assert kstatus(operator, namespace) == {
         "ReadOnlyBrokerPool/demo": "Current",

@@ -32,7 +32,7 @@ def traffic(operator, writer, client_image, namespace, pool, binding) -> Callabl
         topics["spec"].update(fields)
         operator.apply(pool(replicas=3), topics)
         operator.expect("robp", "demo", namespace, SETTLED, timeout=180)
-        operator.expect("rotb", "all", namespace, {"Ready": ("True", "Held")}, timeout=60)
+        operator.expect("rotb", "all", namespace, {"LookupConfigured": ("True", "Held")}, timeout=60)
         return Traffic(operator, namespace, plan(namespace, SOURCE))
 
     return start

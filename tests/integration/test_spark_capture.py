@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devstack.jars.fetch import ensure_jars
 from devstack.pulsar.distribution import ensure_distribution
-from tests.integration.spark_driver import DEADLINE_S
+from tests.integration.spark_export import DEADLINE_S
 
 if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
@@ -38,7 +38,9 @@ def merged(stack: PulsarCluster, topic: str, folder: Path) -> dict[int, dict[str
         str(folder / "table"),
         str(folder / "checkpoint"),
     ]
-    environment = {**os.environ, "PULSAR_READONLY_SPARK_JARS": str(ensure_jars("delta"))}
+    # A JVM that will not live long compiles in a hurry.
+    quick = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+    environment = {**os.environ, **quick, "PULSAR_READONLY_SPARK_JARS": str(ensure_jars("delta"))}
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=DEADLINE_S, check=False, cwd=folder, env=environment
     )

@@ -23,6 +23,7 @@ import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceReader
 
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
 spark = builder.config("spark.sql.warehouse.dir", sys.argv[3]).getOrCreate()
@@ -36,8 +37,15 @@ try:
     print("table", spark.sql("SELECT count(*) FROM stored").first()[0])
 except PySparkException as error:
     print("table", [line for line in str(error).splitlines() if "OptionError" in line][-1])
-spark.conf.set("spark.sql.python.filterPushdown.enabled", True)
-reader = reader.option("pushFilters", "true").option("publishTimeSlack", "60").option("maxBytesPerPartition", "1")
+reader = reader.option("maxBytesPerPartition", "1")
+if hasattr(DataSourceReader, "pushFilters"):
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", True)
+    reader = reader.option("pushFilters", "true").option("publishTimeSlack", "60")
+else:
+    try:
+        reader.option("pushFilters", "true").load().count()
+    except PySparkException as error:
+        print("refused", "pushFilters requires Spark 4.1 or later" in str(error))
 for name, condition in {
     "all": "true", "ledger": f"ledgerId = {sys.argv[4]}", "other": "topic = 'persistent://public/default/other'",
     "late": "publishTime > current_timestamp() + interval 1 hour", "soon": "publishTime > current_timestamp() - interval 1 hour",
@@ -75,7 +83,9 @@ def test_topics_in_sql(spark_stack: PulsarCluster, spark_client, driver, topic: 
     assert said["table"] == "10" or "use CREATE TEMPORARY VIEW" in said["table"]
     in_ledger = ledgers[1].last + 1
     expected = {"all": COUNT, "ledger": in_ledger, "other": 0, "late": 0, "soon": COUNT}
-    # Each entry is a task of its own; Spark makes one for none.
+    # Each entry is a task of its own; Spark makes one for none. Spark 4.0 passes no filters, so all entries are read.
+    read = expected if "refused" not in said else dict.fromkeys(expected, COUNT)
     assert {name: said[name] for name in expected} == {
-        name: f"{max(count, 1)} {count}" for name, count in expected.items()
+        name: f"{max(read[name], 1)} {count}" for name, count in expected.items()
     }
+    assert said.get("refused", "True") == "True"

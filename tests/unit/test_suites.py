@@ -69,3 +69,18 @@ def test_what_failed_is_named_as_pytest_takes_it(tmp_path):
 )
 def test_few_failures_on_servers_get_a_second_try(failed, again):
     assert suites.may_try_again(failed) is again
+
+
+def test_the_slowest_files_are_named(tmp_path):
+    first, second = tmp_path / "0.xml", tmp_path / "1.xml"
+    first.write_text(
+        '<testsuites><testsuite><testcase classname="tests.integration.test_tail" name="a" time="2.5"/>'
+        '<testcase classname="tests.integration.test_tail.TestMore" name="b" time="1.5"/></testsuite></testsuites>'
+    )
+    second.write_text(
+        '<testsuites><testsuite><testcase classname="tests.unit.test_suites" name="c" time="9"/></testsuite></testsuites>'
+    )
+    assert suites.slowest([first, second, tmp_path / "none.xml"]) == [
+        ("tests/unit/test_suites", 9.0),
+        ("tests/integration/test_tail", 4.0),
+    ]

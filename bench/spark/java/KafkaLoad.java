@@ -7,18 +7,25 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Publishes messages to a new Kafka topic with one partition by a default producer: SERVER TOPIC COUNT SIZE. */
+/**
+ * Publishes messages to a new Kafka topic by a default producer: SERVER TOPIC COUNT KIND SIZE PARTITIONS RATE. With 0 partitions
+ * the topic exists.
+ */
 final class KafkaLoad {
     public static void main(String[] words) throws Exception {
         int count = Integer.parseInt(words[2]);
-        Payloads payloads = new Payloads(Integer.parseInt(words[3]));
+        Payloads payloads = new Payloads(words[3], Integer.parseInt(words[4]));
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", words[0]))) {
-            admin.createTopics(List.of(new NewTopic(words[1], 1, (short) 1))).all().get();
+            if (Integer.parseInt(words[5]) > 0) {
+                admin.createTopics(List.of(new NewTopic(words[1], Integer.parseInt(words[5]), (short) 1))).all().get();
+            }
         }
         AtomicReference<Exception> failed = new AtomicReference<>();
         var bytes = new ByteArraySerializer();
         try (var producer = new KafkaProducer<>(Map.<String, Object>of("bootstrap.servers", words[0]), bytes, bytes)) {
+            Pace pace = new Pace(Double.parseDouble(words[6]));
             for (int number = 0; number < count; number++) {
+                pace.next();
                 producer.send(new ProducerRecord<>(words[1], payloads.next()), (sent, error) -> {
                     if (error != null) {
                         failed.set(error);

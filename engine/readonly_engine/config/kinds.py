@@ -226,7 +226,7 @@ def mapping_of(
             check(found)
         return found
 
-    return Kind(form, f"a mapping such as {example}", read, write=lambda _: "")
+    return Kind(form, f"a mapping such as {example}", read, write=lambda _: "", declaring=declaring)
 
 
 def comma_separated(read: Callable[[tuple[str, ...]], T], form: str, what: str) -> Kind[T]:

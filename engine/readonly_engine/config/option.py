@@ -36,6 +36,7 @@ class Kind(Generic[T]):
         write: converts a default back to the form in which users write it.
         choices: all values, where they are few.
         several: whether the value is a list, of separate arguments on the command line.
+        declaring: dataclass that declares the keys, where the value is a mapping.
     """
 
     form: str
@@ -44,6 +45,7 @@ class Kind(Generic[T]):
     write: Callable[[T], str] = str
     choices: tuple[str, ...] = ()
     several: bool = False
+    declaring: type | None = None
 
     def parse(self, value: object) -> T:
         """Convert a value of the YAML file or the command line.
@@ -189,6 +191,36 @@ def check_keys(declaring: type, document: Mapping[Any, object]) -> None:
     unknown = sorted(str(key) for key in document if key not in known)
     if unknown:
         raise ConfigError(f"unknown key {unknown[0]!r}; known are {', '.join(known)}")
+
+
+def without_unknown(
+    declaring: type, document: Mapping[Any, object], path: str = ""
+) -> tuple[dict[Any, Any], list[str]]:
+    """Return a mapping without the keys that belong to no option, also of options that are mappings, and these keys.
+
+    A mapping of which nothing is left is left out.
+
+    Args:
+        declaring: the dataclass that declares the options.
+        document: the mapping.
+        path: path of the mapping with a dot at its end; empty for the file itself.
+    """
+    kinds = {one.key: one.kind for one in options_of(declaring)}
+    kept: dict[Any, Any] = {}
+    unknown = []
+    for key, value in document.items():
+        if key not in kinds:
+            unknown.append(f"{path}{key}")
+            continue
+        nested = kinds[key].declaring
+        if nested is not None and isinstance(value, dict) and value:
+            inner, more = without_unknown(nested, value, f"{path}{key}.")
+            unknown += more
+            if inner:
+                kept[key] = inner
+        else:
+            kept[key] = value
+    return kept, unknown
 
 
 def shown(value: object) -> str:

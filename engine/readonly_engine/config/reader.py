@@ -5,18 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from readonly_engine.config.listeners import check_bind_addresses
-from readonly_engine.config.option import ConfigError, Option, check_keys, key_of, options_of, read_options
-from readonly_engine.config.settings import EngineConfig
+from readonly_engine.config.option import (
+    ConfigError,
+    Option,
+    check_keys,
+    key_of,
+    options_of,
+    read_options,
+    without_unknown,
+)
+from readonly_engine.config.settings import WARN_UNKNOWN, EngineConfig
 from readonly_engine.config.yaml_file import YamlFileError, read_yaml
 from readonly_engine.metadata.security import LoginScheme, NodeRights
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 
-def read_config_file(path: Path) -> dict[str, Any]:
+def read_config_file(path: Path, ignored: Callable[[str], object] = lambda _: None) -> dict[str, Any]:
     """Return the values in a YAML file by key, not checked yet.
+
+    Args:
+        path: the file.
+        ignored: called with each unknown key of a file that says `unknown-keys: warn`.
 
     Raises:
         ConfigError: the file cannot be read, is not YAML, or has an unknown key.
@@ -29,6 +41,10 @@ def read_config_file(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(document, dict):
         raise ConfigError(f"--config {path} must be a mapping of settings")
+    if document.get("unknown-keys") == WARN_UNKNOWN:
+        document, unknown = without_unknown(EngineConfig, document)
+        for key in unknown:
+            ignored(key)
     try:
         check_keys(EngineConfig, document)
     except ConfigError as error:

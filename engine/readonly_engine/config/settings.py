@@ -51,6 +51,8 @@ LISTEN: Final = Address(ALL_INTERFACES, 6650)
 HTTP: Final = Address(ALL_INTERFACES, 8080)
 AS_STORED: Final = TieredConfig()
 
+REJECT_UNKNOWN: Final = "reject"
+WARN_UNKNOWN: Final = "warn"
 _SYSTEM_TRUST: Final = "those of the system"
 
 
@@ -394,6 +396,14 @@ class EngineConfig:
         default="info", metadata=option(choice_of("debug", "info", "warning", "error"), "lowest level of log lines")
     )
     log_format: str = field(default="text", metadata=option(choice_of("text", "json"), "form of log lines"))
+    unknown_keys: str = field(
+        default=REJECT_UNKNOWN,
+        metadata=option(
+            choice_of(REJECT_UNKNOWN, WARN_UNKNOWN),
+            "keys of the file that this version does not have: an error, or a warning in the log; the operator sets warn, so "
+            "that brokers of the release before its own accept its file",
+        ),
+    )
 
     @property
     def limits(self) -> LimitSettings:

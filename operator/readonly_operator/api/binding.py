@@ -214,10 +214,6 @@ class Binding:
         """Return the binding's name for the brokers."""
         return f"{self.namespace}/{self.name}"
 
-    def older_than(self, other: Binding) -> bool:
-        """Return whether this binding was created first; names decide within the same second."""
-        return (self.created, self.full_name) < (other.created, other.full_name)
-
     @classmethod
     def load(cls, body: Mapping[str, Any]) -> Binding:
         """Parse the object of a binding.

@@ -34,7 +34,7 @@ COLUMNS = (
     Column("Matched", ".status.matchedTopics", "Existing topics that match.", "integer"),
     Column("Holding", ".status.holdingBrokers", "Brokers that hold this binding now.", "integer"),
     Column("Brokers", ".status.brokers", "Brokers of the pool.", "integer"),
-    condition_column("Ready", "Ready", "Whether every broker of the pool holds this binding."),
+    condition_column("Ready", "Ready", "Whether a broker of the pool serves this binding."),
     condition_column("Reason", "Ready", "Reason of Ready.", "reason"),
     condition_column("LocalCursors", "LocalCursors", "Whether the source cluster allows local cursors.", wide=True),
     AGE,
@@ -46,8 +46,13 @@ SELECTABLE = (".spec.poolRef.name",)
 STATUS = status_schema(
     {
         "brokers": Declared(Number(), "Brokers that the pool has."),
-        "holdingBrokers": Declared(Number(), "Brokers that report this binding now."),
-        "servingBrokers": Declared(Number(), "Brokers that hold this binding and take clients."),
+        "holdingBrokers": Declared(
+            Number(),
+            "Brokers that report this binding now. Numbers follow within seconds, in large pools within minutes.",
+        ),
+        "servingBrokers": Declared(
+            Number(), "Brokers that hold this binding and take clients; with none, it is not ready."
+        ),
         "matchedTopics": Declared(
             Number(), "Topics of the source cluster that match the binding; a partitioned topic counts once."
         ),
@@ -62,7 +67,8 @@ STATUS = status_schema(
             Reported(), "Revision of the pool's lookup redirection config with which brokers got this binding."
         ),
     },
-    "Ready (every broker of the pool holds this binding), Progressing (brokers are about to get it), LookupConfigured (brokers "
-    "hold its newest generation), LocalCursors (policies of the source cluster allow them; only with local cursors), Paused (an "
-    "annotation pauses it). Stalled is present while a person must act.",
+    "Ready (at least one broker of the pool serves this binding), Progressing (brokers are about to get it), LookupConfigured "
+    "(every ready broker holds its newest generation), LocalCursors (policies of the source cluster allow them; only with local "
+    "cursors), TopicConflict (only while a binding of another pool claims a topic too), Paused (an annotation pauses it). "
+    "Stalled is present while a person must act.",
 )

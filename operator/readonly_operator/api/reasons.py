@@ -29,11 +29,13 @@ class Meaning:
 CONDITIONS: Final = {
     "Ready": "The object works as its spec says.",
     "Progressing": "The operator waits for a change that needs no action.",
-    "LookupConfigured": "Every broker of the pool has reported that it holds the bindings.",
+    "LookupConfigured": "Every broker of the pool has reported that it holds the bindings; of a binding, every ready broker.",
     "SourceReachable": "The URLs of `spec.source` answer as seen from the operator's pod, including TLS handshakes.",
     "ExplicitLac": "Every active owner broker sends explicit LACs, often enough.",
     "ClusterRegistered": "The pool is a cluster in the source cluster's metadata. Only with `spec.lookup.clusterName`.",
     "LocalCursors": "The source cluster allows local cursors. Only with `cursors: Local`, and while cursors are removed.",
+    "UpdateHeld": "Brokers keep the former pod template. The condition is absent while they may be replaced.",
+    "TopicConflict": "Bindings of two pools claim a topic. The condition is absent otherwise.",
     "Paused": "An annotation keeps the operator from changing the object.",
     "Stalled": "A user must act. The condition is absent otherwise, so kstatus reports Failed only then.",
 }
@@ -70,6 +72,15 @@ OF_POOLS: Final = (
         "False",
         "Settled",
         "The operator waits for nothing. The message names missing parts that need an action.",
+    ),
+    Meaning(
+        "UpdateHeld", "True", "Held", "`spec.updateStrategy.hold` is true. The message says whether a change waits."
+    ),
+    Meaning(
+        "UpdateHeld",
+        "True",
+        "WaitsForPools",
+        "Other pools replace their brokers now. The message names them, and the operator's setting.",
     ),
     Meaning("LookupConfigured", "True", "Held", "Every broker holds the newest revision of the bindings."),
     Meaning("LookupConfigured", "False", "BrokersBehind", "A broker still holds an older revision."),
@@ -117,7 +128,10 @@ OF_POOLS: Final = (
     Meaning("ExplicitLac", "False", "Restoring", "The pool is being deleted; the setting from before is put back."),
     Meaning("ClusterRegistered", "True", "Registered", "The entry exists, with the pool's Service as its URL."),
     Meaning(
-        "ClusterRegistered", "False", "NameTaken", "Another cluster has this name. Recreate the pool with another name."
+        "ClusterRegistered",
+        "False",
+        "NameTaken",
+        "Another cluster or pool has this name. The message names it. Recreate the pool with another name.",
     ),
     Meaning("ClusterRegistered", "False", "NotRegistered", "The admin API refuses; it asks for a super-user."),
     Meaning("ClusterRegistered", "False", "Removing", "The pool is being deleted, and the entry with it."),
@@ -125,11 +139,29 @@ OF_POOLS: Final = (
     Meaning("ClusterRegistered", "Unknown", "NotChecked", "The source cluster has not been asked yet."),
 )
 OF_BINDINGS: Final = (
-    Meaning("Ready", "True", "Held", "Every broker of the pool holds the binding with these topics and options."),
+    Meaning("Ready", "True", "Held", "At least one ready broker serves the binding with these topics and options."),
     Meaning("Ready", "False", "PoolNotFound", "No pool of this namespace has the name in `spec.poolRef`."),
     Meaning("Ready", "False", "PoolFailed", "The pool needs an action. The message has the pool's reason."),
     Meaning("Ready", "False", "InvalidSpec", "The spec cannot be used. The message names the field."),
-    Meaning("Ready", "False", "Conflict", "An older binding gives one of the topics to another pool."),
+    Meaning(
+        "Ready",
+        "False",
+        "TooLarge",
+        "The bindings of the pool exceed 1,000,000 bytes with this one. Use expressions, namespaces or another pool.",
+    ),
+    Meaning("Ready", "False", "Conflict", "Another binding gave one of the topics to another pool first."),
+    Meaning(
+        "TopicConflict",
+        "True",
+        "Prevails",
+        "This binding is in force. The message names bindings of other pools with its topics, which have no effect.",
+    ),
+    Meaning(
+        "TopicConflict",
+        "True",
+        "Overruled",
+        "A topic belongs to the binding in the message, because its claim was first or this pool does not exist.",
+    ),
     Meaning("Progressing", "False", "Settled", "The operator waits for nothing."),
     Meaning("LocalCursors", "True", "Allowed", "The policies of the binding's namespaces allow local cursors."),
     Meaning(

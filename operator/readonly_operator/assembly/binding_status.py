@@ -23,14 +23,16 @@ def report_status(
     bindings: Sequence[tuple[Binding, Manifest]],
     state: LookupState,
     cursors: Mapping[str, Condition],
+    prevailing: Mapping[str, str],
 ) -> None:
-    """Write to each binding how many brokers hold it, and its statistics.
+    """Write to each binding how many brokers serve it, and its statistics.
 
     Args:
         context: dependencies.
         bindings: the bindings.
         state: bindings at the brokers.
         cursors: the condition LocalCursors by the binding's name, of those that have one.
+        prevailing: which other bindings claim topics of a binding without effect, by its name.
     """
     for binding, body in bindings:
         if binding.paused:
@@ -47,9 +49,13 @@ def report_status(
             "matchedPartitions": stats.partitions,
             "lag": [asdict(lag) for lag in stats.lag] or None,
         }
-        conditions = _conditions(state, holders, stats.topics)
-        local_cursors = cursors.get(binding.full_name)
-        _write(context, body, conditions if local_cursors is None else [*conditions, local_cursors], values)
+        name = binding.full_name
+        conditions = _conditions(state, binding, stats.topics)
+        if name in cursors:
+            conditions.append(cursors[name])
+        if name in prevailing:
+            conditions.append(Condition("TopicConflict", ConditionStatus.TRUE, "Prevails", prevailing[name]))
+        _write(context, body, conditions, values)
 
 
 def _revision(body: Manifest, state: LookupState, holders: int) -> str:
@@ -67,15 +73,35 @@ def _revision(body: Manifest, state: LookupState, holders: int) -> str:
 def report_conflicts(
     context: Context, conflicts: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]
 ) -> None:
-    """Write the conflict with an older binding to the status of bindings."""
+    """Write the conflict with an earlier claim to the status of bindings."""
     for binding, body in bindings:
-        _write(context, body, _all("Conflict", conflicts[binding.full_name]), {})
+        message = conflicts[binding.full_name]
+        _write(context, body, [*_all("Conflict", message), _overruled(message)], {})
+
+
+def report_oversized(context: Context, excess: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]) -> None:
+    """Write to bindings that do not fit into the pool's lookup redirection config how large they are."""
+    for binding, body in bindings:
+        _write(context, body, _all("TooLarge", excess[binding.full_name]), {})
 
 
 def report_pool_not_found(
-    context: Context, key: PoolKey, bindings: Sequence[tuple[Binding, Manifest]], *, deleting: bool
+    context: Context,
+    key: PoolKey,
+    bindings: Sequence[tuple[Binding, Manifest]],
+    holders: Mapping[str, str],
+    *,
+    deleting: bool,
 ) -> None:
-    """Write that the pool does not exist. Its creation reconciles the bindings again."""
+    """Write that the pool does not exist. Its creation reconciles the bindings again.
+
+    Args:
+        context: dependencies.
+        key: the pool.
+        bindings: its bindings.
+        holders: which bindings of other pools serve topics of a binding, by its name.
+        deleting: whether the pool still exists, and is being deleted.
+    """
     others = sorted(
         pool["metadata"]["name"] for pool in context.store.pools() if pool["metadata"]["namespace"] == key.namespace
     )
@@ -86,8 +112,13 @@ def report_pool_not_found(
         message = f'there is no ReadOnlyBrokerPool "{key.name}" in namespace "{key.namespace}"; ' + (
             f"there is {listed(others)}" if others else "there is none at all"
         )
-    for _, body in bindings:
-        _write(context, body, _all("PoolNotFound", message), {})
+    for binding, body in bindings:
+        conditions = _all("PoolNotFound", message)
+        if binding.full_name in holders:
+            conditions.append(
+                _overruled(f"{holders[binding.full_name]}; that binding keeps it when this pool is created")
+            )
+        _write(context, body, conditions, {})
 
 
 def report_pool_failed(
@@ -104,20 +135,25 @@ def report_invalid(context: Context, broken: Sequence[tuple[str, Manifest]]) -> 
         _write(context, body, _all("InvalidSpec", message), {})
 
 
-def _conditions(state: LookupState, applied: int, topics: int | None) -> list[Condition]:
-    head = f"{applied} of {state.brokers} brokers hold it"
+def _conditions(state: LookupState, binding: Binding, topics: int | None) -> list[Condition]:
+    """Return the conditions of a binding in force. One ready broker with it is enough to serve it.
+
+    The pool's conditions have the reason of each broker: here a restart of one broker changes a number only.
+    """
+    serving = state.serving(binding)
+    head = f"{serving} of {state.brokers} brokers serve it"
     if topics == 0:
         head += "; the source cluster has no such topic yet"
-    if state.brokers and applied == state.brokers == len(state.reports):
-        # brokers may lack another binding of the pool; this one is complete
+    ready = Condition("Ready", ConditionStatus.TRUE, "Held", head)
+    if state.brokers and 0 < serving == state.ready:
         return [
-            Condition("Ready", ConditionStatus.TRUE, "Held", head),
+            ready,
             Condition("Progressing", ConditionStatus.FALSE, "Settled", head),
             Condition("LookupConfigured", ConditionStatus.TRUE, "Held", head),
         ]
-    lacking = state.shortfall(head)
+    lacking = _lacking(state, binding, serving, head)
     return [
-        Condition("Ready", ConditionStatus.FALSE, lacking.reason, lacking.message),
+        ready if serving else Condition("Ready", ConditionStatus.FALSE, lacking.reason, lacking.message),
         Condition(
             "Progressing",
             ConditionStatus.TRUE if state.brokers else ConditionStatus.FALSE,
@@ -126,6 +162,25 @@ def _conditions(state: LookupState, applied: int, topics: int | None) -> list[Co
         ),
         lacking,
     ]
+
+
+def _lacking(state: LookupState, binding: Binding, serving: int, head: str) -> Condition:
+    """Return LookupConfigured while no broker serves the binding, or a ready broker lacks it."""
+    where = f"ReadOnlyBrokerPool {binding.pool.name}"
+    if state.brokers == 0:
+        return Condition(
+            "LookupConfigured", ConditionStatus.UNKNOWN, "NoBrokers", f"{head}: spec.replicas of {where} is 0"
+        )
+    see = f"; the condition LookupConfigured of {where} has the reason of each broker"
+    if state.refused(binding):
+        return Condition("LookupConfigured", ConditionStatus.FALSE, "BrokerRefuses", f"{head}{see}")
+    if serving < state.ready:
+        return Condition("LookupConfigured", ConditionStatus.FALSE, "BrokersBehind", f"{head}{see}")
+    return Condition("LookupConfigured", ConditionStatus.UNKNOWN, "BrokersSilent", f"{head}; no broker is ready{see}")
+
+
+def _overruled(message: str) -> Condition:
+    return Condition("TopicConflict", ConditionStatus.TRUE, "Overruled", message)
 
 
 def _all(reason: str, message: str) -> list[Condition]:
@@ -137,4 +192,4 @@ def _all(reason: str, message: str) -> list[Condition]:
 
 
 def _write(context: Context, body: Manifest, conditions: list[Condition], values: dict[str, Any]) -> None:
-    write_conditions(context, BINDING, body, conditions, values)
+    write_conditions(context, BINDING, body, conditions, values, throttled=True)

@@ -16,7 +16,7 @@ from readonly_operator.kube.pods import is_ready, waiting_reason
 from readonly_operator.model.lookup import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from readonly_operator.kube.api_server import Kube
     from readonly_operator.kube.store import Store
@@ -79,7 +79,7 @@ class BrokerReport:
     name: str
     reachable: bool
     revision: str | None = None
-    bindings: tuple[Entry, ...] = ()
+    bindings: Collection[Entry] = ()
     stats: Mapping[str, BindingStats] = field(default_factory=dict)
     serving: bool = False
     problem: str = ""
@@ -192,7 +192,7 @@ def _report(name: str, answer: Any, unready: str, *, serving: bool) -> BrokerRep
             name,
             reachable=True,
             revision=answer["revision"],
-            bindings=tuple(map(Entry.parse, answer["bindings"])),
+            bindings=frozenset(map(Entry.parse, answer["bindings"])),  # each binding of the pool is looked up
             stats={one["name"]: _stats(one) for one in answer["bindings"]},
             serving=serving,
             problem=answer.get("error") or "",

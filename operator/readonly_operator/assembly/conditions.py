@@ -18,9 +18,23 @@ BY_ANNOTATION = f'annotation {PAUSED_KEY} is "true": the operator changes nothin
 
 
 def write_conditions(
-    context: Context, kind: Kind, body: Manifest, conditions: Iterable[Condition], values: Mapping[str, Any]
+    context: Context,
+    kind: Kind,
+    body: Manifest,
+    conditions: Iterable[Condition],
+    values: Mapping[str, Any],
+    *,
+    throttled: bool = False,
 ) -> bool:
     """Write the status of a reconciled object unless the object has it already.
+
+    Args:
+        context: dependencies.
+        kind: kind of the object.
+        body: the object.
+        conditions: all conditions but those of every object.
+        values: the other fields.
+        throttled: whether other numbers and messages alone may wait; see StatusThrottle.
 
     Returns:
         Whether it was written.
@@ -32,6 +46,8 @@ def write_conditions(
     complete = status.complete(conditions)
     generation = body["metadata"].get("generation", 0)
     rendered = status.render(before, generation, complete, values, context.now())
+    if throttled and not context.status_throttle.admits(body, rendered):
+        return False
     return _write(context, kind, body, rendered, complete)
 
 

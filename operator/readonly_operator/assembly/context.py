@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from readonly_operator.assembly.brokers import Brokers
     from readonly_operator.assembly.locality import LocalityAnnotator
     from readonly_operator.assembly.lookup_history import LookupHistory
+    from readonly_operator.assembly.rollouts import RolloutBudget
+    from readonly_operator.assembly.status_throttle import StatusThrottle
     from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
     from readonly_operator.cluster.explicit_lac.prober import ProbeController
     from readonly_operator.cluster.local_cursors.checks import NamespaceChecks
@@ -42,6 +44,8 @@ class Context:
         cursor_checks: whether namespaces allow local cursors.
         cursor_releases: last reports of the removal of local cursors.
         lookup_history: the last config of each pool.
+        status_throttle: limits writes of bindings' statuses.
+        rollouts: permits rollouts of pools.
         events: writes events.
         settings: of this process.
         now: the time, with a time zone.
@@ -59,6 +63,8 @@ class Context:
     cursor_checks: NamespaceChecks
     cursor_releases: ReleaseController
     lookup_history: LookupHistory
+    status_throttle: StatusThrottle
+    rollouts: RolloutBudget
     events: Recorder
     settings: Settings
     now: Callable[[], dt.datetime]

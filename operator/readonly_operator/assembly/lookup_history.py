@@ -55,6 +55,17 @@ class LookupHistory:
                 found.append(entry)
         return found
 
+    def last(self, key: PoolKey, known: Manifest | None) -> dict[str, Entry]:
+        """Return the last delivered entries by binding: this process's, else those of an unedited ConfigMap.
+
+        Args:
+            key: key of the pool.
+            known: its bindings ConfigMap; None for none.
+        """
+        if key in self._last:
+            return {entry.name: entry for entry in self._last[key].bindings}
+        return self._last_entries(key, known, entries_of(((known or {}).get("data") or {}).get(BINDINGS_KEY, "")))
+
     def _last_entries(self, key: PoolKey, known: Manifest | None, there: dict[str, Entry]) -> dict[str, Entry]:
         """Return the last delivered entries by binding: this process's, else those of an unedited ConfigMap."""
         if key in self._last:

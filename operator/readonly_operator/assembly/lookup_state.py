@@ -50,6 +50,16 @@ class LookupState:
         """Return how many ready brokers hold this generation of the binding."""
         return sum(report.serving for report in self._holders(binding))
 
+    @property
+    def ready(self) -> int:
+        """Return how many brokers are ready and answer."""
+        return sum(report.serving for report in self.reports)
+
+    def refused(self, binding: Binding) -> bool:
+        """Return whether a ready broker cannot use its config, and so lacks the binding."""
+        wanted = Entry.of(binding)
+        return any(report.serving and report.problem and wanted not in report.bindings for report in self.reports)
+
     def stats(self, binding: Binding) -> BindingStats:
         """Return the binding's statistics over all brokers that hold it."""
         said = [report.stats.get(binding.full_name, BindingStats()) for report in self._holders(binding)]

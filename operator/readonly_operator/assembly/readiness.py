@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from readonly_operator.assembly.rollouts import is_pending
 from readonly_operator.kube.pods import is_ready, last_words, waiting_reason
 from readonly_operator.kube.status import STALLED_REASONS, Condition, ConditionStatus, listed
 
@@ -13,12 +14,15 @@ if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
     from readonly_operator.assembly.lookup_state import LookupState
     from readonly_operator.kube.kinds import Manifest
+    from readonly_operator.kube.names import PoolKey
 
 NAME_TAKEN = "another pool of this name"
 """Part of a broker's last line when the metadata store has brokers of a pool with the same name and another uid."""
 
 
-def ready(pool: Pool, stateful_set: Manifest, pods: Sequence[Manifest], state: LookupState) -> Condition:
+def ready(
+    pool: Pool, stateful_set: Manifest, pods: Sequence[Manifest], state: LookupState, *, waits: bool = False
+) -> Condition:
     """Return Ready: True when all desired brokers serve with the desired pod template, else the reasons by broker.
 
     Args:
@@ -26,6 +30,7 @@ def ready(pool: Pool, stateful_set: Manifest, pods: Sequence[Manifest], state: L
         stateful_set: the current one; empty for none.
         pods: pods that are not being deleted.
         state: reports of their brokers.
+        waits: whether the rollout waits for other pools.
     """
     if pool.replicas == 0 and not pods:
         return Condition("Ready", ConditionStatus.TRUE, "ScaledToZero", "spec.replicas is 0: no broker is wanted")
@@ -35,9 +40,10 @@ def ready(pool: Pool, stateful_set: Manifest, pods: Sequence[Manifest], state: L
     current = observed.get("observedGeneration", 0) >= (stateful_set.get("metadata") or {}).get("generation", 1)
     updated = observed.get("updatedReplicas", 0)
     same = observed.get("currentRevision") == observed.get("updateRevision")
-    if serving == pool.replicas == len(pods) and current and (same or updated >= pool.replaced):
+    if serving == pool.replicas == len(pods) and current and (same or waits or updated >= pool.replaced):
         former = 0 if same else pool.replicas - updated
-        kept = f"; {former} run the former pod template, as spec.updateStrategy says" if former > 0 else ""
+        why = "until other pools are done" if waits else "as spec.updateStrategy says"
+        kept = f"; {former} run the former pod template, {why}" if former > 0 else ""
         return Condition("Ready", ConditionStatus.TRUE, "BrokersReady", f"{head}{kept}")
     if serving >= pool.replicas:
         return Condition("Ready", ConditionStatus.FALSE, "RollingOut", f"{head}; brokers are being replaced or removed")
@@ -68,7 +74,7 @@ def progressing(settled: bool, served: Condition, looked_up: Condition, limitati
     Args:
         settled: whether it waits for nothing.
         served: the condition Ready.
-        looked_up: the condition LookupConfigured.
+        looked_up: the condition LookupConfigured, or UpdateHeld while a rollout waits.
         limitations: permanent shortcomings, in words.
     """
     but = "".join(f", but {one}" for one in limitations)
@@ -80,11 +86,48 @@ def progressing(settled: bool, served: Condition, looked_up: Condition, limitati
     return Condition("Progressing", ConditionStatus.TRUE, waiting.reason, f"{waiting.message}{but}")
 
 
+def update_held(pool: Pool, stateful_set: Manifest, waits_for: Sequence[PoolKey], limit: int) -> Condition | None:
+    """Return UpdateHeld while brokers keep their former pod template; None while they may be replaced.
+
+    Args:
+        pool: the desired state.
+        stateful_set: the current one; empty for none.
+        waits_for: pools whose rollouts this one waits for.
+        limit: the most pools that may roll at the same time.
+    """
+    if waits_for:
+        return Condition(
+            "UpdateHeld",
+            ConditionStatus.TRUE,
+            "WaitsForPools",
+            f"brokers keep the former pod template until other pools are done: {listed(map(str, waits_for))}; "
+            f"PULSAR_READONLY_ROLLING_POOLS of the operator is {limit}",
+        )
+    if not pool.held:
+        return None
+    pending = bool(stateful_set) and is_pending(stateful_set)
+    what = "a newer pod template waits" if pending else "no newer pod template waits"
+    return Condition(
+        "UpdateHeld",
+        ConditionStatus.TRUE,
+        "Held",
+        f"no broker is replaced while spec.updateStrategy.hold is true; {what}",
+    )
+
+
 def annotation_refused(refusals: Iterable[str]) -> str:
     """Return the consequences of refused pod annotations, in words."""
     return "pods cannot be annotated, so brokers get changed bindings late and may not know their locality: " + listed(
         dict.fromkeys(refusals), 2
     )
+
+
+def oversized(count: int) -> list[str]:
+    """Return the consequence of bindings that do not fit into the ConfigMap, in words; none without any."""
+    if count == 0:
+        return []
+    one = count == 1
+    return [f"{count} binding{'' if one else 's'} {'does' if one else 'do'} not fit into the pool's ConfigMap"]
 
 
 def kind_not_served(kind: str) -> str:

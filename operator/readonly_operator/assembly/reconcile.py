@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,10 @@ from readonly_operator.assembly.cursor_release import is_leaving
 from readonly_operator.assembly.identity import identified
 from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
+from readonly_operator.assembly.rollouts import is_outdated
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
+from readonly_operator.assembly.status_throttle import MIN_INTERVAL_SECONDS
+from readonly_operator.bindings.conflicts import find_holders
 from readonly_operator.bindings.pool_bindings import PoolBindings
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import NameConflictError, Result
@@ -30,7 +33,9 @@ from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.pods import is_ready, waiting_reason
 from readonly_operator.kube.status import Condition, ConditionStatus
 from readonly_operator.model.children import children
+from readonly_operator.model.hold import held
 from readonly_operator.model.lookup import LookupConfig
+from readonly_operator.model.size_limit import Fitted, fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +52,15 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     Raises:
         KubeError: the API server refused a request; the caller retries.
     """
+    outcome = _reconcile(context, key)
+    if context.status_throttle.defers(context.store.of_pool(BINDING, key)):
+        return replace(
+            outcome, refresh_seconds=min(outcome.refresh_seconds or MIN_INTERVAL_SECONDS, MIN_INTERVAL_SECONDS)
+        )
+    return outcome
+
+
+def _reconcile(context: Context, key: PoolKey) -> Outcome:
     body = context.store.get(POOL, key.namespace, key.name)
     bindings = PoolBindings.of(context.store, key)
     if body is None or "deletionTimestamp" in body["metadata"]:
@@ -58,11 +72,13 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         finalizer_errors = finalizer.sync_finalizer(context, pool, body)
         binding_errors = finalizer.sync_binding_finalizers(context, bindings.good)
         bindings = bindings.without_conflicts(context.store, context.brokers.matched, pool)
-        lookup = _lookup(context, pool, bindings)
-        limitations = _apply(context, pool, body, lookup)
+        fitted = _fit(context, pool, bindings)
+        bindings, lookup = bindings.without_oversized(fitted.refused), LookupConfig.of_entries(fitted.entries)
+        limitations, waits_for = _apply(context, pool, body, lookup)
+        limitations += readiness.oversized(len(bindings.oversized))
     except (ApiSpecError, NameConflictError, KubeError) as error:
         return _report_failure(context, body, bindings, error)
-    observed = _observe(context, pool, body, lookup, limitations)
+    observed = _observe(context, pool, body, lookup, limitations, waits_for)
     cursors = {**check_namespaces(context, pool, bindings.good), **binding_errors}
     conditions = _conditions(context, pool, body, observed, finalizer_errors)
     _write_statuses(context, pool, body, bindings, observed, conditions, cursors)
@@ -82,6 +98,8 @@ class _Observation:
         ready: the condition Ready.
         limitations: permanent shortcomings, in words.
         refused: whether pod annotations were refused.
+        held: the condition UpdateHeld; None when brokers may be replaced.
+        waits: whether the new pod template waits for other pools.
     """
 
     pods: Sequence[Manifest]
@@ -89,16 +107,20 @@ class _Observation:
     ready: Condition
     limitations: Sequence[str]
     refused: bool
+    held: Condition | None
+    waits: bool
 
     @property
     def settled(self) -> bool:
         """Return whether nothing is awaited."""
-        return self.ready.status is ConditionStatus.TRUE and (self.state.converged() or self.state.brokers == 0)
+        served = self.ready.status is ConditionStatus.TRUE
+        return served and not self.waits and (self.state.converged() or self.state.brokers == 0)
 
 
 def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: PoolBindings) -> Outcome:
     """Handle a missing pool or one that is being deleted: restore what the finalizer guards, and report to its bindings."""
-    binding_status.report_pool_not_found(context, key, bindings.good, deleting=body is not None)
+    holders = find_holders(context.store, context.brokers.matched, key, (binding for binding, _ in bindings.good))
+    binding_status.report_pool_not_found(context, key, bindings.good, holders, deleting=body is not None)
     binding_status.report_invalid(context, bindings.broken)
     context.cursor_checks.track(key, {})
     if body is None:
@@ -131,20 +153,27 @@ def _skip_paused(context: Context, pool: Pool, body: Manifest, bindings: PoolBin
     return Outcome(settled=True, look_again=False)
 
 
-def _lookup(context: Context, pool: Pool, bindings: PoolBindings) -> LookupConfig:
-    """Return the desired lookup redirection config."""
+def _fit(context: Context, pool: Pool, bindings: PoolBindings) -> Fitted:
+    """Return the bindings for the lookup redirection config, and those that do not fit into it."""
     known = context.store.get(CONFIG_MAP, pool.key.namespace, pool.key.bindings_map)
-    return LookupConfig.of_entries(context.lookup_history.entries(pool.key, known, bindings.good))
+    entries = context.lookup_history.entries(pool.key, known, bindings.oldest_first)
+    return fit(entries, context.lookup_history.last(pool.key, known), pool.key.name)
 
 
-def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> list[str]:
-    """Apply the pool's objects; return permanent shortcomings, in words."""
+def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> tuple[list[str], list[PoolKey]]:
+    """Apply the pool's objects; return permanent shortcomings in words, and the pools that a rollout waits for."""
     key, store = pool.key, context.store
     names = [pod["metadata"]["name"] for pod in store.of_pool(POD, key)]
     there = {ordinal for ordinal in map(key.ordinal, names) if ordinal is not None}
     wanted = children(pool, lookup, context.settings, there)
-    desired = [one for one in wanted if store.serves(kind_of(one))]
     before = store.get(STATEFUL_SET, key.namespace, key.name)
+    stateful_set = next(one for one in wanted if kind_of(one) == STATEFUL_SET)
+    waits_for = context.rollouts.waits_for(pool, stateful_set)
+    if pool.held or waits_for:
+        config = store.get(CONFIG_MAP, key.namespace, key.config_map)
+        former = before is not None and config is not None and is_outdated(before, stateful_set)
+        wanted = held(wanted, pool, (config or {}).get("data") if former else None)
+    desired = [one for one in wanted if store.serves(kind_of(one))]
     done = [(manifest, context.applier.apply(manifest)) for manifest in desired]
     context.lookup_history.record(key, lookup)
     known = [child for kind in CHILDREN for child in store.of_pool(kind, key)]
@@ -156,11 +185,17 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
             )
             metrics.count_applied(manifest["kind"], result.value)
     context.events.record(POOL, body, apply_events(key, done, before))
-    return [readiness.kind_not_served(kind) for kind in sorted({one["kind"] for one in wanted if one not in desired})]
+    lacking = sorted({one["kind"] for one in wanted if one not in desired})
+    return [readiness.kind_not_served(kind) for kind in lacking], waits_for
 
 
 def _observe(
-    context: Context, pool: Pool, body: Manifest, lookup: LookupConfig, limitations: list[str]
+    context: Context,
+    pool: Pool,
+    body: Manifest,
+    lookup: LookupConfig,
+    limitations: list[str],
+    waits_for: Sequence[PoolKey],
 ) -> _Observation:
     """Query the brokers. Write their localities, and trigger a refresh where the bindings are outdated."""
     key = pool.key
@@ -172,7 +207,9 @@ def _observe(
         limitations = [*limitations, readiness.annotation_refused(refusals)]
         context.events.record(POOL, body, [Notice(WARNING, "PodsNotAnnotated", limitations[-1])])
     stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
-    return _Observation(pods, state, readiness.ready(pool, stateful_set, pods, state), limitations, bool(refusals))
+    ready = readiness.ready(pool, stateful_set, pods, state, waits=bool(waits_for))
+    held_back = readiness.update_held(pool, stateful_set, waits_for, context.settings.rolling_pools)
+    return _Observation(pods, state, ready, limitations, bool(refusals), held_back, bool(waits_for))
 
 
 def _refresh_config_maps(context: Context, pool: Pool, state: LookupState, pods: list[Manifest]) -> list[str]:
@@ -200,10 +237,12 @@ def _conditions(
     key, report = pool.key, context.sources.report(pool.source)
     managed, probed = context.lac.report(key).condition, context.probes.report(key)
     looked_up = observed.state.condition()
+    waiting = observed.held if observed.waits and observed.held is not None else looked_up
     return [
         observed.ready,
-        readiness.progressing(observed.settled, observed.ready, looked_up, observed.limitations),
+        readiness.progressing(observed.settled, observed.ready, waiting, observed.limitations),
         looked_up,
+        *([observed.held] if observed.held is not None else []),
         last_known(body, source_reachable(report)),
         finalizer_errors.get("ExplicitLac")
         or last_known(body, explicit_lac(report, pool.explicit_lac, managed, probed)),
@@ -227,8 +266,9 @@ def _write_statuses(
     applied = context.lac.report(pool.key).applied or values["explicitLac"]
     values["explicitLac"] = applied if pool.explicit_lac.manages else None
     write_conditions(context, POOL, body, conditions, values)
-    binding_status.report_status(context, bindings.good, observed.state, cursors)
+    binding_status.report_status(context, bindings.good, observed.state, cursors, bindings.prevailing)
     binding_status.report_conflicts(context, bindings.against, bindings.held_back)
+    binding_status.report_oversized(context, bindings.excess, bindings.oversized)
     binding_status.report_invalid(context, bindings.broken)
 
 

@@ -1,7 +1,10 @@
-"""Conflicts: bindings that claim a topic which an older binding claims for another pool of the same source cluster.
+"""Conflicts: bindings that claim a topic which another binding claims for another pool of the same source cluster.
 
-The older binding wins. Brokers do not get any part of the younger one while the conflict lasts. A held-back binding still claims
-its topics: its author must change it, and no third binding changes state meanwhile.
+The first claim wins. A claim begins when the binding and its pool both exist, and ends when one of them is deleted. So a binding
+without a pool holds no topic, and takes none back from a binding in force when its pool is created later.
+
+Brokers do not get any part of the other binding while the conflict lasts. A held-back binding still claims its topics: its author
+must change it, and no third binding changes state meanwhile.
 """
 
 from __future__ import annotations
@@ -12,14 +15,15 @@ from typing import TYPE_CHECKING
 
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.metadata_store import StoreUrl
-from readonly_operator.api.pool import Pool
-from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.api.reader import ApiSpecError, spec_value
 from readonly_operator.bindings.overlap import find_overlap
 from readonly_operator.kube.kinds import POD, POOL
+from readonly_operator.kube.status import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from readonly_operator.api.pool import Pool
     from readonly_operator.kube.kinds import Manifest
     from readonly_operator.kube.names import PoolKey
     from readonly_operator.kube.store import Store
@@ -27,65 +31,153 @@ if TYPE_CHECKING:
     MatchedTopics = Callable[[Sequence[Manifest], str], Sequence[str]]
     """Topics that a binding (by full name) matches, as a broker in one of these pods reports."""
 
+MAX_NAMED = 3
+"""Other bindings that a message names."""
+
 
 @dataclass(frozen=True, slots=True)
 class BindingConflicts:
     """Conflicts of a pool's bindings with those of other pools.
 
     Attributes:
-        against: message by full name of each binding that conflicts with an older one.
+        against: message by full name of each binding that conflicts with an earlier claim.
+        prevailing: message by full name of each other binding whose topics are also named by bindings that have no effect.
         open: whether any binding overlaps another pool's. The existing topics then decide, so the check must be repeated.
     """
 
     against: Mapping[str, str]
+    prevailing: Mapping[str, str]
     open: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _PoolState:
+    """The pool of a binding.
+
+    Attributes:
+        metadata_store: URL of its source cluster's metadata store; None if unknown.
+        created: creation time, as the API server writes it.
+        absent: why its bindings claim nothing, in words; empty for a pool that exists.
+    """
+
+    metadata_store: str | None
+    created: str
+    absent: str
+
+    @classmethod
+    def of(cls, store: Store, key: PoolKey) -> _PoolState:
+        body = store.get(POOL, key.namespace, key.name)
+        if body is None:
+            return cls(None, "", "does not exist")
+        deleting = "deletionTimestamp" in body["metadata"]
+        url = spec_value(body, "source", "metadataStoreUrl")
+        return cls(
+            url if isinstance(url, str) else None,
+            body["metadata"].get("creationTimestamp") or "",
+            "is being deleted" if deleting else "",
+        )
+
+    def other_cluster(self, other: _PoolState) -> bool:
+        """Return whether the two pools are known to have different source clusters."""
+        urls = self.metadata_store, other.metadata_store
+        return None not in urls and not same_cluster(*map(str, urls))
+
+
 def find_conflicts(store: Store, matched: MatchedTopics, pool: Pool, bindings: Iterable[Binding]) -> BindingConflicts:
-    """Return the conflicts of a pool's bindings with those of other pools; paused bindings are exempt."""
+    """Return the conflicts of a pool's bindings with those of other pools; paused bindings are never held back."""
+    own = _PoolState.of(store, pool.key)
     against: dict[str, str] = {}
+    prevailing: dict[str, str] = {}
     contested = False
     for binding in bindings:
-        others = store.conflicting_bindings(binding.namespace, binding.name)
+        others = _loaded(store.conflicting_bindings(binding.namespace, binding.name))
         contested = contested or bool(others)
-        texts = () if binding.paused else (_against(store, matched, pool, binding, body) for body in others)
+        conflicting = [
+            (other, state) for other in others if not own.other_cluster(state := _PoolState.of(store, other.pool))
+        ]
+        first = [one for one in conflicting if not one[1].absent and _rank(*one) < _rank(binding, own)]
+        texts = () if binding.paused else (_against(store, matched, binding, other) for other, _ in first)
         text = next(filter(None, texts), "")
         if text:
             against[binding.full_name] = text
-    return BindingConflicts(against, contested)
+        elif len(conflicting) > len(first):
+            later = [one for one in conflicting if one not in first]
+            text = _prevailing(partial(matched, store.of_pool(POD, pool.key), binding.full_name), binding, later)
+            if text:
+                prevailing[binding.full_name] = text
+    return BindingConflicts(against, prevailing, contested)
 
 
-def _against(store: Store, matched: MatchedTopics, pool: Pool, binding: Binding, body: dict[str, object]) -> str:
-    try:
-        older = Binding.load(body)
-    except ApiSpecError:
-        return ""
-    if not older.older_than(binding):
-        return ""
-    other = _pool(store, older.pool)
-    if other is None or not same_cluster(other.source.metadata_store_url, pool.source.metadata_store_url):
-        return ""
-    pods = store.of_pool(POD, older.pool)
-    both = find_overlap(older, binding, partial(matched, pods, older.full_name))
+def find_holders(store: Store, matched: MatchedTopics, key: PoolKey, bindings: Iterable[Binding]) -> dict[str, str]:
+    """Return which bindings serve the topics of bindings whose pool does not exist or is being deleted.
+
+    Args:
+        store: the known objects.
+        matched: returns the topics that a binding matches.
+        key: the missing pool.
+        bindings: its bindings.
+
+    Returns:
+        Message by full name of each binding with such a topic.
+    """
+    own = _PoolState.of(store, key)
+    found = {}
+    for binding in bindings:
+        texts = []
+        for other in _loaded(store.conflicting_bindings(binding.namespace, binding.name)):
+            state = _PoolState.of(store, other.pool)
+            if state.absent or own.other_cluster(state):
+                continue
+            both = find_overlap(other, binding, partial(matched, store.of_pool(POD, other.pool), other.full_name))
+            if both:
+                texts.append(
+                    f"{both}: claimed by ReadOnlyTopicBinding {other.full_name} for ReadOnlyBrokerPool {other.pool}"
+                )
+        if texts:
+            found[binding.full_name] = listed(texts, MAX_NAMED)
+    return found
+
+
+def _loaded(bodies: Iterable[Manifest]) -> list[Binding]:
+    found = []
+    for body in bodies:
+        try:
+            found.append(Binding.load(body))
+        except ApiSpecError:
+            continue  # an invalid binding claims nothing
+    return found
+
+
+def _rank(binding: Binding, pool: _PoolState) -> tuple[str, str, str]:
+    """Return the order of a claim: the time from which binding and pool exist; then the binding's age, then its name."""
+    return max(binding.created, pool.created), binding.created, binding.full_name
+
+
+def _against(store: Store, matched: MatchedTopics, binding: Binding, first: Binding) -> str:
+    pods = store.of_pool(POD, first.pool)
+    both = find_overlap(first, binding, partial(matched, pods, first.full_name))
     if not both:
         return ""
     return (
-        f"{both}: claimed by ReadOnlyTopicBinding {older.full_name}, which is older, for ReadOnlyBrokerPool {older.pool} of "
+        f"{both}: claimed first by ReadOnlyTopicBinding {first.full_name} for ReadOnlyBrokerPool {first.pool} of "
         "the same source cluster; remove it from one of the two"
     )
+
+
+def _prevailing(
+    matched: Callable[[], Iterable[str]], binding: Binding, others: Iterable[tuple[Binding, _PoolState]]
+) -> str:
+    texts = []
+    for other, state in others:
+        both = find_overlap(binding, other, matched)
+        if both:
+            why = f", which {state.absent}" if state.absent else ", later"
+            texts.append(
+                f"{both}: also claimed by ReadOnlyTopicBinding {other.full_name} for ReadOnlyBrokerPool {other.pool}{why}"
+            )
+    return f"{listed(texts, MAX_NAMED)}; this binding is in force" if texts else ""
 
 
 def same_cluster(one: str, other: str) -> bool:
     """Return whether two metadata store URLs share the chroot or namespace, and at least one server in any order."""
     return StoreUrl.parse(one).shares_with(StoreUrl.parse(other))
-
-
-def _pool(store: Store, key: PoolKey) -> Pool | None:
-    """Return the pool unless it is missing, invalid or being deleted."""
-    body = store.get(POOL, key.namespace, key.name)
-    if body is None or "deletionTimestamp" in body["metadata"]:
-        return None
-    try:
-        return Pool.load(body)
-    except ApiSpecError:
-        return None

@@ -29,18 +29,24 @@ class PoolBindings:
     Attributes:
         good: bindings for the brokers.
         broken: objects with an invalid spec, with the reason.
-        held_back: bindings that conflict with an older one of another pool.
+        held_back: bindings that conflict with an earlier claim of another pool.
         against: message of each conflict, by full name.
+        prevailing: message of each other binding whose topics a binding without effect claims too, by full name.
         contested: whether any binding overlaps another pool's; the existing topics then decide.
         leaving: objects of bindings that are being deleted, and wait for a finalizer.
+        oversized: bindings that do not fit into the pool's lookup redirection config.
+        excess: message of each of them, by full name.
     """
 
     good: tuple[LoadedBinding, ...]
     broken: tuple[tuple[str, Manifest], ...]
     held_back: tuple[LoadedBinding, ...] = ()
     against: Mapping[str, str] = field(default_factory=dict)
+    prevailing: Mapping[str, str] = field(default_factory=dict)
     contested: bool = False
     leaving: tuple[Manifest, ...] = ()
+    oversized: tuple[LoadedBinding, ...] = ()
+    excess: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, store: Store, key: PoolKey) -> PoolBindings:
@@ -66,13 +72,28 @@ class PoolBindings:
             good=tuple(one for one in self.good if one[0].full_name not in found.against),
             held_back=tuple(one for one in self.good if one[0].full_name in found.against),
             against=found.against,
+            prevailing=found.prevailing,
             contested=found.open,
         )
+
+    def without_oversized(self, excess: Mapping[str, str]) -> PoolBindings:
+        """Return the same bindings, without those that have a message here, by full name."""
+        return replace(
+            self,
+            good=tuple(one for one in self.good if one[0].full_name not in excess),
+            oversized=tuple(one for one in self.good if one[0].full_name in excess),
+            excess=excess,
+        )
+
+    @property
+    def oldest_first(self) -> list[LoadedBinding]:
+        """Return the bindings for the brokers by age."""
+        return sorted(self.good, key=lambda one: (one[0].created, one[0].full_name))
 
     @property
     def readable(self) -> tuple[LoadedBinding, ...]:
         """Return all bindings with a valid spec."""
-        return (*self.good, *self.held_back)
+        return (*self.good, *self.held_back, *self.oversized)
 
     def __len__(self) -> int:
         """Return the number of bindings that name the pool, without those being deleted."""

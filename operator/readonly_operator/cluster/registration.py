@@ -1,6 +1,9 @@
 """Registration of a pool as a cluster in the source cluster's metadata, for `pulsar-admin clusters list`.
 
 Only the entry is written (ClustersBase of the admin API). No tenant or namespace uses it, so nothing is replicated.
+
+An entry names its pool by uid, in `listenerName`: the URL is the same for pools of one name in two Kubernetes clusters. Only
+replicators to the cluster read that field, and none exists. It is in ClusterDataImpl of all supported releases.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ RETRY_SECONDS = 10.0
 REMOVE_SECONDS = dt.timedelta(minutes=2)
 """Longest delay of a deletion while the source cluster does not answer; then the entry stays, and a log line says so."""
 NOT_FOUND = 404
+POOL_PREFIX = "pool-"
+"""Begins the `listenerName` of an entry; the uid of the pool follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +51,31 @@ class Entry:
 
     Attributes:
         name: of the cluster.
-        broker_url: service URL of clients; it also identifies the entry's owner.
+        broker_url: service URL of clients.
         web_url: HTTP URL of the brokers.
+        uid: of the pool, which identifies the entry's owner.
     """
 
     name: str
     broker_url: str
     web_url: str
+    uid: str
 
     @classmethod
     def of(cls, pool: Pool, cluster_domain: str) -> Entry | None:
         """Return the entry of a pool; None when it asks for none."""
         name = pool.lookup.cluster_name
         host = f"{pool.key.name}.{pool.key.namespace}.svc.{cluster_domain}"
-        return cls(name, f"pulsar://{host}:{PORT_PULSAR}", f"http://{host}:{PORT_HTTP}") if name else None
+        return cls(name, f"pulsar://{host}:{PORT_PULSAR}", f"http://{host}:{PORT_HTTP}", pool.uid) if name else None
+
+    @property
+    def owner(self) -> str:
+        """Return the `listenerName` of the entry."""
+        return f"{POOL_PREFIX}{self.uid}"
 
     def data(self) -> dict[str, str]:
         """Return the entry as the admin API accepts it."""
-        return {"serviceUrl": self.web_url, "brokerServiceUrl": self.broker_url}
+        return {"serviceUrl": self.web_url, "brokerServiceUrl": self.broker_url, "listenerName": self.owner}
 
 
 class Step(enum.Enum):
@@ -86,7 +98,7 @@ def step(wanted: Entry, found: Mapping[str, Any] | None, *, leaving: bool) -> St
     """
     if found is None:
         return Step.NOTHING if leaving else Step.CREATE
-    if found.get("brokerServiceUrl") != wanted.broker_url:
+    if found.get("listenerName") != wanted.owner:
         return Step.NOTHING if leaving else Step.TAKEN
     if leaving:
         return Step.DELETE
@@ -202,16 +214,7 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
             found = _found(source, entry.name, credentials)
             todo = step(entry, found, leaving=False)
             if todo is Step.TAKEN:
-                other = (found or {}).get("brokerServiceUrl") or (found or {}).get("serviceUrl")
-                return Report(
-                    Condition(
-                        TYPE,
-                        ConditionStatus.FALSE,
-                        "NameTaken",
-                        f"the source cluster's metadata has another cluster {entry.name}, at {other}: it is not changed; "
-                        "recreate the pool with another spec.lookup.clusterName",
-                    )
-                )
+                return Report(Condition(TYPE, ConditionStatus.FALSE, "NameTaken", _taken(entry, found or {})))
             if todo is not Step.NOTHING:
                 _write("PUT" if todo is Step.CREATE else "POST", source, entry, credentials)
                 logger.info("cluster entry %sd: cluster=%s", todo.value, entry.name)
@@ -246,6 +249,18 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
                 return Report(released=True)
             return Report(Condition(TYPE, ConditionStatus.FALSE, "Removing", message))
         return Report(released=True)
+
+
+def _taken(entry: Entry, found: Mapping[str, Any]) -> str:
+    """Return whose entry has the name, and the remedy."""
+    other, owner = found.get("brokerServiceUrl") or found.get("serviceUrl"), str(found.get("listenerName") or "")
+    words = f"the source cluster's metadata has another cluster {entry.name}, at {other}"
+    if owner.startswith(POOL_PREFIX):
+        words += f", of the ReadOnlyBrokerPool with uid {owner.removeprefix(POOL_PREFIX)}"
+    words += ": it is not changed; recreate the pool with another spec.lookup.clusterName"
+    if other == entry.broker_url:
+        words += f", or remove the entry with pulsar-admin clusters delete {entry.name} if its pool is gone"
+    return words
 
 
 def _found(source: Source, name: str, credentials: Credentials) -> dict[str, Any] | None:

@@ -80,6 +80,7 @@ _TROUBLE = frozenset(
             "PoolNotFound",
             "PoolFailed",
             "PoolNameTaken",
+            "TooLarge",
             "BrokerRefuses",
             "Refused",
         ),
@@ -119,19 +120,23 @@ def of_conditions(before: Mapping[str, Any], after: Iterable[Condition]) -> list
 
 
 class Budget:
-    """Token bucket that limits events. Pure.
+    """Token bucket that limits writes, of events by default. Pure.
 
     Args:
         now: the time in seconds.
+        burst: most tokens.
+        per_second: new tokens in a second.
     """
 
-    def __init__(self, now: float) -> None:
-        self._tokens = float(BURST)
+    def __init__(self, now: float, burst: int = BURST, per_second: float = PER_SECOND) -> None:
+        self._burst = burst
+        self._per_second = per_second
+        self._tokens = float(burst)
         self._at = now
 
     def consume(self, now: float) -> bool:
         """Take a token; return False when there is none."""
-        self._tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second)
         self._at = now
         if self._tokens < 1:
             return False

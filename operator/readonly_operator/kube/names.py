@@ -28,6 +28,8 @@ ANNOTATION_CONFIG_HASH = f"{GROUP}/config-hash"
 """On the pod template: hash of the engine's configuration. A change of it rolls the brokers."""
 ANNOTATION_POOL_UID = f"{GROUP}/pool-uid"
 """On the ConfigMap with the engine's configuration: uid by which brokers know the pool. Adopted brokers keep a former one."""
+ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"
+"""On the StatefulSet: hash of the pod template as the operator wants it. A change of it replaces brokers."""
 ANNOTATION_BINDINGS_REVISION = f"{GROUP}/bindings-revision"
 """On each broker's pod: a change of it makes the kubelet refresh the pod's ConfigMap volumes at once."""
 

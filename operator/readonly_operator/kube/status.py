@@ -31,8 +31,8 @@ class Condition:
     """One condition.
 
     Attributes:
-        type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, ClusterRegistered, LocalCursors, Paused
-            or Stalled.
+        type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, ClusterRegistered, LocalCursors,
+            UpdateHeld, TopicConflict, Paused or Stalled.
         status: whether it holds.
         reason: one CamelCase word.
         message: the reason and the remedy, in a sentence.
@@ -44,7 +44,9 @@ class Condition:
     message: str
 
 
-STALLED_REASONS = frozenset({"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "PoolNameTaken", "Refused"})
+STALLED_REASONS = frozenset(
+    {"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "PoolNameTaken", "Refused", "TooLarge"}
+)
 """Reasons of Ready that waiting does not end."""
 
 NOT_PAUSED = Condition("Paused", ConditionStatus.FALSE, "NotPaused", "the operator keeps everything as the spec says")

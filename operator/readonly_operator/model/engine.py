@@ -67,7 +67,8 @@ def engine_config(pool: Pool) -> dict[str, Any]:
         config["tiered-storage"] = _tiered_storage(pool.tiered_storage)
     if pool.log_level != "info":
         config["log-level"] = pool.log_level
-    return {**config, "log-format": "json"}
+    # an image of the release before this operator's does not know the newest keys
+    return {**config, "log-format": "json", "unknown-keys": "warn"}
 
 
 def _limits(limits: Limits) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from readonly_operator.kube.names import (
     ALL_INTERFACES,
     ANNOTATION_CONFIG_HASH,
     ANNOTATION_LOCALITY,
+    ANNOTATION_TEMPLATE_HASH,
     BINDINGS_DIRECTORY,
     BINDINGS_KEY,
     CONFIG_DIRECTORY,
@@ -61,6 +62,7 @@ def stateful_set(pool: Pool, settings: Settings) -> Manifest:
             "spec": _pod(pool, settings),
         },
     }
+    manifest["metadata"]["annotations"] = {ANNOTATION_TEMPLATE_HASH: digest(manifest["spec"]["template"])}
     return manifest
 
 

@@ -17,6 +17,8 @@ from readonly_operator.assembly.context import Context
 from readonly_operator.assembly.locality import LocalityAnnotator
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
+from readonly_operator.assembly.rollouts import RolloutBudget
+from readonly_operator.assembly.status_throttle import StatusThrottle
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.source_clusters import SourceClusters
 from readonly_operator.kube.api_server import Kube, KubeError, missing_kinds
@@ -88,6 +90,8 @@ class Controller:
             cursor_checks=self._clusters.cursor_checks,
             cursor_releases=self._clusters.cursor_releases,
             lookup_history=LookupHistory(),
+            status_throttle=StatusThrottle(),
+            rollouts=RolloutBudget(self._store, settings.rolling_pools),
             events=Recorder(kube, _now),
             settings=settings,
             now=_now,

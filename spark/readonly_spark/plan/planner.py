@@ -45,6 +45,19 @@ class Planner:
         options = self._options
         return any((options.partition_records, options.trigger_messages, options.min_trigger_messages))
 
+    def check_topics(self, starts: Mapping[str, Position], ends: Mapping[str, Position]) -> None:
+        """Check that a micro-batch has every topic of its start.
+
+        Spark 4.0 and 4.1 do not tell the start to those who plan the end.
+
+        Raises:
+            DataLossError: a topic was deleted, and `failOnDataLoss` is true.
+        """
+        if self._options.fail_on_data_loss:
+            for name in sorted(starts.keys() - ends.keys()):
+                if self._catalog.selects(name):
+                    self._lost(name, deleted_from(starts[name]))
+
     async def remaining_states(self) -> dict[str, TopicState]:
         """Return the current state of all topics of the options; with `failOnDataLoss=false` without the deleted ones."""
         return await self._catalog.states(await self._catalog.remaining_topics(), sample=self._sample)
@@ -69,7 +82,8 @@ class Planner:
 
         Args:
             names: topics and partitions; None for all topics of the options.
-            known: the topics that the query has read before, with their next entries.
+            known: the topics that the stream has read before, with their next entries; empty if that is not known. None for a
+                query that begins: a named topic that does not exist is a mistake then.
 
         Returns:
             Both by topic; topics that do not exist, or that have no ledgers, are in neither.
@@ -79,11 +93,12 @@ class Planner:
             SourceError: a topic that was not known before does not exist.
         """
         before = known or {}
-        topics = await self._catalog.topics(before) if names is None else names
+        lenient = known is not None and not self._options.fail_on_data_loss
+        topics = await self._catalog.topics(None if lenient else before) if names is None else names
         found, failed = await self._catalog.reachable_states(topics, sample=self._sample)
         for name in sorted(before.keys() - found.keys() - failed.keys()):
             if self._catalog.selects(name):
-                self._lost(name, f"the topic was deleted; entries from {before[name]} on are lost, if there were any")
+                self._lost(name, deleted_from(before[name]))
         return found, failed
 
     async def starts(self, states: Mapping[str, TopicState], default: str) -> dict[str, Position]:
@@ -281,6 +296,11 @@ class Planner:
             if found:
                 plans.append(TaskPlan(tuple(found), _addresses_of(addresses, found), self._options, schemas, rate))
         return plans
+
+
+def deleted_from(position: Position) -> str:
+    """Return what is lost of a deleted topic."""
+    return f"the topic was deleted; entries from {position} on are lost, if there were any"
 
 
 def _preceding(state: TopicState, ledger: ReadableLedger) -> list[ReadableLedger]:

@@ -99,6 +99,18 @@ def made(tmp_path_factory):
     return credentials.folder
 
 
+def test_ignored_keys_of_the_file_are_in_the_log(tmp_path, monkeypatch, caplog):
+    file = tmp_path / "engine.yaml"
+    file.write_text("{unknown-keys: warn, colour: red, topics: [orders-(]}")
+    monkeypatch.setattr("readonly_engine.serve.set_up_logging", lambda *_: None)
+    required = {"--metadata-store": "zk:127.0.0.1:1", "--writer-url": "pulsar://a:1", "--admin-url": "http://a:1"}
+    flags = [word for pair in required.items() for word in pair]
+    assert main(["--config", str(file), *flags, "--advertised-url", "pulsar://a:1"]) == 1
+    assert [record.getMessage() for record in caplog.records if "unknown key" in record.getMessage()] == [
+        "unknown key in the file of --config is ignored; a newer version has it: key=colour"
+    ]
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [

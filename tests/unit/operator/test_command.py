@@ -45,6 +45,7 @@ def test_each_setting_has_a_variable_and_a_default():
         "SOURCE_CHECK_SECONDS": "60",
         "REFRESH_SECONDS": "30",
         "WORKERS": "4",
+        "ROLLING_POOLS": "1",
         "REQUEST_TIMEOUT_SECONDS": "15",
         "BROKER_TIMEOUT_SECONDS": "2",
     }

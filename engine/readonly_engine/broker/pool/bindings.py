@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from readonly_engine.metadata.topic_name import TopicName
 
+log = logging.getLogger(__name__)
+
+_TOP_KEYS = {"revision", "bindings"}
 _KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy", "tail", "cursors"}
 
 MAX_REMEMBERED = 100_000
@@ -216,7 +220,7 @@ def from_patterns(name: str, patterns: Iterable[str]) -> Binding:
 
 
 def load_bindings(path: Path) -> Bindings:
-    """Read a bindings file.
+    """Read a bindings file. Unknown keys of a binding are ignored: the operator sees that the broker's answer lacks them.
 
     Raises:
         BindingsError: the file cannot be read, or is invalid.
@@ -225,7 +229,12 @@ def load_bindings(path: Path) -> Bindings:
         document = read_yaml(path, "bindings file")
     except YamlFileError as error:
         raise BindingsError(str(error)) from error
-    top = _mapping(document, f"bindings file {path}", {"revision", "bindings"})
+    top = _mapping(document, f"bindings file {path}", _TOP_KEYS)
+    unknown = sorted(str(key) for key in top if key not in _TOP_KEYS)
+    if unknown:
+        raise BindingsError(
+            f"bindings file {path}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_TOP_KEYS))}"
+        )
     revision, items = top.get("revision"), top.get("bindings", [])
     if not isinstance(revision, str):
         raise BindingsError(f"bindings file {path}: revision must be a text")
@@ -235,6 +244,9 @@ def load_bindings(path: Path) -> Bindings:
     for index, item in enumerate(items):
         where = f"bindings file {path}: bindings[{index}]"
         entry = _mapping(item, where, _KEYS)
+        for key in sorted(str(key) for key in entry if key not in _KEYS):
+            # a newer operator wrote it, and the other bindings must not wait for newer brokers
+            log.warning("unknown key is ignored; a newer version has it: where=%r key=%s", where, key)
         if not isinstance(entry.get("name"), str) or not _are_texts(entry.get("topics")):
             raise BindingsError(f"{where} must have a name and a list of topics")
         try:
@@ -295,7 +307,4 @@ def _choice(entry: Mapping[str, Any], key: str, default: E) -> E:
 def _mapping(value: object, where: str, keys: set[str]) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise BindingsError(f"{where} must be a mapping with the keys {', '.join(sorted(keys))}")
-    unknown = sorted(str(key) for key in value if key not in keys)
-    if unknown:
-        raise BindingsError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(keys))}")
     return value

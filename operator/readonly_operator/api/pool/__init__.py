@@ -52,7 +52,12 @@ class Pool(PoolSpec):
     def replaced(self) -> int:
         """Return how many brokers must run the newest pod template without a person's action."""
         strategy = self.update_strategy
-        return 0 if strategy.type == "OnDelete" else max(self.replicas - strategy.partition, 0)
+        return 0 if strategy.type == "OnDelete" or strategy.hold else max(self.replicas - strategy.partition, 0)
+
+    @property
+    def held(self) -> bool:
+        """Return whether the spec keeps the brokers from being replaced."""
+        return self.update_strategy.hold and self.update_strategy.type != "OnDelete"
 
     @classmethod
     def load(cls, body: Mapping[str, Any]) -> Pool:

@@ -90,12 +90,14 @@ class UpdateStrategy:
         type: RollingUpdate or OnDelete.
         partition: brokers below this ordinal stay unchanged.
         max_unavailable: brokers replaced at a time; None for one.
+        hold: whether no broker is replaced.
     """
 
     RULES = (
         Rule(
-            "!has(self.type) || self.type != 'OnDelete' || (!has(self.partition) && !has(self.maxUnavailable))",
-            "partition and maxUnavailable are for type RollingUpdate only",
+            "!has(self.type) || self.type != 'OnDelete' || (!has(self.partition) && !has(self.maxUnavailable)"
+            " && !has(self.hold))",
+            "partition, maxUnavailable and hold are for type RollingUpdate only",
         ),
     )
 
@@ -118,6 +120,14 @@ class UpdateStrategy:
         metadata=declare(
             INT_OR_PERCENT,
             "Brokers replaced at a time, as a number or a percentage; needs Kubernetes 1.35. Default: 1.",
+        ),
+    )
+    hold: bool = field(
+        default=False,
+        metadata=declare(
+            Flag(),
+            "Keep the brokers as they are, also after an upgrade of the operator: image, arguments and configuration. A broker "
+            "that crashes or moves comes back unchanged. Bindings, replicas and Services still follow the spec.",
         ),
     )
 

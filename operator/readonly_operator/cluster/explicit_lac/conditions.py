@@ -12,7 +12,7 @@ from readonly_operator.kube.status import Condition, ConditionStatus, listed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from readonly_operator.cluster.explicit_lac.observed import ObservedBroker, ObservedConfig
+    from readonly_operator.cluster.explicit_lac.observed import ObservedBroker, ObservedConfig, SettingRecord
     from readonly_operator.cluster.explicit_lac.requests import SettingLocation, SettingRequest
     from readonly_operator.kube.api_server import Right
 
@@ -167,6 +167,11 @@ def left_alone(location: SettingLocation, config: ObservedConfig) -> str:
         f"{location} was changed by {config.others or 'somebody'} after {MANAGER_EXPLICIT_LAC} had set it: "
         "it is left as it is"
     )
+
+
+def other_pool(location: SettingLocation, record: SettingRecord) -> str:
+    """Return why a value that was set for another pool was not restored."""
+    return f"{location} was set for another ReadOnlyBrokerPool, with uid {record.pool}: it is left as it is"
 
 
 def half_restored(location: SettingLocation, brokers: Sequence[ObservedBroker], reason: str) -> str:

@@ -53,6 +53,13 @@ class RestoreValue:
 
 
 @dataclass(frozen=True, slots=True)
+class HandOver:
+    """Write another pool's uid to the record, because the former pool leaves; the value stays."""
+
+    record: SettingRecord
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveRecord:
     """Remove the record: nothing is left to do."""
 
@@ -70,7 +77,7 @@ class Evict:
     uid: str
 
 
-Action = SetValue | RestoreValue | RemoveRecord | CheckHealth | Evict
+Action = SetValue | RestoreValue | HandOver | RemoveRecord | CheckHealth | Evict
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,18 @@ def plan(agreement: Agreement, observed: Observed, now: dt.datetime) -> Plan:
     if agreement.leaving and not allowed:
         return replace(_restore(agreement, observed, now), refused=refused)
     made = _keep(agreement.location, allowed, observed, now)
+    if made.action is None and allowed:
+        made = replace(made, action=_hand_over(agreement, allowed[0], observed))
     return replace(made, refused=refused, released=True)  # other pools still want the setting, so nothing is restored
+
+
+def _hand_over(agreement: Agreement, heir: SettingRequest, observed: Observed) -> HandOver | None:
+    """Return the action that gives the record of a leaving pool to one that stays, which restores it when it leaves in turn."""
+    record = None if observed.config is None else observed.config.record
+    leaving = {request.uid for request in agreement.leaving}
+    if observed.missing or record is None or record.restoring or record.pool not in leaving:
+        return None
+    return HandOver(replace(record, pool=heir.uid))
 
 
 def _keep(
@@ -226,6 +244,8 @@ def _restore(agreement: Agreement, observed: Observed, now: dt.datetime) -> Plan
     if workload is not None and not any(request.allowed_by(workload) for request in agreement.leaving):
         return Plan(released=True, unresolved=conditions.not_allowed(agreement.leaving[0]).message)
     record = config.record
+    if record.pool not in {request.uid for request in agreement.leaving}:
+        return Plan(released=True, unresolved=conditions.other_pool(location, record))
     if not record.restoring:
         if config.interval_ms != record.interval_ms:
             return Plan(RemoveRecord(), released=True, unresolved=conditions.left_alone(location, config))

@@ -144,6 +144,7 @@ max-buffered-bytes: 1GiB
 workers: 2
 log-level: debug
 log-format: json
+unknown-keys: reject
 """)
     settings = read_config_file(file)
     assert set(settings) == set(KEYS)
@@ -291,6 +292,7 @@ MALFORMED = {
     "workers": ("a number from 1 to 64, best the number of cores", [0, 65, "all"]),
     "log-level": ("one of debug, info, warning, error", ["loud"]),
     "log-format": ("one of text, json", ["xml"]),
+    "unknown-keys": ("one of reject, warn", ["ignore", True]),
 }
 """The expected form of each option, and values of another form."""
 TIERED_KEYS = (
@@ -366,6 +368,22 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path, text, says):
         read_config_file(file)
     assert str(error.value).startswith(f"--config {file}")
     assert says in str(error.value)
+
+
+def test_a_file_of_a_newer_version_may_have_keys_that_this_one_ignores(tmp_path):
+    file = tmp_path / "engine.yaml"
+    file.write_text(
+        "{unknown-keys: warn, pool: red, colour: red, 5: red, dispatch-rate-per-broker: {acks: 5}, "
+        "tiered-storage: {bucket: b, colour: red}}"
+    )
+    ignored: list[str] = []
+    settings = read_config_file(file, ignored.append)
+    assert settings == {"unknown-keys": "warn", "pool": "red", "tiered-storage": {"bucket": "b"}}
+    assert ignored == ["colour", "5", "dispatch-rate-per-broker.acks", "tiered-storage.colour"]
+    assert make_config(settings, REQUIRED).pool == "red"
+    file.write_text("{unknown-keys: warn, pool: [red]}")
+    with pytest.raises(ConfigError, match="pool in the file of --config"):
+        make_config(read_config_file(file), REQUIRED)
 
 
 def test_a_file_that_is_not_there_says_so(tmp_path):

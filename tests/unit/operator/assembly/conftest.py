@@ -11,6 +11,8 @@ from readonly_operator.assembly.brokers import Brokers
 from readonly_operator.assembly.context import Context
 from readonly_operator.assembly.locality import LocalityAnnotator
 from readonly_operator.assembly.lookup_history import LookupHistory
+from readonly_operator.assembly.rollouts import RolloutBudget
+from readonly_operator.assembly.status_throttle import StatusThrottle
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.explicit_lac.controller import Report
 from readonly_operator.kube.api_server import KubeError
@@ -129,6 +131,8 @@ def context(server):
         cursor_checks=Tracked(),
         cursor_releases=Tracked(),
         lookup_history=LookupHistory(),
+        status_throttle=StatusThrottle(),
+        rollouts=RolloutBudget(store, 1),
         events=Recorder(server, lambda: NOON),
         settings=Settings(engine_image="engine"),
         now=lambda: NOON,

@@ -243,3 +243,53 @@ def test_conflicts_are_searched_once_and_topics_checked_again_where_there_are_so
     )
     assert reconcile(context, DEMO).refresh_seconds > 0, "a topic that both match may be made any time"
     assert sorted(reachable) == [("team", "more"), ("team", "young")]
+
+
+def test_bindings_that_do_not_fit_are_refused_alone(server, context, put, pool_body, binding_body):
+    server.refuses = False
+    put(POOL, pool_body(replicas=0))
+    for number in range(8):
+        topics = [f"persistent://public/default/{number}-{topic:03}{'x' * 475}" for topic in range(256)]
+        body = binding_body(f"large{number}", topics=topics)
+        body["metadata"]["creationTimestamp"] = f"2026-01-0{8 - number}T00:00:00Z"
+        put(BINDING, body)
+    put(BINDING, binding_body("small"))
+    for _ in range(2):
+        reconcile(context, DEMO)
+        told = {name: ready(server.status(BINDING, name)) for name in (f"large{number}" for number in range(8))}
+        assert [name for name, reason in told.items() if reason == "TooLarge"] == ["large0"], "it is the youngest one"
+        assert ready(server.status(BINDING, "small")) == "NoBrokers"
+        (text,) = server.objects["ConfigMap", "demo-bindings"]["data"].values()
+        assert "team/small" in text
+        assert "team/large0" not in text
+        said = {one["type"]: one for one in server.status(POOL, "demo")["conditions"]}
+        assert said["Ready"]["reason"] == "ScaledToZero"
+        assert said["Progressing"]["message"].endswith(", but 1 binding does not fit into the pool's ConfigMap")
+    assert any(one["type"] == "Stalled" for one in server.status(BINDING, "large0")["conditions"])
+
+
+def conditions(status):
+    return {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}
+
+
+def test_a_topic_of_a_missing_pool_is_served_by_another_one_and_both_bindings_say_so(
+    server, context, put, pool_body, binding_body
+):
+    server.refuses = False
+    put(POOL, pool_body(replicas=0))
+    for name, pool, day in (("old", "gone", 1), ("young", "demo", 2)):
+        body = binding_body(name, pool)
+        body["metadata"]["creationTimestamp"] = f"2026-01-0{day}T00:00:00Z"
+        put(BINDING, body)
+    for key in (DEMO, PoolKey("team", "gone")):
+        reconcile(context, key)
+    assert "team/young" in next(iter(server.objects["ConfigMap", "demo-bindings"]["data"].values()))
+    young, old = server.status(BINDING, "young"), server.status(BINDING, "old")
+    assert conditions(young)["TopicConflict"] == ("True", "Prevails")
+    assert conditions(old) | {"TopicConflict": ("True", "Overruled"), "Ready": ("False", "PoolNotFound")} == conditions(
+        old
+    )
+    (message,) = [one["message"] for one in old["conditions"] if one["type"] == "TopicConflict"]
+    assert message.endswith(
+        "team/young for ReadOnlyBrokerPool team/demo; that binding keeps it when this pool is created"
+    )

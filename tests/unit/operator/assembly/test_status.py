@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 import pytest
 from readonly_operator.api.pool import ExplicitLac
@@ -209,6 +210,46 @@ def test_what_is_not_checked_yet_stays_as_it_was_said_of_the_same_spec():
     assert last_known({"metadata": {"generation": 3}}, unknown) == unknown
     found = source_reachable(SourceReport(problems=("x",)))
     assert last_known(body, found) == found
+
+
+def serving(name: str, config: LookupConfig, problem: str = "") -> BrokerReport:
+    return replace(finalizer(name, config, problem), serving=True)
+
+
+STARTING = BrokerReport("demo-1", reachable=False, problem="ContainerCreating")
+
+
+@pytest.mark.parametrize(
+    ("reports", "expected"),
+    [
+        (["serving", "serving"], [("True", "Held"), ("False", "Settled"), ("True", "Held")]),
+        (["serving", "starting"], [("True", "Held"), ("False", "Settled"), ("True", "Held")]),
+        (["serving", "behind"], [("True", "Held"), ("True", "BrokersBehind"), ("False", "BrokersBehind")]),
+        (["serving", "refuses"], [("True", "Held"), ("True", "BrokerRefuses"), ("False", "BrokerRefuses")]),
+        (["behind", "starting"], [("False", "BrokersBehind"), ("True", "BrokersBehind"), ("False", "BrokersBehind")]),
+        (["starting"], [("False", "BrokersSilent"), ("True", "BrokersSilent"), ("Unknown", "BrokersSilent")]),
+    ],
+)
+def test_a_binding_is_ready_while_one_broker_serves_it(wanted, make_binding, reports, expected):
+    old = LookupConfig.of([])
+    said = {
+        "serving": serving("demo-0", wanted),
+        "starting": STARTING,
+        "behind": serving("demo-1", old),
+        "refuses": serving("demo-1", old, "bindings[0]: no such thing"),
+    }
+    state = LookupState(wanted, 2, [said[one] for one in reports])
+    conditions = binding_status._conditions(state, make_binding(), 3)
+    assert [one.type for one in conditions] == ["Ready", "Progressing", "LookupConfigured"]
+    assert list(map(summary, conditions)) == expected
+    count = reports.count("serving")
+    assert all(one.message.startswith(f"{count} of 2 brokers serve it") for one in conditions)
+    assert not any("demo-1" in one.message for one in conditions), "the pool has the reason of each broker"
+
+
+def test_a_binding_of_a_pool_without_brokers_waits_for_nothing(wanted, make_binding):
+    conditions = binding_status._conditions(LookupState(wanted, 0, []), make_binding(), None)
+    assert list(map(summary, conditions)) == [("False", "NoBrokers"), ("False", "NoBrokers"), ("Unknown", "NoBrokers")]
 
 
 def test_the_revision_of_a_binding_stays_when_other_bindings_change(wanted, make_binding):

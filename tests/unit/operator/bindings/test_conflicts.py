@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import astuple
 
 import pytest
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.assembly.brokers import Brokers
 from readonly_operator.assembly.context import Context
-from readonly_operator.bindings.conflicts import find_conflicts, same_cluster
+from readonly_operator.bindings.conflicts import BindingConflicts, find_conflicts, find_holders, same_cluster
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.kinds import BINDING, POOL
+from readonly_operator.kube.names import PoolKey
 from readonly_operator.kube.store import Store
 
 TOPIC = "persistent://public/default/orders"
-OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+OLD, NEW, NEWEST = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z"
 
 
 @pytest.fixture
@@ -27,19 +29,38 @@ def store(pool_body):
 
 
 @pytest.fixture
-def held_back(store, pool_body):
-    """What stands against a pool's bindings; no broker runs that could be asked which topics there are."""
+def found(store):
+    """The conflicts of a pool's bindings; no broker runs that could be asked which topics there are."""
     context = Context(
         **dict.fromkeys(Context.__dataclass_fields__) | {"store": store, "brokers": Brokers(None, store, 1)}
     )
 
-    def check(pool: str) -> dict[str, str]:
-        loaded = Pool.load(pool_body(pool))
-        bindings = [Binding.load(body) for body in store.of_pool(BINDING, loaded.key)]
-        return find_conflicts(store, context.brokers.matched, loaded, bindings).against
+    def check(pool: str) -> BindingConflicts:
+        key = PoolKey("team", pool)
+        loaded = Pool.load(store.get(POOL, *astuple(key)))
+        bindings = [Binding.load(body) for body in store.of_pool(BINDING, key)]
+        return find_conflicts(store, context.brokers.matched, loaded, bindings)
 
     yield check
     context.brokers.close()
+
+
+@pytest.fixture
+def held_back(found):
+    """What stands against a pool's bindings."""
+    return lambda pool: found(pool).against
+
+
+@pytest.fixture
+def holders(store):
+    """Which bindings have the topics of a missing pool's bindings."""
+
+    def check(pool: str) -> dict[str, str]:
+        key = PoolKey("team", pool)
+        bindings = [Binding.load(body) for body in store.of_pool(BINDING, key)]
+        return find_holders(store, lambda *_: (), key, bindings)
+
+    return check
 
 
 @pytest.fixture
@@ -57,9 +78,26 @@ def test_the_younger_one_is_held_back_and_told_why(put, held_back):
     put("a", "other", NEW)
     assert held_back("demo") == {}
     assert held_back("other") == {
-        "team/a": f"{TOPIC}: claimed by ReadOnlyTopicBinding team/z, which is older, for ReadOnlyBrokerPool team/demo of the "
+        "team/a": f"{TOPIC}: claimed first by ReadOnlyTopicBinding team/z for ReadOnlyBrokerPool team/demo of the "
         "same source cluster; remove it from one of the two"
     }
+
+
+def test_the_first_one_names_the_other_too(put, found):
+    put("z", "demo", OLD)
+    put("a", "other", NEW)
+    assert found("demo").prevailing == {
+        "team/z": f"{TOPIC}: also claimed by ReadOnlyTopicBinding team/a for ReadOnlyBrokerPool team/other, later; this binding "
+        "is in force"
+    }
+    assert found("other").prevailing == {}
+
+
+def test_names_decide_within_a_second(put, held_back):
+    put("b", "demo", OLD)
+    put("a", "other", OLD)
+    assert held_back("demo").keys() == {"team/b"}
+    assert held_back("other") == {}
 
 
 def test_one_pool_may_have_a_topic_twice(put, held_back):
@@ -85,6 +123,51 @@ def test_a_pool_that_is_not_there_or_goes_claims_nothing(store, put, held_back, 
     going["metadata"]["deletionTimestamp"] = NEW
     store.put(POOL, going)
     assert held_back("demo") == {}
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+def test_both_bindings_name_each_other_where_one_has_no_pool(store, put, found, holders, pool_body, deleting):
+    put("a", "gone", OLD)
+    put("b", "demo", NEW)
+    if deleting:
+        body = pool_body("gone")
+        body["metadata"]["deletionTimestamp"] = NEW
+        store.put(POOL, body)
+    why = "is being deleted" if deleting else "does not exist"
+    assert found("demo").prevailing == {
+        "team/b": f"{TOPIC}: also claimed by ReadOnlyTopicBinding team/a for ReadOnlyBrokerPool team/gone, which {why}; this "
+        "binding is in force"
+    }
+    assert holders("gone") == {
+        "team/a": f"{TOPIC}: claimed by ReadOnlyTopicBinding team/b for ReadOnlyBrokerPool team/demo"
+    }
+
+
+def test_a_pool_that_is_made_later_takes_no_topic_back(store, put, held_back, pool_body):
+    put("a", "late", OLD)
+    put("b", "demo", NEW)
+    late = pool_body("late")
+    late["metadata"]["creationTimestamp"] = NEWEST
+    store.put(POOL, late)
+    assert held_back("demo") == {}
+    assert held_back("late").keys() == {"team/a"}
+
+
+def test_a_pool_with_a_mistake_in_its_spec_keeps_its_topics(store, put, held_back, pool_body):
+    put("a", "mistaken", OLD)
+    put("b", "demo", NEW)
+    store.put(POOL, pool_body("mistaken", replicas="many"))
+    assert held_back("demo").keys() == {"team/b"}, "its brokers still run"
+
+
+def test_a_missing_pool_of_another_cluster_has_no_part_in_it(store, put, found, holders, pool_body):
+    put("a", "gone", OLD)
+    put("b", "demo", NEW)
+    body = pool_body("gone")
+    body["metadata"]["deletionTimestamp"] = NEW
+    body["spec"]["source"]["metadataStoreUrl"] = "zk:elsewhere:2181"
+    store.put(POOL, body)
+    assert (found("demo").prevailing, holders("gone")) == ({}, {})
 
 
 def test_who_is_held_back_still_claims(put, held_back):

@@ -79,14 +79,6 @@ def test_two_expressions_clash_over_a_topic_that_there_is():
     assert find_overlap(binding("a", ["persistent://t/n/.*-eu"]), younger, nothing) == ""
 
 
-def test_who_was_there_first():
-    first, second = binding("b", created="2026-01-01T00:00:00Z"), binding("a", created="2026-01-01T00:00:01Z")
-    assert first.older_than(second)
-    assert not second.older_than(first)
-    assert binding("a").older_than(binding("b"))
-    assert not binding("a").older_than(binding("a"))
-
-
 NAMES = ["a", "b", "ab", "abb", "ax", "a-partition-0", "a-partition-07", "persistent://t/n/a"]
 EXPRESSIONS = [
     "a.*",

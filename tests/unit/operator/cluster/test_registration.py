@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -14,11 +15,17 @@ from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.fetch import ANONYMOUS
 from readonly_operator.cluster.registration import Entry, RegistrationController, Step, step
 from readonly_operator.kube.kinds import POOL
-from readonly_operator.kube.names import FINALIZER_WRITER
+from readonly_operator.kube.names import FINALIZER_WRITER, PoolKey
 from readonly_operator.kube.store import Store
 
 HOST = "demo.team.svc.cluster.local"
-OURS = {"serviceUrl": f"http://{HOST}:8080", "brokerServiceUrl": f"pulsar://{HOST}:6650"}
+OURS = {
+    "serviceUrl": f"http://{HOST}:8080",
+    "brokerServiceUrl": f"pulsar://{HOST}:6650",
+    "listenerName": "pool-uid-of-demo",
+}
+NAMESAKE = {**OURS, "listenerName": "pool-uid-elsewhere"}
+UNMARKED = {name: value for name, value in OURS.items() if name != "listenerName"}
 THEIRS = {"serviceUrl": "http://b:8080", "brokerServiceUrl": "pulsar://b:6650"}
 
 
@@ -44,41 +51,78 @@ def test_a_name_that_leads_elsewhere_in_a_url_is_no_name(make_pool, name):
 
 
 class Admin(BaseHTTPRequestHandler):
-    """An admin API that knows no cluster and takes every one."""
+    """An admin API with one entry or none, which takes every one."""
 
     asked: ClassVar[list[str]] = []
+    entry: ClassVar[dict | None] = None
 
     def do_GET(self):
-        self._answer(404)
+        if self.entry is None:
+            self._answer(404)
+        else:
+            self._answer(200, json.dumps(self.entry).encode())
+
+    def do_DELETE(self):
+        self._answer(204)
 
     def do_PUT(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         self._answer(204)
 
-    def _answer(self, status):
+    def _answer(self, status, body=b""):
         self.asked.append(f"{self.command} {self.path}")
         self.send_response(status)
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, *args):
         pass
 
 
-@pytest.mark.parametrize("name", ["a..b", "eu:west=1"])
-def test_a_name_is_one_part_of_the_path(pool_body, name):
+@pytest.fixture
+def synced(pool_body, monkeypatch):
+    """Sync a pool with an admin API that has an entry; return the report and the requests."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Admin)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    body = pool_body(lookup={"clusterName": name})
-    body["spec"]["source"]["adminUrl"] = f"http://127.0.0.1:{server.server_port}"
-    body["metadata"]["finalizers"] = [FINALIZER_WRITER]
-    store = Store(BindingTopicIndex())
-    store.put(POOL, body)
-    RegistrationController(store, "cluster.local", 60, lambda: None, lambda _: None, lambda _: ANONYMOUS).sync()
+
+    def sync(name, entry=None, **metadata):
+        monkeypatch.setattr(Admin, "asked", [])
+        monkeypatch.setattr(Admin, "entry", entry)
+        body = pool_body(lookup={"clusterName": name})
+        body["spec"]["source"]["adminUrl"] = f"http://127.0.0.1:{server.server_port}"
+        body["metadata"] |= {"finalizers": [FINALIZER_WRITER], **metadata}
+        store = Store(BindingTopicIndex())
+        store.put(POOL, body)
+        made = RegistrationController(store, "cluster.local", 60, lambda: None, lambda _: None, lambda _: ANONYMOUS)
+        made.sync()
+        return made.report(PoolKey("team", "demo")), [asked.partition(" ")[0] for asked in Admin.asked]
+
+    yield sync
     server.shutdown()
     server.server_close()
+
+
+@pytest.mark.parametrize("name", ["a..b", "eu:west=1"])
+def test_a_name_is_one_part_of_the_path(synced, name):
+    synced(name)
     path = f"/admin/v2/clusters/{quote(name, safe='')}"
-    assert Admin.asked[-2:] == [f"GET {path}", f"PUT {path}"]
+    assert Admin.asked == [f"GET {path}", f"PUT {path}"]
+
+
+@pytest.mark.parametrize(("entry", "uid"), [(NAMESAKE, "uid-elsewhere"), (UNMARKED, "")])
+def test_the_entry_of_a_pool_of_the_same_name_elsewhere_is_neither_adopted_nor_removed(synced, entry, uid):
+    report, methods = synced("readers", entry)
+    assert (report.condition.reason, methods) == ("NameTaken", ["GET"])
+    assert (f"of the ReadOnlyBrokerPool with uid {uid}" in report.condition.message) is bool(uid)
+    assert "pulsar-admin clusters delete readers if its pool is gone" in report.condition.message
+    report, methods = synced("readers", entry, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert (report.released, methods) == (True, ["GET"])
+
+
+def test_the_own_entry_is_removed_with_the_pool(synced):
+    report, methods = synced("readers", OURS, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert (report.released, methods) == (True, ["GET", "DELETE"])
 
 
 def test_a_pool_wants_none_unless_it_says_so(make_pool):
@@ -92,6 +136,9 @@ def test_a_pool_wants_none_unless_it_says_so(make_pool):
         (OURS, Step.NOTHING, Step.DELETE),
         ({**OURS, "peerClusterNames": ["other"]}, Step.NOTHING, Step.DELETE),
         ({**OURS, "serviceUrl": "http://old:8080"}, Step.UPDATE, Step.DELETE),
+        ({**OURS, "brokerServiceUrl": "pulsar://demo.team.svc.old.domain:6650"}, Step.UPDATE, Step.DELETE),
+        (NAMESAKE, Step.TAKEN, Step.NOTHING),
+        (UNMARKED, Step.TAKEN, Step.NOTHING),
         (THEIRS, Step.TAKEN, Step.NOTHING),
         ({}, Step.TAKEN, Step.NOTHING),
     ],

@@ -285,6 +285,22 @@ def test_pods_end_after_brokers_have_left_in_order(make_pool):
     assert template["spec"]["terminationGracePeriodSeconds"] >= DRAIN_TIMEOUT_S + 10
 
 
+ARGUMENTS = {
+    *("--config", "--bindings", "--pool", "--pool-uid", "--advertised-url", "--advertised-tls-url"),
+    *("--advertised-listeners", "--bind-addresses"),
+}
+
+
+def test_brokers_of_the_release_before_get_new_settings_in_the_file_only(make_pool):
+    for spec in ({}, EVERYTHING, SECURE_STORES):
+        made = children(make_pool(**spec), LookupConfig.of([]), SETTINGS)
+        container = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+        given = {one for one in container["args"] if one.startswith("--")}
+        assert given <= ARGUMENTS, "an older image ends at an unknown argument: put a new setting into engine.yaml"
+        text = find(made, "ConfigMap", "demo-config")["data"]["engine.yaml"]
+        assert "unknown-keys: warn" in text
+
+
 def test_the_engine_takes_the_configuration(make_pool, tmp_path):
     for spec in ({}, EVERYTHING, SECURE_STORES):
         text = find(children(make_pool(**spec), LookupConfig.of([]), SETTINGS), "ConfigMap", "demo-config")

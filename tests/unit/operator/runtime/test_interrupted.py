@@ -125,7 +125,7 @@ def bring(patch):
     def to(world: World, wire: Wire) -> Process:
         patch.undo()  # else it would keep every world
         patch.setattr(module, "_now", world.now)
-        for name in ("WorkQueue", "Brokers", "Recorder", "LocalityAnnotator"):
+        for name in ("WorkQueue", "Brokers", "Recorder", "LocalityAnnotator", "StatusThrottle", "RolloutBudget"):
             patch.setattr(module, name, partial(getattr(module, name), clock=world.clock))
         for one in (module, source):
             patch.setattr(one, "random", SimpleNamespace(uniform=lambda *_: 1.0))

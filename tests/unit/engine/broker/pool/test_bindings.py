@@ -45,6 +45,18 @@ def test_what_a_pattern_means(pattern, matching, others):
         assert not parsed.matches(parse_topic_name(name)), name
 
 
+def test_an_option_of_a_newer_version_is_ignored_with_a_warning(tmp_path, caplog):
+    file = tmp_path / "bindings.yaml"
+    file.write_text("revision: '7'\nbindings: [{name: a, topics: []}, {name: b, topics: [], colour: Red, tail: Owner}]")
+    loaded = load_bindings(file)
+    assert [binding.name for binding in loaded.bindings] == ["a", "b"]
+    assert "colour" not in loaded.bindings[1].document()
+    assert "tail" in loaded.bindings[1].document()
+    (record,) = caplog.records
+    assert "key=colour" in record.getMessage()
+    assert "bindings[1]" in record.getMessage()
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -297,14 +309,6 @@ def test_a_file_without_bindings_binds_nothing(file):
         ("revision: '7'\nbindings: [{name: a, topics: x}]", "bindings[0] must have a name and a list of topics"),
         ("revision: '7'\nbindings: [{name: a, topics: [1]}]", "bindings[0] must have a name and a list of topics"),
         ("revision: '7'\nbindings: [{topics: []}]", "bindings[0] must have a name and a list of topics"),
-        (
-            "revision: '7'\nbindings: [{name: a, topics: []}, {name: b, topics: [], cursor: Local}]",
-            (
-                "bindings[1]: unknown key 'cursor'; known are cursors, fallback, lifecyclePolicy, name, namespaces, "
-                "subscriptions, tail, "
-                "topics"
-            ),
-        ),
         (
             "revision: '7'\nbindings: [{name: a, topics: [], namespaces: [public]}]",
             "bindings[0]: namespaces must be a list of TENANT/NAMESPACE",

@@ -16,6 +16,7 @@ from readonly_operator.cluster.explicit_lac.observed import (
 from readonly_operator.cluster.explicit_lac.plan import (
     CheckHealth,
     Evict,
+    HandOver,
     Plan,
     RemoveRecord,
     RestoreValue,
@@ -125,6 +126,8 @@ class World:
                 self.value, self.record, self.changed = str(interval_ms), record, self.now
             case RestoreValue(value, record):
                 self.value, self.record, self.changed = value, record, self.now
+            case HandOver(record):
+                self.record = record
             case RemoveRecord():
                 self.record, self.changed = None, self.now
             case Evict(_, uid):

@@ -134,11 +134,33 @@ def managing(pool_body, namespace, created, key, **metadata):
     return body
 
 
+class Noted(Immutable):
+    """The same, with a ConfigMap that takes changes of its record."""
+
+    def __init__(self):
+        self.patches = []
+
+    def merge(self, manager, kind, namespace, name, patch):
+        self.patches.append(patch)
+
+
+def test_the_record_of_a_leaving_pool_goes_to_one_that_stays(pool_body, monkeypatch):
+    monkeypatch.setattr("readonly_operator.cluster.explicit_lac.controller.active_brokers", lambda *_: [])
+    store, kube = Store(BindingTopicIndex()), Noted()
+    going = {"deletionTimestamp": STAMP, "finalizers": [FINALIZER_WRITER]}
+    for name, uid, metadata in (("demo", "uid-of-demo", going), ("other", "uid-of-other", {})):
+        store.put(POOL, managing(pool_body, "pulsar", STAMP, "lac", name=name, uid=uid, **metadata))
+    kept = SettingRecord(200, "0", "uid-of-other").text()
+    monkeypatch.setattr("readonly_operator.cluster.explicit_lac.observed._reads", lambda *_: True)
+    ExplicitLacController(kube, store, 60, lambda: NOON, lambda _: None, lambda _: None, lambda _: ANONYMOUS).sync()
+    assert kube.patches == [{"metadata": {"resourceVersion": "1", "annotations": {ANNOTATION_EXPLICIT_LAC: kept}}}]
+
+
 def test_a_pool_that_may_not_manage_brokers_stands_against_nobody(pool_body):
     store = Store(BindingTopicIndex())
     going = {"deletionTimestamp": STAMP, "finalizers": [FINALIZER_WRITER]}
     store.put(POOL, managing(pool_body, "strangers", "2025-01-01T00:00:00Z", f"PULSAR_PREFIX_{LAC_SETTING}"))
-    store.put(POOL, managing(pool_body, "pulsar", STAMP, LAC_SETTING, **going))
+    store.put(POOL, managing(pool_body, "pulsar", STAMP, LAC_SETTING, uid="uid-of-demo", **going))
     controller = ExplicitLacController(
         Immutable(), store, 60, lambda: NOON, lambda _: None, lambda _: None, lambda _: ANONYMOUS
     )

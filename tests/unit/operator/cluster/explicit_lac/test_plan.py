@@ -219,12 +219,30 @@ def test_restore_leaves_alone_what_others_still_want_or_have_changed():
     world.run(agreement(request(restore=True, has_finalizer=True), request("other")))
     both = agreement(request(restore=True, has_finalizer=True, deleted_at=world.now), request("other"))
     assert world.step(both).released
-    assert world.value == "200"
+    assert (world.value, world.record.pool) == ("200", "uid-other")
     world.revert("300")
-    made = world.step(leaving(world))
+    made = world.step(leaving(world, uid="uid-other"))
     assert made.released
     assert "argocd" in made.unresolved
     assert (world.value, world.record) == ("300", None)
+
+
+def test_the_last_pool_of_several_restores_what_was_there_before_the_first():
+    world = World(value="7000")
+    first, last = (request(name, restore=True, has_finalizer=True) for name in ("demo", "other"))
+    world.run(agreement(first, last))
+    assert world.run(agreement(replace(first, deleted_at=world.now), last)).released
+    assert world.value == "200"
+    assert world.run(agreement(replace(last, deleted_at=world.now))).released
+    assert (world.value, world.record) == ("7000", None)
+
+
+def test_what_another_operators_pool_has_set_is_not_restored():
+    world = World(value="200", record=SettingRecord(200, "0", "uid-elsewhere"))
+    made = world.run(leaving(world))
+    assert made.released
+    assert made.unresolved.endswith("another ReadOnlyBrokerPool, with uid uid-elsewhere: it is left as it is")
+    assert (world.value, world.record.pool, world.actions) == ("200", "uid-elsewhere", [])
 
 
 def test_restore_ends_when_the_writer_is_gone():

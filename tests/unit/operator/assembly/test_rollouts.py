@@ -1,0 +1,210 @@
+"""Pools replace their brokers a few at a time, and a pool that is held replaces none."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import yaml
+from readonly_operator.api.pool import Pool
+from readonly_operator.assembly.reconcile import reconcile
+from readonly_operator.assembly.rollouts import GRANT_SECONDS, STUCK_SECONDS, RolloutBudget
+from readonly_operator.kube.kinds import CONFIG_MAP, POOL, STATEFUL_SET
+from readonly_operator.kube.names import ANNOTATION_TEMPLATE_HASH, PoolKey
+from readonly_operator.model.hold import HELD_PARTITION
+from readonly_operator.settings import Settings
+
+NAMES = ("a", "b", "c")
+
+
+class World:
+    """StatefulSets of pools, and what Kubernetes reports about them."""
+
+    def __init__(self, server, context, put, pool_body):
+        self.server, self.context, self.put, self.pool_body = server, context, put, pool_body
+        self.now = 0.0
+        self.current = {}
+        self.restart()
+
+    def restart(self, limit=1):
+        self.context = replace(self.context, rollouts=RolloutBudget(self.context.store, limit, lambda: self.now))
+
+    def upgrade(self, image):
+        """Another operator comes with another engine."""
+        self.context = replace(self.context, settings=Settings(engine_image=image))
+        self.restart()
+
+    def apply(self, name, generation=1, **spec):
+        body = self.pool_body(name, replicas=2, **spec)
+        body["metadata"]["generation"] = generation
+        self.put(POOL, body)
+
+    def reconcile(self, *names):
+        for name in names or NAMES:
+            reconcile(self.context, PoolKey("team", name))
+
+    def live(self, name):
+        return self.context.store.get(STATEFUL_SET, "team", name)
+
+    def image(self, name):
+        return self.live(name)["spec"]["template"]["spec"]["containers"][0]["image"]
+
+    def partition(self, name):
+        return self.live(name)["spec"]["updateStrategy"].get("rollingUpdate", {}).get("partition", 0)
+
+    def config(self, name):
+        return yaml.safe_load(self.context.store.get(CONFIG_MAP, "team", f"{name}-config")["data"]["engine.yaml"])
+
+    def report(self, name, updated, *, done=False):
+        """Let Kubernetes report how many pods run the newest template."""
+        body = copy.deepcopy(self.live(name))
+        newest = body["metadata"]["annotations"][ANNOTATION_TEMPLATE_HASH]
+        if done:
+            self.current[name] = newest
+        body["status"] = {
+            "replicas": 2,
+            "readyReplicas": 2,
+            "updatedReplicas": updated,
+            "updateRevision": newest,
+            "currentRevision": self.current[name],
+            "observedGeneration": body["metadata"].get("generation", 0),
+        }
+        self.put(STATEFUL_SET, body)
+
+    def conditions(self, name):
+        found = self.server.status(POOL, name)["conditions"]
+        return {one["type"]: one for one in found}
+
+
+@pytest.fixture
+def world(server, context, put, pool_body):
+    server.refuses = False
+    made = World(server, context, put, pool_body)
+    for name in NAMES:
+        made.apply(name)
+    made.reconcile()
+    for name in NAMES:
+        made.report(name, 2, done=True)
+    made.reconcile()
+    assert [made.partition(name) for name in NAMES] == [0, 0, 0]
+    return made
+
+
+def test_a_newer_operator_replaces_the_brokers_of_one_pool_after_the_other(world):
+    world.upgrade("newer")
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, HELD_PARTITION, HELD_PARTITION]
+    for name in NAMES:
+        world.report(name, 0)
+    world.reconcile()
+    waiting = world.conditions("b")
+    assert waiting["UpdateHeld"]["reason"] == "WaitsForPools"
+    assert waiting["UpdateHeld"]["message"].endswith(
+        "are done: team/a; PULSAR_READONLY_ROLLING_POOLS of the operator is 1"
+    )
+    assert (waiting["Progressing"]["status"], waiting["Progressing"]["reason"]) == ("True", "BrokersNotReady")
+    assert "UpdateHeld" not in world.conditions("a")
+    world.report("a", 1)
+    world.reconcile()
+    assert world.partition("b") == HELD_PARTITION
+    world.report("a", 2, done=True)
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, 0, HELD_PARTITION]
+    world.report("b", 2, done=True)
+    world.reconcile()
+    world.report("c", 2, done=True)
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, 0, 0]
+    assert {world.image(name) for name in NAMES} == {"newer"}
+    assert "UpdateHeld" not in world.conditions("c")
+
+
+def test_another_process_of_the_operator_goes_on_with_the_same_pool(world):
+    world.upgrade("newer")
+    world.reconcile()
+    for name in NAMES:
+        world.report(name, 0)
+    world.restart()
+    world.reconcile("c", "b", "a")
+    assert [world.partition(name) for name in NAMES] == [0, HELD_PARTITION, HELD_PARTITION]
+
+
+def test_the_operators_setting_lets_more_pools_go_on(world):
+    world.upgrade("newer")
+    world.restart(limit=2)
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, 0, HELD_PARTITION]
+
+
+def test_a_rollout_without_progress_stops_the_others_for_a_while_only(world):
+    world.upgrade("broken")
+    world.reconcile()
+    for name in NAMES:
+        world.report(name, 0)
+    world.reconcile()
+    world.now += STUCK_SECONDS
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, 0, HELD_PARTITION]
+
+
+def test_a_permission_that_is_not_used_ends(world):
+    world.upgrade("newer")
+    desired = {**world.live("a"), "metadata": {"annotations": {ANNOTATION_TEMPLATE_HASH: "another"}}}
+    pools = [Pool.load(world.context.store.get(POOL, "team", name)) for name in NAMES]
+    budget = world.context.rollouts
+    assert budget.waits_for(pools[0], desired) == []
+    assert budget.waits_for(pools[1], desired) == [pools[0].key]
+    world.now += GRANT_SECONDS
+    assert budget.waits_for(pools[1], desired) == []
+
+
+def test_scaling_and_creation_wait_for_nobody(world):
+    world.upgrade("newer")
+    world.reconcile()
+    world.report("a", 0)
+    body = world.pool_body("d", replicas=2)
+    world.put(POOL, body)
+    world.reconcile("d")
+    assert world.partition("d") == 0
+
+
+def test_an_operator_that_wrote_no_hash_yet_replaces_no_brokers(world):
+    for name in NAMES:
+        body = copy.deepcopy(world.live(name))
+        del body["metadata"]["annotations"][ANNOTATION_TEMPLATE_HASH]
+        world.put(STATEFUL_SET, body)
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, 0, 0]
+    assert all(ANNOTATION_TEMPLATE_HASH in world.live(name)["metadata"]["annotations"] for name in NAMES)
+
+
+def test_a_pool_that_is_held_keeps_image_and_configuration_and_says_so(world):
+    world.apply("a", 2, updateStrategy={"hold": True})
+    world.reconcile("a")
+    assert world.conditions("a")["UpdateHeld"]["message"].endswith("; no newer pod template waits")
+    world.upgrade("newer")
+    world.apply("a", 3, updateStrategy={"hold": True}, cache={"size": "64Mi"}, logLevel="debug")
+    for _ in range(2):
+        world.reconcile("a")
+        assert (world.partition("a"), world.config("a")["cache-size"]) == (HELD_PARTITION, "256MiB")
+        assert "log-level" not in world.config("a")
+        world.report("a", 0)
+    held = world.conditions("a")["UpdateHeld"]
+    assert (held["status"], held["reason"]) == ("True", "Held")
+    assert held["message"].endswith("; a newer pod template waits")
+    world.reconcile("b")
+    assert world.partition("b") == 0, "a pool that is held uses no budget"
+    world.report("b", 2, done=True)
+    world.reconcile("b")
+    world.apply("a", 4, cache={"size": "64Mi"})
+    world.reconcile("a")
+    assert (world.partition("a"), world.config("a")["cache-size"], world.image("a")) == (0, "64MiB", "newer")
+    assert "UpdateHeld" not in world.conditions("a")
+
+
+def test_a_pool_that_is_held_from_its_creation_starts(world):
+    world.put(POOL, world.pool_body("d", replicas=2, updateStrategy={"hold": True}))
+    world.reconcile("d")
+    assert world.live("d")["spec"]["replicas"] == 2
+    assert world.config("d")["cache-size"] == "256MiB"
