@@ -149,7 +149,7 @@ def test_the_record_of_a_leaving_pool_goes_to_one_that_stays(pool_body, monkeypa
     store, kube = Store(BindingTopicIndex()), Noted()
     going = {"deletionTimestamp": STAMP, "finalizers": [FINALIZER_WRITER]}
     for name, uid, metadata in (("demo", "uid-of-demo", going), ("other", "uid-of-other", {})):
-        store.put(POOL, managing(pool_body, "pulsar", STAMP, "lac", name=name, uid=uid, **metadata))
+        store.put(POOL, managing(pool_body, "pulsar", STAMP, LAC_SETTING, name=name, uid=uid, **metadata))
     kept = SettingRecord(200, "0", "uid-of-other").text()
     monkeypatch.setattr("readonly_operator.cluster.explicit_lac.observed._reads", lambda *_: True)
     ExplicitLacController(kube, store, 60, lambda: NOON, lambda _: None, lambda _: None, lambda _: ANONYMOUS).sync()
