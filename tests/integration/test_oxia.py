@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 BASE_PORT = 21650
 DEADLINE_S = 60
 USAGES = "digitalSignature,keyEncipherment"
-ELECTED_S = 30
-"""Time for the election of a leader: the coordinator notices a dead server after some seconds."""
+ELECTED_S = 150
+"""Time for the election of a leader: the coordinator notices a dead server after some seconds, and waits longer before each try."""
 
 CLAIMER = """
 import asyncio, sys
