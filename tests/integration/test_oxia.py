@@ -47,7 +47,7 @@ BASE_PORT = 21650
 DEADLINE_S = 60
 USAGES = "digitalSignature,keyEncipherment"
 ELECTED_S = 150
-"""Time for the election of a leader. The coordinator notices a dead server after some seconds, and pauses longer after each try."""
+"""Time for an election. The coordinator notices a dead server after some seconds, and pauses longer after each try."""
 
 CLAIMER = """
 import asyncio, sys
