@@ -141,7 +141,13 @@ class Export:
         return summary
 
     def refused(self) -> str:
-        """Wait for its end, which is an error in one line; that line."""
+        """Wait for its end, which is an error in one line and the only thing that it says; that line."""
+        errors = self.failed()
+        assert len(errors) == 1, self.said()
+        return errors[0]
+
+    def failed(self) -> list[str]:
+        """Wait for its end, which is an error; all that it says itself: progress, warnings, and the error last."""
         try:
             said, _ = self.process.communicate(timeout=DEADLINE_S)
         except subprocess.TimeoutExpired:
@@ -149,8 +155,8 @@ class Export:
             raise AssertionError(self.said()) from None
         errors = [line for line in self.errors.read_text().splitlines() if line.startswith("pulsar-readonly export: ")]
         assert self.process.returncode == 1, f"exit status {self.process.returncode}: {said} {self.said()}"
-        assert len(errors) == 1, self.said()
-        return errors[0]
+        assert errors, self.said()
+        return errors
 
 
 def until_exported(stack: PulsarCluster, topic: str, folder: Path, form: str, count: int, *options: str) -> None:
