@@ -35,13 +35,6 @@ class Offloading:
     def __init__(self, stack: PulsarCluster, port: int, folder: Path) -> None:
         self.store = ObjectStore("bench-spark", port)
         self._admin = stack.admin()
-        self._policies = {
-            "managedLedgerOffloadDriver": "S3",
-            "offloadersDirectory": str(ensure_offloaders(DEFAULT_VERSION)),
-            "managedLedgerOffloadBucket": BUCKET,
-            "managedLedgerOffloadServiceEndpoint": self.store.endpoint,
-            "managedLedgerOffloadRegion": REGION,
-        }
         self._credentials = folder / "credentials"
 
     def up(self) -> None:
@@ -51,7 +44,16 @@ class Offloading:
         self._credentials.write_text(text, encoding="utf-8")
         self._admin.create_namespace(NAMESPACE)
         self._admin.set_retention(NAMESPACE, minutes=600, megabytes=20_000)
-        self._admin.set_offload_policies(NAMESPACE, self._policies)
+        self._admin.set_offload_policies(
+            NAMESPACE,
+            {
+                "managedLedgerOffloadDriver": "S3",
+                "offloadersDirectory": str(ensure_offloaders(DEFAULT_VERSION)),
+                "managedLedgerOffloadBucket": BUCKET,
+                "managedLedgerOffloadServiceEndpoint": self.store.endpoint,
+                "managedLedgerOffloadRegion": REGION,
+            },
+        )
 
     @property
     def options(self) -> dict[str, str]:
@@ -70,7 +72,7 @@ class Offloading:
         while (status := self._admin.offload_status(topic))["status"] != "SUCCESS":
             if status["status"] == "ERROR" or time.monotonic() > deadline:
                 raise DevstackError(f"{topic} was not offloaded: {status}", "see the broker's log")
-            time.sleep(0.5)
+            time.sleep(0.5)  # the admin API does not tell when it ends
         left = [one for one in self._admin.internal_stats(topic)["ledgers"] if one["entries"] and not one["offloaded"]]
         if left:
             raise DevstackError(f"{topic}: ledger {left[0]['ledgerId']} was not offloaded", "see the broker's log")

@@ -128,9 +128,8 @@ def _configure_logs(log_format: str, log_level: str) -> None:
         logging.basicConfig(format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     level = logging.getLevelName(log_level.upper())
     logging.getLogger().setLevel(level)
-    logging.getLogger("kopf.objects").setLevel(
-        level if log_level == "debug" else logging.WARNING
-    )  # a line for each event
+    # It logs a line for each event.
+    logging.getLogger("kopf.objects").setLevel(level if log_level == "debug" else logging.WARNING)
 
 
 def _check_liveness(url: str) -> None:
