@@ -54,7 +54,7 @@ class StreamPlanner:
             raise
         self._frozen: dict[str, Position] | None = None
         self._latest: dict[str, Position] = {}
-        self._admitted: tuple[dict[str, Position], dict[str, TopicState]] = ({}, {})
+        self._states: dict[str, TopicState] = {}
         self._last: Offsets | None = None
         self._outages = Outages(options.retry_s)
         self._replaced: dict[str, int] = {}
@@ -127,7 +127,7 @@ class StreamPlanner:
 
     def _following(self, ends: Mapping[str, Position], start: Offsets) -> dict[str, int]:
         """Return the ledger after each closed one that was read to its end with this micro-batch."""
-        _, states = self._admitted
+        states = self._states
         found: dict[str, int | None] = {}
         for name, end in ends.items():
             if name in self._replaced:
@@ -160,7 +160,7 @@ class StreamPlanner:
         if frozen is None and before and self._waiting.more(before, states, ends, time.monotonic()):
             held = {**before, **held}
         admitted = {**planner.admit(before, states, ends, limits), **held}
-        self._admitted = (admitted, states)
+        self._states = states
         return admitted
 
     async def _reachable(
@@ -186,8 +186,8 @@ class StreamPlanner:
         self._replaced = {}
         for name, position in start.topics.items():
             following = start.following.get(name)
-            if name in states and name in self._admitted[1] and states[name].gap(position, ends[name], following):
-                ledger = states[name].replacement(self._admitted[1][name], position, following)
+            if name in states and name in self._states and states[name].gap(position, ends[name], following):
+                ledger = states[name].replacement(self._states[name], position, following)
                 if ledger is not None:
                     self._replaced[name], found[name] = ledger, position
         return found
@@ -211,9 +211,9 @@ class StreamPlanner:
         begin = Offsets.from_dict(start, self._cluster)
         ends = Offsets.from_dict(end, self._cluster).topics
         # Spark requests the tasks right after the end, so the topics need not be queried twice.
-        admitted, states = self._admitted
+        known = self._states if self._last is not None and self._last.topics == ends else {}
         self._connection.planner.check_topics(begin.topics, ends)
-        return self._connection.call(lambda: self._between(begin, ends, states if admitted == ends else {}))
+        return self._connection.call(lambda: self._between(begin, ends, known))
 
     async def _between(
         self, begin: Offsets, ends: Mapping[str, Position], known: Mapping[str, TopicState]
