@@ -1,7 +1,8 @@
 """Errors that end a query.
 
-SourceError          a topic cannot be read; the message names the topic and the reason
-└── DataLossError    messages of the query no longer exist
+SourceError              a topic cannot be read; the message names the topic and the reason
+├── DataLossError        messages of the query no longer exist
+└── DeletedLedgerError   a ledger was deleted during planning
 """
 
 from __future__ import annotations
@@ -13,3 +14,7 @@ class SourceError(Exception):
 
 class DataLossError(SourceError):
     """Messages of the query no longer exist, and `failOnDataLoss` is true."""
+
+
+class DeletedLedgerError(SourceError):
+    """A ledger was deleted between the lookup of its topic and the plan. A newer lookup may do without it."""

@@ -169,12 +169,11 @@ class BatchReader(DataSourceReader):
         """Return the tasks. Spark calls this on the driver."""
         connection = Connection(self._options)
         try:
-            return [TaskPartition(plan) for plan in connection.call(lambda: self._plans(connection.planner))]
+            planner = connection.planner
+            plans = connection.call(lambda: planner.tasks_of(lambda: self._ranges(planner)))
+            return [TaskPartition(plan) for plan in plans]
         finally:
             connection.close()
-
-    async def _plans(self, planner: Planner) -> list[TaskPlan]:
-        return await planner.tasks(*await self._ranges(planner))
 
     async def _ranges(self, planner: Planner) -> tuple[dict[str, TopicState], dict[str, Position], dict[str, Position]]:
         states = await planner.states()
@@ -197,10 +196,9 @@ class FilteringBatchReader(BatchReader):
         self._selection = selection_of(filters)
         return filters
 
-    async def _plans(self, planner: Planner) -> list[TaskPlan]:
-        states, starts, ends = await self._ranges(planner)
-        starts, ends = await planner.select(self._selection, states, starts, ends)
-        return await planner.tasks(states, starts, ends)
+    async def _ranges(self, planner: Planner) -> tuple[dict[str, TopicState], dict[str, Position], dict[str, Position]]:
+        states, starts, ends = await super()._ranges(planner)
+        return states, *await planner.select(self._selection, states, starts, ends)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -220,8 +220,14 @@ class StreamPlanner:
     ) -> list[TaskPlan]:
         planner = self._connection.planner
         moved = [name for name, end in ends.items() if begin.topics.get(name) != end]
-        states = _followed(known or await planner.states(moved), begin.topics, begin.following)
-        return await planner.tasks(states, begin.topics, {name: ends[name] for name in moved}, begin.following)
+        remembered = [known]
+
+        async def ranges() -> tuple[Any, ...]:
+            found = (remembered.pop() if remembered else {}) or await planner.states(moved)
+            states = _followed(found, begin.topics, begin.following)
+            return states, begin.topics, {name: ends[name] for name in moved}, begin.following
+
+        return await planner.tasks_of(ranges)
 
 
 def _followed(

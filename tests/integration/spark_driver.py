@@ -80,15 +80,15 @@ class Driver:
         """The topics as they are now."""
         return self.call(self.planner.states())
 
-    def tasks(self) -> list[TaskPlan]:
-        """The tasks that read what the options name."""
+    def tasks(self, *former: dict[str, TopicState]) -> list[TaskPlan]:
+        """The tasks that read what the options name; `former` stands for the results of the first lookups."""
+        given = list(former)
 
-        async def plan() -> list[TaskPlan]:
-            states = await self.planner.states()
-            starts = await self.planner.starts(states, EARLIEST)
-            return await self.planner.tasks(states, starts, await self.planner.ends(states))
+        async def ranges() -> tuple[Any, ...]:
+            states = given.pop() if given else await self.planner.states()
+            return states, await self.planner.starts(states, EARLIEST), await self.planner.ends(states)
 
-        return self.call(plan())
+        return self.call(self.planner.tasks_of(ranges))
 
     def plan(self, count: int) -> list[TaskPlan]:
         """The same, once so many entries can be read: the owner tells the bookies of the last ones a moment later."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_spark.errors import DataLossError
+from readonly_spark.plan.planner import MAX_LOOKUPS
 
+from devstack.pulsar.admin import AdminError
 from tests.integration.conftest import LEDGER_ENTRIES
-from tests.integration.spark_driver import numbers
+from tests.integration.spark_driver import numbers, read
 from tests.integration.spark_session import LIMITS, stream
 from tests.integration.test_spark_changes import DEADLINE_S, ledgers_of
 from tests.integration.test_spark_streams import run, run_until, table
@@ -32,6 +37,33 @@ def publish(client: pulsar_lib.Client, topic: str, first: int, end: int) -> None
         producer.send_async(f"m-{number}".encode(), None, partition_key=f"k-{number % KEYS}")
     producer.flush()
     producer.close()
+
+
+def test_a_compaction_during_planning_has_the_topic_looked_up_again(spark_stack, spark_client, driver, topic) -> None:
+    admin = spark_stack.admin()
+    publish(spark_client, topic, 0, 100)
+    view = driver(topic, readCompacted="true")
+    admin.compact(topic)
+    wait_until(lambda: view.states()[topic].compacted is not None, DEADLINE_S, what="there is a compacted view")
+    former = view.states()
+    ledger = former[topic].compacted.ledger_id
+
+    def compacted_again() -> bool:
+        """Broker 4.0 deletes the former ledger at once, and stores the cursor that names it at most once a second."""
+        publish(spark_client, topic, 100, 200)
+        with suppress(BookKeeperError, AdminError):  # while a compaction runs, another one is refused
+            admin.compact(topic)
+            return view.states()[topic].compacted.ledger_id > ledger and not view.call(
+                view.catalog.cluster.ledger(ledger)
+            )
+        return False
+
+    wait_until(compacted_again, DEADLINE_S, what="there is another view, and the former ledger is deleted")
+    with pytest.raises(DataLossError, match=f"ledger {ledger} was deleted"):
+        view.tasks(*[former] * MAX_LOOKUPS)
+    assert read(view.tasks(former))[-KEYS:] == numbers(190, 199), (
+        "what the last compaction left, and what came after it"
+    )
 
 
 def test_a_stream_has_the_view_and_then_every_message(spark, spark_stack, spark_client, driver, tmp_path) -> None:

@@ -350,21 +350,29 @@ class CompactedLog:
 async def find_compaction(cluster: ClusterMetadata, pool: BookiePool, topic: TopicName) -> Compaction | None:
     """Find the current compaction: the cursor of Pulsar's compactor has its ledger and its horizon.
 
+    The compactor deletes the ledger of the former compaction after it has stored this cursor, so a ledger that does not exist
+    means that the cursor has moved.
+
     Raises:
         MetadataError: the metadata store does not answer.
         BookKeeperError: the cursor cannot be read.
     """
-    try:
-        state = await read_cursor(cluster, pool, topic, COMPACTION_CURSOR)
-        ledger_id = None if state is None else dict(state.properties).get(COMPACTED_LEDGER)
-        if state is None or ledger_id is None:
-            return None
-        metadata = await cluster.ledger(ledger_id)
-    except WireError as error:
-        raise BookKeeperError(f"the compaction of {topic}: {error}") from error
-    if metadata is None:
-        raise NoSuchLedgerError(f"the compacted ledger {ledger_id} of {topic} was deleted")
-    return Compaction(LedgerReader(ledger_id, metadata, pool), metadata.last_entry_id + 1, Position(*state.mark_delete))
+    deleted: int | None = None
+    while True:
+        try:
+            state = await read_cursor(cluster, pool, topic, COMPACTION_CURSOR)
+            ledger_id = None if state is None else dict(state.properties).get(COMPACTED_LEDGER)
+            if state is None or ledger_id is None:
+                return None
+            metadata = await cluster.ledger(ledger_id)
+        except WireError as error:
+            raise BookKeeperError(f"the compaction of {topic}: {error}") from error
+        if metadata is not None:
+            reader = LedgerReader(ledger_id, metadata, pool)
+            return Compaction(reader, metadata.last_entry_id + 1, Position(*state.mark_delete))
+        if deleted is not None and ledger_id <= deleted:
+            raise NoSuchLedgerError(f"the compacted ledger {ledger_id} of {topic} was deleted")
+        deleted = ledger_id
 
 
 async def _read(compaction: Compaction, first: int, last: int) -> list[TopicEntry]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.topic.position import EARLIEST as FIRST
 from readonly_engine.topic.position import Position
 
-from readonly_spark.errors import DataLossError, SourceError
+from readonly_spark.errors import DataLossError, DeletedLedgerError, SourceError
 from readonly_spark.options import EARLIEST, LATEST
 from readonly_spark.outages import is_transient
 from readonly_spark.plan.admission import Limits, admit
@@ -16,7 +16,8 @@ from readonly_spark.plan.splits import split
 from readonly_spark.task import EARLIER_LEDGERS, CompactedRange, LedgerLocation, TaskPlan, TaskRange, task_read_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from typing import Any
 
     from readonly_engine.bookkeeper.errors import BookKeeperError
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from readonly_spark.plan.topic_state import EntryRange, ReadableLedger, TopicState
 
 log = logging.getLogger(__name__)
+
+MAX_LOOKUPS: Final = 3
+"""Lookups of the topics for one plan: a compaction, or a trim, may delete a ledger after a lookup."""
 
 
 class Planner:
@@ -204,12 +208,33 @@ class Planner:
         reachable = {name: max(end, starts.get(name, FIRST)) for name, end in ends.items()}
         return admit(starts, states, reachable, limits)
 
+    async def tasks_of(self, ranges: Callable[[], Awaitable[tuple[Any, ...]]]) -> list[TaskPlan]:
+        """Return the tasks of ranges, which are looked up again if a ledger of them was deleted meanwhile.
+
+        A compaction deletes the ledger of the one before it, and a trim deletes ledgers that every cursor has left. The newer
+        lookup reads the newer view, or finds a gap.
+
+        Args:
+            ranges: looks the topics up, and returns the first arguments of `tasks`.
+
+        Raises:
+            DataLossError, SourceError: see `tasks`.
+        """
+        for _ in range(MAX_LOOKUPS - 1):
+            try:
+                return await self.tasks(*await ranges(), stored=True)
+            except DeletedLedgerError as error:
+                log.info("the topics are looked up again: %s", error)
+        return await self.tasks(*await ranges())
+
     async def tasks(
         self,
         states: Mapping[str, TopicState],
         starts: Mapping[str, Position],
         ends: Mapping[str, Position],
         following: Mapping[str, int] | None = None,
+        *,
+        stored: bool = False,
     ) -> list[TaskPlan]:
         """Return the tasks from `starts` up to, not including, `ends`; a topic without a start is read from its first entry on.
 
@@ -220,9 +245,11 @@ class Planner:
             starts: the first entry to read of each.
             ends: the position after the last one.
             following: the ledger after that of the start, of topics whose start was the end of its ledger.
+            stored: whether a ledger that was deleted after the lookup of the topics is an error of its own.
 
         Raises:
             DataLossError: entries no longer exist, and `failOnDataLoss` is true.
+            DeletedLedgerError: a ledger was deleted meanwhile, and `stored` is true.
             SourceError: a topic cannot be read.
         """
         ranges: list[EntryRange] = []
@@ -250,7 +277,7 @@ class Planner:
             max_messages=options.partition_records,
             min_tasks=options.min_partitions,
         )
-        return await self._task_plans(states, splits, bounds)
+        return await self._task_plans(states, splits, bounds, stored=stored)
 
     def _lost(self, name: str, what: str) -> None:
         if self._options.fail_on_data_loss:
@@ -258,7 +285,12 @@ class Planner:
         log.warning("%s: %s", name, what)
 
     async def _task_plans(
-        self, states: Mapping[str, TopicState], splits: list[list[EntryRange]], bounds: Mapping[str, CompactedRange]
+        self,
+        states: Mapping[str, TopicState],
+        splits: list[list[EntryRange]],
+        bounds: Mapping[str, CompactedRange],
+        *,
+        stored: bool,
     ) -> list[TaskPlan]:
         own = {one.ledger.ledger_id: one.ledger for ranges in splits for one in ranges}
         earlier = {
@@ -277,7 +309,10 @@ class Planner:
             for one in ranges:
                 ledger = ledgers.get(one.ledger.ledger_id)
                 if ledger is None:
-                    self._lost(one.topic, f"ledger {one.ledger.ledger_id} was deleted")
+                    what = f"ledger {one.ledger.ledger_id} was deleted"
+                    if stored:
+                        raise DeletedLedgerError(f"{one.topic}: {what}")
+                    self._lost(one.topic, what)
                     continue
                 preceding = _preceding(states[one.topic], one.ledger)
                 scan = self._catalog.transactions.scanned(one.topic)
