@@ -40,6 +40,12 @@ model: $(STAMP) ## every interleaving of claims, leases, acks and take-over in s
 scale: $(STAMP) ## 200 pools and 2,000 bindings on a separate API server: docs/explanation/scale.md (SCALE_OPTIONS=--write)
 	@$(PY) -m tests.scale $(SCALE_OPTIONS)
 
+.PHONY: test-two-clusters test-upgrade
+test-two-clusters: $(STAMP) ## two Kubernetes clusters with one manifest on one Pulsar, as root: no duplicates, the end of one harms nothing
+	@$(PY) -m pytest -m '' $(PYTEST_OPTIONS) tests/second_day/test_two_clusters.py
+test-upgrade: $(STAMP) ## operator and engine of a version before to this one, under traffic, as root (FROM=COMMIT; default: the newest tag)
+	@$(PY) -m pytest -m '' $(PYTEST_OPTIONS) tests/second_day/test_upgrade.py $(if $(FROM),--upgrade-from=$(FROM))
+
 .PHONY: test-spark
 test-spark: $(STAMP) ## data source and exports, long: random workloads against a stock reader, kills of drivers and workers in mid-batch
 	@$(PY) -m pytest -o faulthandler_timeout=1500 $(PYTEST_OPTIONS) tests/integration/test_spark*.py

@@ -6,15 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from devstack.kube.layout import (
-    API_SERVICE,
-    CLUSTER_DOMAIN,
-    DNS_SERVICE,
-    POD_NETWORK,
-    SERVICE_NETWORK,
-    Layout,
-    Node,
-)
+from devstack.kube.layout import CLUSTER_DOMAIN, Layout, Node
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +72,7 @@ def apiserver(layout: Layout, first: Node) -> list[str]:
         f"--service-account-issuer=https://kubernetes.default.svc.{CLUSTER_DOMAIN}",
         f"--service-account-key-file={pki / 'sa.pub'}",
         f"--service-account-signing-key-file={pki / 'sa.key'}",
-        f"--service-cluster-ip-range={SERVICE_NETWORK}",
+        f"--service-cluster-ip-range={layout.network.services}",
     ]
 
 
@@ -99,8 +91,8 @@ def controller_manager(layout: Layout) -> list[str]:
         f"--cluster-signing-cert-file={pki / 'ca.crt'}",
         f"--cluster-signing-key-file={pki / 'ca.key'}",
         "--allocate-node-cidrs",
-        f"--cluster-cidr={POD_NETWORK}",
-        f"--service-cluster-ip-range={SERVICE_NETWORK}",
+        f"--cluster-cidr={layout.network.pods}",
+        f"--service-cluster-ip-range={layout.network.services}",
         "--node-cidr-mask-size=24",
         "--leader-elect=false",
         "--bind-address=127.0.0.1",
@@ -165,7 +157,7 @@ def kubelet(layout: Layout, node: Node) -> str:
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": f"/{layout.cgroup}/{node.name}",
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
-            "clusterDNS": [DNS_SERVICE],
+            "clusterDNS": [layout.network.dns_service],
             "clusterDomain": CLUSTER_DOMAIN,
             "resolvConf": str(node.folder / "conf" / "resolv.conf"),
             "authentication": {
@@ -203,7 +195,7 @@ def kube_proxy(layout: Layout, node: Node) -> str:
             "mode": "nftables",
             "clientConnection": {"kubeconfig": str(layout.state / "kube-proxy.kubeconfig")},
             "hostnameOverride": node.name,
-            "clusterCIDR": POD_NETWORK,
+            "clusterCIDR": layout.network.pods,
             "conntrack": {"maxPerCore": 0, "min": 0, "tcpCloseWaitTimeout": "0s", "tcpEstablishedTimeout": "0s"},
             "nodePortAddresses": [f"{node.address}/32"],
             "bindAddress": node.address,
@@ -248,7 +240,6 @@ def dns_says(answer: bytes, ident: int, address: str) -> bool:
 
 
 API_NAME = f"kubernetes.default.svc.{CLUSTER_DOMAIN}"
-API_ADDRESS = API_SERVICE
 
 
 def _json(document: dict[str, object]) -> str:

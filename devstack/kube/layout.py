@@ -1,9 +1,10 @@
-"""Folders, addresses and names of the local Kubernetes on this machine."""
+"""Folders, addresses and names of a local Kubernetes on this machine."""
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devstack.cache import cache_root, content_key
@@ -11,24 +12,79 @@ from devstack.errors import DevstackError
 
 SOURCE = Path(__file__).parent
 
-LINK = "prokube0"
-"""The host's end of the link to the nodes' network."""
-NODE_NETWORK = "10.200.0.0/24"
-HOST_ADDRESS = "10.200.0.1"
-POD_NETWORK = "10.244.0.0/16"
-SERVICE_NETWORK = "10.96.0.0/16"
-API_SERVICE = "10.96.0.1"
-DNS_SERVICE = "10.96.0.10"
 CLUSTER_DOMAIN = "cluster.local"
 MAX_NODES = 9
+MAX_CLUSTERS = 4
+NUMBER_VARIABLE = "PULSAR_READONLY_KUBE"
+"""Number of the cluster, 1 (the default) to `MAX_CLUSTERS`: a machine can run several, with networks of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The networks of one cluster.
+
+    Attributes:
+        number: number of the cluster, from 1 on.
+    """
+
+    number: int = 1
+
+    @property
+    def link(self) -> str:
+        """The host's end of the link to the nodes' network."""
+        return f"prokube{self.number - 1}"
+
+    @property
+    def nodes(self) -> str:
+        """The nodes' network, in which the host has an address, too."""
+        return f"{self._prefix}.0/24"
+
+    @property
+    def host(self) -> str:
+        """The host's address in the nodes' network."""
+        return f"{self._prefix}.1"
+
+    @property
+    def pods(self) -> str:
+        """The pods' network."""
+        return f"10.{243 + self.number}.0.0/16"
+
+    @property
+    def services(self) -> str:
+        """The Services' network."""
+        return f"10.{95 + self.number}.0.0/16"
+
+    @property
+    def api_service(self) -> str:
+        """Address of the API server's Service."""
+        return f"10.{95 + self.number}.0.1"
+
+    @property
+    def dns_service(self) -> str:
+        """Address of the DNS Service."""
+        return f"10.{95 + self.number}.0.10"
+
+    @property
+    def all(self) -> tuple[str, str, str]:
+        """All networks."""
+        return self.nodes, self.pods, self.services
+
+    @property
+    def _prefix(self) -> str:
+        return f"10.{199 + self.number}.0"
+
+    def node(self, number: int) -> str:
+        """Return the address of a node."""
+        return f"{self._prefix}.{number + 1}"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node of the cluster: a set of namespaces on this machine, with an address in `NODE_NETWORK`."""
+    """One node of the cluster: a set of namespaces on this machine, with an address in the nodes' network."""
 
     number: int
     state: Path
+    network: Network = Network()
 
     @property
     def name(self) -> str:
@@ -38,7 +94,7 @@ class Node:
     @property
     def address(self) -> str:
         """Address of kubelet, of NodePorts and, on the first node, of the API server."""
-        return f"10.200.0.{self.number + 1}"
+        return self.network.node(self.number)
 
     @property
     def folder(self) -> Path:
@@ -53,18 +109,34 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The folders of the local Kubernetes.
+    """The folders of a local Kubernetes.
 
     Attributes:
         root: folder of all others. `builds` and `cache` outlive clusters; `state` belongs to one cluster.
+        number: number of the cluster, from 1 on.
     """
 
     root: Path
+    number: int = 1
+
+    @property
+    def network(self) -> Network:
+        """The networks."""
+        return Network(self.number)
+
+    @property
+    def others(self) -> list[Layout]:
+        """The other clusters of this folder, running or not."""
+        return [replace(self, number=number) for number in range(1, MAX_CLUSTERS + 1) if number != self.number]
 
     @property
     def cgroup(self) -> str:
         """Name of the parent cgroup of all pods, in every cgroup v1 hierarchy."""
-        return f"pulsar-readonly-{content_key(str(self.root))[:8]}"
+        return f"pulsar-readonly-{content_key(str(self.root))[:8]}{self._suffix}"
+
+    @property
+    def _suffix(self) -> str:
+        return "" if self.number == 1 else f"-{self.number}"
 
     @property
     def builds(self) -> Path:
@@ -78,13 +150,13 @@ class Layout:
 
     @property
     def bin(self) -> Path:
-        """Links to the programs by stable names, such as kubectl, for users and tests."""
+        """Links to the programs by stable names, such as kubectl, for users and tests: the same for all clusters."""
         return self.root / "bin"
 
     @property
     def state(self) -> Path:
         """State of one cluster: certificates, etcd's data, containers, logs, process records."""
-        return self.root / "state"
+        return self.root / f"state{self._suffix}"
 
     @property
     def pki(self) -> Path:
@@ -108,22 +180,30 @@ class Layout:
 
     @property
     def sysctls(self) -> Path:
-        """File with the machine-wide kernel settings from before kubelet changed them."""
-        return self.state / "sysctls.json"
+        """File with the machine-wide kernel settings from before the kubelets of all clusters changed them."""
+        return self.root / "sysctls.json"
 
     def nodes(self, count: int) -> list[Node]:
         """Return the first `count` nodes. The control plane runs on the first."""
-        return [Node(number, self.state) for number in range(1, count + 1)]
+        return [Node(number, self.state, self.network) for number in range(1, count + 1)]
 
     def running_nodes(self) -> list[Node]:
         """Return the nodes with a process record."""
         found = (re.fullmatch(r"node(\d+)-init\.json", path.name) for path in self.processes.glob("node*-init.json"))
-        return [Node(number, self.state) for number in sorted(int(match[1]) for match in found if match)]
+        numbers = sorted(int(match[1]) for match in found if match)
+        return [Node(number, self.state, self.network) for number in numbers]
 
 
 def default_layout() -> Layout:
-    """Return the layout under the cache folder."""
-    return Layout(cache_root() / "kube")
+    """Return the layout under the cache folder, of the cluster that the environment variable names.
+
+    Raises:
+        DevstackError: the variable has no such number.
+    """
+    given = os.environ.get(NUMBER_VARIABLE, "1")
+    if given not in map(str, range(1, MAX_CLUSTERS + 1)):
+        raise DevstackError(f"{NUMBER_VARIABLE} must be a number from 1 to {MAX_CLUSTERS}, not {given!r}")
+    return Layout(cache_root() / "kube", int(given))
 
 
 def check_node_count(count: int) -> int:

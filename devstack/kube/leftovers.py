@@ -7,22 +7,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devstack.common.run import run
-from devstack.kube.layout import LINK, NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK, Layout
 from devstack.kube.nodes import cgroup_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from devstack.kube.layout import Layout, Network
+
 
 def leftovers(layout: Layout) -> list[str]:
     """Return processes, mounts, network namespaces, links, routes and cgroups of the cluster; empty if nothing is left."""
     cgroups = (f"cgroup {path}" for path in cgroup_folders(layout.cgroup))
-    return [*_processes(layout), *mounts(layout, Path("/proc/self/mountinfo").read_text()), *_network(), *cgroups]
+    return [
+        *_processes(layout),
+        *mounts(layout, Path("/proc/self/mountinfo").read_text()),
+        *_network(layout.network),
+        *cgroups,
+    ]
 
 
 def _processes(layout: Layout) -> Iterator[str]:
-    """Yield running programs of the builds, and first processes of nodes, which have their folder as an argument."""
-    ours = (f"{layout.builds}/", f"{layout.state}/")
+    """Yield running programs of the builds, and first processes of nodes, which have their folder as an argument.
+
+    Programs of the builds cannot be told apart while another cluster runs.
+    """
+    alone = not any(other.running_nodes() for other in layout.others)
+    ours = (f"{layout.state}/", *([f"{layout.builds}/"] if alone else []))
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_text(errors="replace").split("\0")
@@ -46,11 +56,11 @@ def mounts(layout: Layout, mountinfo: str) -> Iterator[str]:
             yield f"mount {where}"
 
 
-def _network() -> Iterator[str]:
+def _network(ours: Network) -> Iterator[str]:
     links = json.loads(run(["ip", "-json", "link"], what="listing links") or "[]")
     yield from (
-        f"link {link['ifname']}" for link in links if link["ifname"] == LINK or link["ifname"].startswith("k-node")
+        f"link {link['ifname']}" for link in links if link["ifname"] == ours.link or link["ifname"].startswith("k-node")
     )
-    for network in (NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK):
+    for network in ours.all:
         found = run(["ip", "-4", "route", "show", "root", network], what="listing routes").split("\n")
         yield from (f"route {route.strip()}" for route in found if route.strip())

@@ -21,7 +21,7 @@ from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.kube import configs, programs
 from devstack.kube.kubectl import Kubectl
-from devstack.kube.layout import DNS_SERVICE, SOURCE, Layout, Node
+from devstack.kube.layout import SOURCE, Layout, Network, Node
 from devstack.kube.leftovers import leftovers
 from devstack.kube.manifest import fill
 from devstack.kube.node_processes import NodeProcesses
@@ -97,7 +97,7 @@ class LocalCluster:
             wanted = max(nodes, len(self._layout.running_nodes()))
             check_machine(self._layout.root, build=not self._built())
             if not self._any_node():
-                check_free_network()
+                check_free_network(self._layout.network)
             parts = self._build()
             self._start(self._layout.nodes(wanted), parts)
             self._remember(sorted({*self._names(), name}))
@@ -261,7 +261,7 @@ class LocalCluster:
         )
 
     def _start_node(self, node: Node, everyone: list[Node], parts: _Parts) -> None:
-        (node.folder / "conf" / "resolv.conf").write_text(f"nameserver {DNS_SERVICE}\n")
+        (node.folder / "conf" / "resolv.conf").write_text(f"nameserver {node.network.dns_service}\n")
         name = f"{node.name}-kubelet"
         config = _write_config(node, "kubelet.yaml", configs.kubelet(self._layout, node))
         kubeconfig = self._layout.state / f"{node.name}.kubeconfig"
@@ -296,9 +296,9 @@ class LocalCluster:
     def _start_dns(self, parts: _Parts) -> None:
         manifest = (SOURCE / "manifests" / "coredns.yaml").read_text()
         kubectl = self.kubectl()
-        kubectl.apply(fill(manifest, IMAGE=parts.coredns.tag, ADDRESS=DNS_SERVICE))
+        kubectl.apply(fill(manifest, IMAGE=parts.coredns.tag, ADDRESS=self._layout.network.dns_service))
         kubectl.run("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=90s", timeout=100)
-        wait_until(_dns_answers, 60, "the cluster's DNS answers")
+        wait_until(lambda: _dns_answers(self._layout.network), 60, "the cluster's DNS answers")
         say("the cluster's DNS answers")
 
     # -- stopping ---------------------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ class LocalCluster:
             self._processes.stop(init_name(node), signal.SIGKILL)
         for name in self._processes.names():
             self._processes.stop(name, signal.SIGKILL)
-        remove_link()
+        remove_link(self._layout.network.link)
         remove_cgroups(self._layout.cgroup)
         self._restore_sysctls()
 
@@ -328,7 +328,8 @@ class LocalCluster:
             self._layout.sysctls.write_text(json.dumps(values))
 
     def _restore_sysctls(self) -> None:
-        if self._layout.sysctls.exists():
+        others = any(other.running_nodes() for other in self._layout.others)
+        if self._layout.sysctls.exists() and not others:
             for name, value in json.loads(self._layout.sysctls.read_text()).items():
                 Path("/proc/sys", name).write_text(value)
             self._layout.sysctls.unlink()
@@ -367,13 +368,13 @@ def _write_config(node: Node, name: str, text: str) -> Path:
     return path
 
 
-def _dns_answers() -> bool:
+def _dns_answers(network: Network) -> bool:
     ident = time.monotonic_ns() & 0xFFFF
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         asker.settimeout(0.5)
         try:
-            asker.sendto(configs.dns_query(configs.API_NAME, ident), (DNS_SERVICE, 53))
-            return configs.dns_says(asker.recv(512), ident, configs.API_ADDRESS)
+            asker.sendto(configs.dns_query(configs.API_NAME, ident), (network.dns_service, 53))
+            return configs.dns_says(asker.recv(512), ident, network.api_service)
         except OSError:
             return False
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from devstack.common.run import run, succeeds, wait_until
 from devstack.errors import DevstackError
-from devstack.kube.layout import HOST_ADDRESS, LINK, SERVICE_NETWORK, SOURCE, Layout, Node
+from devstack.kube.layout import MAX_CLUSTERS, SOURCE, Layout, Network, Node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,17 +76,19 @@ def _ip(arguments: str, within: Sequence[str] = ()) -> None:
 def _lay_network(processes: NodeProcesses, first: Node) -> None:
     """Make the nodes' network: a bridge in the first node, with links to the host and the other nodes."""
     inside = enter(processes, first)
-    remove_link()
+    network = first.network
+    remove_link(network.link)
     _ip(f"link add {_BRIDGE} type bridge", inside)
     _ip(f"addr add {first.address}/24 dev {_BRIDGE}", inside)
     _ip(f"link set {_BRIDGE} up", inside)
-    _ip(f"link add {LINK} type veth peer name host netns {processes.pid(init_name(first))}")
+    _ip(f"link add {network.link} type veth peer name host netns {processes.pid(init_name(first))}")
     _ip(f"link set host master {_BRIDGE} up", inside)
-    _ip(f"addr add {HOST_ADDRESS}/24 dev {LINK}")
-    _ip(f"link set {LINK} up")
+    _ip(f"addr add {network.host}/24 dev {network.link}")
+    _ip(f"link set {network.link} up")
     # For access of the host to services. In the node, kube-proxy's rules redirect only packets that have a route.
-    _ip(f"route replace {SERVICE_NETWORK} via {first.address} dev {LINK}")
-    _ip(f"route add {SERVICE_NETWORK} dev {_BRIDGE}", inside)
+    _ip(f"route replace {network.services} via {first.address} dev {network.link}")
+    _ip(f"route add {network.services} dev {_BRIDGE}", inside)
+    _route_to_host(network, inside)
 
 
 def _join_network(processes: NodeProcesses, node: Node, first: Node) -> None:
@@ -99,12 +101,20 @@ def _join_network(processes: NodeProcesses, node: Node, first: Node) -> None:
     _ip(f"link set {node.name} master {_BRIDGE} up", hub)
     _ip(f"addr add {node.address}/24 dev eth0", inside)
     _ip("link set eth0 up", inside)
-    _ip(f"route add {SERVICE_NETWORK} dev eth0", inside)
+    _ip(f"route add {node.network.services} dev eth0", inside)
+    _route_to_host(node.network, inside)
+
+
+def _route_to_host(network: Network, inside: Sequence[str]) -> None:
+    """Route the host's addresses in the nodes' networks of other clusters, where servers for several clusters listen."""
+    for number in range(1, MAX_CLUSTERS + 1):
+        if number != network.number:
+            _ip(f"route add {Network(number).host}/32 via {network.host}", inside)
 
 
 def route_pods(processes: NodeProcesses, node: Node, everyone: list[Node], pods: str) -> None:
     """Add routes to a node's pods on the host and on the other nodes."""
-    _ip(f"route replace {pods} via {node.address} dev {LINK}")
+    _ip(f"route replace {pods} via {node.address} dev {node.network.link}")
     for other in everyone:
         if other.number != node.number:
             _ip(f"route replace {pods} via {node.address}", enter(processes, other))
@@ -152,15 +162,15 @@ def remove_cgroups(name: str, patience: float = 20.0) -> None:
             time.sleep(0.05)
 
 
-def link_exists() -> bool:
-    """Return whether the host's end of the link exists."""
-    return succeeds(["ip", "link", "show", LINK])
+def link_exists(link: str) -> bool:
+    """Return whether the host's end of a link exists."""
+    return succeeds(["ip", "link", "show", link])
 
 
-def remove_link() -> None:
-    """Remove the host's end of the link, with its addresses and routes.
+def remove_link(link: str) -> None:
+    """Remove the host's end of a link, with its addresses and routes.
 
     The kernel removes the link some time after the end of its node, so a missing link is not an error.
     """
-    succeeds(["ip", "link", "del", LINK])
-    wait_until(lambda: not link_exists(), 10, f"removing the link {LINK}")
+    succeeds(["ip", "link", "del", link])
+    wait_until(lambda: not link_exists(link), 10, f"removing the link {link}")

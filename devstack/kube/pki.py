@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devstack.common.certificates import issue, make_authority, openssl
-from devstack.kube.layout import API_SERVICE, CLUSTER_DOMAIN, Layout, Node
+from devstack.kube.layout import CLUSTER_DOMAIN, Layout, Node
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ def make_pki(layout: Layout, nodes: list[Node]) -> None:
         _authority(pki, name, common_name)
     service = f"kubernetes.default.svc.{CLUSTER_DOMAIN}"
     names = ["localhost", *(service.rsplit(".", cut)[0] for cut in range(1, 5)), service]
-    addresses = [API_SERVICE, nodes[0].address, "127.0.0.1"]
+    addresses = [layout.network.api_service, nodes[0].address, "127.0.0.1"]
     wanted = [
         _Certificate(
             "apiserver",

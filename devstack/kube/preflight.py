@@ -13,7 +13,7 @@ from pathlib import Path
 
 from devstack.common.run import run, succeeds
 from devstack.errors import DevstackError
-from devstack.kube.layout import LINK, MAX_NODES, NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK, SOURCE, Layout
+from devstack.kube.layout import MAX_NODES, SOURCE, Layout, Network
 from devstack.kube.nodes import CGROUPS, link_exists
 
 _MEMORY_NEEDED = 2 << 30
@@ -59,15 +59,15 @@ def missing_packages(packages: list[Package]) -> list[Package]:
     return [package for package in packages if not there(package.provides)]
 
 
-def overlapping(routes: list[dict[str, str]], networks: tuple[str, ...]) -> list[str]:
-    """Return the routes (of `ip -json route`) of other links that overlap with any of the networks."""
+def overlapping(routes: list[dict[str, str]], network: Network) -> list[str]:
+    """Return the routes (of `ip -json route`) of other links that overlap with any network of a cluster."""
     found = []
-    ours = [ipaddress.ip_network(network) for network in networks]
+    ours = [ipaddress.ip_network(one) for one in network.all]
     for route in routes:
         destination = route.get("dst", "default")
-        if destination == "default" or route.get("dev") == LINK:
+        if destination == "default" or route.get("dev") == network.link:
             continue
-        if any(ipaddress.ip_network(destination, strict=False).overlaps(network) for network in ours):
+        if any(ipaddress.ip_network(destination, strict=False).overlaps(one) for one in ours):
             found.append(f"{destination} dev {route.get('dev', '?')}")
     return found
 
@@ -167,31 +167,31 @@ def _check_space(root: Path, build: bool) -> None:
         )
 
 
-def _foreign_link() -> bool:
+def _foreign_link(link: str) -> bool:
     """Return whether another local cluster has the link. The kernel removes an ended node's link within _LINK_LINGERS."""
     deadline = time.monotonic() + _LINK_LINGERS
-    while link_exists():
+    while link_exists(link):
         if time.monotonic() >= deadline:
             return True
         time.sleep(0.1)
     return False
 
 
-def check_free_network() -> None:
-    """Check before the first node that the link and the addresses are free.
+def check_free_network(network: Network) -> None:
+    """Check before the first node that the link and the addresses of a cluster are free.
 
     Raises:
         DevstackError: another network or another local cluster uses them.
     """
-    if _foreign_link():
+    if _foreign_link(network.link):
         raise DevstackError(
             "kube: another local Kubernetes runs on this machine, from another cache folder",
             "end it with the PULSAR_READONLY_CACHE that it was started with: python -m devstack kube down",
         )
     routes = json.loads(run(["ip", "-json", "-4", "route"], what="listing routes") or "[]")
-    taken = overlapping(routes, (NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK))
+    taken = overlapping(routes, network)
     if taken:
         raise DevstackError(
             f"kube: this machine has a route into the cluster's networks: {', '.join(taken)}",
-            f"the cluster needs {NODE_NETWORK}, {POD_NETWORK} and {SERVICE_NETWORK}; {_OTHER_WAY}",
+            f"the cluster needs {network.nodes}, {network.pods} and {network.services}; {_OTHER_WAY}",
         )

@@ -214,7 +214,8 @@ class Traffic:
         for receiver in self._receivers:
             one = receiver.one
             seen.setdefault((one["topic"], one["subscription"]), set()).update(got[0] for got in receiver.got)
-        return all(len(numbers) >= len(self._publishers[topic].sent) for (topic, _), numbers in seen.items())
+        sent = {topic: len(one.sent) for topic, one in self._publishers.items()}
+        return all(len(numbers) >= sent.get(topic, 0) for (topic, _), numbers in seen.items())
 
     def _backlogs(self) -> dict[str, int]:
         found: dict[str, int] = {}

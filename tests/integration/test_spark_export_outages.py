@@ -5,24 +5,19 @@ On a local file system and in an object store, in every format.
 
 from __future__ import annotations
 
-import io
-import json
 import time
 import uuid
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import fs
 from readonly_spark.export.iceberg import CATALOG_FILE
 
 from devstack.jars.fetch import ensure_jars
 from devstack.objectstore.server import ACCESS_KEY, REGION, SECRET_KEY, ObjectStore
 from tests.integration.java_client import JavaClient
-from tests.integration.spark_export import DEADLINE_S, Export, publish, values
-from tests.integration.test_spark_export_tables import in_store, objects
-from tests.integration.test_spark_outages import AWAY_S, kill, metadata_server
+from tests.integration.spark_export import DEADLINE_S, Export, logged_values, publish, values
+from tests.integration.spark_outages import bookies_stopped, metadata_store_killed, watch
+from tests.integration.test_spark_export_tables import in_store, values_in_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,17 +51,11 @@ class Local:
 
     def values(self) -> list[int]:
         """The numbers in the table."""
-        if self.form == "parquet":
-            return self._of_log()
+        if self.form != "iceberg":
+            return logged_values(self.folder, self.form)
         # Opening a catalog of SQLite makes its file, and an export refuses a folder with files of somebody.
-        begun = self.folder / "table" / (CATALOG_FILE if self.form == "iceberg" else "_delta_log")
-        return values(self.folder, self.form) if begun.exists() else []
-
-    def _of_log(self) -> list[int]:
-        logs = sorted((self.folder / "table" / "_spark_metadata").glob("[0-9]*"))
-        names = [json.loads(line)["path"] for log in logs for line in log.read_text().splitlines()[1:]]
-        tables = [pq.read_table(unquote(name.removeprefix("file://")), columns=["value"]) for name in set(names)]
-        return sorted(int(value) for table in tables for value in table["value"].to_pylist())
+        begun = (self.folder / "table" / CATALOG_FILE).exists()
+        return values(self.folder, self.form) if begun else []
 
 
 class InStore:
@@ -102,23 +91,7 @@ class InStore:
                 return []
             found = catalog.load_table("pulsar.messages").scan().to_arrow()["value"].to_pylist()
             return sorted(map(int, found))
-        log = "_spark_metadata" if self.form == "parquet" else "_delta_log"
-        texts = objects(self.store, f"{self.prefix}/table/{log}")
-        names: set[str] = set()
-        for name in sorted(texts):
-            lines = texts[name].decode(errors="replace").splitlines()
-            if self.form == "parquet" and name.split(".")[0].isdigit():
-                names |= {json.loads(line)["path"].partition(f"/{self.prefix}/table/")[2] for line in lines[1:]}
-            elif self.form == "delta" and name.endswith(".json"):
-                for action in map(json.loads, lines):
-                    names |= {action["add"]["path"]} if "add" in action else set()
-                    names -= {action["remove"]["path"]} if "remove" in action else set()
-        s3 = fs.S3FileSystem(
-            access_key=ACCESS_KEY, secret_key=SECRET_KEY, region=REGION, endpoint_override=self.store.endpoint
-        )
-        paths = [f"{BUCKET}/{self.prefix}/table/{unquote(name)}" for name in names]
-        tables = [pq.read_table(io.BytesIO(s3.open_input_file(path).readall()), columns=["value"]) for path in paths]
-        return sorted(int(value) for table in tables for value in table["value"].to_pylist())
+        return values_in_store(self.store, f"{self.prefix}/table", self.form)
 
 
 @pytest.mark.parametrize("place", ["local", "s3a"])
@@ -141,11 +114,8 @@ def test_a_continuous_export_through_outages(spark_stack, spark_client, tmp_path
             assert time.monotonic() < deadline, f"{what}: {len(table.values())} of {count}: {running.said()}"
             time.sleep(0.5)  # until it has written more
 
-    def away(running: Export) -> None:
-        end = time.monotonic() + AWAY_S
-        while time.monotonic() < end:
-            assert running.process.poll() is None, running.said()
-            time.sleep(0.1)  # between two looks
+    def goes_on() -> None:
+        assert running.process.poll() is None, running.said()
 
     running = export()
     try:
@@ -160,22 +130,13 @@ def test_a_continuous_export_through_outages(spark_stack, spark_client, tmp_path
         publish(spark_client, kept, 100, 120)
         until(running, 120, "after an empty micro-batch")
 
-        server = metadata_server(spark_stack)
-        kill(spark_stack, server)
-        try:
-            away(running)
-        finally:
-            spark_stack.start_metadata_server(server)
+        with metadata_store_killed(spark_stack):
+            watch(goes_on)
         publish(spark_client, kept, 120, 150)
         until(running, 150, "after a restart of the metadata store")
 
-        for index in range(2):
-            spark_stack.stop_bookie(index)
-        try:
-            away(running)
-        finally:
-            for index in range(2):
-                spark_stack.start_bookie(index)
+        with bookies_stopped(spark_stack):
+            watch(goes_on)
         publish(spark_client, kept, 150, 180)
         until(running, 180, "after all bookies were away")
 
@@ -187,6 +148,7 @@ def test_a_continuous_export_through_outages(spark_stack, spark_client, tmp_path
             running.kill()
     assert gone in said
     assert "failOnDataLoss=false" in said
+    assert "\tat org.apache.spark" not in running.errors.read_text(), "Spark prints no stack trace before it"
     assert table.values()[:180] == list(range(180)), "what was read is in the table"
     running = export("--option", "failOnDataLoss=false")
     try:

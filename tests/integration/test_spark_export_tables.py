@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import time
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +17,7 @@ from pyarrow import fs
 from devstack.jars.fetch import ensure_jars
 from devstack.objectstore.server import ACCESS_KEY, REGION, SECRET_KEY, ObjectStore
 from tests.integration.spark_export import DEADLINE_S, Export, publish, until_exported, values
+from tests.integration.table_files import LOGS, live_files, numbers_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,13 +130,12 @@ def objects(store: ObjectStore, prefix: str) -> dict[str, bytes]:
     return read
 
 
-def values_in_store(store: ObjectStore, prefix: str) -> list[int]:
-    """What Spark's log of a table counts."""
+def values_in_store(store: ObjectStore, prefix: str, form: str = "parquet") -> list[int]:
+    """What the log of a table counts; the prefix ends in `/table`."""
     found = objects(store, prefix)
-    logs = [text.decode().splitlines()[1:] for name, text in found.items() if name.startswith("_spark_metadata/")]
-    names = [json.loads(line)["path"].removeprefix(f"s3a://lake/{prefix}/") for log in logs for line in log]
-    tables = [pq.read_table(io.BytesIO(found[unquote(name)]), columns=["value"]) for name in names]
-    return sorted(int(value) for table in tables for value in table["value"].to_pylist())
+    folder = LOGS[form] + "/"
+    log = {name.removeprefix(folder): text for name, text in found.items() if name.startswith(folder)}
+    return numbers_in(live_files(form, log), found.__getitem__)
 
 
 @pytest.mark.slow

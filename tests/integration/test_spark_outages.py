@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 import uuid
 from typing import TYPE_CHECKING, Final
 
@@ -12,17 +9,13 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from tests.integration.spark_driver import publish
+from tests.integration.spark_outages import bookies_stopped, metadata_store_killed, watch
 from tests.integration.spark_session import stream
 from tests.integration.test_spark_streams import DEADLINE_S, start, table, wait_for
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
-
-    from devstack.pulsar.cluster import PulsarCluster
-
-AWAY_S: Final = 4.0
-"""Time for which servers are away: many triggers."""
 
 TRIGGER: Final = {"processingTime": "200 milliseconds"}
 
@@ -33,20 +26,11 @@ pytestmark = pytest.mark.filterwarnings(
 
 def stays_active(query: StreamingQuery) -> None:
     """Watch a query while servers are away."""
-    end = time.monotonic() + AWAY_S
-    while time.monotonic() < end:
+
+    def is_active() -> None:
         assert query.isActive, query.exception()
-        time.sleep(0.1)  # between two looks
 
-
-def metadata_server(stack: PulsarCluster) -> str:
-    return next(server.name for server in stack.status().servers if server.name.startswith(("zookeeper", "oxia-0")))
-
-
-def kill(stack: PulsarCluster, name: str) -> None:
-    pid = next(server.pid for server in stack.status().servers if server.name == name)
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
+    watch(is_active)
 
 
 def test_the_metadata_store_restarts(spark, spark_stack, spark_client, topic, tmp_path) -> None:
@@ -54,12 +38,8 @@ def test_the_metadata_store_restarts(spark, spark_stack, spark_client, topic, tm
     query = start(stream(spark, spark_stack, topic), tmp_path, **TRIGGER)
     try:
         wait_for(spark, query, tmp_path, 100)
-        name = metadata_server(spark_stack)
-        kill(spark_stack, name)
-        try:
+        with metadata_store_killed(spark_stack):
             stays_active(query)
-        finally:
-            spark_stack.start_metadata_server(name)
         publish(spark_client, topic, 100, 149)
         wait_for(spark, query, tmp_path, 150)
     finally:
@@ -74,15 +54,10 @@ def test_all_replicas_are_away(spark, spark_stack, spark_client, topic, tmp_path
     try:
         for query, folder in ((patient, "patient"), (hasty, "hasty")):
             wait_for(spark, query, tmp_path / folder, 100)
-        for index in range(2):
-            spark_stack.stop_bookie(index)
-        try:
+        with bookies_stopped(spark_stack):
             with pytest.raises(StreamingQueryException, match=r"could not be read for 1 s"):
                 hasty.awaitTermination(DEADLINE_S)
             stays_active(patient)
-        finally:
-            for index in range(2):
-                spark_stack.start_bookie(index)
         publish(spark_client, topic, 100, 149)
         wait_for(spark, patient, tmp_path / "patient", 150)
     finally:

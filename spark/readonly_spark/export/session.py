@@ -45,6 +45,7 @@ _CONFIGURATION: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+_FAILURE_LOGGERS: Final = ("org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",)
 
 
 def check_version() -> None:
@@ -107,10 +108,19 @@ def session(
             if ship:
                 spark.sparkContext.addPyFile(archive)
             spark.dataSource.register(PulsarReadOnly)
+            if "spark.log.level" not in configuration:
+                _keep_quiet(spark)
             yield spark
         finally:
             with suppress(OSError, Py4JError):  # a signal to the process group may have ended the JVM
                 spark.stop()
+
+
+def _keep_quiet(spark: SparkSession) -> None:
+    """Have Spark log no stack trace of a query that fails: the command prints the cause."""
+    log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001  the only way
+    for name in _FAILURE_LOGGERS:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def packed(folder: Path) -> Path:

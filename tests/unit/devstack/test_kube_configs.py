@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import ipaddress
 import json
 import tomllib
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from devstack.errors import DevstackError
 from devstack.kube import configs, preflight, programs
-from devstack.kube.layout import Layout, check_node_count
+from devstack.kube.layout import Layout, Network, check_node_count, default_layout
 from devstack.kube.manifest import fill
 
 LAYOUT = Layout(Path("/cache/kube"))
@@ -32,6 +34,29 @@ def test_running_nodes_are_those_with_a_record_in_order(tmp_path: Path) -> None:
 def test_each_cache_folder_has_its_own_cgroup() -> None:
     assert LAYOUT.cgroup == Layout(Path("/cache/kube")).cgroup
     assert LAYOUT.cgroup != Layout(Path("/other/kube")).cgroup
+
+
+def test_clusters_of_one_machine_share_neither_networks_nor_folders() -> None:
+    layouts = [LAYOUT, *LAYOUT.others]
+    assert [one.number for one in layouts] == [1, 2, 3, 4]
+    networks = [ipaddress.ip_network(net) for one in layouts for net in one.network.all]
+    assert not [(a, b) for a, b in combinations(networks, 2) if a.overlaps(b)]
+    for of in (lambda one: one.state, lambda one: one.cgroup, lambda one: one.network.link, lambda one: one.kubeconfig):
+        assert len({of(one) for one in layouts}) == len(layouts)
+    assert {one.bin for one in layouts} == {LAYOUT.bin}
+    second = layouts[1]
+    assert second.nodes(2)[1].address == "10.201.0.3"
+    assert "--service-cluster-ip-range=10.97.0.0/16" in configs.apiserver(second, second.nodes(1)[0])
+    assert "--cluster-cidr=10.245.0.0/16" in configs.controller_manager(second)
+
+
+@pytest.mark.parametrize("given", ["0", "5", "x", ""])
+def test_the_number_of_a_cluster_is_checked(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("PULSAR_READONLY_KUBE", "2")
+    assert default_layout().number == 2
+    monkeypatch.setenv("PULSAR_READONLY_KUBE", given)
+    with pytest.raises(DevstackError, match=f"PULSAR_READONLY_KUBE must be a number from 1 to 4, not '{given}'"):
+        default_layout()
 
 
 @pytest.mark.parametrize("count", [0, -1, 10])
@@ -127,5 +152,4 @@ def test_only_routes_of_others_into_our_networks_overlap() -> None:
         {"dst": "10.0.0.0/8", "dev": "tun0"},
         {"dst": "10.96.0.7", "dev": "eth1"},
     ]
-    networks = ("10.96.0.0/16", "10.244.0.0/16")
-    assert preflight.overlapping(routes, networks) == ["10.0.0.0/8 dev tun0", "10.96.0.7 dev eth1"]
+    assert preflight.overlapping(routes, Network()) == ["10.0.0.0/8 dev tun0", "10.96.0.7 dev eth1"]

@@ -1,0 +1,187 @@
+"""Pools after their first day: foreign labels, orphans, restored objects, held brokers, and bindings that are large."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.e2e.kubernetes import Kubernetes
+
+EMPTY = {"Ready": ("True", "ScaledToZero")}
+SETTLED = {"Ready": ("True", "BrokersReady"), "Progressing": ("False", "Settled")}
+CHILDREN = "serviceaccount,configmap,service,statefulset,poddisruptionbudget"
+POOL_LABEL = "pulsar-readonly.io/pool=demo"
+OPENSHIFT_USER = 1000710000
+"""A user as OpenShift's restricted-v2 assigns it: it is in no image."""
+
+BIG = 10
+"""Bindings of 256 long names each: more than one ConfigMap takes."""
+
+
+def uids(kubernetes: Kubernetes, namespace: str) -> dict[str, str]:
+    """The uids of a pool's children."""
+    found = kubernetes.list(CHILDREN, namespace, POOL_LABEL)
+    return {f"{one['kind']}/{one['metadata']['name']}": one["metadata"]["uid"] for one in found}
+
+
+def brokers(kubernetes: Kubernetes, namespace: str) -> dict[str, dict[str, Any]]:
+    """The pods by name."""
+    return {one["metadata"]["name"]: one for one in kubernetes.list("pods", namespace, POOL_LABEL)}
+
+
+def test_foreign_labels_are_mended_and_blind_nobody(operator, namespace, pool, eventually):
+    operator.apply(pool(replicas=0))
+    operator.expect("robp", "demo", namespace, EMPTY)
+    before = operator.get("service", "demo", namespace)["metadata"]
+    foreign = ("app.kubernetes.io/managed-by=Helm", "pulsar-readonly.io/pool=other")
+    operator("label", "service/demo", "statefulset/demo", "-n", namespace, "--overwrite", *foreign)
+
+    def mended():
+        for kind in ("service", "statefulset"):
+            labels = operator.get(kind, "demo", namespace)["metadata"]["labels"]
+            assert labels["pulsar-readonly.io/pool"] == "demo"
+            assert labels["app.kubernetes.io/managed-by"] == before["labels"]["app.kubernetes.io/managed-by"]
+
+    eventually(mended, 20)
+    port = {"spec": {"type": "NodePort"}}
+    operator("patch", "service", "demo", "-n", namespace, "--type=merge", "-p", json.dumps(port))
+    eventually(lambda: _is(operator.get("service", "demo", namespace)["spec"]["type"], "ClusterIP"), 20)
+    assert operator.get("service", "demo", namespace)["metadata"]["uid"] == before["uid"]
+
+
+def _is(found: object, expected: object) -> None:
+    assert found == expected
+
+
+def test_a_new_pool_adopts_what_an_orphaned_one_left_and_nothing_of_others(operator, namespace, pool, eventually):
+    operator.apply(pool(replicas=0))
+    operator.expect("robp", "demo", namespace, EMPTY)
+    former = operator.get("robp", "demo", namespace)["metadata"]["uid"]
+    before = uids(operator, namespace)
+    operator("delete", "robp/demo", "-n", namespace, "--cascade=orphan")
+
+    def orphaned():
+        for one in operator.list(CHILDREN, namespace, POOL_LABEL):
+            owners = [owner["uid"] for owner in one["metadata"].get("ownerReferences", [])]
+            assert former not in owners, one["metadata"]["name"]
+
+    eventually(orphaned, 60)
+    assert uids(operator, namespace) == before
+    # Somebody's object with the same marks, which the operator never applied.
+    marks = operator.get("service", "demo", namespace)["metadata"]
+    stranger = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "strangers",
+            "namespace": namespace,
+            "labels": marks["labels"],
+            "annotations": {"pulsar-readonly.io/applied-hash": "0"},
+        },
+        "data": {"mine": "yes"},
+    }
+    operator.apply(stranger)
+    operator.apply(pool(replicas=0))
+    operator.expect("robp", "demo", namespace, EMPTY, timeout=60)
+    uid = operator.get("robp", "demo", namespace)["metadata"]["uid"]
+    assert uid != former
+
+    def adopted():
+        after = {name: one for name, one in uids(operator, namespace).items() if name != "ConfigMap/strangers"}
+        assert after == before
+        for one in operator.list(CHILDREN, namespace, POOL_LABEL):
+            if one["metadata"]["name"] != "strangers":
+                assert [owner["uid"] for owner in one["metadata"]["ownerReferences"]] == [uid], one["metadata"]["name"]
+
+    eventually(adopted, 60)
+    kept = operator.get("configmap", "strangers", namespace)
+    assert kept["data"] == {"mine": "yes"}
+    assert not kept["metadata"].get("ownerReferences")
+
+
+def test_objects_that_were_deleted_and_restored_with_older_versions_are_followed(operator, namespace, pool, eventually):
+    """As a restore from a backup does: the same names, other uids and versions."""
+    operator.apply(pool(replicas=0))
+    operator.expect("robp", "demo", namespace, EMPTY)
+    backup = operator.get("robp", "demo", namespace)
+    operator("delete", "robp/demo", "-n", namespace)
+    eventually(lambda: _is(uids(operator, namespace), {}), 60)
+    for field in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"):
+        backup["metadata"].pop(field, None)
+    backup.pop("status")
+    operator.apply(backup)
+    operator.expect("robp", "demo", namespace, EMPTY, timeout=60)
+    assert len(uids(operator, namespace)) > 4
+
+
+def test_a_binding_that_does_not_fit_is_refused_alone(operator, namespace, pool, binding, eventually):
+    operator.apply(pool(replicas=0))
+    operator.expect("robp", "demo", namespace, EMPTY)
+    for number in range(BIG):
+        names = [f"persistent://public/default/{number}-{index:03d}-{'x' * 470}" for index in range(256)]
+        operator.apply(binding(f"big-{number}", *names))
+
+    def refused() -> list[str]:
+        reasons = {}
+        for number in range(BIG):
+            name = f"big-{number}"
+            reasons[name] = operator.condition("rotb", name, namespace, "Ready")["reason"]
+        large = [name for name, reason in reasons.items() if reason == "TooLarge"]
+        assert 0 < len(large) <= 3, reasons
+        return large
+
+    large = eventually(refused, 90)
+    said = operator.condition("rotb", large[0], namespace, "Ready")["message"]
+    assert "of the 1,000,000 bytes for the bindings of ReadOnlyBrokerPool demo are left" in said
+    # The pool goes on: a change of its spec and another binding still arrive.
+    operator.apply(
+        pool(replicas=0, cache={"size": "128Mi"}), binding("small", f"persistent://public/default/{namespace}")
+    )
+
+    def goes_on():
+        assert "128Mi" in operator.get("configmap", "demo-config", namespace)["data"]["engine.yaml"]
+        assert operator.condition("rotb", "small", namespace, "Ready")["reason"] != "TooLarge"
+
+    eventually(goes_on, 60)
+    operator("delete", "rotb/big-0", "-n", namespace)
+
+    def one_more_fits():
+        now = [operator.condition("rotb", name, namespace, "Ready")["reason"] for name in large]
+        assert now.count("TooLarge") == len(large) - 1, (large, now)
+
+    eventually(one_more_fits, 60)
+
+
+def test_held_brokers_stay_and_any_user_runs_them(operator, writer, namespace, pool, binding, eventually):
+    user = {"securityContext": {"runAsUser": OPENSHIFT_USER, "fsGroup": OPENSHIFT_USER}}
+    operator.apply(pool(replicas=1, podTemplate=user), binding("all", f"persistent://public/default/{namespace}-.*"))
+    operator.expect("robp", "demo", namespace, SETTLED, timeout=180)
+    before = brokers(operator, namespace)
+    assert before["demo-0"]["spec"]["securityContext"]["runAsUser"] == OPENSHIFT_USER
+    held = {"updateStrategy": {"hold": True}, "podTemplate": user}
+    changed = {"requests": {"cpu": "30m", "memory": "128Mi"}}
+    operator.apply(pool(replicas=1, **held))
+    operator.expect("robp", "demo", namespace, {"UpdateHeld": ("True", "Held")}, timeout=60)
+    operator.apply(pool(replicas=1, resources=changed, **held))
+
+    def waits():
+        said = operator.condition("robp", "demo", namespace, "UpdateHeld")
+        assert "a newer pod template waits" in said["message"], said
+
+    eventually(waits, 60)
+    # A broker that goes comes back as it was.
+    operator("delete", "pod/demo-0", "-n", namespace, timeout=180)
+
+    def as_before():
+        pod = brokers(operator, namespace)["demo-0"]
+        assert pod["metadata"]["uid"] != before["demo-0"]["metadata"]["uid"]
+        assert pod["status"]["containerStatuses"][0]["ready"]
+        assert pod["spec"]["containers"] == before["demo-0"]["spec"]["containers"]
+
+    eventually(as_before, 120)
+    operator.apply(pool(replicas=1, resources=changed, podTemplate=user))
+    operator.expect("robp", "demo", namespace, SETTLED, timeout=180)
+    assert brokers(operator, namespace)["demo-0"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "30m"
+    conditions = {one["type"] for one in operator.get("robp", "demo", namespace)["status"]["conditions"]}
+    assert "UpdateHeld" not in conditions

@@ -1,0 +1,108 @@
+"""Two Kubernetes clusters with one manifest on one Pulsar: the second pool is refused, and its end harms nothing."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.e2e.install import install
+from tests.e2e.kubernetes import Kubernetes, eventually
+from tests.e2e.traffic import Traffic, plan
+from tests.second_day.conftest import DEPLOYMENT, SYSTEM, connection, devstack, manifests
+
+if TYPE_CHECKING:
+    from devstack.pulsar.cluster import PulsarCluster
+
+READY: Final = {"Ready": ("True", "BrokersReady")}
+TAKEN: Final = {"Ready": ("False", "PoolNameTaken")}
+POOLS: Final = "pulsar-readonly.io/pool"
+SPREAD: Final = ("Shared", "Key_Shared")
+"""Subscriptions that consumers of both clusters have at once."""
+
+STARTING_S: Final = 240
+
+
+@pytest.fixture(scope="module")
+def both(cluster) -> tuple[Kubernetes, Kubernetes]:
+    """Two clusters with the operator and the images."""
+    found = []
+    for number in (1, 2):
+        kubernetes = cluster(number)
+        for image in ("operator", "engine", "client"):
+            devstack(number, "image", "build", "--load", image)
+        install(kubernetes, "kustomize", SYSTEM)
+        kubernetes("rollout", "restart", *DEPLOYMENT)
+        kubernetes("rollout", "status", *DEPLOYMENT, "--timeout=180s", timeout=200)
+        found.append(kubernetes)
+    return found[0], found[1]
+
+
+def registered(stack: PulsarCluster, cluster: str) -> dict[str, Any]:
+    """The entry of a cluster in the source's metadata."""
+    with urllib.request.urlopen(f"{stack.endpoints.admin_url}/admin/v2/clusters/{cluster}", timeout=30) as answer:
+        return json.load(answer)
+
+
+def test_one_manifest_in_two_clusters(both, source, name, measured) -> None:
+    first, second = both
+    for one in both:
+        one("create", "namespace", name)
+    where = connection(source)
+    same = manifests(name, where, lookup={"clusterName": name})
+    first.apply(*same)
+    first.expect("robp", "demo", name, READY, timeout=STARTING_S)
+    clients = Traffic(first, name, plan(name, where))
+    clients.wait_for_more(eventually)
+    entry = eventually(lambda: registered(source, name))
+    uid = first.get("robp", "demo", name)["metadata"]["uid"]
+    assert uid in json.dumps(entry)
+
+    # The same manifest in the second cluster is refused: nothing of the first pool changes.
+    second.apply(*same)
+    said = second.expect("robp", "demo", name, TAKEN, timeout=STARTING_S)
+    assert "in another Kubernetes cluster" in said["Ready"]
+    clients.wait_for_more(eventually)
+    first.expect("robp", "demo", name, READY)
+    assert registered(source, name) == entry
+    second("delete", "robp/demo", "rotb/demo", "-n", name, timeout=STARTING_S)
+
+    def gone() -> None:
+        assert second.list("pods,services,statefulsets", name, POOLS) == []
+
+    eventually(gone, 120)
+    assert registered(source, name) == entry, "the entry of the first pool stays"
+    clients.wait_for_more(eventually)
+
+    # Under a name of its own it serves the same topics. Its consumers join subscriptions of the first one's.
+    second.apply(*manifests(name, where, name="other"))
+    second.expect("robp", "other", name, READY, timeout=STARTING_S)
+    joining = plan(name, where, pool="other")
+    joining["topics"] = {}
+    joining["consumers"] = [one for one in joining["consumers"] if one["type"] in SPREAD]
+    others = Traffic(second, name, joining)
+    clients.wait_for_more(eventually, 60)
+    report = clients.finish()
+    there = others.finish()
+    assert not report.failed
+    for subscription in report.received:
+        numbers = Counter(got.number for got in report.received[subscription])
+        numbers += Counter(got.number for got in there.received.get(subscription, ()))
+        sent = len(report.sent[report.topics[subscription]])
+        assert set(numbers) == set(range(sent)), (
+            f"{subscription}: {sorted(set(range(sent)) - set(numbers))[:20]} are lost"
+        )
+        twice = sorted(number for number, count in numbers.items() if count > 1)
+        assert not twice, f"{subscription}: {twice[:20]} came more than once"
+    assert not any(report.backlogs.values()), report.backlogs
+    shares = {one: len(there.received[one]) for one in SPREAD}
+    assert all(shares.values()), shares
+    measured(
+        f"{sum(map(len, report.sent.values()))} messages, 0 lost, 0 twice; the second cluster's share of subscriptions of "
+        f"both: {shares}"
+    )
+    for one in both:
+        one("delete", "namespace", name, "--wait=false")
