@@ -29,7 +29,7 @@ from readonly_engine.wire.ledgers import decode_ledger_metadata
 
 from devstack.cache import cache_root
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec, Setting
+from devstack.pulsar.spec import ZOOKEEPER, PulsarSpec, Setting
 from tests.integration.bookie_writer import HandMadeLedger
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def stack(certificates: Path) -> Iterator[PulsarCluster]:
             name="bookkeeper",
             base_port=BASE_PORT,
             brokers=1,
+            metadata=ZOOKEEPER,  # the tests write metadata of ledgers there
             quick=True,
             settings=tuple(Setting("bookie", key, str(value)) for key, value in settings.items()),
         )

@@ -182,7 +182,7 @@ def test_a_port_in_use_is_one_clear_error(pulsar_stack: PulsarCluster, tmp_path:
     twin = PulsarCluster(PulsarSpec(name="twin", base_port=pulsar_stack.spec.base_port), tmp_path / "twin")
     with pytest.raises(DevstackError) as refused:
         twin.up()
-    assert f"port {pulsar_stack.spec.zookeeper_port} for zookeeper is in use" in str(refused.value)
+    assert f"port {pulsar_stack.spec.zookeeper_port} for {twin.metadata_server} is in use" in str(refused.value)
     assert "--base-port" in refused.value.hint
     assert not any(server.pid for server in twin.status().servers)
 

@@ -429,8 +429,8 @@ def test_the_rate_of_a_subscription_is_limited(pulsar: Endpoints, pulsar_client,
         pool.start()
         client = _client(pool.url)
         publish(pulsar_client, topic, range(200), batching_enabled=False)
-        consumers = [subscribe(client, topic, subscription_name=name) for name in ("one", "two")]
         begin = time.monotonic()
+        consumers = [subscribe(client, topic, subscription_name=name) for name in ("one", "two")]
         assert numbers_of(take(consumers[0], 200)) == list(range(200))
         assert time.monotonic() - begin > 2.5, "50 at once, then 50 a second"
         assert numbers_of(take(consumers[1], 200)) == list(range(200))
