@@ -14,6 +14,7 @@ from readonly_operator.api import binding_definition
 from readonly_operator.api.binding import BindingSpec
 from readonly_operator.api.pool import PoolSpec, definition
 from readonly_operator.api.schema import Declared, Nested, Rule, Schema, described
+from readonly_operator.api.status import NO_STATUS
 from readonly_operator.kube.kinds import BINDING, POOL, Kind, Manifest
 from readonly_operator.kube.versions import SERVED, STORAGE
 
@@ -116,7 +117,10 @@ class Definition:
             "kind": {"description": f"{self.kind.kind}.", "type": "string"},
             "metadata": {"type": "object"},
             "spec": described(Declared(self.spec, self.wanted)),
-            "status": described(Declared(self.status, "Last observed state. Do not edit it.")),
+            "status": {
+                **described(Declared(self.status, "Last observed state. Do not edit it.")),
+                "default": dict(NO_STATUS),
+            },
         }
         return made
 
