@@ -86,6 +86,11 @@ crds: $(STAMP) ## make the custom resource definitions again from the operator's
 chart: crds ## copy what the chart embeds: definitions, dashboard and alerts
 	@cp monitoring/grafana-dashboard.json monitoring/rules.yaml charts/pulsar-readonly/files/
 
+.PHONY: olm
+OLM ?= build/olm
+olm: $(STAMP) ## a bundle for the Operator Lifecycle Manager (OPERATOR_IMAGE= ENGINE_IMAGE= OLM=build/olm REPLACES=)
+	@$(PY) -m readonly_operator.api.olm --operator-image '$(OPERATOR_IMAGE)' --engine-image '$(ENGINE_IMAGE)' --replaces '$(REPLACES)' '$(OLM)'
+
 WIRE := engine/readonly_engine/wire
 .PHONY: proto
 proto: $(STAMP) ## make the protobuf modules again from their .proto files
