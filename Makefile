@@ -83,8 +83,15 @@ crds: $(STAMP) ## make the custom resource definitions again from the operator's
 	@$(PY) -m readonly_operator.api.crds crds charts/pulsar-readonly/crds
 	@$(PY) -m readonly_operator.api.reference docs/reference/api.md
 .PHONY: chart
-chart: crds ## copy what the chart embeds: definitions, dashboard and alerts
+RULE := examples/platform/prometheus-rule.yaml
+chart: crds ## copy what the chart and the examples embed: definitions, dashboard and alerts
 	@cp monitoring/grafana-dashboard.json monitoring/rules.yaml charts/pulsar-readonly/files/
+	@sed -i '/^spec:/q' $(RULE) && sed 's/^./  &/' monitoring/rules.yaml >> $(RULE)
+
+.PHONY: olm
+OLM ?= build/olm
+olm: $(STAMP) ## a bundle for the Operator Lifecycle Manager (OPERATOR_IMAGE= ENGINE_IMAGE= OLM=build/olm REPLACES=)
+	@$(PY) -m readonly_operator.api.olm --operator-image '$(OPERATOR_IMAGE)' --engine-image '$(ENGINE_IMAGE)' --replaces '$(REPLACES)' '$(OLM)'
 
 WIRE := engine/readonly_engine/wire
 .PHONY: proto

@@ -25,7 +25,7 @@ Each condition has a status, a reason for programs, a message for people, and th
 _FINAL = ", ".join(code(reason) for reason in sorted(STALLED_REASONS))
 STALLED = f"""`Stalled` is True while the reason of `Ready` is one of {_FINAL}. It has that reason.
 `Progressing` is True with the reason of the condition that it waits for. While `Stalled` is True, `Progressing` is False with the reason
-of `Ready`, and `LookupConfigured` of a pool is Unknown with it.
+of `Ready`, and `LookupConfigured` of a pool is Unknown with it. `Reconciling` is True while `Progressing` is, with its reason.
 """
 BINDINGS = """`LookupConfigured` of a binding is True while every ready broker holds the binding. Else it has a reason of the pool's
 `LookupConfigured`. `Ready` has that reason too while no ready broker holds the binding.

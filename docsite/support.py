@@ -30,7 +30,7 @@ PROMISES: Final = """
   it: 4.0 until October 2027.
 - **Operator and brokers.** A pool's brokers have the version of its operator. The configuration that an operator writes is read by
   brokers of the same version only.
-- **API.** Fields are only added within `v1alpha1`.
+- **API.** Fields are only added within a version. [API versions](api-versions.md) has the promise, and how long a version stays.
 - **Data.** Local cursors, export checkpoints and records below `/pulsar-readonly` of a version are read by the next one.
 """
 

@@ -70,5 +70,5 @@ STATUS = status_schema(
     "Ready (at least one broker of the pool serves this binding), Progressing (brokers are about to get it), LookupConfigured "
     "(every ready broker holds its newest generation), LocalCursors (policies of the source cluster allow them; only with local "
     "cursors), TopicConflict (only while a binding of another pool claims a topic too), Paused (an annotation pauses it). "
-    "Stalled is present while a person must act.",
+    "Stalled is present while a person must act, Reconciling while Progressing is True.",
 )

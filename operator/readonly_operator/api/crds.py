@@ -14,7 +14,9 @@ from readonly_operator.api import binding_definition
 from readonly_operator.api.binding import BindingSpec
 from readonly_operator.api.pool import PoolSpec, definition
 from readonly_operator.api.schema import Declared, Nested, Rule, Schema, described
+from readonly_operator.api.status import NO_STATUS
 from readonly_operator.kube.kinds import BINDING, POOL, Kind, Manifest
+from readonly_operator.kube.versions import SERVED, STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,15 +86,17 @@ class Definition:
                     "shortNames": [self.short],
                     "categories": ["pulsar"],
                 },
-                "versions": [self._version()],
+                "conversion": {"strategy": "None"},
+                "versions": [self._version(name) for name in SERVED],
             },
         }
 
-    def _version(self) -> dict[str, Any]:
+    def _version(self, name: str) -> dict[str, Any]:
+        """Return one version. Nothing but its name and `storage` may depend on the name: conversion changes nothing else."""
         made: dict[str, Any] = {
-            "name": self.kind.version,
+            "name": name,
             "served": True,
-            "storage": True,
+            "storage": name == STORAGE,
             "subresources": {"status": {}, **({"scale": self.scale} if self.scale else {})},
         }
         if self.selectable:
@@ -107,13 +111,16 @@ class Definition:
             made["x-kubernetes-validations"] = [rule.openapi() for rule in self.rules]
         made["properties"] = {
             "apiVersion": {
-                "description": f"The version of this schema, {self.kind.api_version}.",
+                "description": f"Group and version of the API: {' or '.join(f'{self.kind.group}/{name}' for name in SERVED)}.",
                 "type": "string",
             },
             "kind": {"description": f"{self.kind.kind}.", "type": "string"},
             "metadata": {"type": "object"},
             "spec": described(Declared(self.spec, self.wanted)),
-            "status": described(Declared(self.status, "Last observed state. Do not edit it.")),
+            "status": {
+                **described(Declared(self.status, "Last observed state. Do not edit it.")),
+                "default": dict(NO_STATUS),
+            },
         }
         return made
 

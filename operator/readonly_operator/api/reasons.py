@@ -37,6 +37,7 @@ CONDITIONS: Final = {
     "UpdateHeld": "Brokers keep the former pod template. The condition is absent while they may be replaced.",
     "TopicConflict": "Bindings of two pools claim a topic. The condition is absent otherwise.",
     "Paused": "An annotation keeps the operator from changing the object.",
+    "Reconciling": "The same as `Progressing`, for kstatus, which then reports InProgress. The condition is absent otherwise.",
     "Stalled": "A user must act. The condition is absent otherwise, so kstatus reports Failed only then.",
 }
 """Meaning of each condition when its status is True."""

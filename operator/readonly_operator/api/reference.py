@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.crds import DEFINITIONS
 from readonly_operator.api.values import DATA_KEY, OBJECT_NAME
+from readonly_operator.kube.names import GROUP
+from readonly_operator.kube.versions import SERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-HEAD = """# API reference
+_VERSIONS = " and ".join(f"`{name}`" for name in SERVED)
+HEAD = f"""# API reference
 
 <!-- Made by `make crds` from operator/readonly_operator/api/; do not edit. -->
 
-Group `pulsar-readonly.io`, version `v1alpha1`. `kubectl explain robp.spec --recursive` prints the same.
+Group `{GROUP}`, versions {_VERSIONS}, which have the same fields ([API versions](api-versions.md)).
+`kubectl explain robp.spec --recursive` prints the same.
 Sizes are whole numbers of Ki, Mi or Gi. A rule for several fields is listed at the object that has them.
 """
 FOREIGN = (

@@ -61,7 +61,14 @@ def condition_column(
 
 
 AGE = Column("Age", ".metadata.creationTimestamp", "Time since its creation.", "date")
-OBSERVED_GENERATION = Declared(Number(wide=True), "The metadata.generation of this status.")
+NO_STATUS = {"observedGeneration": -1}
+"""Status of an object that the operator has not reported on yet; the API server fills it in.
+
+kstatus takes an object without a status and conditions for Current, so a tool that waits would not wait.
+"""
+OBSERVED_GENERATION = Declared(
+    Number(least=-1, wide=True), "The metadata.generation of this status; -1 until the operator's first report."
+)
 
 _CONDITION: dict[str, Declared] = {
     "type": Declared(Reported((("maxLength", 316),)), "Type of the condition.", required=True),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 GROUP = "pulsar-readonly.io"
-VERSION = "v1alpha1"
 
 OPERATOR = "pulsar-readonly-operator"
 """Field manager of all that the operator applies, and value of the label `app.kubernetes.io/managed-by`."""

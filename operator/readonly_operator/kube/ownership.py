@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_operator.kube.kinds import POOL
 from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, LABEL_POOL, OPERATOR
+from readonly_operator.kube.versions import in_group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,7 @@ def owner_uid(manifest: Manifest) -> str | None:
 def owning_pool(manifest: Manifest) -> str | None:
     """Return the name of the pool that controls the object, or None when no pool does."""
     controller = _controller(manifest)
-    if controller is None or (controller.get("apiVersion"), controller.get("kind")) != (POOL.api_version, POOL.kind):
+    if controller is None or controller.get("kind") != POOL.kind or not in_group(controller.get("apiVersion")):
         return None
     return str(controller["name"])
 

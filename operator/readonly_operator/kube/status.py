@@ -32,7 +32,7 @@ class Condition:
 
     Attributes:
         type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, ClusterRegistered, LocalCursors,
-            UpdateHeld, TopicConflict, Paused or Stalled.
+            UpdateHeld, TopicConflict, Paused, Reconciling or Stalled.
         status: whether it holds.
         reason: one CamelCase word.
         message: the reason and the remedy, in a sentence.
@@ -55,12 +55,17 @@ NOT_PAUSED = Condition("Paused", ConditionStatus.FALSE, "NotPaused", "the operat
 def complete(conditions: Iterable[Condition]) -> list[Condition]:
     """Add the conditions that all reconciled objects have.
 
-    Stalled is present only while it is True. By this convention kstatus tells a failure from slow progress.
+    Stalled and Reconciling are present only while they are True, and never both. By this convention kstatus tells a failure
+    from slow progress. Reconciling repeats Progressing, whose name kstatus does not know: Ready stays True in a rollout that
+    waits, and while one of several brokers has a new binding.
     """
     found = [*conditions, NOT_PAUSED]
-    ready = next((one for one in found if one.type == "Ready"), None)
+    by_type = {one.type: one for one in found}
+    ready, progressing = by_type.get("Ready"), by_type.get("Progressing")
     if ready is not None and ready.reason in STALLED_REASONS:
         found.append(Condition("Stalled", ConditionStatus.TRUE, ready.reason, ready.message))
+    elif progressing is not None and progressing.status is ConditionStatus.TRUE:
+        found.append(Condition("Reconciling", ConditionStatus.TRUE, progressing.reason, progressing.message))
     return found
 
 
@@ -120,12 +125,18 @@ def keep(
 ) -> dict[str, Any]:
     """Return the current status with some conditions replaced.
 
-    The observed generation stays: a later generation was not reconciled.
+    The observed generation stays: a later generation was not reconciled. An object without a status gets this one; the API
+    server's default (readonly_operator.api.status) is none.
     """
     added = render(current, generation, conditions, {}, now)
     fresh = {one["type"]: one for one in added["conditions"]}
     kept = [one for one in current.get("conditions") or () if one["type"] not in fresh]
-    return {"observedGeneration": generation, **current, "conditions": [*kept, *fresh.values()]}
+    observed = max(current.get("observedGeneration", -1), -1)
+    return {
+        **current,
+        "observedGeneration": generation if observed < 0 else observed,
+        "conditions": [*kept, *fresh.values()],
+    }
 
 
 def write(kube: Kube, store: Store, kind: Kind, body: Manifest, status: Mapping[str, Any]) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.kube.kinds import AUTOSCALER, DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR, POOL, Manifest
-from readonly_operator.kube.names import LABEL_NAME, LABEL_NAMESPACE, OPERATOR
+from readonly_operator.kube.names import LABEL_NAME, LABEL_NAMESPACE, LABEL_POOL, OPERATOR
 from readonly_operator.model.metadata import start
 from readonly_operator.model.services import client_ports, external_ports
 
@@ -91,13 +92,23 @@ def _operator(settings: Settings) -> list[dict[str, Any]]:
 
 
 def pod_monitor(pool: Pool) -> list[Manifest]:
-    """Return the PodMonitor of the Prometheus operator."""
+    """Return the PodMonitor of the Prometheus operator.
+
+    It adds the label `pool`, by which dashboard and alerts tell pools of one namespace apart. `action` has the default of that
+    kind's definition, which the API server would add.
+    """
     wanted = pool.monitoring.pod_monitor
     if wanted is None:
         return []
     manifest = start(POD_MONITOR, pool.key.name, pool)
     manifest["metadata"]["labels"] = {**wanted.labels, **manifest["metadata"]["labels"]}
-    endpoint = {"port": "http", "path": "/metrics", **({"interval": wanted.interval} if wanted.interval else {})}
+    label = f"__meta_kubernetes_pod_label_{re.sub('[^a-zA-Z0-9_]', '_', LABEL_POOL)}"
+    endpoint = {
+        "port": "http",
+        "path": "/metrics",
+        **({"interval": wanted.interval} if wanted.interval else {}),
+        "relabelings": [{"action": "replace", "sourceLabels": [label], "targetLabel": "pool"}],
+    }
     manifest["spec"] = {"selector": {"matchLabels": pool.key.selector()}, "podMetricsEndpoints": [endpoint]}
     return [manifest]
 

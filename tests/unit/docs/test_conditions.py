@@ -73,4 +73,6 @@ def test_every_condition_is_described_and_no_row_stands_twice():
         assert {row.condition for row in rows} <= set(CONDITIONS)
         keys = [(row.condition, row.status, row.reason) for row in rows]
         assert len(keys) == len(set(keys))
-    assert {row.condition for row in (*OF_POOLS, *OF_BINDINGS, *OF_BOTH)} | {"Stalled"} == set(CONDITIONS)
+    assert {row.condition for row in (*OF_POOLS, *OF_BINDINGS, *OF_BOTH)} | {"Reconciling", "Stalled"} == set(
+        CONDITIONS
+    )

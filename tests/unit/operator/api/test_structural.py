@@ -25,7 +25,7 @@ SOURCE = {
 POOL, BINDING = "ReadOnlyBrokerPool", "ReadOnlyTopicBinding"
 EXAMPLES = [
     pytest.param(body, id=f"{path.name}-{body['metadata']['name']}")
-    for path in sorted((ROOT / "examples").glob("*.yaml"))
+    for path in sorted((ROOT / "examples").rglob("*.yaml"))
     for body in yaml.safe_load_all(path.read_text())
     if body["kind"] in {POOL, BINDING}
 ]

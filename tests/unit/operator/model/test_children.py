@@ -200,6 +200,19 @@ def test_optional_objects_are_there_only_where_they_are_asked_for(make_pool, kin
     assert kind not in kinds(off)
 
 
+def test_metrics_of_brokers_get_the_label_by_which_alerts_tell_pools_apart(make_pool):
+    made = children(make_pool(monitoring={"podMonitor": {}}), LookupConfig.of([]), SETTINGS)
+    (monitor,) = [one for one in made if one["kind"] == "PodMonitor"]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["relabelings"] == [
+        {
+            "action": "replace",
+            "sourceLabels": ["__meta_kubernetes_pod_label_pulsar_readonly_io_pool"],
+            "targetLabel": "pool",
+        }
+    ]
+
+
 def test_each_broker_has_a_load_balancer_where_clients_are_outside(make_pool):
     external = {"external": {"host": "{broker}.example.com", "annotations": {"dns": "{broker}.example.com"}}}
     made = children(make_pool(replicas=2, listeners=external), LookupConfig.of([]), SETTINGS)

@@ -1,0 +1,37 @@
+"""Every file of examples/, by a server-side dry run where the API server knows the kind; the others by their structure."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from tests.e2e.install import ROOT
+from tests.support import foreign_kinds
+
+DOCUMENTS = [
+    pytest.param(body, id=f"{path.relative_to(ROOT / 'examples')}-{body['kind']}-{body['metadata']['name']}")
+    for path in sorted((ROOT / "examples").rglob("*.yaml"))
+    for body in yaml.safe_load_all(path.read_text())
+]
+OWN = ("pulsar-readonly.io/", "v1", "batch/", "apps/")
+"""Prefixes of API groups that every cluster of the tests serves."""
+
+
+def serves(kubernetes, body) -> bool:
+    """Whether the API server knows the kind of an object."""
+    version = body["apiVersion"]
+    done = kubernetes.run("get", "--raw", f"/apis/{version}" if "/" in version else f"/api/{version}")
+    return done.returncode == 0 and body["kind"] in {one["kind"] for one in json.loads(done.stdout)["resources"]}
+
+
+@pytest.mark.parametrize("body", DOCUMENTS)
+def test_an_example_is_accepted(operator, namespace, body):
+    if serves(operator, body):
+        made = {**body, "metadata": {**body["metadata"], "namespace": namespace}}
+        said = operator("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=json.dumps(made))
+        assert said.rstrip().endswith("(server dry run)"), said
+    else:
+        assert not body["apiVersion"].startswith(OWN), "the cluster lacks a kind that it must have"
+        assert foreign_kinds.faults(body) == []

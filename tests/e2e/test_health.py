@@ -1,0 +1,28 @@
+"""Health by the library kstatus itself, before the operator's first report, and of Argo CD's settings."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from tests.e2e.install import ROOT
+from tests.e2e.kstatus_program import compute
+
+
+def test_a_new_object_is_in_progress_before_the_first_report(operator, namespace, pool, binding):
+    for body in (pool(), binding("orders", "persistent://public/default/orders")):
+        made = json.loads(operator("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(body)))
+        assert made["status"] == {"observedGeneration": -1}
+        assert set(compute(made).values()) == {"InProgress"}
+
+
+def test_the_health_check_leaves_other_settings_of_argo_cd(operator, namespace):
+    config = yaml.safe_load((ROOT / "examples" / "argocd-health.yaml").read_text())
+    config["metadata"]["namespace"] = namespace
+    before = {**config, "data": {"url": "https://argocd.example.org"}}
+    operator("apply", "-f", "-", stdin=json.dumps(before))
+    manager = "--field-manager=pulsar-readonly-health"
+    operator("apply", "--server-side", manager, "-f", "-", stdin=json.dumps(config))
+    found = operator.get("configmap", "argocd-cm", namespace)["data"]
+    assert found == {**before["data"], **config["data"]}

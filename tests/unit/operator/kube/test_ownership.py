@@ -1,0 +1,47 @@
+"""Owner references: of a pool, in any version of the API group, and of nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from readonly_operator.bindings.topic_index import BindingTopicIndex
+from readonly_operator.kube.kinds import CONFIG_MAP
+from readonly_operator.kube.names import GROUP, LABEL_POOL, PoolKey
+from readonly_operator.kube.ownership import owning_pool
+from readonly_operator.kube.store import Store
+from readonly_operator.kube.versions import SERVED
+
+
+def child(api_version, kind="ReadOnlyBrokerPool", **reference):
+    owner = {"apiVersion": api_version, "kind": kind, "name": "demo", "uid": "u", "controller": True, **reference}
+    metadata = {"name": "x", "namespace": "team", "uid": "of-x", "resourceVersion": "1", "ownerReferences": [owner]}
+    return {"metadata": metadata}
+
+
+@pytest.mark.parametrize("version", [*SERVED, "v1"])
+def test_a_pool_owns_its_objects_in_every_version(version):
+    """A later release may write another version; after a rollback these objects are still the pool's."""
+    assert owning_pool(child(f"{GROUP}/{version}")) == "demo"
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        {"api_version": f"{GROUP}.example.org/v1"},
+        {"api_version": f"x{GROUP}/v1"},
+        {"api_version": GROUP},
+        {"api_version": f"{GROUP}/"},
+        {"api_version": None},
+        {"api_version": "apps/v1"},
+        {"api_version": f"{GROUP}/v1alpha1", "kind": "ReadOnlyTopicBinding"},
+        {"api_version": f"{GROUP}/v1alpha1", "controller": False},
+    ],
+)
+def test_nothing_else_does(reference):
+    assert owning_pool(child(**reference)) is None
+
+
+def test_the_store_finds_the_pool_of_an_object_whose_label_was_removed():
+    store = Store(BindingTopicIndex())
+    body = child(f"{GROUP}/v1beta1")
+    assert LABEL_POOL not in body["metadata"].get("labels", {})
+    assert store.put(CONFIG_MAP, body) == {PoolKey("team", "demo")}
