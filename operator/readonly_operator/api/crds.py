@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from readonly_operator.api import binding_definition
+from readonly_operator.api import binding_definition, source_definition
 from readonly_operator.api.binding import BindingSpec
-from readonly_operator.api.pool import PoolSpec, definition
+from readonly_operator.api.pool import PoolSpec, Source, definition
 from readonly_operator.api.schema import Declared, Nested, Rule, Schema, described
-from readonly_operator.kube.kinds import BINDING, POOL, Kind, Manifest
+from readonly_operator.kube.kinds import BINDING, POOL, SOURCE, Kind, Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,6 +139,15 @@ DEFINITIONS = (
         binding_definition.STATUS,
         binding_definition.COLUMNS,
         selectable=binding_definition.SELECTABLE,
+    ),
+    Definition(
+        SOURCE,
+        "ros",
+        source_definition.DESCRIPTION,
+        Nested(Source),
+        "The source Pulsar cluster that owns the topics.",
+        source_definition.STATUS,
+        source_definition.COLUMNS,
     ),
 )
 

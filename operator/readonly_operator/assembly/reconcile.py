@@ -11,6 +11,7 @@ from readonly_operator import metrics
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.cursors import RELEASE
 from readonly_operator.api.pool import Pool
+from readonly_operator.api.pool.source_ref import UnresolvedSourceError, has_source, source_fields
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly import binding_status, finalizer, readiness
 from readonly_operator.assembly.apply_events import apply_events
@@ -22,6 +23,7 @@ from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.assembly.rollouts import is_outdated
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
+from readonly_operator.assembly.source_refs import Resolution, report_pools, resolve_source
 from readonly_operator.assembly.status_throttle import MIN_INTERVAL_SECONDS
 from readonly_operator.bindings.conflicts import find_holders
 from readonly_operator.bindings.pool_bindings import PoolBindings
@@ -53,6 +55,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         KubeError: the API server refused a request; the caller retries.
     """
     outcome = _reconcile(context, key)
+    report_pools(context, key.namespace)
     if context.status_throttle.defers(context.store.of_pool(BINDING, key)):
         return replace(
             outcome, refresh_seconds=min(outcome.refresh_seconds or MIN_INTERVAL_SECONDS, MIN_INTERVAL_SECONDS)
@@ -66,21 +69,26 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
     if body is None or "deletionTimestamp" in body["metadata"]:
         return _finalize(context, key, body, bindings)
     try:
+        if is_paused(body) and not has_source(body):
+            return _skip_paused(context, key, body, bindings)
+        source = Resolution(body, None) if is_paused(body) else resolve_source(context, body)
+        body = source.body
         pool = identified(context.store, Pool.load(body))
         if is_paused(body):
-            return _skip_paused(context, pool, body, bindings)
+            return _skip_paused(context, key, body, bindings)
         finalizer_errors = finalizer.sync_finalizer(context, pool, body)
         binding_errors = finalizer.sync_binding_finalizers(context, bindings.good)
         bindings = bindings.without_conflicts(context.store, context.brokers.matched, pool)
         fitted = _fit(context, pool, bindings)
         bindings, lookup = bindings.without_oversized(fitted.refused), LookupConfig.of_entries(fitted.entries)
         limitations, waits_for = _apply(context, pool, body, lookup)
-        limitations += readiness.oversized(len(bindings.oversized))
+        limitations += [*readiness.oversized(len(bindings.oversized)), *source.limitations]
     except (ApiSpecError, NameConflictError, KubeError) as error:
         return _report_failure(context, body, bindings, error)
     observed = _observe(context, pool, body, lookup, limitations, waits_for)
     cursors = {**check_namespaces(context, pool, bindings.good), **binding_errors}
     conditions = _conditions(context, pool, body, observed, finalizer_errors)
+    conditions += [source.condition] if source.condition is not None else []
     _write_statuses(context, pool, body, bindings, observed, conditions, cursors)
     waits = finalizer.release_bindings(
         context, pool, bindings, observed.state.reports, partial(_report_leaving, context)
@@ -142,12 +150,12 @@ def _report_leaving(context: Context, body: Manifest, condition: Condition) -> N
     write_conditions(context, BINDING, body, [condition], {})
 
 
-def _skip_paused(context: Context, pool: Pool, body: Manifest, bindings: PoolBindings) -> Outcome:
+def _skip_paused(context: Context, key: PoolKey, body: Manifest, bindings: PoolBindings) -> Outcome:
     """Report that the pool is paused, and change nothing."""
     write_paused(context, POOL, body)
     for _, binding_body in bindings.good:
-        write_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{pool.key.name}" is paused')
-    reason = f'ReadOnlyBrokerPool "{pool.key.name}" is paused'
+        write_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{key.name}" is paused')
+    reason = f'ReadOnlyBrokerPool "{key.name}" is paused'
     finalizer.hold_bindings(context, bindings, reason, partial(_report_leaving, context))
     binding_status.report_invalid(context, bindings.broken)
     return Outcome(settled=True, look_again=False)
@@ -243,7 +251,7 @@ def _conditions(
         readiness.progressing(observed.settled, observed.ready, waiting, observed.limitations),
         looked_up,
         *([observed.held] if observed.held is not None else []),
-        last_known(body, source_reachable(report)),
+        last_known(body, source_reachable(report, source_fields(body))),
         finalizer_errors.get("ExplicitLac")
         or last_known(body, explicit_lac(report, pool.explicit_lac, managed, probed)),
         *finalizer.registration_condition(context, pool, finalizer_errors),
@@ -302,6 +310,7 @@ def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> di
         "bindings": bindings,
         "lookupRevision": before.get("lookupRevision"),
         "explicitLac": before.get("explicitLac"),
+        "source": before.get("source"),
     }
 
 
@@ -315,7 +324,9 @@ def _report_failure(
     """
     if isinstance(error, KubeError) and not error.refused:
         raise error
-    if isinstance(error, ApiSpecError):
+    if isinstance(error, UnresolvedSourceError):
+        reason = error.reason
+    elif isinstance(error, ApiSpecError):
         reason = "InvalidSpec"
     else:
         reason = "NameConflict" if isinstance(error, NameConflictError) else "Refused"

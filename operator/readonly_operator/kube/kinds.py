@@ -39,6 +39,7 @@ class Kind:
 
 POOL = Kind(GROUP, VERSION, "ReadOnlyBrokerPool", "readonlybrokerpools")
 BINDING = Kind(GROUP, VERSION, "ReadOnlyTopicBinding", "readonlytopicbindings")
+SOURCE = Kind(GROUP, VERSION, "ReadOnlySource", "readonlysources")
 EVENT = Kind("", "v1", "Event", "events")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", CHILD_SELECTOR)
@@ -64,9 +65,9 @@ CHILDREN = (
     POD_MONITOR,
 )
 """Kinds of objects that the operator creates for a pool; pods are the StatefulSet's."""
-OPTIONAL = frozenset({POD_MONITOR})
+OPTIONAL = frozenset({SOURCE, POD_MONITOR})
 """Kinds that a Kubernetes cluster need not serve."""
-WATCHED = (POOL, BINDING, *CHILDREN, POD)
+WATCHED = (POOL, BINDING, SOURCE, *CHILDREN, POD)
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*WATCHED, EVENT, LEASE)}
 

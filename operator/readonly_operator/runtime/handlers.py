@@ -23,6 +23,7 @@ from readonly_operator.kube.kinds import (
     POOL,
     SERVICE,
     SERVICE_ACCOUNT,
+    SOURCE,
     STATEFUL_SET,
     WATCHED,
 )
@@ -105,6 +106,7 @@ def stop(memo: Any, **_: Any) -> None:
 
 @kopf.on.event(POOL.group, POOL.version, POOL.plural)
 @kopf.on.event(BINDING.group, BINDING.version, BINDING.plural)
+@kopf.on.event(SOURCE.group, SOURCE.version, SOURCE.plural)
 @kopf.on.event(SERVICE_ACCOUNT.group, SERVICE_ACCOUNT.version, SERVICE_ACCOUNT.plural)
 @kopf.on.event(CONFIG_MAP.group, CONFIG_MAP.version, CONFIG_MAP.plural)
 @kopf.on.event(SERVICE.group, SERVICE.version, SERVICE.plural)
