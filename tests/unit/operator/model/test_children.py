@@ -121,6 +121,23 @@ SECURE_STORES = {
     },
 }
 """A source whose ZooKeeper and bookies have TLS and logins."""
+OAUTH2 = {
+    "source": {
+        "serviceUrl": "pulsar://broker.pulsar:6650",
+        "adminUrl": "http://broker.pulsar:8080",
+        "metadataStoreUrl": "zk:zk-0.pulsar:2181",
+        "authentication": {
+            "type": "OAuth2",
+            "oauth2": {
+                "issuerUrl": "https://issuer.example.com/realms/pulsar/",
+                "audience": "urn:pulsar",
+                "secretRef": {"name": "oauth2", "keyFile": "credentials.json"},
+                "trustedCertificates": {"configMapName": "issuer-ca"},
+            },
+        },
+    },
+}
+"""A pool with access tokens."""
 
 
 def _template(pool: Pool, lookup: LookupConfig, settings: Settings = SETTINGS) -> dict:
@@ -132,7 +149,8 @@ def find(manifests: list[dict], kind: str, name: str = "demo") -> dict:
 
 
 @pytest.mark.parametrize(
-    ("name", "spec"), [("minimal", {}), ("everything", EVERYTHING), ("secure-stores", SECURE_STORES)]
+    ("name", "spec"),
+    [("minimal", {}), ("everything", EVERYTHING), ("secure-stores", SECURE_STORES), ("oauth2", OAUTH2)],
 )
 def test_children_are_those_of_the_golden_file(make_pool, make_binding, name, spec):
     lookup = LookupConfig.of([make_binding("orders"), make_binding("logs", "persistent://public/default/log-.*")])
@@ -264,6 +282,7 @@ def test_an_autoscaler_scales_the_pool_and_its_bounds_hold_at_once(make_pool):
     [
         (EVERYTHING, {"reader", "reader-tls", "bookie-ca", "demo-tls", "clients", "s3"}),
         (SECURE_STORES, {"zookeeper-tls", "zookeeper-login", "bookie-login"}),
+        (OAUTH2, {"oauth2"}),
     ],
 )
 def test_nothing_of_a_secret_is_outside_of_its_volume(make_pool, spec, secrets):
@@ -292,7 +311,7 @@ ARGUMENTS = {
 
 
 def test_brokers_of_the_release_before_get_new_settings_in_the_file_only(make_pool):
-    for spec in ({}, EVERYTHING, SECURE_STORES):
+    for spec in ({}, EVERYTHING, SECURE_STORES, OAUTH2):
         made = children(make_pool(**spec), LookupConfig.of([]), SETTINGS)
         container = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
         given = {one for one in container["args"] if one.startswith("--")}
@@ -302,7 +321,7 @@ def test_brokers_of_the_release_before_get_new_settings_in_the_file_only(make_po
 
 
 def test_the_engine_takes_the_configuration(make_pool, tmp_path):
-    for spec in ({}, EVERYTHING, SECURE_STORES):
+    for spec in ({}, EVERYTHING, SECURE_STORES, OAUTH2):
         text = find(children(make_pool(**spec), LookupConfig.of([]), SETTINGS), "ConfigMap", "demo-config")
         path = tmp_path / "engine.yaml"
         path.write_text(text["data"]["engine.yaml"])
