@@ -13,7 +13,7 @@ from readonly_operator.api.cursors import RELEASE
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.source_ref import UnresolvedSourceError, has_source, source_fields
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.assembly import binding_status, finalizer, readiness
+from readonly_operator.assembly import binding_status, finalizer, issued_certificate, readiness
 from readonly_operator.assembly.apply_events import apply_events
 from readonly_operator.assembly.conditions import write_conditions, write_paused
 from readonly_operator.assembly.context import Context, Outcome
@@ -81,14 +81,15 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
         bindings = bindings.without_conflicts(context.store, context.brokers.matched, pool)
         fitted = _fit(context, pool, bindings)
         bindings, lookup = bindings.without_oversized(fitted.refused), LookupConfig.of_entries(fitted.entries)
-        limitations, waits_for = _apply(context, pool, body, lookup)
+        limitations, waits_for, waits = _apply(context, pool, body, lookup)
         limitations += [*readiness.oversized(len(bindings.oversized)), *source.limitations]
     except (ApiSpecError, NameConflictError, KubeError) as error:
         return _report_failure(context, body, bindings, error)
-    observed = _observe(context, pool, body, lookup, limitations, waits_for)
+    observed = _observe(context, pool, body, lookup, limitations, waits_for, waits=waits)
     cursors = {**check_namespaces(context, pool, bindings.good), **binding_errors}
     conditions = _conditions(context, pool, body, observed, finalizer_errors)
-    conditions += [source.condition] if source.condition is not None else []
+    certificate = issued_certificate.IssuedCertificate.of(context.store, pool)
+    conditions += [one for one in (source.condition, certificate.condition) if one is not None]
     _write_statuses(context, pool, body, bindings, observed, conditions, cursors)
     waits = finalizer.release_bindings(
         context, pool, bindings, observed.state.reports, partial(_report_leaving, context)
@@ -168,16 +169,21 @@ def _fit(context: Context, pool: Pool, bindings: PoolBindings) -> Fitted:
     return fit(entries, context.lookup_history.last(pool.key, known), pool.key.name)
 
 
-def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> tuple[list[str], list[PoolKey]]:
-    """Apply the pool's objects; return permanent shortcomings in words, and the pools that a rollout waits for."""
+def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> tuple[list[str], list[PoolKey], bool]:
+    """Apply the pool's objects.
+
+    Returns:
+        Permanent shortcomings in words, the pools that a rollout waits for, and whether it waits for a certificate.
+    """
     key, store = pool.key, context.store
     names = [pod["metadata"]["name"] for pod in store.of_pool(POD, key)]
     there = {ordinal for ordinal in map(key.ordinal, names) if ordinal is not None}
     wanted = children(pool, lookup, context.settings, there)
     before = store.get(STATEFUL_SET, key.namespace, key.name)
     stateful_set = next(one for one in wanted if kind_of(one) == STATEFUL_SET)
-    waits_for = context.rollouts.waits_for(pool, stateful_set)
-    if pool.held or waits_for:
+    waits = issued_certificate.waits_for_certificate(store, pool, stateful_set)
+    waits_for = [] if waits else context.rollouts.waits_for(pool, stateful_set)
+    if pool.held or waits_for or waits:
         config = store.get(CONFIG_MAP, key.namespace, key.config_map)
         former = before is not None and config is not None and is_outdated(before, stateful_set)
         wanted = held(wanted, pool, (config or {}).get("data") if former else None)
@@ -185,7 +191,8 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
     done = [(manifest, context.applier.apply(manifest)) for manifest in desired]
     context.lookup_history.record(key, lookup)
     known = [child for kind in CHILDREN for child in store.of_pool(kind, key)]
-    done += context.applier.prune(known, desired, pool.uid)
+    replaced = before is None or not is_outdated(before, stateful_set)
+    done += context.applier.prune(issued_certificate.prunable(known, replaced=replaced), desired, pool.uid)
     for manifest, result in done:
         if result is not Result.NOOP:
             logger.info(
@@ -194,7 +201,7 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
             metrics.count_applied(manifest["kind"], result.value)
     context.events.record(POOL, body, apply_events(key, done, before))
     lacking = sorted({one["kind"] for one in wanted if one not in desired})
-    return [readiness.kind_not_served(kind) for kind in lacking], waits_for
+    return [readiness.kind_not_served(kind) for kind in lacking], waits_for, waits
 
 
 def _observe(
@@ -204,6 +211,8 @@ def _observe(
     lookup: LookupConfig,
     limitations: list[str],
     waits_for: Sequence[PoolKey],
+    *,
+    waits: bool,
 ) -> _Observation:
     """Query the brokers. Write their localities, and trigger a refresh where the bindings are outdated."""
     key = pool.key
@@ -215,9 +224,11 @@ def _observe(
         limitations = [*limitations, readiness.annotation_refused(refusals)]
         context.events.record(POOL, body, [Notice(WARNING, "PodsNotAnnotated", limitations[-1])])
     stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
-    ready = readiness.ready(pool, stateful_set, pods, state, waits=bool(waits_for))
+    ready = readiness.ready(pool, stateful_set, pods, state, waits=waits or bool(waits_for))
     held_back = readiness.update_held(pool, stateful_set, waits_for, context.settings.rolling_pools)
-    return _Observation(pods, state, ready, limitations, bool(refusals), held_back, bool(waits_for))
+    if waits and not pool.held:
+        held_back = issued_certificate.waiting(pool)
+    return _Observation(pods, state, ready, limitations, bool(refusals), held_back, waits or bool(waits_for))
 
 
 def _refresh_config_maps(context: Context, pool: Pool, state: LookupState, pods: list[Manifest]) -> list[str]:

@@ -32,7 +32,7 @@ class Condition:
 
     Attributes:
         type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, ClusterRegistered, LocalCursors,
-            SourceResolved, UpdateHeld, TopicConflict, Paused or Stalled.
+            SourceResolved, CertificateIssued, UpdateHeld, TopicConflict, Paused or Stalled.
         status: whether it holds.
         reason: one CamelCase word.
         message: the reason and the remedy, in a sentence.

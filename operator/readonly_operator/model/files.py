@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.kube.names import SECRETS_DIRECTORY, VOLUME_PREFIX
+from readonly_operator.model.certificate import listener_certificate
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
@@ -81,7 +82,7 @@ def mounts(pool: Pool) -> list[Mount]:
     if source.bookie_login is not None:
         found.append(_login("bookie", source.bookie_login.secret_ref))
     if tls is not None:
-        found.append(_certificate("tls", tls.certificate))
+        found.append(_certificate("tls", listener_certificate(pool, tls)))
         if tls.client_authorities is not None:
             found.append(_trust("tls", tls.client_authorities))
         if tls.broker_authorities is not None:

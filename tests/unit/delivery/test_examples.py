@@ -64,7 +64,9 @@ def unknown(value: object, schema: dict, path: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("example", ["production.yaml", "quickstart.yaml", "shared-source.yaml"])
+@pytest.mark.parametrize(
+    "example", ["production.yaml", "quickstart.yaml", "shared-source.yaml", "issued-certificate.yaml"]
+)
 def test_every_field_is_one_of_the_definition(example):
     for body in documents(example):
         plural = {kind.kind: kind.plural for kind in (POOL, BINDING, SOURCE)}[body["kind"]]
@@ -80,7 +82,14 @@ def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
     assert set(spec) <= set(known)
     unset = set(known) - set(spec)
     cursors = {"cursors", "cursorPartitions", "onDeletion"}
-    assert unset == cursors | {"replicas", "imagePullPolicy", "imagePullSecrets", "tieredStorage", "logLevel", "sourceRef"}
+    assert unset == cursors | {
+        "replicas",
+        "imagePullPolicy",
+        "imagePullSecrets",
+        "tieredStorage",
+        "logLevel",
+        "sourceRef",
+    }
 
 
 def test_names_in_the_comments_of_production_are_those_of_its_secrets():

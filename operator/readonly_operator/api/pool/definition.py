@@ -69,6 +69,7 @@ STATUS = status_schema(
     "Ready (all brokers serve), Progressing (the operator is still working on it), LookupConfigured (brokers hold the newest "
     "bindings), SourceReachable (the source cluster answers), ExplicitLac (its brokers send explicit LACs), "
     "ClusterRegistered (the pool is a cluster in its metadata; only with spec.lookup.clusterName), LocalCursors (only while "
-    "they are released, or cannot be), SourceResolved (the pool uses the ReadOnlySource that it names), UpdateHeld (only while "
-    "brokers keep their former pod template).",
+    "they are released, or cannot be), SourceResolved (the pool uses the ReadOnlySource that it names), CertificateIssued "
+    "(cert-manager has issued the certificate of the listeners), UpdateHeld (only while brokers keep their former pod "
+    "template).",
 )
