@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.connect import BookieSecurity
 from readonly_engine.bookkeeper.pool import BookiePool
-from readonly_engine.broker.cursors.client import stock_client
+from readonly_engine.broker.cursors.client import file_token, stock_client
 from readonly_engine.broker.cursors.local_cursors import LocalCursors
 from readonly_engine.broker.cursors.owner_access import ACCESS_PREFIX, OwnerAccess
 from readonly_engine.broker.passthrough.policy import PassThroughPolicy
@@ -40,6 +40,7 @@ from readonly_engine.net.tls import ClientTls, Reloaded, TlsError
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
 from readonly_engine.owner.directory import OwnerDirectory
+from readonly_engine.owner.oauth2 import OAuth2Login
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.wire.framing import StoredFrameLimit
@@ -104,6 +105,20 @@ def _url_of(scheme: str, address: Address, option: str) -> str:
     return f"{scheme}://{address}"
 
 
+def own_login(config: EngineConfig) -> OAuth2Login | None:
+    """Return the broker's login at an OAuth 2.0 server; None for none.
+
+    Raises:
+        StartError: a file of --admin-oauth2 cannot be used.
+    """
+    if config.admin_oauth2 is None:
+        return None
+    try:
+        return OAuth2Login(config.admin_oauth2)
+    except (OSError, ValueError) as error:
+        raise StartError(f"--admin-oauth2: {error}") from error
+
+
 async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> None:
     """Run one broker until SIGTERM or SIGINT.
 
@@ -135,11 +150,16 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         bookie_security = BookieSecurity(bookie_tls, config.bookie_login_file)
         bookie_security.check()
         stores = ClusterStores(config.metadata_url, config.bookkeeper_metadata_url, config.metadata_security)
-        admin = AdminClient(*config.admin_urls, tls=writer_tls, token_file=config.admin_token_file)
+        login = own_login(config)
+        admin = AdminClient(*config.admin_urls, tls=writer_tls, token_file=config.admin_token_file, login=login)
     except (TlsError, LoginError) as error:
         raise StartError(f"--{error}") from error
     except (OSError, ValueError) as error:
         raise StartError(f"--admin-token-file: {error}") from error
+    renewing = None
+    if login is not None:
+        await login.refresh()  # before the first clients; without an answer the broker starts all the same
+        renewing = run_forever(login.follow, "renewing access tokens of --admin-oauth2")
     try:
         await stores.start()
     except MetadataError as error:
@@ -205,7 +225,12 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     owners = OwnerDirectory(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit)
     claims = ClaimStore(store, fleet, guard)
     local_cursors = LocalCursors(
-        partial(stock_client, config.writer_url, config.writer_tls, config.admin_token_file),
+        partial(
+            stock_client,
+            config.writer_url,
+            config.writer_tls,
+            file_token(config.admin_token_file) if login is None else login.current,
+        ),
         CursorAdmin(admin),
         OwnerAccess(owners, topics.authorizes, f"{ACCESS_PREFIX}{fleet.identity}-{urlsplit(url).netloc}-"),
         claims,
@@ -249,8 +274,9 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         if namesakes:
             raise StartError(f"--pool: {namesakes[0]}")
     finally:
-        if following is not None:
-            following.cancel()
+        for task in (following, renewing):
+            if task is not None:
+                task.cancel()
         await http.close()
         await admin.close()
         bookies.close()

@@ -136,8 +136,8 @@ def namespace(request, kubernetes) -> Iterator[str]:
     yield name
     if request.node.stash.get(FAILED, False):
         for command in (
-            ("get", "robp,rotb,statefulset,service,configmap,pods", "-n", name, "-o", "wide"),
-            ("get", "robp,rotb", "-n", name, "-o", "yaml"),
+            ("get", "robp,rotb,ros,statefulset,service,configmap,pods", "-n", name, "-o", "wide"),
+            ("get", "robp,rotb,ros", "-n", name, "-o", "yaml"),
             ("get", "events", "-n", name, "--sort-by=.lastTimestamp"),
             ("logs", "-n", name, "-l", "app.kubernetes.io/part-of=pulsar-readonly", "--prefix", "--tail=50"),
             ("logs", "-n", SYSTEM, "deployment/pulsar-readonly-operator", "--tail=100"),

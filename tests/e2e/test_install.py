@@ -69,7 +69,7 @@ def definitions(kubernetes: Kubernetes) -> dict[str, dict[str, Any]]:
 def check_examples(kubernetes: Kubernetes) -> None:
     """A platform team's first steps, on what was just installed."""
     kubernetes("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{name}" for name in NAMED))
-    for example in ("production.yaml", "quickstart.yaml"):
+    for example in ("production.yaml", "quickstart.yaml", "shared-source.yaml", "issued-certificate.yaml"):
         said = kubernetes("apply", "--dry-run=server", "-f", str(ROOT / "examples" / example))
         assert said.count("created (server dry run)") == len(
             list(yaml.safe_load_all((ROOT / "examples" / example).read_text()))

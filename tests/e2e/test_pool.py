@@ -39,7 +39,7 @@ def test_a_pool_becomes_ready_brokers(operator, writer, namespace, pool):
     status = operator.get("robp", "demo", namespace)["status"]
     assert (status["replicas"], status["readyReplicas"], status["bindings"]) == (2, 2, 0)
     assert "finalizers" not in operator.get("robp", "demo", namespace)["metadata"]
-    for kind in ("robp", "rotb"):
+    for kind in ("robp", "rotb", "ros"):
         operator("get", kind, "-n", namespace, "-o", "wide")
 
 

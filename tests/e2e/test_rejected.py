@@ -21,7 +21,7 @@ GOOD = {
 }
 TOPIC = "persistent://public/default/orders"
 CASES = yaml.safe_load((pathlib.Path(__file__).parent / "rejected.yaml").read_text())
-KINDS = {"pool": "ReadOnlyBrokerPool", "binding": "ReadOnlyTopicBinding"}
+KINDS = {"pool": "ReadOnlyBrokerPool", "binding": "ReadOnlyTopicBinding", "source": "ReadOnlySource"}
 FIXED = "fixed"
 """Name of the objects that exist."""
 DEADLINE = 30
@@ -77,6 +77,7 @@ def api(operator):
     for body in (
         manifest("pool", FIXED, {"source": GOOD, "replicas": 0}),
         manifest("binding", FIXED, {"poolRef": {"name": FIXED}, "topics": [TOPIC]}),
+        manifest("source", FIXED, GOOD),
     ):
         operator("apply", "-n", namespace, "-f", "-", stdin=json.dumps(body))
     yield Namespaced(operator.kubeconfig, namespace)

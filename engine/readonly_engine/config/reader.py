@@ -76,6 +76,8 @@ def make_config(file_settings: Mapping[str, Any], flags: Mapping[str, Any]) -> E
             "topics is missing: give --topics PATTERN, or --bindings FILE for topics that an operator binds"
         )
     _check_tls(config)
+    if config.admin_oauth2 is not None and config.admin_token_file is not None:
+        raise ConfigError("admin-oauth2 and admin-token-file exclude each other: give one of them")
     if config.metadata_node_rights is NodeRights.CREATOR and config.metadata_login_file is None:
         raise ConfigError("metadata-login-file is missing: metadata-node-rights creator needs it")
     if config.metadata_login_scheme is LoginScheme.DIGEST and config.metadata_login_file is None:

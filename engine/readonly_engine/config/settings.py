@@ -27,6 +27,7 @@ from readonly_engine.config.kinds import (
 )
 from readonly_engine.config.limits import DISPATCH_RATE, MAX_BUFFERED_BYTES, UNLIMITED, DispatchRate, LimitSettings
 from readonly_engine.config.listeners import ADVERTISED_LISTENERS, BIND_ADDRESSES, BindAddress, Urls
+from readonly_engine.config.oauth2 import OAUTH2, OAuth2Config
 from readonly_engine.config.option import Kind, option
 from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
@@ -175,6 +176,14 @@ class EngineConfig:
         metadata=option(
             FILE,
             "token for the admin API, read again when the file changes; its role must be allowed to consume the served topics",
+        ),
+    )
+    admin_oauth2: OAuth2Config | None = field(
+        default=None,
+        metadata=option(
+            OAUTH2,
+            "access tokens of an OAuth 2.0 server, instead of --admin-token-file; keys as in the configuration file",
+            unset="none",
         ),
     )
     bookie_tls_trust_certificates: Path | None = field(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.net.tls import ClientTls
+    from readonly_engine.owner.oauth2 import OAuth2Login
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ class AdminClient:
         tls: certificates, required for `https`.
         token_file: a file with a bearer token, read again when it changes; None for no token.
         file_option: name of its option, for errors.
+        login: has access tokens, instead of a file; None for none.
 
     Raises:
         OSError: the token cannot be read.
@@ -106,12 +108,15 @@ class AdminClient:
         tls: ClientTls | None = None,
         token_file: Path | None = None,
         file_option: str = "admin-token-file",
+        login: OAuth2Login | None = None,
     ) -> None:
-        self._file_option = file_option
+        self._file_option = file_option if login is None else "admin-oauth2"
         self._urls = [url.rstrip("/") for url in urls]
         self._preferred = 0
         self._tls = tls
-        self._token = None if token_file is None else Reloaded([token_file], partial(_read_token, token_file))
+        self._token: Reloaded[str] | OAuth2Login | None = login
+        if token_file is not None and login is None:
+            self._token = Reloaded([token_file], partial(_read_token, token_file))
         self._session: aiohttp.ClientSession | None = None
         self._single_flight: SingleFlight[dict[str, Any]] = SingleFlight()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pulsar.asyncio import PulsarException
 
-from readonly_engine.broker.cursors.client import stock_client
+from readonly_engine.broker.cursors.client import file_token, stock_client
 from readonly_engine.broker.cursors.partitions import check_cursor_topic, cursor_topic, partition_of
 from readonly_engine.broker.cursors.records import KeptBytes, read_topics_records
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors, by_topic
@@ -16,6 +16,7 @@ from readonly_engine.net.tls import ClientTls, TlsError
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
 from readonly_engine.subscriptions.backlog import TopicEntries
+from readonly_engine.subscriptions.login import oauth2_login
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.wire.errors import MalformedFrameError
 
@@ -151,16 +152,18 @@ async def pool_cursors(config: ToolConfig, **client_options: Any) -> AsyncIterat
     Raises:
         ToolError: a file of the settings cannot be used.
     """
-    try:
-        tls = None if config.writer_tls is None else ClientTls(config.writer_tls)
-        admin = AdminClient(*config.admin_urls, tls=tls, token_file=config.admin_token_file)
-    except TlsError as error:
-        raise ToolError(f"--{error}") from error
-    except (OSError, ValueError) as error:
-        raise ToolError(f"--admin-token-file: {error}") from error
-    client = stock_client(config.writer_url, config.writer_tls, config.admin_token_file, **client_options)
-    try:
-        yield PoolCursors(client, CursorAdmin(admin), config.identity)
-    finally:
-        await client.close()
-        await admin.close()
+    async with oauth2_login(config) as login:
+        try:
+            tls = None if config.writer_tls is None else ClientTls(config.writer_tls)
+            admin = AdminClient(*config.admin_urls, tls=tls, token_file=config.admin_token_file, login=login)
+        except TlsError as error:
+            raise ToolError(f"--{error}") from error
+        except (OSError, ValueError) as error:
+            raise ToolError(f"--admin-token-file: {error}") from error
+        token = file_token(config.admin_token_file) if login is None else login.current
+        client = stock_client(config.writer_url, config.writer_tls, token, **client_options)
+        try:
+            yield PoolCursors(client, CursorAdmin(admin), config.identity)
+        finally:
+            await client.close()
+            await admin.close()

@@ -13,6 +13,7 @@ from readonly_engine.owner.consumer import OwnerConsumer
 from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.owner.errors import OwnerRefusedError
 from readonly_engine.owner.identity import ANONYMOUS, Identity
+from readonly_engine.subscriptions.login import oauth2_login
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import (
@@ -122,15 +123,18 @@ async def forced_changes(config: ToolConfig) -> AsyncIterator[ForcedChanges]:
         ToolError: a file of the settings cannot be used.
     """
     path = config.user_token_file
-    try:
-        identity = ANONYMOUS if path is None else Identity("token", path.read_bytes().strip())
-        tls = None if config.service_tls is None else ClientTls(config.service_tls)
-    except TlsError as error:
-        raise ToolError(f"--{error}") from error
-    except OSError as error:
-        raise ToolError(f"--token-file {path}: {error}") from error
-    directory = OwnerDirectory(*split_urls(config.service_url), tls=tls)
-    try:
-        yield ForcedChanges(directory, identity)
-    finally:
-        directory.close()
+    async with oauth2_login(config) as login:
+        try:
+            identity = ANONYMOUS if path is None else Identity("token", path.read_bytes().strip())
+            tls = None if config.service_tls is None else ClientTls(config.service_tls)
+        except TlsError as error:
+            raise ToolError(f"--{error}") from error
+        except OSError as error:
+            raise ToolError(f"--token-file {path}: {error}") from error
+        if path is None and login is not None:
+            identity = Identity("token", login.current().encode())
+        directory = OwnerDirectory(*split_urls(config.service_url), tls=tls)
+        try:
+            yield ForcedChanges(directory, identity)
+        finally:
+            directory.close()

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pulsar
 from pulsar.asyncio import PulsarException
 
-from readonly_engine.broker.cursors.client import stock_client
+from readonly_engine.broker.cursors.client import file_token, stock_client
+from readonly_engine.subscriptions.login import oauth2_login
 from readonly_engine.tool.errors import ToolError
 
 if TYPE_CHECKING:
@@ -167,17 +168,19 @@ async def pool_client(config: ToolConfig, log: ClientLog) -> AsyncIterator[PoolC
     if not config.service_url:
         raise ToolError("--service-url is missing: give the service URL of the pool, pulsar://HOST:PORT")
     _check_token(config.token_file)
-    client = stock_client(
-        config.service_url,
-        config.service_tls,
-        config.user_token_file,
-        logger=log.logger,
-        operation_timeout_seconds=REQUEST_TIMEOUT_S,
-    )
-    try:
-        yield PoolClient(client, config.service_url, log)
-    finally:
-        await client.close()
+    async with oauth2_login(config) as login:
+        path = config.user_token_file
+        client = stock_client(
+            config.service_url,
+            config.service_tls,
+            login.current if path is None and login is not None else file_token(path),
+            logger=log.logger,
+            operation_timeout_seconds=REQUEST_TIMEOUT_S,
+        )
+        try:
+            yield PoolClient(client, config.service_url, log)
+        finally:
+            await client.close()
 
 
 def _remedy(reason: str) -> str:

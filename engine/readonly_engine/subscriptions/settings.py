@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from readonly_engine.config.oauth2 import OAuth2Config
+
 _SERVE = {one.name: one.metadata for one in fields(EngineConfig)}
 
 
@@ -24,6 +26,7 @@ class ToolConfig:
     writer_url: str = field(metadata=_SERVE["writer_url"])
     admin_url: str = field(metadata=_SERVE["admin_url"])
     admin_token_file: Path | None = field(default=None, metadata=_SERVE["admin_token_file"])
+    admin_oauth2: OAuth2Config | None = field(default=None, metadata=_SERVE["admin_oauth2"])
     writer_tls_trust_certificates: Path | None = field(default=None, metadata=_SERVE["writer_tls_trust_certificates"])
     writer_tls_certificate: Path | None = field(default=None, metadata=_SERVE["writer_tls_certificate"])
     writer_tls_key: Path | None = field(default=None, metadata=_SERVE["writer_tls_key"])
@@ -41,7 +44,7 @@ class ToolConfig:
         metadata=option(
             FILE,
             "token for the pool: the owner must permit its role to consume the subscription",
-            unset="that of --admin-token-file",
+            unset="that of --admin-token-file or --admin-oauth2",
         ),
     )
     tls_trust_certificates: Path | None = field(

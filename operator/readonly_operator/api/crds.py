@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from readonly_operator.api import binding_definition
+from readonly_operator.api import binding_definition, source_definition
 from readonly_operator.api.binding import BindingSpec
-from readonly_operator.api.pool import PoolSpec, definition
+from readonly_operator.api.pool import PoolSpec, Source, definition
 from readonly_operator.api.schema import Declared, Nested, Rule, Schema, described
 from readonly_operator.api.status import NO_STATUS
-from readonly_operator.kube.kinds import BINDING, POOL, Kind, Manifest
+from readonly_operator.kube.kinds import BINDING, POOL, SOURCE, Kind, Manifest
 from readonly_operator.kube.versions import SERVED, STORAGE
 
 if TYPE_CHECKING:
@@ -117,11 +117,11 @@ class Definition:
             "kind": {"description": f"{self.kind.kind}.", "type": "string"},
             "metadata": {"type": "object"},
             "spec": described(Declared(self.spec, self.wanted)),
-            "status": {
-                **described(Declared(self.status, "Last observed state. Do not edit it.")),
-                "default": dict(NO_STATUS),
-            },
+            "status": described(Declared(self.status, "Last observed state. Do not edit it.")),
         }
+        status = made["properties"]["status"]
+        if NO_STATUS.keys() <= status["properties"].keys():
+            status["default"] = dict(NO_STATUS)
         return made
 
 
@@ -146,6 +146,15 @@ DEFINITIONS = (
         binding_definition.STATUS,
         binding_definition.COLUMNS,
         selectable=binding_definition.SELECTABLE,
+    ),
+    Definition(
+        SOURCE,
+        "ros",
+        source_definition.DESCRIPTION,
+        Nested(Source),
+        "The source Pulsar cluster that owns the topics.",
+        source_definition.STATUS,
+        source_definition.COLUMNS,
     ),
 )
 

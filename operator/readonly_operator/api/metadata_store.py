@@ -59,3 +59,11 @@ class StoreUrl(NamedTuple):
     def shares_with(self, other: StoreUrl) -> bool:
         """Return whether two URLs name the same records by at least one common server."""
         return self.kind == other.kind and self.root == other.root and not set(self.hosts).isdisjoint(other.hosts)
+
+
+def may_follow(former: str, wanted: str) -> bool:
+    """Return whether a pool may go from one metadata store URL to another: the rule of METADATA_STORE_URL."""
+    if former == wanted:
+        return True
+    old, new = StoreUrl.parse(former), StoreUrl.parse(wanted)
+    return old.kind == ZOOKEEPER and (new.kind == OXIA or new.shares_with(old))

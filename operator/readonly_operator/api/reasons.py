@@ -31,9 +31,11 @@ CONDITIONS: Final = {
     "Progressing": "The operator waits for a change that needs no action.",
     "LookupConfigured": "Every broker of the pool has reported that it holds the bindings; of a binding, every ready broker.",
     "SourceReachable": "The URLs of `spec.source` answer as seen from the operator's pod, including TLS handshakes.",
+    "SourceResolved": "The pool uses the ReadOnlySource that it names. Only with `spec.sourceRef`.",
     "ExplicitLac": "Every active owner broker sends explicit LACs, often enough.",
     "ClusterRegistered": "The pool is a cluster in the source cluster's metadata. Only with `spec.lookup.clusterName`.",
     "LocalCursors": "The source cluster allows local cursors. Only with `cursors: Local`, and while cursors are removed.",
+    "CertificateIssued": "cert-manager has issued the listeners' certificate. Only with `spec.listeners.tls.issuerRef`.",
     "UpdateHeld": "Brokers keep the former pod template. The condition is absent while they may be replaced.",
     "TopicConflict": "Bindings of two pools claim a topic. The condition is absent otherwise.",
     "Paused": "An annotation keeps the operator from changing the object.",
@@ -67,6 +69,19 @@ OF_POOLS: Final = (
     ),
     Meaning("Ready", "False", "InvalidSpec", "The spec cannot be used. The message names the field."),
     Meaning("Ready", "False", "Refused", "The API server refuses an object of the pool. The message has its error."),
+    Meaning(
+        "Ready",
+        "False",
+        "SourceNotFound",
+        "The ReadOnlySource in `spec.sourceRef` does not exist, and the pool has never used one. Create it.",
+    ),
+    Meaning("Ready", "False", "InvalidSource", "The ReadOnlySource cannot be used. The message names the field."),
+    Meaning(
+        "Ready",
+        "False",
+        "OtherCluster",
+        "The ReadOnlySource has another cluster than `spec.source` had. Running brokers keep their configuration.",
+    ),
     Meaning("Ready", "Unknown", "Paused", "The pool was paused before its first status."),
     Meaning(
         "Progressing",
@@ -83,6 +98,20 @@ OF_POOLS: Final = (
         "WaitsForPools",
         "Other pools replace their brokers now. The message names them, and the operator's setting.",
     ),
+    Meaning(
+        "UpdateHeld",
+        "True",
+        "WaitsForCertificate",
+        "A new pod template needs a certificate that is not issued yet. `CertificateIssued` has the reason.",
+    ),
+    Meaning("CertificateIssued", "True", "Issued", "The Certificate is ready. The message has its Secret."),
+    Meaning("CertificateIssued", "False", "NotIssued", "The message has the reason that cert-manager gives."),
+    Meaning(
+        "CertificateIssued",
+        "False",
+        "CertManagerNotFound",
+        "The Kubernetes cluster does not serve the kind Certificate. Install cert-manager, or use `certificate`.",
+    ),
     Meaning("LookupConfigured", "True", "Held", "Every broker holds the newest revision of the bindings."),
     Meaning("LookupConfigured", "False", "BrokersBehind", "A broker still holds an older revision."),
     Meaning(
@@ -93,6 +122,25 @@ OF_POOLS: Final = (
     Meaning("SourceReachable", "True", "Answers", "Admin API, service URL and metadata store answer."),
     Meaning("SourceReachable", "False", "Unreachable", "The message has the reason for each URL of the spec."),
     Meaning("SourceReachable", "Unknown", "NotChecked", "The first check has not ended."),
+    Meaning("SourceResolved", "True", "Resolved", "The pool uses the newest spec of the ReadOnlySource."),
+    Meaning(
+        "SourceResolved",
+        "False",
+        "SourceNotFound",
+        "The ReadOnlySource does not exist. The pool keeps the connection that it used last. Create the source again.",
+    ),
+    Meaning(
+        "SourceResolved",
+        "False",
+        "InvalidSource",
+        "The ReadOnlySource cannot be used. The pool keeps the connection that it used last.",
+    ),
+    Meaning(
+        "SourceResolved",
+        "False",
+        "OtherCluster",
+        "The named source has another cluster. The pool keeps its connection. Name a source of the same cluster.",
+    ),
     Meaning(
         "ExplicitLac", "True", "On", "All active owner brokers send explicit LACs, at the interval in the message."
     ),

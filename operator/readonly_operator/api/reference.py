@@ -31,6 +31,7 @@ FOREIGN = (
     "spec.networkPolicy.clients",
     "spec.networkPolicy.monitoring",
     "status.conditions",
+    "status.source.spec",
 )
 """Fields with parts of Kubernetes' own API; the page does not list those parts."""
 PLAIN = (OBJECT_NAME.right, DATA_KEY.right)

@@ -1,4 +1,4 @@
-"""Shared parts of both kinds' schemas: columns, and the conditions of the status."""
+"""Shared parts of all kinds' schemas: columns, and the conditions of the status."""
 
 from __future__ import annotations
 
@@ -88,3 +88,35 @@ def status_schema(values: dict[str, Declared], conditions: str) -> Schema:
     """Return the schema of a status: some values, and the conditions that the text describes."""
     listed = ListOf(Record(_CONDITION), most=16, keys=("type",))
     return Record({"observedGeneration": OBSERVED_GENERATION, **values, "conditions": Declared(listed, conditions)})
+
+
+_CHECKS = frozenset({"x-kubernetes-validations", "pattern", "required", "enum", "default"})
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A copy of another field's value. The API server checks its types only: a later release may allow other values.
+
+    Attributes:
+        schema: schema of the other field.
+    """
+
+    schema: Schema
+
+    def openapi(self) -> dict[str, Any]:
+        """See Schema."""
+        return _unchecked(self.schema.openapi())
+
+    def parse(self, value: Any, path: str) -> Any:
+        """See Schema."""
+        return self.schema.parse(value, path)
+
+
+def _unchecked(node: dict[str, Any]) -> dict[str, Any]:
+    made = {name: value for name, value in node.items() if name not in _CHECKS}
+    if "properties" in made:
+        made["properties"] = {name: _unchecked(value) for name, value in made["properties"].items()}
+    for name in ("items", "additionalProperties"):
+        if isinstance(made.get(name), dict):
+            made[name] = _unchecked(made[name])
+    return made

@@ -42,7 +42,7 @@ def ready(
     same = observed.get("currentRevision") == observed.get("updateRevision")
     if serving == pool.replicas == len(pods) and current and (same or waits or updated >= pool.replaced):
         former = 0 if same else pool.replicas - updated
-        why = "until other pools are done" if waits else "as spec.updateStrategy says"
+        why = "until they may be replaced (UpdateHeld)" if waits else "as spec.updateStrategy says"
         kept = f"; {former} run the former pod template, {why}" if former > 0 else ""
         return Condition("Ready", ConditionStatus.TRUE, "BrokersReady", f"{head}{kept}")
     if serving >= pool.replicas:

@@ -11,8 +11,9 @@ from readonly_operator import metrics
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.cursors import RELEASE
 from readonly_operator.api.pool import Pool
+from readonly_operator.api.pool.source_ref import UnresolvedSourceError, has_source, source_fields
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.assembly import binding_status, finalizer, readiness
+from readonly_operator.assembly import binding_status, finalizer, issued_certificate, readiness
 from readonly_operator.assembly.apply_events import apply_events
 from readonly_operator.assembly.conditions import write_conditions, write_paused
 from readonly_operator.assembly.context import Context, Outcome
@@ -22,6 +23,7 @@ from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.assembly.rollouts import is_outdated
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
+from readonly_operator.assembly.source_refs import Resolution, report_pools, resolve_source
 from readonly_operator.assembly.status_throttle import MIN_INTERVAL_SECONDS
 from readonly_operator.bindings.conflicts import find_holders
 from readonly_operator.bindings.pool_bindings import PoolBindings
@@ -53,6 +55,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         KubeError: the API server refused a request; the caller retries.
     """
     outcome = _reconcile(context, key)
+    report_pools(context, key.namespace)
     if context.status_throttle.defers(context.store.of_pool(BINDING, key)):
         return replace(
             outcome, refresh_seconds=min(outcome.refresh_seconds or MIN_INTERVAL_SECONDS, MIN_INTERVAL_SECONDS)
@@ -66,21 +69,27 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
     if body is None or "deletionTimestamp" in body["metadata"]:
         return _finalize(context, key, body, bindings)
     try:
+        if is_paused(body) and not has_source(body):
+            return _skip_paused(context, key, body, bindings)
+        source = Resolution(body, None) if is_paused(body) else resolve_source(context, body)
+        body = source.body
         pool = identified(context.store, Pool.load(body))
         if is_paused(body):
-            return _skip_paused(context, pool, body, bindings)
+            return _skip_paused(context, key, body, bindings)
         finalizer_errors = finalizer.sync_finalizer(context, pool, body)
         binding_errors = finalizer.sync_binding_finalizers(context, bindings.good)
         bindings = bindings.without_conflicts(context.store, context.brokers.matched, pool)
         fitted = _fit(context, pool, bindings)
         bindings, lookup = bindings.without_oversized(fitted.refused), LookupConfig.of_entries(fitted.entries)
-        limitations, waits_for = _apply(context, pool, body, lookup)
-        limitations += readiness.oversized(len(bindings.oversized))
+        limitations, waits_for, waits = _apply(context, pool, body, lookup)
+        limitations += [*readiness.oversized(len(bindings.oversized)), *source.limitations]
     except (ApiSpecError, NameConflictError, KubeError) as error:
         return _report_failure(context, body, bindings, error)
-    observed = _observe(context, pool, body, lookup, limitations, waits_for)
+    observed = _observe(context, pool, body, lookup, limitations, waits_for, waits=waits)
     cursors = {**check_namespaces(context, pool, bindings.good), **binding_errors}
     conditions = _conditions(context, pool, body, observed, finalizer_errors)
+    certificate = issued_certificate.IssuedCertificate.of(context.store, pool)
+    conditions += [one for one in (source.condition, certificate.condition) if one is not None]
     _write_statuses(context, pool, body, bindings, observed, conditions, cursors)
     waits = finalizer.release_bindings(
         context, pool, bindings, observed.state.reports, partial(_report_leaving, context)
@@ -142,12 +151,12 @@ def _report_leaving(context: Context, body: Manifest, condition: Condition) -> N
     write_conditions(context, BINDING, body, [condition], {})
 
 
-def _skip_paused(context: Context, pool: Pool, body: Manifest, bindings: PoolBindings) -> Outcome:
+def _skip_paused(context: Context, key: PoolKey, body: Manifest, bindings: PoolBindings) -> Outcome:
     """Report that the pool is paused, and change nothing."""
     write_paused(context, POOL, body)
     for _, binding_body in bindings.good:
-        write_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{pool.key.name}" is paused')
-    reason = f'ReadOnlyBrokerPool "{pool.key.name}" is paused'
+        write_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{key.name}" is paused')
+    reason = f'ReadOnlyBrokerPool "{key.name}" is paused'
     finalizer.hold_bindings(context, bindings, reason, partial(_report_leaving, context))
     binding_status.report_invalid(context, bindings.broken)
     return Outcome(settled=True, look_again=False)
@@ -160,16 +169,21 @@ def _fit(context: Context, pool: Pool, bindings: PoolBindings) -> Fitted:
     return fit(entries, context.lookup_history.last(pool.key, known), pool.key.name)
 
 
-def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> tuple[list[str], list[PoolKey]]:
-    """Apply the pool's objects; return permanent shortcomings in words, and the pools that a rollout waits for."""
+def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> tuple[list[str], list[PoolKey], bool]:
+    """Apply the pool's objects.
+
+    Returns:
+        Permanent shortcomings in words, the pools that a rollout waits for, and whether it waits for a certificate.
+    """
     key, store = pool.key, context.store
     names = [pod["metadata"]["name"] for pod in store.of_pool(POD, key)]
     there = {ordinal for ordinal in map(key.ordinal, names) if ordinal is not None}
     wanted = children(pool, lookup, context.settings, there)
     before = store.get(STATEFUL_SET, key.namespace, key.name)
     stateful_set = next(one for one in wanted if kind_of(one) == STATEFUL_SET)
-    waits_for = context.rollouts.waits_for(pool, stateful_set)
-    if pool.held or waits_for:
+    waits = issued_certificate.waits_for_certificate(store, pool, stateful_set)
+    waits_for = [] if waits else context.rollouts.waits_for(pool, stateful_set)
+    if pool.held or waits_for or waits:
         config = store.get(CONFIG_MAP, key.namespace, key.config_map)
         former = before is not None and config is not None and is_outdated(before, stateful_set)
         wanted = held(wanted, pool, (config or {}).get("data") if former else None)
@@ -177,7 +191,8 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
     done = [(manifest, context.applier.apply(manifest)) for manifest in desired]
     context.lookup_history.record(key, lookup)
     known = [child for kind in CHILDREN for child in store.of_pool(kind, key)]
-    done += context.applier.prune(known, desired, pool.uid)
+    replaced = before is None or not is_outdated(before, stateful_set)
+    done += context.applier.prune(issued_certificate.prunable(known, replaced=replaced), desired, pool.uid)
     for manifest, result in done:
         if result is not Result.NOOP:
             logger.info(
@@ -186,7 +201,7 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
             metrics.count_applied(manifest["kind"], result.value)
     context.events.record(POOL, body, apply_events(key, done, before))
     lacking = sorted({one["kind"] for one in wanted if one not in desired})
-    return [readiness.kind_not_served(kind) for kind in lacking], waits_for
+    return [readiness.kind_not_served(kind) for kind in lacking], waits_for, waits
 
 
 def _observe(
@@ -196,6 +211,8 @@ def _observe(
     lookup: LookupConfig,
     limitations: list[str],
     waits_for: Sequence[PoolKey],
+    *,
+    waits: bool,
 ) -> _Observation:
     """Query the brokers. Write their localities, and trigger a refresh where the bindings are outdated."""
     key = pool.key
@@ -207,9 +224,11 @@ def _observe(
         limitations = [*limitations, readiness.annotation_refused(refusals)]
         context.events.record(POOL, body, [Notice(WARNING, "PodsNotAnnotated", limitations[-1])])
     stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
-    ready = readiness.ready(pool, stateful_set, pods, state, waits=bool(waits_for))
+    ready = readiness.ready(pool, stateful_set, pods, state, waits=waits or bool(waits_for))
     held_back = readiness.update_held(pool, stateful_set, waits_for, context.settings.rolling_pools)
-    return _Observation(pods, state, ready, limitations, bool(refusals), held_back, bool(waits_for))
+    if waits and not pool.held:
+        held_back = issued_certificate.waiting(pool)
+    return _Observation(pods, state, ready, limitations, bool(refusals), held_back, waits or bool(waits_for))
 
 
 def _refresh_config_maps(context: Context, pool: Pool, state: LookupState, pods: list[Manifest]) -> list[str]:
@@ -243,7 +262,7 @@ def _conditions(
         readiness.progressing(observed.settled, observed.ready, waiting, observed.limitations),
         looked_up,
         *([observed.held] if observed.held is not None else []),
-        last_known(body, source_reachable(report)),
+        last_known(body, source_reachable(report, source_fields(body))),
         finalizer_errors.get("ExplicitLac")
         or last_known(body, explicit_lac(report, pool.explicit_lac, managed, probed)),
         *finalizer.registration_condition(context, pool, finalizer_errors),
@@ -302,6 +321,7 @@ def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> di
         "bindings": bindings,
         "lookupRevision": before.get("lookupRevision"),
         "explicitLac": before.get("explicitLac"),
+        "source": before.get("source"),
     }
 
 
@@ -315,7 +335,9 @@ def _report_failure(
     """
     if isinstance(error, KubeError) and not error.refused:
         raise error
-    if isinstance(error, ApiSpecError):
+    if isinstance(error, UnresolvedSourceError):
+        reason = error.reason
+    elif isinstance(error, ApiSpecError):
         reason = "InvalidSpec"
     else:
         reason = "NameConflict" if isinstance(error, NameConflictError) else "Refused"

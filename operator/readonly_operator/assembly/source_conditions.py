@@ -29,8 +29,13 @@ def last_known(body: Manifest, condition: Condition) -> Condition:
     return condition
 
 
-def source_reachable(report: SourceReport | None) -> Condition:
-    """Return SourceReachable: whether the three URLs of the spec answer the operator."""
+def source_reachable(report: SourceReport | None, fields: str = "spec.source.") -> Condition:
+    """Return SourceReachable: whether the three URLs of the spec answer the operator.
+
+    Args:
+        report: report about the source cluster; None before the first.
+        fields: beginning of the names of the source's fields, for messages.
+    """
     if report is None:
         return Condition(
             "SourceReachable", ConditionStatus.UNKNOWN, UNCHECKED, "the source cluster has not been checked yet"
@@ -40,7 +45,7 @@ def source_reachable(report: SourceReport | None) -> Condition:
             "SourceReachable",
             ConditionStatus.FALSE,
             "Unreachable",
-            "spec.source." + "; spec.source.".join(report.problems),
+            "; ".join(f"{fields}{problem}" for problem in report.problems),
         )
     return Condition(
         "SourceReachable",

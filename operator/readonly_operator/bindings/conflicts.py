@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.metadata_store import StoreUrl
-from readonly_operator.api.reader import ApiSpecError, spec_value
+from readonly_operator.api.pool.source_ref import metadata_store_of
+from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.bindings.overlap import find_overlap
 from readonly_operator.kube.kinds import POD, POOL
 from readonly_operator.kube.status import listed
@@ -70,7 +71,7 @@ class _PoolState:
         if body is None:
             return cls(None, "", "does not exist")
         deleting = "deletionTimestamp" in body["metadata"]
-        url = spec_value(body, "source", "metadataStoreUrl")
+        url = metadata_store_of(body)
         return cls(
             url if isinstance(url, str) else None,
             body["metadata"].get("creationTimestamp") or "",

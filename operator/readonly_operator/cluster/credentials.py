@@ -14,6 +14,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from readonly_engine.config.access_token import AccessTokenError, ClientCredentials
+
+from readonly_operator.api.pool.authentication import OAUTH2, TOKEN
+from readonly_operator.cluster.access_tokens import AccessTokens
 from readonly_operator.cluster.fetch import Credentials, FetchError
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import CONFIG_MAP, SECRET, Kind
@@ -23,8 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_operator.api.pool import Source
+    from readonly_operator.api.pool.authentication import OAuth2
     from readonly_operator.api.pool.source import TlsClient
-    from readonly_operator.api.secrets import Certificate, TrustedCertificates
+    from readonly_operator.api.secrets import Certificate, SecretKey, TrustedCertificates
     from readonly_operator.kube.api_server import Kube
 
 CACHE_TTL_SECONDS = 30.0
@@ -43,6 +48,7 @@ class CredentialsReader:
         self._kube = kube
         self._clock = clock
         self._lock = threading.Lock()
+        self._tokens = AccessTokens(clock)
         self._known: dict[Source, tuple[float, Credentials]] = {}
 
     def __call__(self, source: Source) -> Credentials:
@@ -53,19 +59,43 @@ class CredentialsReader:
         """
         now = self._clock()
         with self._lock:
-            self._known = {one: known for one, known in self._known.items() if now - known[0] < CACHE_TTL_SECONDS}
+            self._known = {one: known for one, known in self._known.items() if now < known[0]}
             if source in self._known:
                 return self._known[source][1]
-        credentials = Credentials(self._token(source), self._context(source))
+        token, valid_seconds = self._token(source)
+        credentials = Credentials(token, self._context(source))
         with self._lock:
-            self._known[source] = now, credentials
+            self._known[source] = now + min(CACHE_TTL_SECONDS, valid_seconds), credentials
         return credentials
 
-    def _token(self, source: Source) -> str:
-        if source.authentication is None:
-            return ""
-        secret = source.authentication.secret_ref
-        token = self._read(SECRET, source.namespace, secret.name, secret.key).decode(errors="replace").strip()
+    def _token(self, source: Source) -> tuple[str, float]:
+        """Return the token of a source, empty for none, and the seconds for which it may be cached."""
+        authentication = source.authentication
+        if authentication is None:
+            return "", CACHE_TTL_SECONDS
+        if authentication.type == OAUTH2 and authentication.oauth2 is not None:
+            return self._access_token(source.namespace, authentication.oauth2)
+        secret = authentication.secret_ref
+        if authentication.type != TOKEN or secret is None:
+            return "", CACHE_TTL_SECONDS
+        return self._secret_token(source.namespace, secret), CACHE_TTL_SECONDS
+
+    def _access_token(self, namespace: str, wanted: OAuth2) -> tuple[str, float]:
+        secret = wanted.secret_ref
+        keys = [secret.key_file] if secret.key_file else [secret.client_id, secret.client_secret]
+        texts = [self._read(SECRET, namespace, secret.name, key).decode(errors="replace").strip() for key in keys]
+        try:
+            found = ClientCredentials.of_key_file(texts[0]) if secret.key_file else ClientCredentials(*texts)
+        except AccessTokenError as error:
+            raise FetchError(f"Secret {secret.name}: {error}") from None
+        context = None
+        if wanted.trusted_certificates is not None:
+            context = _strict_context()
+            self._trust(context, namespace, wanted.trusted_certificates)
+        return self._tokens.get(namespace, wanted, found, context)
+
+    def _secret_token(self, namespace: str, secret: SecretKey) -> str:
+        token = self._read(SECRET, namespace, secret.name, secret.key).decode(errors="replace").strip()
         if not token or not token.isprintable() or not token.isascii():
             raise FetchError(f"key {secret.key} of Secret {secret.name} is no token")
         return token
@@ -84,8 +114,7 @@ class CredentialsReader:
         """
         context = ssl.create_default_context()
         if wanted.trusted_certificates is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context = _strict_context()
             self._trust(context, namespace, wanted.trusted_certificates)
         if wanted.client_certificate is not None:
             self._show(context, namespace, wanted.client_certificate)
@@ -133,3 +162,10 @@ class CredentialsReader:
             return base64.b64decode(value, validate=True) if kind == SECRET else value.encode()
         except (binascii.Error, ValueError):
             raise FetchError(f"key {key} of {kind.kind} {name} cannot be decoded") from None
+
+
+def _strict_context() -> ssl.SSLContext:
+    """Return a context that trusts no authority yet."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

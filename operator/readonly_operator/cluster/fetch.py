@@ -14,6 +14,7 @@ from urllib.parse import urljoin, urlsplit
 MAX_BYTES = 8 * 1024 * 1024
 """Largest answer. A pool's bindings are limited by a ConfigMap's 1 MiB."""
 CHUNK = 64 * 1024
+JSON_TYPE = "application/json"
 REFUSAL_SECONDS = 0.3
 """Time in which a server that has completed a TLS handshake refuses the client."""
 REDIRECTS = 3
@@ -81,6 +82,25 @@ def get(url: str, timeout: float, credentials: Credentials = ANONYMOUS) -> tuple
     return status, body
 
 
+def exchange(
+    method: str,
+    url: str,
+    timeout: float,
+    credentials: Credentials = ANONYMOUS,
+    body: bytes | None = None,
+    content_type: str = JSON_TYPE,
+    *,
+    max_bytes: int = MAX_BYTES,
+) -> tuple[int, bytes]:
+    """Return status and body of one request, within `timeout` seconds. Redirects are not followed.
+
+    Raises:
+        FetchError: there is no answer, or it is too large or too slow.
+    """
+    status, _, answer = _exchange(method, url, body, timeout, credentials, max_bytes, content_type)
+    return status, answer
+
+
 def send(
     method: str,
     url: str,
@@ -137,6 +157,7 @@ def _exchange(
     timeout: float,
     credentials: Credentials,
     max_bytes: int | None = None,
+    content_type: str = JSON_TYPE,
 ) -> tuple[int, str, bytes]:
     deadline = time.monotonic() + timeout
     parts = urlsplit(url)
@@ -152,7 +173,7 @@ def _exchange(
         raise FetchError(str(error).lower()) from None
     headers = {"Accept": "application/json", "Connection": "close"}
     if body is not None:
-        headers["Content-Type"] = "application/json"
+        headers["Content-Type"] = content_type
     if credentials.token:
         headers["Authorization"] = f"Bearer {credentials.token}"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

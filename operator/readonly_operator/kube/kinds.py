@@ -40,11 +40,13 @@ class Kind:
 
 POOL = Kind(GROUP, VERSION, "ReadOnlyBrokerPool", "readonlybrokerpools")
 BINDING = Kind(GROUP, VERSION, "ReadOnlyTopicBinding", "readonlytopicbindings")
+SOURCE = Kind(GROUP, VERSION, "ReadOnlySource", "readonlysources")
 EVENT = Kind("", "v1", "Event", "events")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", CHILD_SELECTOR)
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", CHILD_SELECTOR)
 SERVICE = Kind("", "v1", "Service", "services", CHILD_SELECTOR)
+CERTIFICATE = Kind("cert-manager.io", "v1", "Certificate", "certificates", CHILD_SELECTOR)
 STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", CHILD_SELECTOR)
 DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", CHILD_SELECTOR)
 AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", CHILD_SELECTOR)
@@ -58,6 +60,7 @@ CHILDREN = (
     SERVICE_ACCOUNT,
     CONFIG_MAP,
     SERVICE,
+    CERTIFICATE,
     STATEFUL_SET,
     DISRUPTION_BUDGET,
     AUTOSCALER,
@@ -65,9 +68,9 @@ CHILDREN = (
     POD_MONITOR,
 )
 """Kinds of objects that the operator creates for a pool; pods are the StatefulSet's."""
-OPTIONAL = frozenset({POD_MONITOR})
+OPTIONAL = frozenset({SOURCE, CERTIFICATE, POD_MONITOR})
 """Kinds that a Kubernetes cluster need not serve."""
-WATCHED = (POOL, BINDING, *CHILDREN, POD)
+WATCHED = (POOL, BINDING, SOURCE, *CHILDREN, POD)
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*WATCHED, EVENT, LEASE)}
 

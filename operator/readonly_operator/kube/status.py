@@ -32,7 +32,7 @@ class Condition:
 
     Attributes:
         type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, ClusterRegistered, LocalCursors,
-            UpdateHeld, TopicConflict, Paused, Reconciling or Stalled.
+            SourceResolved, CertificateIssued, UpdateHeld, TopicConflict, Paused, Reconciling or Stalled.
         status: whether it holds.
         reason: one CamelCase word.
         message: the reason and the remedy, in a sentence.
@@ -45,7 +45,17 @@ class Condition:
 
 
 STALLED_REASONS = frozenset(
-    {"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "PoolNameTaken", "Refused", "TooLarge"}
+    {
+        "InvalidSource",
+        "InvalidSpec",
+        "NameConflict",
+        "Conflict",
+        "OtherCluster",
+        "PoolFailed",
+        "PoolNameTaken",
+        "Refused",
+        "TooLarge",
+    }
 )
 """Reasons of Ready that waiting does not end."""
 

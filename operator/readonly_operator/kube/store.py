@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from readonly_operator.kube.kinds import BINDING, POOL, Kind, Manifest
+from readonly_operator.kube.kinds import BINDING, POOL, SOURCE, Kind, Manifest
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.ownership import owning_pool
 
@@ -38,9 +38,12 @@ class _Deletion:
 
 
 def pool_of(kind: Kind, body: Manifest) -> PoolKey | None:
-    """Return the pool of an object, or None when the object names none. The controller counts before the label."""
+    """Return the pool of an object, or None when the object names none. The controller counts before the label.
+
+    A ReadOnlySource has many pools: it is stored under its own name.
+    """
     metadata = body["metadata"]
-    if kind == POOL:
+    if kind in {POOL, SOURCE}:
         name = metadata["name"]
     elif kind == BINDING:
         name = ((body.get("spec") or {}).get("poolRef") or {}).get("name")
@@ -139,7 +142,7 @@ class Store:
                 listed.add((metadata["namespace"], metadata["name"]))
                 touched |= self._put(kind, body, since=began)
                 key = pool_of(kind, body)
-                touched |= {key} if key else set()
+                touched |= {key} if key and kind != SOURCE else set()
             gone = [
                 (namespace, name)
                 for known, namespace, name in self._where
@@ -175,6 +178,16 @@ class Store:
         with self._lock:
             return [body for (kind, _), bodies in self._objects.items() if kind == POOL for body in bodies.values()]
 
+    def sources(self, namespace: str) -> list[Manifest]:
+        """Return the ReadOnlySources of a namespace."""
+        with self._lock:
+            return [
+                body
+                for (kind, key), bodies in self._objects.items()
+                if kind == SOURCE and key.namespace == namespace
+                for body in bodies.values()
+            ]
+
     def bindings(self) -> list[Manifest]:
         """Return all bindings."""
         with self._lock:
@@ -192,7 +205,9 @@ class Store:
         return [body for body in found if body is not None and "deletionTimestamp" not in body["metadata"]]
 
     def _affected(self, kind: Kind, key: PoolKey, name: str) -> set[PoolKey]:
-        """Return other pools that the change of a pool or binding affects: those with bindings for the same topics."""
+        """Return other pools that a change affects: those with bindings for the same topics, those of a ReadOnlySource."""
+        if kind == SOURCE:
+            return self._referring(key)
         if kind == BINDING:
             bindings = [(key.namespace, name)]
         elif kind == POOL:
@@ -201,6 +216,15 @@ class Store:
             return set()
         conflicting = {other for binding in bindings for other in self._topics.conflicting(binding)}
         return {self._where[BINDING, *other] for other in conflicting if (BINDING, *other) in self._where}
+
+    def _referring(self, source: PoolKey) -> set[PoolKey]:
+        return {
+            key
+            for (kind, key), bodies in self._objects.items()
+            if kind == POOL and key.namespace == source.namespace
+            for body in bodies.values()
+            if referred_source(body) == source.name
+        }
 
     def _find(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         key = self._where.get((kind, namespace, name))
@@ -236,16 +260,16 @@ class Store:
         self._where[kind, namespace, name] = key
         self._puts += 1
         self._put_at[kind, namespace, name] = self._puts
-        if kind in {BINDING, POOL} and (known is None or _desired_state(known) != _desired_state(kept)):
+        if kind in {BINDING, POOL, SOURCE} and (known is None or _desired_state(known) != _desired_state(kept)):
             touched |= self._affected(kind, key, name)
             if kind == BINDING:
                 self._topics.put((namespace, name), kept.get("spec") or {})
                 touched |= self._affected(kind, key, name)
-        return touched | {key}
+        return touched if kind == SOURCE else touched | {key}
 
     def _drop(self, kind: Kind, namespace: str, name: str) -> set[PoolKey]:
         key = self._where[kind, namespace, name]
-        touched = self._affected(kind, key, name) | {key}
+        touched = self._affected(kind, key, name) | (set() if kind == SOURCE else {key})
         del self._where[kind, namespace, name], self._put_at[kind, namespace, name]
         if kind == BINDING:
             self._topics.drop((namespace, name))
@@ -254,6 +278,12 @@ class Store:
         if not bodies:
             del self._objects[kind, key]
         return touched
+
+
+def referred_source(body: Manifest) -> str | None:
+    """Return the name of the ReadOnlySource to which the spec of a pool refers; None for none."""
+    reference = (body.get("spec") or {}).get("sourceRef")
+    return reference.get("name") if isinstance(reference, dict) else None
 
 
 def _desired_state(body: Manifest) -> tuple[object, ...]:

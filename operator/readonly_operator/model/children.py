@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_operator.model import configmaps, policies, services, statefulset
+from readonly_operator.model import certificate, configmaps, policies, services, statefulset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +36,7 @@ def children(pool: Pool, lookup: LookupConfig, settings: Settings, brokers: Iter
         services.headless_service(pool),
         services.client_service(pool),
         *services.broker_services(pool, brokers),
+        *certificate.certificates(pool, settings, brokers),
         *policies.network_policy(pool, settings),
         *policies.disruption_budget(pool),
         statefulset.stateful_set(pool, settings),

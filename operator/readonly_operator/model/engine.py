@@ -14,7 +14,7 @@ from readonly_operator.kube.names import (
     PORT_PULSAR_TLS,
     SECRETS_DIRECTORY,
 )
-from readonly_operator.model.files import mounts
+from readonly_operator.model.files import mounts, oauth2_options
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
@@ -40,6 +40,8 @@ def engine_config(pool: Pool) -> dict[str, Any]:
         config["tls-listen"] = f"{ALL_INTERFACES}:{PORT_PULSAR_TLS}"
     for mount in mounts(pool):
         config |= mount.options()
+    if source.authentication is not None and source.authentication.oauth2 is not None:
+        config["admin-oauth2"] = oauth2_options(source.authentication.oauth2)
     if source.tls is not None:
         peers = (
             ("writer", source.tls.brokers),

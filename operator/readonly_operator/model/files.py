@@ -10,11 +10,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.kube.names import SECRETS_DIRECTORY, VOLUME_PREFIX
+from readonly_operator.model.certificate import listener_certificate
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
+    from readonly_operator.api.pool.authentication import OAuth2
     from readonly_operator.api.pool.source import TlsClient
     from readonly_operator.api.secrets import Certificate, LoginKey, TrustedCertificates
+
+KEY_FILE = "key.json"
+CLIENT_ID = "client-id"
+CLIENT_SECRET = "client-secret"  # noqa: S105 (the name of a file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,9 @@ def mounts(pool: Pool) -> list[Mount]:
     """Return all volumes with files that a pool's brokers read."""
     found: list[Mount] = []
     source, tls = pool.source, pool.listeners.tls
-    if source.authentication is not None:
+    if source.authentication is not None and source.authentication.oauth2 is not None:
+        found += _oauth2(source.authentication.oauth2)
+    elif source.authentication is not None and source.authentication.secret_ref is not None:
         secret = source.authentication.secret_ref
         found.append(
             Mount("admin-token", {"admin-token-file": "token"}, {"token": secret.key}, secret=secret.name),
@@ -74,7 +82,7 @@ def mounts(pool: Pool) -> list[Mount]:
     if source.bookie_login is not None:
         found.append(_login("bookie", source.bookie_login.secret_ref))
     if tls is not None:
-        found.append(_certificate("tls", tls.certificate))
+        found.append(_certificate("tls", listener_certificate(pool, tls)))
         if tls.client_authorities is not None:
             found.append(_trust("tls", tls.client_authorities))
         if tls.broker_authorities is not None:
@@ -85,6 +93,37 @@ def mounts(pool: Pool) -> list[Mount]:
             Mount("tiered-storage", {}, {"credentials": secret_key.key}, secret=secret_key.name),
         )
     return found
+
+
+def _oauth2(wanted: OAuth2) -> list[Mount]:
+    """Return the files of access tokens. The option that names them is a mapping; see `oauth2_options`."""
+    secret = wanted.secret_ref
+    keys = {KEY_FILE: secret.key_file, CLIENT_ID: secret.client_id, CLIENT_SECRET: secret.client_secret}
+    given = {name: key for name, key in keys.items() if key}
+    found = [Mount("admin-oauth2", {}, given, secret=secret.name)]
+    trusted = wanted.trusted_certificates
+    if trusted is not None:
+        found.append(
+            Mount(
+                "admin-oauth2-trust",
+                {},
+                {"ca.crt": trusted.key},
+                secret=trusted.secret_name,
+                config_map=trusted.config_map_name,
+            )
+        )
+    return found
+
+
+def oauth2_options(wanted: OAuth2) -> dict[str, str]:
+    """Return the engine's option admin-oauth2."""
+    made = {"issuer-url": wanted.issuer_url, "audience": wanted.audience, "scope": wanted.scope}
+    credentials, *trust = _oauth2(wanted)
+    options = {KEY_FILE: "key-file", CLIENT_ID: "client-id-file", CLIENT_SECRET: "client-secret-file"}
+    files = {options[name]: f"{credentials.directory}/{name}" for name in credentials.keys}
+    if trust:
+        files["trust-certificates"] = f"{trust[0].directory}/ca.crt"
+    return {**{name: value for name, value in made.items() if value}, **files}
 
 
 def _client(peer: str, tls: TlsClient | None) -> list[Mount]:

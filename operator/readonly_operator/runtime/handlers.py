@@ -15,6 +15,7 @@ from readonly_operator.kube.api_server import ApiServer, KubeError, NoConfigurat
 from readonly_operator.kube.kinds import (
     AUTOSCALER,
     BINDING,
+    CERTIFICATE,
     CONFIG_MAP,
     DISRUPTION_BUDGET,
     NETWORK_POLICY,
@@ -23,6 +24,7 @@ from readonly_operator.kube.kinds import (
     POOL,
     SERVICE,
     SERVICE_ACCOUNT,
+    SOURCE,
     STATEFUL_SET,
     WATCHED,
 )
@@ -105,9 +107,11 @@ def stop(memo: Any, **_: Any) -> None:
 
 @kopf.on.event(POOL.group, POOL.version, POOL.plural)
 @kopf.on.event(BINDING.group, BINDING.version, BINDING.plural)
+@kopf.on.event(SOURCE.group, SOURCE.version, SOURCE.plural)
 @kopf.on.event(SERVICE_ACCOUNT.group, SERVICE_ACCOUNT.version, SERVICE_ACCOUNT.plural)
 @kopf.on.event(CONFIG_MAP.group, CONFIG_MAP.version, CONFIG_MAP.plural)
 @kopf.on.event(SERVICE.group, SERVICE.version, SERVICE.plural)
+@kopf.on.event(CERTIFICATE.group, CERTIFICATE.version, CERTIFICATE.plural)
 @kopf.on.event(STATEFUL_SET.group, STATEFUL_SET.version, STATEFUL_SET.plural)
 @kopf.on.event(DISRUPTION_BUDGET.group, DISRUPTION_BUDGET.version, DISRUPTION_BUDGET.plural)
 @kopf.on.event(AUTOSCALER.group, AUTOSCALER.version, AUTOSCALER.plural)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
-from readonly_operator.kube.kinds import BINDING, POOL
+from readonly_operator.kube.kinds import BINDING, POOL, SOURCE
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
@@ -64,10 +64,12 @@ def unknown(value: object, schema: dict, path: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("example", ["production.yaml", "quickstart.yaml"])
+@pytest.mark.parametrize(
+    "example", ["production.yaml", "quickstart.yaml", "shared-source.yaml", "issued-certificate.yaml"]
+)
 def test_every_field_is_one_of_the_definition(example):
     for body in documents(example):
-        plural = {POOL.kind: POOL.plural, BINDING.kind: BINDING.plural}[body["kind"]]
+        plural = {kind.kind: kind.plural for kind in (POOL, BINDING, SOURCE)}[body["kind"]]
         definition = yaml.safe_load((ROOT / "crds" / f"{plural}.yaml").read_text())["spec"]["versions"][0]
         schema = definition["schema"]["openAPIV3Schema"]["properties"]["spec"]
         assert unknown(body["spec"], schema, "spec") == []
@@ -80,7 +82,14 @@ def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
     assert set(spec) <= set(known)
     unset = set(known) - set(spec)
     cursors = {"cursors", "cursorPartitions", "onDeletion"}
-    assert unset == cursors | {"replicas", "imagePullPolicy", "imagePullSecrets", "tieredStorage", "logLevel"}
+    assert unset == cursors | {
+        "replicas",
+        "imagePullPolicy",
+        "imagePullSecrets",
+        "tieredStorage",
+        "logLevel",
+        "sourceRef",
+    }
 
 
 def test_names_in_the_comments_of_production_are_those_of_its_secrets():
@@ -203,7 +212,7 @@ def test_a_tool_that_prunes_leaves_the_definitions_and_so_all_pools(way, kustomi
     else:
         made = template(options=("--include-crds",))
     definitions = [one for one in made if one["kind"] == "CustomResourceDefinition"]
-    assert {one["spec"]["names"]["kind"] for one in definitions} == {POOL.kind, BINDING.kind}
+    assert {one["spec"]["names"]["kind"] for one in definitions} == {POOL.kind, BINDING.kind, SOURCE.kind}
     for definition in definitions:
         annotations = definition["metadata"].get("annotations", {})
         assert {name: set(annotations.get(name, "").split(",")) for name in PRUNED_NEVER} == PRUNED_NEVER

@@ -11,7 +11,7 @@ from readonly_operator.api.reasons import CONDITIONS, EVENTS, OF_BINDINGS, OF_BO
 from readonly_operator.assembly import apply_events
 
 OPERATOR = Path(reasons.__file__).parents[1]
-POSITION = {"Condition": 2, "Notice": 1, "_false": 0, "_all": 0}
+POSITION = {"Condition": 2, "Notice": 1, "UnresolvedSourceError": 0, "_false": 0, "_all": 0}
 """Where these functions and classes take the reason."""
 WORD = re.compile(r"(?:[A-Z][a-z]+)+")
 

@@ -128,6 +128,10 @@ def test_ignored_keys_of_the_file_are_in_the_log(tmp_path, monkeypatch, caplog):
         ),
         ({"admin-token-file": "gone"}, r"^--admin-token-file: .*No such file or directory: '.*gone'"),
         ({"admin-token-file": "empty"}, r"^--admin-token-file: .*empty: expected one token"),
+        (
+            {"admin-oauth2": "{issuer-url: 'https://issuer', key-file: /gone/key.json}"},
+            r"^--admin-oauth2: .*No such file or directory: '/gone/key\.json'",
+        ),
     ],
 )
 def test_files_that_cannot_be_used_are_named_before_anything_is_started(made, settings, says):

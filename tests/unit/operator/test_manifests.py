@@ -7,7 +7,7 @@ import pathlib
 import pytest
 import yaml
 from readonly_operator.command import parser
-from readonly_operator.kube.kinds import CHILDREN, EVENT, LEASE, WATCHED
+from readonly_operator.kube.kinds import BINDING, CHILDREN, EVENT, LEASE, POOL, SOURCE, WATCHED
 from readonly_operator.runtime.health import READY_PATH
 
 MANIFESTS = pathlib.Path(__file__).parents[3] / "manifests"
@@ -53,8 +53,9 @@ def test_children_may_be_applied_and_deleted(rules):
 def test_secrets_and_user_written_specs_are_out_of_reach(rules):
     named = {resource for rule in rules for resource in rule["resources"]}
     assert "secrets" not in named
-    assert verbs(rules, WATCHED[0]) == verbs(rules, WATCHED[1]) == {"get", "list", "watch"}
-    assert verbs(rules, WATCHED[0], "/status") == {"patch"}
+    for kind in (POOL, BINDING, SOURCE):
+        assert verbs(rules, kind) == {"get", "list", "watch"}
+        assert verbs(rules, kind, "/status") == {"patch"}
 
 
 def test_events_are_written_and_not_read_wholesale(rules):

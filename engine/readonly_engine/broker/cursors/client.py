@@ -9,27 +9,29 @@ import pulsar
 from pulsar.asyncio import Client
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from readonly_engine.net.tls import TlsFiles
 
 
-def _token_of(path: Path) -> str:
-    return path.read_text(encoding="ascii").strip()
+def file_token(path: Path | None) -> Callable[[], str] | None:
+    """Return a function that reads a token from a file; None without a file."""
+    return None if path is None else lambda: path.read_text(encoding="ascii").strip()
 
 
-def stock_client(url: str, tls: TlsFiles | None, token_file: Path | None, **options: Any) -> Client:
+def stock_client(url: str, tls: TlsFiles | None, token: Callable[[], str] | None, **options: Any) -> Client:
     """Return a client; its role is that of the token, else of the certificate.
 
     Args:
         url: service URL.
         tls: files of TLS; they count for a URL of pulsar+ssl:// only.
-        token_file: file with a token, read again for each connection; None for none.
+        token: returns the token for a connection, on a thread of the client; None for none.
         options: more arguments of the client.
     """
     options = {"logger": pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **options}
-    if token_file is not None:
-        options["authentication"] = pulsar.AuthenticationToken(lambda: _token_of(token_file))
+    if token is not None:
+        options["authentication"] = pulsar.AuthenticationToken(token)
     if tls is not None and url.startswith("pulsar+ssl:"):
         if tls.trust is not None:
             options["tls_trust_certs_file_path"] = str(tls.trust)

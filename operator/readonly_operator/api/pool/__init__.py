@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.pool.explicit_lac import ExplicitLac
 from readonly_operator.api.pool.source import Source
+from readonly_operator.api.pool.source_ref import source_in_use
 from readonly_operator.api.pool.spec import PoolSpec
 from readonly_operator.api.schema import declared_values
 from readonly_operator.kube.names import PoolKey
@@ -27,12 +28,14 @@ class Pool(PoolSpec):
     """A pool with its parsed spec.
 
     Attributes:
+        source: the source cluster in use, from the spec or from the status.
         key: namespace and name.
         uid: of the object, for owner references.
         generation: of the spec.
         former_uid: uid of a deleted pool whose brokers this one adopted; empty for none.
     """
 
+    source: Source
     key: PoolKey
     uid: str
     generation: int
@@ -68,7 +71,7 @@ class Pool(PoolSpec):
         """
         metadata = body["metadata"]
         values = dict(_values(json.dumps(body.get("spec") or {})))
-        values["source"] = values["source"].seen_from(metadata["namespace"])
+        values["source"] = source_in_use(body, values.get("source")).seen_from(metadata["namespace"])
         pool = cls(
             key=PoolKey(metadata["namespace"], metadata["name"]),
             uid=metadata["uid"],

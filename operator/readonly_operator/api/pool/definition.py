@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from readonly_operator.api.pool.source_ref import USED_SOURCE
 from readonly_operator.api.schema import Declared, Number, Record, Rule
 from readonly_operator.api.status import AGE, Column, Reported, condition_column, status_schema
 
@@ -28,7 +29,8 @@ COLUMNS = (
     Column("Bindings", ".status.bindings", "Topic bindings that name this pool.", "integer"),
     condition_column("Ready", "Ready", "Whether all brokers serve."),
     condition_column("Reason", "Ready", "Reason of Ready.", "reason"),
-    Column("Source", ".spec.source.serviceUrl", "The owner brokers.", wide=True),
+    Column("Source", ".spec.source.serviceUrl", "The owner brokers, with spec.source.", wide=True),
+    Column("SourceRef", ".spec.sourceRef.name", "The ReadOnlySource, with spec.sourceRef.", wide=True),
     condition_column("Reachable", "SourceReachable", "Whether the source cluster answers.", wide=True),
     condition_column("ExplicitLac", "ExplicitLac", "Whether the owner brokers send explicit LACs.", wide=True),
     Column(
@@ -53,6 +55,7 @@ STATUS = status_schema(
             Reported(),
             "Revision of the lookup redirection config for each broker; it changes with every binding.",
         ),
+        "source": USED_SOURCE,
         "explicitLac": Declared(
             Record(
                 {
@@ -66,5 +69,7 @@ STATUS = status_schema(
     "Ready (all brokers serve), Progressing (the operator is still working on it), LookupConfigured (brokers hold the newest "
     "bindings), SourceReachable (the source cluster answers), ExplicitLac (its brokers send explicit LACs), "
     "ClusterRegistered (the pool is a cluster in its metadata; only with spec.lookup.clusterName), LocalCursors (only while "
-    "they are released, or cannot be), UpdateHeld (only while brokers keep their former pod template).",
+    "they are released, or cannot be), SourceResolved (the pool uses the ReadOnlySource that it names), CertificateIssued "
+    "(cert-manager has issued the certificate of the listeners), UpdateHeld (only while brokers keep their former pod "
+    "template).",
 )

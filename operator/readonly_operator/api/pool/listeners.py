@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from readonly_operator.api.kubernetes import ANY_TEXT
+from readonly_operator.api.pool.issuer import DNS_NAMES, IssuerRef
 from readonly_operator.api.schema import Choice, ListOf, MapOf, Nested, Number, Rule, Text, declare
 from readonly_operator.api.secrets import Certificate, TrustedCertificates
+from readonly_operator.api.values import OBJECT_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,19 +24,52 @@ class ListenerTls:
     """TLS towards clients.
 
     Attributes:
-        certificate: the brokers' certificate.
+        certificate: the brokers' certificate; None with an issuer.
+        issuer_ref: issuer of the brokers' certificate; None with a certificate.
+        secret_name: Secret for the issued certificate; empty for a name of the operator's.
+        dns_names: further names in the issued certificate.
         client_authorities: authorities of clients' certificates; None when clients show none.
         broker_authorities: authorities of the brokers' certificates; None when brokers use no TLS among themselves.
     """
 
-    certificate: Certificate = field(
+    RULES = (
+        Rule("has(self.certificate) != has(self.issuerRef)", "must have either certificate or issuerRef, and not both"),
+        Rule(
+            "has(self.issuerRef) || !(has(self.secretName) || has(self.dnsNames))",
+            "secretName and dnsNames can be given only with issuerRef",
+        ),
+    )
+
+    certificate: Certificate | None = field(
+        default=None,
         metadata=declare(
             Nested(Certificate),
             "Certificate of the brokers. It must name the hosts that clients use: NAME.NAMESPACE.svc.cluster.local, "
             "*.NAME-headless.NAMESPACE.svc.cluster.local, and those of listeners.external. Brokers use a renewed certificate "
-            "without a restart.",
-            required="say which Secret has the certificate, for example certificate: {secretName: demo-tls}",
-        )
+            "without a restart. Without it, issuerRef is given.",
+        ),
+    )
+    issuer_ref: IssuerRef | None = field(
+        default=None,
+        metadata=declare(
+            Nested(IssuerRef),
+            "Issuer of cert-manager. The operator creates a Certificate with all names of the brokers, and brokers use its "
+            "Secret. Without it, certificate is given.",
+        ),
+    )
+    secret_name: str = field(
+        default="",
+        metadata=declare(
+            OBJECT_NAME,
+            "Secret that cert-manager writes, with issuerRef. An existing one is overwritten. Without it, "
+            "NAME-listeners- and a part of the pool's uid.",
+        ),
+    )
+    dns_names: tuple[str, ...] = field(
+        default=(),
+        metadata=declare(
+            DNS_NAMES, "Further names in the certificate, with issuerRef, for example that of the load balancer."
+        ),
     )
     client_authorities: TrustedCertificates | None = field(
         default=None,

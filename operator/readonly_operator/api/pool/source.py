@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from readonly_operator.api.metadata_store import BOOKKEEPER_METADATA_STORE_URL, METADATA_STORE_URL
+from readonly_operator.api.pool.authentication import Authentication
 from readonly_operator.api.schema import Choice, Flag, Nested, Rule, Text, declare
-from readonly_operator.api.secrets import Certificate, LoginKey, SecretKey, TrustedCertificates
+from readonly_operator.api.secrets import Certificate, LoginKey, TrustedCertificates
 from readonly_operator.api.values import HOST_PORT
 
 SERVICE_URL = Text(
@@ -20,28 +21,7 @@ ADMIN_URL = Text(
     rf"https?://{HOST_PORT}(,{HOST_PORT})*/?",
     "must be http://HOST:PORT[,HOST:PORT] or https://HOST:PORT[,HOST:PORT], for example http://pulsar-broker.pulsar:8080",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Authentication:
-    """The pool's own identity. Brokers pass clients' credentials on.
-
-    Attributes:
-        type: Token.
-        secret_ref: Secret with the token.
-    """
-
-    secret_ref: SecretKey = field(
-        metadata=declare(
-            Nested(SecretKey),
-            "Secret with the token. Brokers read a changed token again.",
-            required="say which Secret has the token, for example secretRef: {name: pulsar-readonly-token, key: token}",
-        )
-    )
-    type: str = field(
-        default="Token",
-        metadata=declare(Choice(("Token",)), "Token: a JSON Web Token, sent to the admin API as a bearer token."),
-    )
+_NOT_TLS = "!has(self.authentication) || !has(self.authentication.type) || self.authentication.type != 'Tls'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +173,18 @@ class Source:
             "would not be used: neither serviceUrl is pulsar+ssl:// nor adminUrl https://",
             ".tls.brokers",
         ),
+        Rule(
+            f"{_NOT_TLS} || (has(self.tls) && has(self.tls.brokers) && has(self.tls.brokers.clientCertificate))",
+            "say which certificate is the pool's identity when authentication.type is Tls, for example "
+            "tls: {brokers: {clientCertificate: {secretName: orders-client}}}",
+            ".tls",
+            "FieldValueRequired",
+        ),
+        Rule(
+            f"{_NOT_TLS} || !has(self.adminUrl) || self.adminUrl.startsWith('https://')",
+            "must be https:// when authentication.type is Tls: the certificate is shown in the TLS handshake only",
+            ".adminUrl",
+        ),
     )
 
     service_url: str = field(
@@ -234,7 +226,7 @@ class Source:
         default=None,
         metadata=declare(
             Nested(Authentication),
-            "The pool's own identity at the admin API; its role must be allowed to consume the bound topics. Brokers "
+            "The pool's own identity at the source cluster; its role must be allowed to consume the bound topics. Brokers "
             "pass clients' "
             "own credentials on. Without it, the pool has no identity.",
         ),

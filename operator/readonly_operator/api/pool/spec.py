@@ -19,6 +19,7 @@ from readonly_operator.api.pool.placement import (
     UpdateStrategy,
 )
 from readonly_operator.api.pool.source import Source
+from readonly_operator.api.pool.source_ref import SourceRef
 from readonly_operator.api.pool.template import PodTemplate
 from readonly_operator.api.schema import Choice, Declared, ListOf, Nested, Number, Record, Rule, declare
 from readonly_operator.api.values import IMAGE, OBJECT_NAME, QUANTITIES
@@ -49,7 +50,8 @@ class PoolSpec:
     """Desired pool.
 
     Attributes:
-        source: the source cluster.
+        source: the source cluster; None with source_ref.
+        source_ref: the ReadOnlySource with the source cluster; None with source.
         replicas: desired brokers.
         image: of the brokers; empty for the operator's default.
         image_pull_policy: empty for Kubernetes' default.
@@ -76,6 +78,7 @@ class PoolSpec:
     """
 
     RULES = (
+        Rule("has(self.source) != has(self.sourceRef)", "must have either source or sourceRef, and not both"),
         Rule(
             "!has(oldSelf.lookup) || !has(oldSelf.lookup.clusterName) || (has(self.lookup) && has(self.lookup.clusterName)"
             " && self.lookup.clusterName == oldSelf.lookup.clusterName)",
@@ -98,12 +101,18 @@ class PoolSpec:
         ),
     )
 
-    source: Source = field(
+    source: Source | None = field(
+        default=None,
         metadata=declare(
-            Nested(Source),
-            "The source Pulsar cluster that owns the topics.",
-            required="say which source cluster to read, with serviceUrl, adminUrl and metadataStoreUrl",
-        )
+            Nested(Source), "The source Pulsar cluster that owns the topics. Without it, sourceRef is given."
+        ),
+    )
+    source_ref: SourceRef | None = field(
+        default=None,
+        metadata=declare(
+            Nested(SourceRef),
+            "The ReadOnlySource with the source Pulsar cluster, which several pools share. Without it, source is given.",
+        ),
     )
     replicas: int = field(
         default=2,

@@ -65,6 +65,25 @@ def test_nodes_belong_to_their_creator_where_it_logs_in():
             "tls-certificate is given without tls-listen: it has no effect",
         ),
         ({"tls-trust-certificates": "/c"}, "tls-trust-certificates is given without tls-listen"),
+        (
+            {"admin-token-file": "/t", "admin-oauth2": "{issuer-url: 'https://i', key-file: /k}"},
+            "admin-oauth2 and admin-token-file exclude each other: give one of them",
+        ),
+        ({"admin-oauth2": "{key-file: /k}"}, "admin-oauth2: issuer-url is missing: give https://HOST[/PATH]"),
+        ({"admin-oauth2": "{issuer-url: 'https://i?a=b', key-file: /k}"}, "admin-oauth2: issuer-url: must be https://"),
+        ({"admin-oauth2": "{issuer-url: 'https://u:p@i', key-file: /k}"}, "admin-oauth2: issuer-url: must be https://"),
+        (
+            {"admin-oauth2": "{issuer-url: 'https://i'}"},
+            "admin-oauth2: key-file is missing: give it, or client-id-file",
+        ),
+        (
+            {"admin-oauth2": "{issuer-url: 'https://i', client-id-file: /i}"},
+            "admin-oauth2: key-file is missing: give it, or client-id-file and client-secret-file",
+        ),
+        (
+            {"admin-oauth2": "{issuer-url: 'https://i', key-file: /k, client-id-file: /i}"},
+            "admin-oauth2: key-file and client-id-file exclude each other",
+        ),
         ({"peer-tls-trust-certificates": "/c"}, "peer-tls-trust-certificates is given without tls-listen"),
         ({"advertised-tls-url": "pulsar+ssl://h"}, "advertised-tls-url is given without tls-listen"),
         ({"bind-addresses": "a:pulsar://h:1"}, "bind-addresses: a:pulsar://h:1: listener a has no pulsar:// URL"),
@@ -147,7 +166,7 @@ log-format: json
 unknown-keys: reject
 """)
     settings = read_config_file(file)
-    assert set(settings) == set(KEYS)
+    assert set(settings) == set(KEYS) - {"admin-oauth2"}, "it excludes admin-token-file"
     config = make_config(settings, {})
     assert config.bookkeeper_metadata_url == MetadataUrl(StoreKind.OXIA, "oxia:6648", "bookkeeper")
     assert config.metadata_url == MetadataUrl(StoreKind.ZOOKEEPER, "a:2181,b:2182", "/chroot")
@@ -254,6 +273,10 @@ MALFORMED = {
     "writer-tls-key": ("the path of a file", [5]),
     "writer-tls-verify-hostname": ("true or false", ["yes", [], None]),
     "admin-token-file": ("the path of a file", [[]]),
+    "admin-oauth2": (
+        "a mapping such as {issuer-url: 'https://issuer.example.com', key-file: /run/secrets/key.json}",
+        ["{}", "token", None],
+    ),
     "bookie-tls-trust-certificates": ("the path of a file", [""]),
     "bookie-tls-certificate": ("the path of a file", [True]),
     "bookie-tls-key": ("the path of a file", [5]),

@@ -37,7 +37,11 @@ def test_intervals(pool_body, text, milliseconds):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"source": None}, "spec.source.serviceUrl is missing"),
+        ({"source": None}, "spec must have either source or sourceRef: say which source cluster"),
+        ({"source": {}}, "spec.source.serviceUrl is missing"),
+        ({"sourceRef": {"name": "pulsar"}}, "spec must have either source or sourceRef, and not both"),
+        ({"source": None, "sourceRef": {}}, "spec.sourceRef.name is missing"),
+        ({"source": None, "sourceRef": {"name": "pulsar"}}, "spec.sourceRef: ReadOnlySource pulsar has not been read"),
         ({"source": {"serviceUrl": "pulsar://a:1"}}, "spec.source.adminUrl is missing"),
         ({"source": {"serviceUrl": "pulsar://a:1", "adminUrl": "http://a"}}, "spec.source.metadataStoreUrl is missing"),
         ({"source": {"serviceUrl": 5}}, "spec.source.serviceUrl must be a string, not int"),

@@ -11,7 +11,7 @@ import yaml
 from readonly_operator.api import crds, reference
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
-from readonly_operator.kube.kinds import BINDING, POOL
+from readonly_operator.kube.kinds import BINDING, POOL, SOURCE
 
 CRDS = pathlib.Path(__file__).parents[4] / "crds"
 EXAMPLES = pathlib.Path(__file__).parents[4] / "examples"
@@ -35,7 +35,7 @@ def walk(node: dict, path: str = ""):
             yield from walk(node[key], f"{path}[]")
 
 
-KINDS = pytest.mark.parametrize("kind", [POOL, BINDING], ids=lambda kind: kind.plural)
+KINDS = pytest.mark.parametrize("kind", [POOL, BINDING, SOURCE], ids=lambda kind: kind.plural)
 
 
 @KINDS
@@ -106,7 +106,7 @@ def test_the_api_reference_is_what_the_typed_specs_say():
 
 def test_the_api_reference_has_every_field():
     page = reference.page()
-    for kind in (POOL, BINDING):
+    for kind in (POOL, BINDING, SOURCE):
         for path, _ in walk(schema(kind)["properties"]["spec"], "spec"):
             top = path.removesuffix("[]")
             if top != "spec" and not any(top.startswith(foreign) for foreign in reference.FOREIGN):

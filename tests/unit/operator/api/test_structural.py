@@ -22,12 +22,13 @@ SOURCE = {
     "adminUrl": "http://pulsar-broker.pulsar:8080",
     "metadataStoreUrl": "zk:pulsar-zookeeper.pulsar:2181",
 }
-POOL, BINDING = "ReadOnlyBrokerPool", "ReadOnlyTopicBinding"
+POOL, BINDING, READ_ONLY_SOURCE = "ReadOnlyBrokerPool", "ReadOnlyTopicBinding", "ReadOnlySource"
+KINDS = {"pool": POOL, "binding": BINDING, "source": READ_ONLY_SOURCE}
 EXAMPLES = [
     pytest.param(body, id=f"{path.name}-{body['metadata']['name']}")
     for path in sorted((ROOT / "examples").rglob("*.yaml"))
     for body in yaml.safe_load_all(path.read_text())
-    if body["kind"] in {POOL, BINDING}
+    if body["kind"] in KINDS.values()
 ]
 CASES = yaml.safe_load((ROOT / "tests" / "e2e" / "rejected.yaml").read_text())
 
@@ -58,6 +59,7 @@ def test_examples_are_accepted(body):
     "spec",
     [
         {},
+        {"source": None, "sourceRef": {"name": "pulsar"}},
         {**EVERYTHING},
         {**SECURE_STORES},
         {"explicitLac": {"interval": "90s"}},
@@ -71,7 +73,8 @@ def test_examples_are_accepted(body):
     ],
 )
 def test_pools_that_the_operator_accepts_are_accepted(spec):
-    assert list(violations({"source": SOURCE, **spec}, schema(POOL))) == []
+    given_fields = {name: value for name, value in {"source": SOURCE, **spec}.items() if value is not None}
+    assert list(violations(given_fields, schema(POOL))) == []
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -104,6 +107,10 @@ def completed(spec: dict[str, Any]) -> dict[str, Any]:
     return spec
 
 
+def kind_of(case: dict[str, Any]) -> str:
+    return KINDS[case["mistake"].partition(":")[0]]
+
+
 def relational(kind: str) -> set[str]:
     """Messages of the rules that say more than a pattern: about several fields, expressions, or a change."""
     rules = [rule for one in nodes(schema(kind)) for rule in one.get("x-kubernetes-validations", ())]
@@ -113,7 +120,7 @@ def relational(kind: str) -> set[str]:
 
 @pytest.mark.parametrize("case", CASES, ids=[case["mistake"] for case in CASES])
 def test_a_mistake_is_found_unless_only_a_rule_can_find_it(case):
-    kind = POOL if case["mistake"].startswith("pool") else BINDING
+    kind = kind_of(case)
     if list(violations(completed(case["spec"]), schema(kind))):
         return
     names = "metadata.name" in case["reads"]
@@ -124,15 +131,11 @@ def test_a_mistake_is_found_unless_only_a_rule_can_find_it(case):
 
 
 def test_most_mistakes_need_no_rule():
-    found = [
-        case
-        for case in CASES
-        if list(violations(completed(case["spec"]), schema(POOL if case["mistake"].startswith("pool") else BINDING)))
-    ]
+    found = [case for case in CASES if list(violations(completed(case["spec"]), schema(kind_of(case))))]
     assert len(found) > 0.6 * len(CASES)
 
 
-@pytest.mark.parametrize("kind", [POOL, BINDING])
+@pytest.mark.parametrize("kind", [POOL, BINDING, READ_ONLY_SOURCE])
 def test_every_pattern_rule_is_a_pattern_too(kind):
     for node in nodes(schema(kind)):
         for rule in node.get("x-kubernetes-validations", ()):

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
-from readonly_operator.kube.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL
+from readonly_operator.kube.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, SOURCE
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.store import Store
 
@@ -202,3 +202,32 @@ def test_a_new_pool_affects_the_pools_of_conflicting_bindings(store, pool_body, 
     assert store.put(POOL, pool_body()) == {DEMO, OTHER}
     assert store.put(POOL, changed(pool_body(), 9)) == {DEMO}
     assert store.remove(POOL, pool_body()) == {DEMO, OTHER}
+
+
+def source_body(version=5, generation=1):
+    metadata = {"name": "pulsar", "namespace": "team", "uid": "uid-of-source", "generation": generation}
+    return {"metadata": {**metadata, "resourceVersion": str(version)}, "spec": {}}
+
+
+def test_a_changed_source_concerns_the_pools_that_name_it_and_no_others(store, pool_body):
+    assert store.put(SOURCE, source_body()) == set()
+    named = pool_body()
+    named["spec"] = {"sourceRef": {"name": "pulsar"}}
+    elsewhere = copy.deepcopy(named)
+    elsewhere["metadata"].update(namespace="elsewhere", uid="another")
+    for body in (named, elsewhere, pool_body("other")):
+        store.put(POOL, body)
+    assert store.put(SOURCE, source_body(6, generation=2)) == {DEMO}
+    assert store.put(SOURCE, source_body(7, generation=2)) == set(), "only its status has changed"
+    assert [body["metadata"]["name"] for body in store.sources("team")] == ["pulsar"]
+    assert store.sources("elsewhere") == []
+    assert store.remove(SOURCE, source_body(8)) == {DEMO}
+
+
+def test_a_list_of_sources_concerns_the_pools_of_those_that_are_gone(store, pool_body):
+    store.put(SOURCE, source_body())
+    named = pool_body()
+    named["spec"] = {"sourceRef": {"name": "pulsar"}}
+    store.put(POOL, named)
+    assert store.replace(SOURCE, [source_body()], (), store.checkpoint()) == set()
+    assert store.replace(SOURCE, [], (), store.checkpoint()) == {DEMO}

@@ -121,6 +121,32 @@ SECURE_STORES = {
     },
 }
 """A source whose ZooKeeper and bookies have TLS and logins."""
+OAUTH2 = {
+    "source": {
+        "serviceUrl": "pulsar://broker.pulsar:6650",
+        "adminUrl": "http://broker.pulsar:8080",
+        "metadataStoreUrl": "zk:zk-0.pulsar:2181",
+        "authentication": {
+            "type": "OAuth2",
+            "oauth2": {
+                "issuerUrl": "https://issuer.example.com/realms/pulsar/",
+                "audience": "urn:pulsar",
+                "secretRef": {"name": "oauth2", "keyFile": "credentials.json"},
+                "trustedCertificates": {"configMapName": "issuer-ca"},
+            },
+        },
+    },
+}
+"""A pool with access tokens."""
+ISSUED = {
+    "autoscaling": {"minReplicas": 2, "maxReplicas": 4},
+    "resources": {"requests": {"cpu": 1}},
+    "listeners": {
+        "tls": {"issuerRef": {"name": "ca", "kind": "ClusterIssuer"}, "dnsNames": ["pulsar.example.com"]},
+        "external": {"host": "{broker}.Pulsar.example.com"},
+    },
+}
+"""A pool whose certificate cert-manager issues."""
 
 
 def _template(pool: Pool, lookup: LookupConfig, settings: Settings = SETTINGS) -> dict:
@@ -132,7 +158,14 @@ def find(manifests: list[dict], kind: str, name: str = "demo") -> dict:
 
 
 @pytest.mark.parametrize(
-    ("name", "spec"), [("minimal", {}), ("everything", EVERYTHING), ("secure-stores", SECURE_STORES)]
+    ("name", "spec"),
+    [
+        ("minimal", {}),
+        ("everything", EVERYTHING),
+        ("secure-stores", SECURE_STORES),
+        ("oauth2", OAUTH2),
+        ("issued", ISSUED),
+    ],
 )
 def test_children_are_those_of_the_golden_file(make_pool, make_binding, name, spec):
     lookup = LookupConfig.of([make_binding("orders"), make_binding("logs", "persistent://public/default/log-.*")])
@@ -277,6 +310,8 @@ def test_an_autoscaler_scales_the_pool_and_its_bounds_hold_at_once(make_pool):
     [
         (EVERYTHING, {"reader", "reader-tls", "bookie-ca", "demo-tls", "clients", "s3"}),
         (SECURE_STORES, {"zookeeper-tls", "zookeeper-login", "bookie-login"}),
+        (OAUTH2, {"oauth2"}),
+        (ISSUED, {"demo-listeners-uid-of-d"}),
     ],
 )
 def test_nothing_of_a_secret_is_outside_of_its_volume(make_pool, spec, secrets):
@@ -289,7 +324,7 @@ def test_nothing_of_a_secret_is_outside_of_its_volume(make_pool, spec, secrets):
             volumes = one["spec"]["template"]["spec"]["volumes"]
             named = {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
             assert named == secrets
-        else:
+        elif one["kind"] != "Certificate":
             assert "secretName" not in str(one)
 
 
@@ -305,7 +340,7 @@ ARGUMENTS = {
 
 
 def test_brokers_of_the_release_before_get_new_settings_in_the_file_only(make_pool):
-    for spec in ({}, EVERYTHING, SECURE_STORES):
+    for spec in ({}, EVERYTHING, SECURE_STORES, OAUTH2, ISSUED):
         made = children(make_pool(**spec), LookupConfig.of([]), SETTINGS)
         container = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
         given = {one for one in container["args"] if one.startswith("--")}
@@ -315,7 +350,7 @@ def test_brokers_of_the_release_before_get_new_settings_in_the_file_only(make_po
 
 
 def test_the_engine_takes_the_configuration(make_pool, tmp_path):
-    for spec in ({}, EVERYTHING, SECURE_STORES):
+    for spec in ({}, EVERYTHING, SECURE_STORES, OAUTH2, ISSUED):
         text = find(children(make_pool(**spec), LookupConfig.of([]), SETTINGS), "ConfigMap", "demo-config")
         path = tmp_path / "engine.yaml"
         path.write_text(text["data"]["engine.yaml"])
@@ -450,3 +485,29 @@ def test_the_lookup_file_says_what_the_bindings_say(make_binding):
             {"name": "team/b", "topics": ["persistent://x/y/a.*"]},
         ],
     }
+
+
+def certificate(pool: Pool, brokers: tuple[int, ...] = ()) -> dict:
+    return find(children(pool, LookupConfig.of([]), SETTINGS, brokers), "Certificate", "demo-listeners")["spec"]
+
+
+def test_a_certificate_names_each_broker_outside_where_no_wildcard_can(make_pool):
+    inside = ["demo.team.svc.cluster.local", "*.demo-headless.team.svc.cluster.local"]
+    issuer = {"issuerRef": {"name": "ca"}}
+    for host, names in {
+        "{broker}.example.com": ["*.example.com"],
+        "pulsar-{broker}.example.com": [f"pulsar-demo-{number}.example.com" for number in (0, 1, 5)],
+        "{broker}": ["demo-0", "demo-1", "demo-5"],
+    }.items():
+        pool = make_pool(replicas=2, listeners={"tls": issuer, "external": {"host": host}})
+        assert certificate(pool, (5,))["dnsNames"] == inside + names
+    pool = make_pool(listeners={"tls": {**issuer, "dnsNames": ["demo.team.svc.cluster.local"]}})
+    assert certificate(pool)["dnsNames"] == inside
+
+
+def test_the_secret_of_a_certificate_is_the_users_choice(make_pool):
+    pool = make_pool(listeners={"tls": {"issuerRef": {"name": "ca"}, "secretName": "mine"}})
+    assert certificate(pool)["secretName"] == "mine"
+    volumes = _template(pool, LookupConfig.of([]))["spec"]["volumes"]
+    assert "mine" in {volume.get("secret", {}).get("secretName") for volume in volumes}
+    assert certificate(pool)["issuerRef"] == {"name": "ca", "kind": "Issuer", "group": "cert-manager.io"}

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from readonly_engine.config.reader import make_config
 from readonly_operator.api.pool import Pool
+from readonly_operator.api.pool.authentication import AUDIENCE, SCOPE
 from readonly_operator.api.pool.source import ADMIN_URL, METADATA_STORE_URL, SERVICE_URL
 from readonly_operator.api.values import SIZE
 from readonly_operator.model.configmaps import config_map
@@ -30,6 +31,16 @@ SECRET_KEY = st.just({"name": "secret"})
 TRUST = st.sampled_from([{"secretName": "ca"}, {"configMapName": "ca", "key": "ca.pem"}])
 CERTIFICATE = st.just({"secretName": "tls"})
 CLIENT = some(trustedCertificates=TRUST, clientCertificate=CERTIFICATE, hostnameVerification=st.booleans())
+
+
+ACCESS_TOKENS = st.builds(
+    lambda optional, secret: {
+        "type": "OAuth2",
+        "oauth2": {"issuerUrl": "https://issuer:8443/a/", "secretRef": {"name": "oauth2", **secret}, **optional},
+    },
+    some(audience=texts(AUDIENCE), scope=texts(SCOPE), trustedCertificates=TRUST),
+    st.sampled_from([{"keyFile": "key"}, {"clientId": "id", "clientSecret": "secret"}]),
+)
 
 
 @st.composite
@@ -74,7 +85,7 @@ def specs(draw):
         "metadataStoreUrl": draw(texts(METADATA_STORE_URL)),
     } | draw(
         some(
-            authentication=st.just({"secretRef": {"name": "reader"}}),
+            authentication=st.one_of(st.just({"secretRef": {"name": "reader"}}), ACCESS_TOKENS),
             metadataStoreLogin=some(
                 scheme=st.sampled_from(["Sasl", "Digest"]), nodeRights=st.sampled_from(["Creator", "Open"])
             ).map(lambda login: {"secretRef": {"name": "zookeeper"}, **login}),
@@ -94,7 +105,13 @@ def test_the_engine_takes_the_configuration_of_every_pool(spec):
     written = yaml.safe_load(config_map(pool)["data"]["engine.yaml"])
     config = make_config(written, {"bindings": "bindings.yaml", "advertised-url": "pulsar://demo-0:6650"})
     assert (config.tls is not None) == (pool.listeners.tls is not None)
-    assert (config.admin_token_file is not None) == (pool.source.authentication is not None)
+    authentication = pool.source.authentication
+    oauth2 = None if authentication is None else authentication.oauth2
+    assert (config.admin_token_file is not None) == (authentication is not None and oauth2 is None)
+    assert (config.admin_oauth2 is not None) == (oauth2 is not None)
+    if config.admin_oauth2 is not None and oauth2 is not None:
+        assert (config.admin_oauth2.audience, config.admin_oauth2.scope) == (oauth2.audience, oauth2.scope)
+        assert (config.admin_oauth2.key_file is not None) == bool(oauth2.secret_ref.key_file)
     login = pool.source.metadata_store_login
     assert (config.metadata_login_file is not None) == (login is not None)
     assert login is None or config.metadata_security.created_rights == login.node_rights.lower()

@@ -1,0 +1,97 @@
+"""Pools that share a ReadOnlySource: changes of it, another cluster, and its deletion."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tests.e2e.conftest import SOURCE
+
+RESOLVED = {"SourceResolved": ("True", "Resolved")}
+OTHER_STORE = {**SOURCE, "metadataStoreUrl": "zk:other:2181"}
+
+
+def source_body(namespace, name="pulsar", spec=SOURCE):
+    return {
+        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "kind": "ReadOnlySource",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+@pytest.fixture
+def shared(namespace, pool):
+    """Makes a pool that names a ReadOnlySource."""
+
+    def make(name="demo", source="pulsar", **spec):
+        body = pool(name, **spec)
+        del body["spec"]["source"]
+        body["spec"]["sourceRef"] = {"name": source}
+        return body
+
+    return make
+
+
+def settings(operator, namespace, name="demo"):
+    return yaml.safe_load(operator.get("configmap", f"{name}-config", namespace)["data"]["engine.yaml"])
+
+
+def test_brokers_serve_with_a_shared_source(operator, writer, namespace, shared):
+    operator.apply(shared(replicas=1))
+    operator.expect("robp", "demo", namespace, {"Ready": ("False", "SourceNotFound")})
+    operator.apply(source_body(namespace))
+    expected = {**RESOLVED, "Ready": ("True", "BrokersReady"), "SourceReachable": ("True", "Answers")}
+    operator.expect("robp", "demo", namespace, expected, timeout=120)
+
+
+def test_a_change_reaches_all_pools(operator, namespace, shared, eventually):
+    operator.apply(source_body(namespace), shared("one", replicas=0), shared("two", replicas=0))
+    for name in ("one", "two"):
+        operator.expect("robp", name, namespace, RESOLVED)
+    changed = SOURCE["serviceUrl"] + ",pulsar-broker-1:6650"
+    operator.apply(source_body(namespace, spec={**SOURCE, "serviceUrl": changed}))
+
+    def followed():
+        assert {settings(operator, namespace, name)["writer-url"] for name in ("one", "two")} == {changed}
+
+    eventually(followed, 15)
+    eventually(lambda: _assert_pools(operator, namespace, 2), 15)
+    operator("delete", "robp", "two", "-n", namespace)
+    eventually(lambda: _assert_pools(operator, namespace, 1), 15)
+
+
+def _assert_pools(operator, namespace, count):
+    assert operator.get("ros", "pulsar", namespace)["status"]["pools"] == count
+
+
+def test_a_deleted_source_stops_nothing(operator, namespace, shared, eventually):
+    operator.apply(source_body(namespace), shared(replicas=0))
+    operator.expect("robp", "demo", namespace, RESOLVED)
+    operator("delete", "ros", "pulsar", "-n", namespace, "--timeout=20s")
+    operator.expect("robp", "demo", namespace, {"SourceResolved": ("False", "SourceNotFound")})
+    operator.apply(shared(replicas=0, logLevel="debug"))
+    eventually(lambda: _assert_debug(operator, namespace), 15)
+    operator.apply(source_body(namespace))
+    operator.expect("robp", "demo", namespace, RESOLVED)
+
+
+def _assert_debug(operator, namespace):
+    found = settings(operator, namespace)
+    assert (found["log-level"], found["metadata-store"]) == ("debug", SOURCE["metadataStoreUrl"])
+
+
+def test_a_pool_cannot_go_to_another_cluster(operator, namespace, pool, shared):
+    operator.apply(source_body(namespace), source_body(namespace, "other", OTHER_STORE), pool(replicas=0))
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
+    patch = '{"spec":{"source":null,"sourceRef":{"name":"%s"}}}'
+    operator("patch", "robp", "demo", "-n", namespace, "--type=merge", "-p", patch % "pulsar")
+    operator.expect("robp", "demo", namespace, RESOLVED)
+    operator("patch", "robp", "demo", "-n", namespace, "--type=merge", "-p", patch % "other")
+    operator.expect("robp", "demo", namespace, {"SourceResolved": ("False", "OtherCluster")})
+    assert settings(operator, namespace)["metadata-store"] == SOURCE["metadataStoreUrl"]
+    done = operator.run(
+        "patch", "ros", "pulsar", "-n", namespace, "--type=merge", "-p", '{"spec":{"metadataStoreUrl":"zk:other:2181"}}'
+    )
+    assert done.returncode
+    assert "must keep at least one host and the chroot" in done.stderr

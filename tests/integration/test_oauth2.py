@@ -1,0 +1,106 @@
+"""A broker whose own identity is an access token: short tokens of an OAuth 2.0 server, renewed while a pool serves."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pulsar
+import pytest
+
+from devstack.pool import Pool
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LIFETIME_S = 10
+QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+
+
+class Issuer(ThreadingHTTPServer):
+    """Hands out tokens of the stack's superuser that expire.
+
+    Attributes:
+        forms: bodies of the token requests.
+    """
+
+    def __init__(self, token) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.token = token
+        self.forms: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Issuer
+
+    def do_GET(self) -> None:
+        self._answer({"token_endpoint": f"{self.server.url}/token"})
+
+    def do_POST(self) -> None:
+        self.server.forms.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self._answer({"access_token": self.server.token(), "token_type": "Bearer", "expires_in": LIFETIME_S})
+
+    def _answer(self, document: object) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def issuer(secured) -> Iterator[Issuer]:
+    credentials = secured[1]
+    server = Issuer(lambda: credentials.token("admin", LIFETIME_S))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join(10)
+
+
+@pytest.mark.parametrize("cursors", ["owner", "local"])
+def test_a_pool_reads_with_tokens_that_expire(secured, issuer, tmp_path: Path, cursors: str) -> None:
+    stack, credentials = secured
+    admin = stack.admin()
+    namespace = f"public/oauth2-{uuid.uuid4().hex[:8]}"
+    admin.create_namespace(namespace)
+    topic = f"persistent://{namespace}/test-{uuid.uuid4().hex[:12]}"
+    admin.create_topic(topic)
+    key_file = tmp_path / "key.json"
+    key_file.write_text(json.dumps({"type": "client_credentials", "client_id": "me", "client_secret": "s3cret"}))
+    settings = f"{{issuer-url: '{issuer.url}', key-file: {key_file}}}"
+    options = ["--topics", f"persistent://{namespace}/.*", "--admin-oauth2", settings, "--cursors", cursors]
+    pool = Pool(stack.endpoints, tmp_path, uuid.uuid4().hex, options)
+    token = pulsar.AuthenticationToken(credentials.token("admin"))
+    try:
+        pool.start(1)
+        client = pulsar.Client(pool.brokers[0].url, authentication=token, logger=QUIET)
+        consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+        producer = client.create_producer(topic, batching_enabled=False)
+        for number in range(2):
+            producer.send(b"%d" % number)
+            message = consumer.receive(30_000)
+            assert message.data() == b"%d" % number
+            consumer.acknowledge(message)
+            wait_until(lambda wanted=number + 2: len(issuer.forms) >= wanted, 3 * LIFETIME_S)
+        # past the first token's end, and with a subscription that asks the admin API
+        again = client.subscribe(topic, "late", initial_position=pulsar.InitialPosition.Earliest)
+        assert again.receive(30_000).data() == b"0"
+        client.close()
+    finally:
+        pool.close()
+    assert all("client_secret=s3cret" in form for form in issuer.forms)
