@@ -32,7 +32,7 @@ class Condition:
 
     Attributes:
         type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, ClusterRegistered, LocalCursors,
-            UpdateHeld, TopicConflict, Paused or Stalled.
+            UpdateHeld, TopicConflict, Accepted, Paused or Stalled.
         status: whether it holds.
         reason: one CamelCase word.
         message: the reason and the remedy, in a sentence.
@@ -45,7 +45,10 @@ class Condition:
 
 
 STALLED_REASONS = frozenset(
-    {"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "PoolNameTaken", "Refused", "TooLarge"}
+    {
+        *("InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "PoolNameTaken", "Refused", "TooLarge"),
+        *("NotAllowedByPool", "NamespaceNotServed"),
+    }
 )
 """Reasons of Ready that waiting does not end."""
 
