@@ -189,7 +189,7 @@ def test_one_namespace_needs_no_rights_in_others(template):
     assert {one["metadata"]["namespace"] for one in lease.values()} == {NAMESPACE}
     objects = [one for one in objects if one not in lease.values()]
     roles = {one["metadata"]["namespace"]: one["rules"] for one in objects if one["kind"] == "Role"}
-    everywhere = next(one for one in template() if one["kind"] == "ClusterRole")["rules"]
+    everywhere = by_name(template())["ClusterRole", "", "pulsar-readonly-operator"]["rules"]
     everywhere = [rule for rule in everywhere if rule["resources"] != ["nodes"]]  # nodes are in no namespace
     everywhere = [{**one, "verbs": ["get"]} if one["resources"] == ["namespaces"] else one for one in everywhere]
     assert roles == {"orders": everywhere, "billing": everywhere}
@@ -199,6 +199,14 @@ def test_one_namespace_needs_no_rights_in_others(template):
     arguments = container(objects)["args"]
     assert "--all-namespaces" not in arguments
     assert {"--namespace=orders", "--namespace=billing"} <= set(arguments)
+
+
+def test_rights_of_people_can_be_left_out(template, kustomize):
+    people = set(by_name(kustomize("manifests/user-roles")))
+    assert len(people) == 3
+    assert people <= set(by_name(template()))
+    for values in (("rbac.userRoles=false",), ("rbac.create=false",), ("namespaces={orders}",)):
+        assert not people & set(by_name(template(*values))), values
 
 
 def test_images_by_tag_and_digest(template):
