@@ -201,6 +201,17 @@ def test_one_namespace_needs_no_rights_in_others(template):
     assert {"--namespace=orders", "--namespace=billing"} <= set(arguments)
 
 
+def test_the_admission_policies_are_those_of_the_manifests(template, kustomize):
+    plain, made = by_name(template()), by_name(template("admissionPolicy.enabled=true"))
+    added = {key: one for key, one in made.items() if key not in plain}
+    assert added == by_name(kustomize("manifests/admission-policy"))
+    elsewhere = template("admissionPolicy.enabled=true", "serviceAccount.name=mine", options=("--namespace", "other"))
+    conditions = [one["spec"]["matchConditions"] for one in elsewhere if one["kind"] == "ValidatingAdmissionPolicy"]
+    assert {one["expression"] for (one,) in conditions} == {
+        "request.userInfo.username == 'system:serviceaccount:other:mine'"
+    }
+
+
 def test_rights_of_people_can_be_left_out(template, kustomize):
     people = set(by_name(kustomize("manifests/user-roles")))
     assert len(people) == 3

@@ -20,7 +20,9 @@ def roles() -> dict[str, list[dict]]:
     found = {}
     for one in yaml.safe_load_all(ROLES.read_text()):
         labels = one["metadata"]["labels"]
-        (target,) = [key.rpartition("-")[2] for key in labels if key.startswith("rbac.authorization.k8s.io/aggregate-to-")]
+        (target,) = [
+            key.rpartition("-")[2] for key in labels if key.startswith("rbac.authorization.k8s.io/aggregate-to-")
+        ]
         assert labels[f"rbac.authorization.k8s.io/aggregate-to-{target}"] == "true"
         assert one["metadata"]["name"] == f"pulsar-readonly-{target}"
         found[target] = one["rules"]
