@@ -70,7 +70,7 @@ def denial(allowed: AllowedBindings, binding: Binding, known: NamespaceLabels) -
         known: labels of namespaces.
     """
     refused = namespace_denial(allowed, binding.pool, binding.namespace, known)
-    if refused:
+    if refused or not allowed.tenants:
         return refused
     named = allowed.forbidden([*map(namespace_of, binding.topics), *binding.namespaces])
     if not named:

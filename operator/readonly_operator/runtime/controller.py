@@ -174,9 +174,14 @@ class Controller:
         Raises:
             KubeError: the API server did not answer.
         """
-        return not self._settings.namespaces and self._kube.may(
-            Right("watch", NAMESPACE.group, NAMESPACE.plural, namespace="")
-        )
+        if self._settings.namespaces:
+            return False
+        try:
+            return self._kube.may(Right("watch", NAMESPACE.group, NAMESPACE.plural, namespace=""))
+        except KubeError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            return False  # it may not even ask; labels are optional, and pools need no watch of them
 
     def resync(self) -> None:
         """List all objects, and reconcile every pool."""

@@ -121,6 +121,20 @@ def test_an_operator_without_the_right_goes_on_without_labels(kube, controller):
     assert (kube.rights[-1].verb, kube.rights[-1].resource, kube.rights[-1].namespace) == ("watch", "namespaces", "")
 
 
+@pytest.mark.parametrize(("status", "raises"), [(403, False), (500, True)])
+def test_an_operator_that_may_not_ask_for_its_rights_starts_all_the_same(kube, controller, monkeypatch, status, raises):
+    def may(right):
+        raise KubeError("selfsubjectaccessreviews is forbidden", status)
+
+    made = controller()
+    monkeypatch.setattr(kube, "may", may)
+    if raises:
+        with pytest.raises(KubeError):
+            made.may_watch_namespaces()
+    else:
+        assert not made.may_watch_namespaces()
+
+
 def test_an_error_that_passes_is_not_taken_for_a_refusal(kube, controller):
     made = controller()
     kube.refusal = 500
