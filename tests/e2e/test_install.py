@@ -31,6 +31,7 @@ EVERYTHING = {
         "writers": [{"namespace": "default", "configMap": "pulsar-broker", "statefulSet": "pulsar-broker"}]
     },
     "finalizer": True,
+    "admissionPolicy": {"enabled": True},
     "log": {"format": "text", "level": "debug"},
     "settings": {"clusterDomain": "k8s.example.org", "resyncSeconds": 300, "workers": 8},
     "podLabels": {"team": "platform"},

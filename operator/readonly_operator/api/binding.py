@@ -13,6 +13,7 @@ from readonly_engine.config.topic_patterns import NAMESPACE as NAMESPACE_PATTERN
 from readonly_operator.api.cursors import KEEP, KEEPERS, ON_DELETION, RELEASE
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.api.schema import Choice, ListOf, Nested, Rule, Text, declare, load
+from readonly_operator.api.values import NAMESPACE_NAME
 from readonly_operator.kube.names import PAUSED_KEY, PoolKey
 
 if TYPE_CHECKING:
@@ -51,8 +52,19 @@ class PoolRef:
     """Reference to a pool.
 
     Attributes:
-        name: of the pool, in the binding's own namespace.
+        name: of the pool.
+        namespace: of the pool; empty for the binding's own.
     """
+
+    RULES = (
+        # `namespace` is a reserved word of the expression language
+        Rule(
+            "has(self.__namespace__) == has(oldSelf.__namespace__)"
+            " && (!has(self.__namespace__) || self.__namespace__ == oldSelf.__namespace__)",
+            "cannot change; make a new binding for a pool of another namespace and delete this one",
+            ".namespace",
+        ),
+    )
 
     name: str = field(
         metadata=declare(
@@ -60,6 +72,14 @@ class PoolRef:
             "The pool's metadata.name.",
             required="give the name of a ReadOnlyBrokerPool in this namespace",
         )
+    )
+    namespace: str = field(
+        default="",
+        metadata=declare(
+            NAMESPACE_NAME,
+            "The pool's namespace. Without it, the binding's own. A pool of another namespace serves the binding only if its "
+            "spec.allowedBindings allows that. It cannot change.",
+        ),
     )
 
 
@@ -92,7 +112,7 @@ class BindingSpec:
     pool_ref: PoolRef = field(
         metadata=declare(
             Nested(PoolRef),
-            "The ReadOnlyBrokerPool that serves the topics; it is in the binding's own namespace. It cannot change.",
+            "The ReadOnlyBrokerPool that serves the topics. It cannot change.",
             required="say which pool serves the topics, for example poolRef: {name: demo}",
         )
     )
@@ -173,7 +193,7 @@ class Binding:
     """A binding with its parsed spec.
 
     Attributes:
-        namespace: of the object, and of its pool.
+        namespace: of the object.
         name: of the object.
         generation: of the spec.
         pool: the pool that serves the topics.
@@ -214,6 +234,11 @@ class Binding:
         """Return the binding's name for the brokers."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def pool_name(self) -> str:
+        """Return the pool's name for messages, with its namespace if that is another one."""
+        return self.pool.name if self.pool.namespace == self.namespace else str(self.pool)
+
     @classmethod
     def load(cls, body: Mapping[str, Any]) -> Binding:
         """Parse the object of a binding.
@@ -227,7 +252,7 @@ class Binding:
             namespace=metadata["namespace"],
             name=metadata["name"],
             generation=metadata.get("generation", 0),
-            pool=PoolKey(metadata["namespace"], spec.pool_ref.name),
+            pool=PoolKey(spec.pool_ref.namespace or metadata["namespace"], spec.pool_ref.name),
             topics=tuple(sorted(set(spec.topics))),
             namespaces=tuple(sorted(set(spec.namespaces))),
             subscriptions=tuple(sorted(set(spec.subscriptions))),

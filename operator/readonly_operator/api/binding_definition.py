@@ -6,7 +6,7 @@ from readonly_operator.api.schema import Declared, ListOf, Number, Record
 from readonly_operator.api.status import AGE, Column, Reported, condition_column, status_schema
 
 DESCRIPTION = (
-    "Topics that a ReadOnlyBrokerPool of the same namespace serves. Lookups of these topics at the pool return its read-only "
+    "Topics that a ReadOnlyBrokerPool serves. Lookups of these topics at the pool return its read-only "
     "brokers. Running brokers apply a binding within seconds, without a restart."
 )
 
@@ -30,6 +30,7 @@ _LAG = Record(
 COLUMNS = (
     Column("Pool", ".spec.poolRef.name", "The pool that serves the topics."),
     Column("Topics", ".spec.topics", "Bound topics."),
+    Column("PoolNamespace", ".spec.poolRef.namespace", "The pool's namespace, if it is another one.", wide=True),
     Column("Namespaces", ".spec.namespaces", "Bound namespaces.", wide=True),
     Column("Matched", ".status.matchedTopics", "Existing topics that match.", "integer"),
     Column("Holding", ".status.holdingBrokers", "Brokers that hold this binding now.", "integer"),
@@ -40,7 +41,7 @@ COLUMNS = (
     AGE,
 )
 
-SELECTABLE = (".spec.poolRef.name",)
+SELECTABLE = (".spec.poolRef.name", ".spec.poolRef.namespace")
 """Fields that `kubectl get --field-selector` supports."""
 
 STATUS = status_schema(
@@ -69,6 +70,7 @@ STATUS = status_schema(
     },
     "Ready (at least one broker of the pool serves this binding), Progressing (brokers are about to get it), LookupConfigured "
     "(every ready broker holds its newest generation), LocalCursors (policies of the source cluster allow them; only with local "
-    "cursors), TopicConflict (only while a binding of another pool claims a topic too), Paused (an annotation pauses it). "
+    "cursors), TopicConflict (only while a binding of another pool claims a topic too), Accepted (the pool allows it; only if "
+    "it refuses the binding, or has refused it), Paused (an annotation pauses it). "
     "Stalled is present while a person must act, Reconciling while Progressing is True.",
 )

@@ -38,6 +38,7 @@ CONDITIONS: Final = {
     "CertificateIssued": "cert-manager has issued the listeners' certificate. Only with `spec.listeners.tls.issuerRef`.",
     "UpdateHeld": "Brokers keep the former pod template. The condition is absent while they may be replaced.",
     "TopicConflict": "Bindings of two pools claim a topic. The condition is absent otherwise.",
+    "Accepted": "The pool allows the binding. Only of bindings that it refuses, or has refused before.",
     "Paused": "An annotation keeps the operator from changing the object.",
     "Reconciling": "The same as `Progressing`, for kstatus, which then reports InProgress. The condition is absent otherwise.",
     "Stalled": "A user must act. The condition is absent otherwise, so kstatus reports Failed only then.",
@@ -189,7 +190,19 @@ OF_POOLS: Final = (
 )
 OF_BINDINGS: Final = (
     Meaning("Ready", "True", "Held", "At least one ready broker serves the binding with these topics and options."),
-    Meaning("Ready", "False", "PoolNotFound", "No pool of this namespace has the name in `spec.poolRef`."),
+    Meaning("Ready", "False", "PoolNotFound", "No pool has the namespace and name in `spec.poolRef`."),
+    Meaning(
+        "Ready",
+        "False",
+        "NotAllowedByPool",
+        "`spec.allowedBindings` of the pool does not allow the binding's namespace, or a topic. The message names the field.",
+    ),
+    Meaning(
+        "Ready",
+        "False",
+        "NamespaceNotServed",
+        "The operator does not serve `spec.poolRef.namespace`. Add it to the operator's namespaces.",
+    ),
     Meaning("Ready", "False", "PoolFailed", "The pool needs an action. The message has the pool's reason."),
     Meaning("Ready", "False", "InvalidSpec", "The spec cannot be used. The message names the field."),
     Meaning(
@@ -211,6 +224,8 @@ OF_BINDINGS: Final = (
         "Overruled",
         "A topic belongs to the binding in the message, because its claim was first or this pool does not exist.",
     ),
+    Meaning("Accepted", "True", "Accepted", "The pool allows the binding now, and refused it before."),
+    Meaning("Accepted", "False", "NotAllowedByPool", "The pool refuses the binding. It claims no topic."),
     Meaning("Progressing", "False", "Settled", "The operator waits for nothing."),
     Meaning("LocalCursors", "True", "Allowed", "The policies of the binding's namespaces allow local cursors."),
     Meaning(

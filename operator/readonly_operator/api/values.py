@@ -33,6 +33,8 @@ OBJECT_NAME = Text(
     "must be the name of an object: lower-case letters, digits, '-' and '.'",
 )
 
+NAMESPACE_NAME = Text(63, "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", "must be the name of a namespace")
+
 DATA_KEY = Text(253, r"[A-Za-z0-9._-]+", "must be a key of a Secret or ConfigMap: letters, digits, '-', '_' and '.'")
 QUANTITIES = MapOf(QUANTITY, 16)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from readonly_operator.assembly.admission import last_accepted, not_served, refused
 from readonly_operator.assembly.conditions import write_conditions, write_paused
+from readonly_operator.bindings.pool_bindings import full_name
 from readonly_operator.kube.kinds import BINDING, Manifest
 from readonly_operator.kube.status import Condition, ConditionStatus, listed
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from readonly_operator.api.binding import Binding
     from readonly_operator.assembly.context import Context
     from readonly_operator.assembly.lookup_state import LookupState
+    from readonly_operator.bindings.pool_bindings import PoolBindings
     from readonly_operator.kube.names import PoolKey
 
 
@@ -50,7 +53,7 @@ def report_status(
             "lag": [asdict(lag) for lag in stats.lag] or None,
         }
         name = binding.full_name
-        conditions = _conditions(state, binding, stats.topics)
+        conditions = _conditions(state, binding, stats.topics) + last_accepted(body, allowed=True)
         if name in cursors:
             conditions.append(cursors[name])
         if name in prevailing:
@@ -76,13 +79,28 @@ def report_conflicts(
     """Write the conflict with an earlier claim to the status of bindings."""
     for binding, body in bindings:
         message = conflicts[binding.full_name]
-        _write(context, body, [*_all("Conflict", message), _overruled(message)], {})
+        accepted = last_accepted(body, allowed=True)
+        _write(context, body, [*_all("Conflict", message), _overruled(message), *accepted], {})
 
 
 def report_oversized(context: Context, excess: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]) -> None:
     """Write to bindings that do not fit into the pool's lookup redirection config how large they are."""
     for binding, body in bindings:
-        _write(context, body, _all("TooLarge", excess[binding.full_name]), {})
+        _write(context, body, _all("TooLarge", excess[binding.full_name]) + last_accepted(body, allowed=True), {})
+
+
+def report_not_allowed(context: Context, bindings: PoolBindings) -> None:
+    """Write to bindings that their pool does not allow which field of the pool decides."""
+    for body in bindings.not_allowed:
+        message = bindings.denials[full_name(body)]
+        _write(context, body, [*_all("NotAllowedByPool", message), refused(message)], {})
+
+
+def report_not_served(context: Context, key: PoolKey, bindings: Sequence[tuple[Binding, Manifest]]) -> None:
+    """Write to bindings that the operator does not serve the namespace of their pool."""
+    message = not_served(context.settings.namespaces, key)
+    for _, body in bindings:
+        _write(context, body, _all("NamespaceNotServed", message), {})
 
 
 def report_pool_not_found(
@@ -106,13 +124,14 @@ def report_pool_not_found(
         pool["metadata"]["name"] for pool in context.store.pools() if pool["metadata"]["namespace"] == key.namespace
     )
     others = [name for name in others if name != key.name]
-    if deleting:
-        message = f'ReadOnlyBrokerPool "{key.name}" in namespace "{key.namespace}" is being deleted'
-    else:
-        message = f'there is no ReadOnlyBrokerPool "{key.name}" in namespace "{key.namespace}"; ' + (
-            f"there is {listed(others)}" if others else "there is none at all"
-        )
+    hint = f"; there is {listed(others)}" if others else "; there is none at all"
     for binding, body in bindings:
+        if deleting:
+            message = f'ReadOnlyBrokerPool "{key.name}" in namespace "{key.namespace}" is being deleted'
+        else:
+            message = f'there is no ReadOnlyBrokerPool "{key.name}" in namespace "{key.namespace}"'
+            # users of another namespace may not be allowed to list its pools
+            message += hint if binding.namespace == key.namespace else ""
         conditions = _all("PoolNotFound", message)
         if binding.full_name in holders:
             conditions.append(
@@ -124,15 +143,19 @@ def report_pool_not_found(
 def report_pool_failed(
     context: Context, bindings: Sequence[tuple[Binding, Manifest]], reason: str, message: str
 ) -> None:
-    """Write that the pool cannot be reconciled."""
+    """Write that the pool cannot be reconciled. The details stay in the pool's namespace."""
     for binding, body in bindings:
-        _write(context, body, _all("PoolFailed", f'ReadOnlyBrokerPool "{binding.pool.name}": {reason}: {message}'), {})
+        text = f'ReadOnlyBrokerPool "{binding.pool_name}": {reason}'
+        text += (
+            f": {message}" if binding.namespace == binding.pool.namespace else "; its condition Ready has the message"
+        )
+        _write(context, body, _all("PoolFailed", text) + last_accepted(body, allowed=False), {})
 
 
 def report_invalid(context: Context, broken: Sequence[tuple[str, Manifest]]) -> None:
     """Write why the spec of bindings is invalid."""
     for message, body in broken:
-        _write(context, body, _all("InvalidSpec", message), {})
+        _write(context, body, _all("InvalidSpec", message) + last_accepted(body, allowed=False), {})
 
 
 def _conditions(state: LookupState, binding: Binding, topics: int | None) -> list[Condition]:
@@ -166,7 +189,7 @@ def _conditions(state: LookupState, binding: Binding, topics: int | None) -> lis
 
 def _lacking(state: LookupState, binding: Binding, serving: int, head: str) -> Condition:
     """Return LookupConfigured while no broker serves the binding, or a ready broker lacks it."""
-    where = f"ReadOnlyBrokerPool {binding.pool.name}"
+    where = f"ReadOnlyBrokerPool {binding.pool_name}"
     if state.brokers == 0:
         return Condition(
             "LookupConfigured", ConditionStatus.UNKNOWN, "NoBrokers", f"{head}: spec.replicas of {where} is 0"

@@ -110,6 +110,10 @@ def release_bindings(
         if binding is None or not binding.releases:
             finish(body, None)
             continue
+        if binding.full_name in bindings.denials:
+            # it could name topics that the pool serves for others
+            finish(body, abandoned(body, bindings.denials[binding.full_name]))
+            continue
         waits = True
         holders = _holders(brokers, binding.full_name, timely=_age(context, body) < GIVE_UP_SECONDS)
         if holders:

@@ -14,6 +14,7 @@ from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.source_ref import UnresolvedSourceError, has_source, source_fields
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly import binding_status, finalizer, issued_certificate, readiness
+from readonly_operator.assembly.admission import admit, is_served
 from readonly_operator.assembly.apply_events import apply_events
 from readonly_operator.assembly.conditions import write_conditions, write_paused
 from readonly_operator.assembly.context import Context, Outcome
@@ -76,6 +77,7 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
         pool = identified(context.store, Pool.load(body))
         if is_paused(body):
             return _skip_paused(context, key, body, bindings)
+        bindings = admit(context, pool, bindings)
         finalizer_errors = finalizer.sync_finalizer(context, pool, body)
         binding_errors = finalizer.sync_binding_finalizers(context, bindings.good)
         bindings = bindings.without_conflicts(context.store, context.brokers.matched, pool)
@@ -128,14 +130,19 @@ class _Observation:
 
 def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: PoolBindings) -> Outcome:
     """Handle a missing pool or one that is being deleted: restore what the finalizer guards, and report to its bindings."""
-    holders = find_holders(context.store, context.brokers.matched, key, (binding for binding, _ in bindings.good))
-    binding_status.report_pool_not_found(context, key, bindings.good, holders, deleting=body is not None)
+    if is_served(context.settings.namespaces, key):
+        holders = find_holders(context.store, context.brokers.matched, key, (binding for binding, _ in bindings.good))
+        binding_status.report_pool_not_found(context, key, bindings.good, holders, deleting=body is not None)
+        absent = f"ReadOnlyBrokerPool {key} does not exist"
+    else:
+        binding_status.report_not_served(context, key, bindings.good)
+        absent = f"the operator does not serve namespace {key.namespace} of ReadOnlyBrokerPool {key.name}"
     binding_status.report_invalid(context, bindings.broken)
     context.cursor_checks.track(key, {})
     if body is None:
         context.lookup_history.forget(key)
         context.cursor_releases.track(key, {})
-        finalizer.abandon_bindings(context, bindings, f"ReadOnlyBrokerPool {key} does not exist")
+        finalizer.abandon_bindings(context, bindings, absent)
         return Outcome(settled=True, look_again=False)
     own = is_leaving(body) and (body.get("spec") or {}).get("onDeletion") == RELEASE
     finalizer.abandon_bindings(context, bindings, "" if own else f"ReadOnlyBrokerPool {key} is being deleted")
@@ -154,8 +161,8 @@ def _report_leaving(context: Context, body: Manifest, condition: Condition) -> N
 def _skip_paused(context: Context, key: PoolKey, body: Manifest, bindings: PoolBindings) -> Outcome:
     """Report that the pool is paused, and change nothing."""
     write_paused(context, POOL, body)
-    for _, binding_body in bindings.good:
-        write_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{key.name}" is paused')
+    for binding, binding_body in bindings.good:
+        write_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{binding.pool_name}" is paused')
     reason = f'ReadOnlyBrokerPool "{key.name}" is paused'
     finalizer.hold_bindings(context, bindings, reason, partial(_report_leaving, context))
     binding_status.report_invalid(context, bindings.broken)
@@ -288,6 +295,7 @@ def _write_statuses(
     binding_status.report_status(context, bindings.good, observed.state, cursors, bindings.prevailing)
     binding_status.report_conflicts(context, bindings.against, bindings.held_back)
     binding_status.report_oversized(context, bindings.excess, bindings.oversized)
+    binding_status.report_not_allowed(context, bindings)
     binding_status.report_invalid(context, bindings.broken)
 
 
@@ -351,6 +359,7 @@ def _report_failure(
     if write_conditions(context, POOL, body, conditions, _values(context, key, body, len(bindings))):
         logger.warning("pool not reconciled: pool=%s reason=%s: %s", key, reason, message)
     binding_status.report_pool_failed(context, bindings.readable, reason, message)
+    binding_status.report_not_allowed(context, bindings)
     binding_status.report_invalid(context, bindings.broken)
     held = f'ReadOnlyBrokerPool "{key.name}": {reason}: {message}'
     finalizer.hold_bindings(context, bindings, held, partial(_report_leaving, context))

@@ -1,7 +1,7 @@
 """Conflicts: bindings that claim a topic which another binding claims for another pool of the same source cluster.
 
-The first claim wins. A claim begins when the binding and its pool both exist, and ends when one of them is deleted. So a binding
-without a pool holds no topic, and takes none back from a binding in force when its pool is created later.
+The first claim wins. A claim begins when the binding and its pool both exist and the pool allows the binding. It ends with any of
+the three. So a binding without a pool holds no topic, and takes none back from a binding in force when its pool is created later.
 
 Brokers do not get any part of the other binding while the conflict lasts. A held-back binding still claims its topics: its author
 must change it, and no third binding changes state meanwhile.
@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING
 
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.metadata_store import StoreUrl
+from readonly_operator.api.pool.allowed_bindings import NO_OTHERS
 from readonly_operator.api.pool.source_ref import metadata_store_of
 from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.bindings.admission import accepted_since, allowed_by, denial
 from readonly_operator.bindings.overlap import find_overlap
-from readonly_operator.kube.kinds import POD, POOL
+from readonly_operator.kube.kinds import BINDING, POD, POOL
 from readonly_operator.kube.status import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from readonly_operator.api.pool import Pool
+    from readonly_operator.api.pool.allowed_bindings import AllowedBindings
     from readonly_operator.kube.kinds import Manifest
     from readonly_operator.kube.names import PoolKey
     from readonly_operator.kube.store import Store
@@ -59,11 +62,13 @@ class _PoolState:
         metadata_store: URL of its source cluster's metadata store; None if unknown.
         created: creation time, as the API server writes it.
         absent: why its bindings claim nothing, in words; empty for a pool that exists.
+        allowed: the bindings that it allows.
     """
 
     metadata_store: str | None
     created: str
     absent: str
+    allowed: AllowedBindings = NO_OTHERS
 
     @classmethod
     def of(cls, store: Store, key: PoolKey) -> _PoolState:
@@ -76,6 +81,7 @@ class _PoolState:
             url if isinstance(url, str) else None,
             body["metadata"].get("creationTimestamp") or "",
             "is being deleted" if deleting else "",
+            allowed_by(body),
         )
 
     def other_cluster(self, other: _PoolState) -> bool:
@@ -94,9 +100,12 @@ def find_conflicts(store: Store, matched: MatchedTopics, pool: Pool, bindings: I
         others = _loaded(store.conflicting_bindings(binding.namespace, binding.name))
         contested = contested or bool(others)
         conflicting = [
-            (other, state) for other in others if not own.other_cluster(state := _PoolState.of(store, other.pool))
+            (other, state)
+            for other in others
+            if not own.other_cluster(state := _PoolState.of(store, other.pool)) and _is_claimed(store, other, state)
         ]
-        first = [one for one in conflicting if not one[1].absent and _rank(*one) < _rank(binding, own)]
+        rank = _rank(store, binding, own)
+        first = [one for one in conflicting if not one[1].absent and _rank(store, *one) < rank]
         texts = () if binding.paused else (_against(store, matched, binding, other) for other, _ in first)
         text = next(filter(None, texts), "")
         if text:
@@ -127,7 +136,7 @@ def find_holders(store: Store, matched: MatchedTopics, key: PoolKey, bindings: I
         texts = []
         for other in _loaded(store.conflicting_bindings(binding.namespace, binding.name)):
             state = _PoolState.of(store, other.pool)
-            if state.absent or own.other_cluster(state):
+            if state.absent or own.other_cluster(state) or not _is_claimed(store, other, state):
                 continue
             both = find_overlap(other, binding, partial(matched, store.of_pool(POD, other.pool), other.full_name))
             if both:
@@ -149,9 +158,16 @@ def _loaded(bodies: Iterable[Manifest]) -> list[Binding]:
     return found
 
 
-def _rank(binding: Binding, pool: _PoolState) -> tuple[str, str, str]:
-    """Return the order of a claim: the time from which binding and pool exist; then the binding's age, then its name."""
-    return max(binding.created, pool.created), binding.created, binding.full_name
+def _is_claimed(store: Store, binding: Binding, pool: _PoolState) -> bool:
+    """Return whether a binding claims its topics as far as its pool allows it; a missing pool says nothing about that."""
+    return bool(pool.absent) or not denial(pool.allowed, binding, store.namespaces)
+
+
+def _rank(store: Store, binding: Binding, pool: _PoolState) -> tuple[str, str, str]:
+    """Return the order of a claim: the time from which it may be served; then the binding's age, then its name."""
+    body = store.get(BINDING, binding.namespace, binding.name)
+    since = "" if body is None else accepted_since(body)
+    return max(binding.created, pool.created, since), binding.created, binding.full_name
 
 
 def _against(store: Store, matched: MatchedTopics, binding: Binding, first: Binding) -> str:

@@ -81,6 +81,7 @@ _TROUBLE = frozenset(
             "PoolFailed",
             "PoolNameTaken",
             "TooLarge",
+            *("NotAllowedByPool", "NamespaceNotServed"),
             "BrokerRefuses",
             "Refused",
         ),

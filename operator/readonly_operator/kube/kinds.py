@@ -55,6 +55,7 @@ POD_MONITOR = Kind("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors", C
 POD = Kind("", "v1", "Pod", "pods", POD_SELECTOR)
 SECRET = Kind("", "v1", "Secret", "secrets")
 NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
+NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 
 CHILDREN = (
     SERVICE_ACCOUNT,

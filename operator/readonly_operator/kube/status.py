@@ -32,7 +32,7 @@ class Condition:
 
     Attributes:
         type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, ClusterRegistered, LocalCursors,
-            SourceResolved, CertificateIssued, UpdateHeld, TopicConflict, Paused, Reconciling or Stalled.
+            SourceResolved, CertificateIssued, UpdateHeld, TopicConflict, Accepted, Paused, Reconciling or Stalled.
         status: whether it holds.
         reason: one CamelCase word.
         message: the reason and the remedy, in a sentence.
@@ -46,15 +46,8 @@ class Condition:
 
 STALLED_REASONS = frozenset(
     {
-        "InvalidSource",
-        "InvalidSpec",
-        "NameConflict",
-        "Conflict",
-        "OtherCluster",
-        "PoolFailed",
-        "PoolNameTaken",
-        "Refused",
-        "TooLarge",
+        *("Conflict", "InvalidSource", "InvalidSpec", "NameConflict", "NamespaceNotServed", "NotAllowedByPool"),
+        *("OtherCluster", "PoolFailed", "PoolNameTaken", "Refused", "TooLarge"),
     }
 )
 """Reasons of Ready that waiting does not end."""

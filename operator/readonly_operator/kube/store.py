@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from readonly_operator.kube.kinds import BINDING, POOL, SOURCE, Kind, Manifest
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
+from readonly_operator.kube.namespaces import NamespaceLabels
 from readonly_operator.kube.ownership import owning_pool
 
 if TYPE_CHECKING:
@@ -40,16 +41,18 @@ class _Deletion:
 def pool_of(kind: Kind, body: Manifest) -> PoolKey | None:
     """Return the pool of an object, or None when the object names none. The controller counts before the label.
 
-    A ReadOnlySource has many pools: it is stored under its own name.
+    Only a binding may name a pool of another namespace. A ReadOnlySource has many pools: it is stored under its own name.
     """
     metadata = body["metadata"]
+    namespace = metadata["namespace"]
     if kind in {POOL, SOURCE}:
         name = metadata["name"]
     elif kind == BINDING:
-        name = ((body.get("spec") or {}).get("poolRef") or {}).get("name")
+        reference = (body.get("spec") or {}).get("poolRef") or {}
+        name, namespace = reference.get("name"), reference.get("namespace") or namespace
     else:
         name = owning_pool(body) or (metadata.get("labels") or {}).get(LABEL_POOL)
-    return PoolKey(metadata["namespace"], name) if name else None
+    return PoolKey(namespace, name) if name else None
 
 
 class TopicIndex(Protocol):
@@ -73,11 +76,15 @@ class Store:
 
     Args:
         topics: index of the bindings' topics; the store keeps it up to date.
+
+    Attributes:
+        namespaces: labels of namespaces.
     """
 
     def __init__(self, topics: TopicIndex) -> None:
         self._lock = threading.Lock()
-        self._objects: dict[tuple[Kind, PoolKey], dict[str, Manifest]] = {}
+        self.namespaces = NamespaceLabels()
+        self._objects: dict[tuple[Kind, PoolKey], dict[tuple[str, str], Manifest]] = {}
         self._where: dict[tuple[Kind, str, str], PoolKey] = {}
         self._deleted: dict[str, _Deletion] = {}
         self._puts = 0
@@ -161,7 +168,7 @@ class Store:
             return self._find(kind, namespace, name)
 
     def of_pool(self, kind: Kind, key: PoolKey) -> list[Manifest]:
-        """Return the objects of a kind and pool, sorted by name."""
+        """Return the objects of a kind and pool, sorted by namespace and name."""
         with self._lock:
             return [body for _, body in sorted(self._objects.get((kind, key), {}).items())]
 
@@ -204,14 +211,28 @@ class Store:
             ]
         return [body for body in found if body is not None and "deletionTimestamp" not in body["metadata"]]
 
-    def _affected(self, kind: Kind, key: PoolKey, name: str) -> set[PoolKey]:
+    def bound_from(self, namespace: str) -> set[PoolKey]:
+        """Return the pools that a change of a namespace's labels may affect: those of other namespaces that its bindings name.
+
+        Pools with bindings for the same topics are included.
+        """
+        with self._lock:
+            named = [
+                (key, name)
+                for (kind, place, name), key in self._where.items()
+                if kind == BINDING and place == namespace != key.namespace
+            ]
+            found = {key for key, _ in named}
+            return found.union(*(self._affected(BINDING, key, namespace, name) for key, name in named))
+
+    def _affected(self, kind: Kind, key: PoolKey, namespace: str, name: str) -> set[PoolKey]:
         """Return other pools that a change affects: those with bindings for the same topics, those of a ReadOnlySource."""
         if kind == SOURCE:
             return self._referring(key)
         if kind == BINDING:
-            bindings = [(key.namespace, name)]
+            bindings = [(namespace, name)]
         elif kind == POOL:
-            bindings = [(key.namespace, one) for one in self._objects.get((BINDING, key), {})]
+            bindings = list(self._objects.get((BINDING, key), {}))
         else:
             return set()
         conflicting = {other for binding in bindings for other in self._topics.conflicting(binding)}
@@ -228,7 +249,7 @@ class Store:
 
     def _find(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         key = self._where.get((kind, namespace, name))
-        return None if key is None else self._objects[kind, key].get(name)
+        return None if key is None else self._objects[kind, key].get((namespace, name))
 
     def _put(self, kind: Kind, body: Manifest, since: int = -1) -> set[PoolKey]:
         """Store an object unless a newer state is known.
@@ -256,25 +277,25 @@ class Store:
             return touched
         # managedFields take half of the memory, and no reader needs them
         kept = {**body, "metadata": {field: value for field, value in metadata.items() if field != "managedFields"}}
-        self._objects.setdefault((kind, key), {})[name] = kept
+        self._objects.setdefault((kind, key), {})[namespace, name] = kept
         self._where[kind, namespace, name] = key
         self._puts += 1
         self._put_at[kind, namespace, name] = self._puts
         if kind in {BINDING, POOL, SOURCE} and (known is None or _desired_state(known) != _desired_state(kept)):
-            touched |= self._affected(kind, key, name)
+            touched |= self._affected(kind, key, namespace, name)
             if kind == BINDING:
                 self._topics.put((namespace, name), kept.get("spec") or {})
-                touched |= self._affected(kind, key, name)
+                touched |= self._affected(kind, key, namespace, name)
         return touched if kind == SOURCE else touched | {key}
 
     def _drop(self, kind: Kind, namespace: str, name: str) -> set[PoolKey]:
         key = self._where[kind, namespace, name]
-        touched = self._affected(kind, key, name) | (set() if kind == SOURCE else {key})
+        touched = self._affected(kind, key, namespace, name) | (set() if kind == SOURCE else {key})
         del self._where[kind, namespace, name], self._put_at[kind, namespace, name]
         if kind == BINDING:
             self._topics.drop((namespace, name))
         bodies = self._objects[kind, key]
-        del bodies[name]
+        del bodies[namespace, name]
         if not bodies:
             del self._objects[kind, key]
         return touched

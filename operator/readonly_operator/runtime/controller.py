@@ -7,6 +7,7 @@ import logging
 import random
 import threading
 import time
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from readonly_operator import metrics
@@ -21,10 +22,10 @@ from readonly_operator.assembly.rollouts import RolloutBudget
 from readonly_operator.assembly.status_throttle import StatusThrottle
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.source_clusters import SourceClusters
-from readonly_operator.kube.api_server import Kube, KubeError, missing_kinds
+from readonly_operator.kube.api_server import Kube, KubeError, Right, missing_kinds
 from readonly_operator.kube.apply import Applier
 from readonly_operator.kube.events import Recorder
-from readonly_operator.kube.kinds import BINDING, OPTIONAL, POD, POOL, WATCHED, Kind, Manifest
+from readonly_operator.kube.kinds import BINDING, NAMESPACE, OPTIONAL, POD, POOL, WATCHED, Kind, Manifest
 from readonly_operator.kube.names import PoolKey
 from readonly_operator.kube.store import Store
 from readonly_operator.runtime.workqueue import WorkQueue
@@ -153,7 +154,9 @@ class Controller:
         """
         if event is None:
             self._rewatched.set()
-        if event == "DELETED":
+        if kind == NAMESPACE:
+            touched = self._observe_namespace(event, body)
+        elif event == "DELETED":
             touched = self._store.remove(kind, body)
             if kind == POD:
                 self._brokers.forget(body)
@@ -165,9 +168,26 @@ class Controller:
         if kind == POOL:
             self._clusters.wake()
 
+    def may_watch_namespaces(self) -> bool:
+        """Return whether the operator may watch all namespaces. One that serves single namespaces reads their labels in `resync`.
+
+        Raises:
+            KubeError: the API server did not answer.
+        """
+        if self._settings.namespaces:
+            return False
+        try:
+            return self._kube.may(Right("watch", NAMESPACE.group, NAMESPACE.plural, namespace=""))
+        except KubeError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            return False  # it may not even ask; labels are optional, and pools need no watch of them
+
     def resync(self) -> None:
         """List all objects, and reconcile every pool."""
-        touched: set[PoolKey] = set()
+        touched = (
+            self._refresh_namespaces()
+        )  # before the bindings: a restart must not release one whose namespace is allowed
         lacking = missing_kinds(self._kube, tuple(OPTIONAL), self._namespaces()[0])
         self._store.set_unserved(lacking)
         for kind in WATCHED:
@@ -190,6 +210,27 @@ class Controller:
 
     def _namespaces(self) -> tuple[str | None, ...]:
         return self._settings.namespaces or (None,)
+
+    def _observe_namespace(self, event: str | None, body: Manifest) -> set[PoolKey]:
+        """Record the labels of a namespace; return the pools that a change affects."""
+        name, known = body["metadata"]["name"], self._store.namespaces
+        changed = known.drop(name) if event == "DELETED" else known.put(body)
+        return self._store.bound_from(name) if changed else set()
+
+    def _refresh_namespaces(self) -> set[PoolKey]:
+        """Read the labels of all served namespaces; return the pools that a change affects."""
+        known = self._store.namespaces
+        try:
+            if self._settings.namespaces:
+                found = [self._kube.get(NAMESPACE, "", name) for name in self._settings.namespaces]
+                changed = known.replace(body for body in found if body is not None)
+            else:
+                changed = known.replace(self._kube.list(NAMESPACE, None))
+        except KubeError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            changed = known.forbid(str(error))
+        return {key for name in changed for key in self._store.bound_from(name)}
 
     def _work(self) -> None:
         name = threading.current_thread().name

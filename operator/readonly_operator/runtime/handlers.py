@@ -7,6 +7,7 @@ deduplication and the resync.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import kopf
@@ -18,6 +19,7 @@ from readonly_operator.kube.kinds import (
     CERTIFICATE,
     CONFIG_MAP,
     DISRUPTION_BUDGET,
+    NAMESPACE,
     NETWORK_POLICY,
     POD,
     POD_MONITOR,
@@ -39,7 +41,7 @@ RETRY_SECONDS = 5
 RETRIES = 24
 """Two minutes in all: the definitions may be applied together with the operator, and the API server may be starting."""
 
-_KINDS = {(kind.group, kind.version, kind.plural): kind for kind in WATCHED}
+_KINDS = {(kind.group, kind.version, kind.plural): kind for kind in (*WATCHED, NAMESPACE)}
 
 
 @dataclass
@@ -75,7 +77,7 @@ def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) 
         memo.settings.request_timeout_seconds,
         True,
     )
-    settings.scanning.disabled = True  # the kinds are known, so no rights on namespaces and definitions are needed
+    settings.scanning.disabled = True  # the kinds are known, so no rights on definitions are needed
     settings.posting.enabled = False
     settings.posting.reporting_component = OPERATOR
     settings.peering.standalone = True
@@ -84,6 +86,8 @@ def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) 
     try:
         controller = Controller(ApiServer(timeout_seconds=memo.settings.request_timeout_seconds), memo.settings)
         controller.start()
+        if controller.may_watch_namespaces():
+            watch_namespaces()
     except NoConfigurationError as error:
         memo.refusal = str(error)
         raise kopf.PermanentError(memo.refusal) from None
@@ -121,3 +125,9 @@ def stop(memo: Any, **_: Any) -> None:
 async def observe(event: Any, resource: kopf.Resource, memo: Any, **_: Any) -> None:
     """Pass a watch event to the controller."""
     memo.controller.observe(_KINDS[resource.group, resource.version, resource.plural], event["type"], event["object"])
+
+
+@cache  # once in a process, which may start kopf again
+def watch_namespaces() -> None:
+    """Watch namespaces too, whose labels pools may select. Without the right to do so, kopf would end the process."""
+    kopf.on.event(NAMESPACE.group, NAMESPACE.version, NAMESPACE.plural)(observe)

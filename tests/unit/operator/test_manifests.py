@@ -7,7 +7,7 @@ import pathlib
 import pytest
 import yaml
 from readonly_operator.command import parser
-from readonly_operator.kube.kinds import BINDING, CHILDREN, EVENT, LEASE, POOL, SOURCE, WATCHED
+from readonly_operator.kube.kinds import BINDING, CHILDREN, EVENT, LEASE, NAMESPACE, POOL, SOURCE, WATCHED
 from readonly_operator.runtime.health import READY_PATH
 
 MANIFESTS = pathlib.Path(__file__).parents[3] / "manifests"
@@ -72,7 +72,17 @@ def test_one_namespace_takes_the_same_rights_but_for_what_is_in_no_namespace(rul
     files = ("namespaced/rbac.yaml", "operator/lease.yaml", "operator/service-account.yaml")
     found = {one["kind"] for name in files for one in documents(name)}
     assert found == {"Role", "RoleBinding", "ServiceAccount"}
-    assert rules_of("namespaced/rbac.yaml", "Role") == [rule for rule in rules if rule["resources"] != ["nodes"]]
+    inside = [
+        {**rule, "verbs": ["get"]} if rule["resources"] == ["namespaces"] else rule
+        for rule in rules
+        if rule["resources"] != ["nodes"]
+    ]
+    assert rules_of("namespaced/rbac.yaml", "Role") == inside
+
+
+def test_labels_of_namespaces_are_read_and_nothing_of_them_is_written(rules):
+    assert verbs(rules, NAMESPACE) == {"get", "list", "watch"}
+    assert verbs(rules_of("namespaced/rbac.yaml", "Role"), NAMESPACE) == {"get"}, "a Role cannot grant lists of them"
 
 
 def test_the_operator_is_probed_and_drained_one_by_one():

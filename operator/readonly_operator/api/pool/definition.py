@@ -26,7 +26,7 @@ RULES = (
 COLUMNS = (
     Column("Replicas", ".spec.replicas", "Desired brokers.", "integer"),
     Column("Available", ".status.readyReplicas", "Ready brokers.", "integer"),
-    Column("Bindings", ".status.bindings", "Topic bindings that name this pool.", "integer"),
+    Column("Bindings", ".status.bindings", "Topic bindings that name this pool and that it allows.", "integer"),
     condition_column("Ready", "Ready", "Whether all brokers serve."),
     condition_column("Reason", "Ready", "Reason of Ready.", "reason"),
     Column("Source", ".spec.source.serviceUrl", "The owner brokers, with spec.source.", wide=True),
@@ -50,7 +50,7 @@ STATUS = status_schema(
         "replicas": Declared(Number(), "Brokers that exist."),
         "readyReplicas": Declared(Number(), "Ready brokers."),
         "selector": Declared(Reported(), "Label selector of the brokers, for autoscalers and `kubectl get pods -l`."),
-        "bindings": Declared(Number(), "Number of ReadOnlyTopicBindings that name this pool."),
+        "bindings": Declared(Number(), "Number of ReadOnlyTopicBindings that name this pool and that it allows."),
         "lookupRevision": Declared(
             Reported(),
             "Revision of the lookup redirection config for each broker; it changes with every binding.",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from readonly_operator.api.cursors import DEFAULT_PARTITIONS, KEEP, KEEPERS, MAX_PARTITIONS, ON_DELETION, OWNER, RELEASE
+from readonly_operator.api.pool.allowed_bindings import NO_OTHERS, AllowedBindings
 from readonly_operator.api.pool.explicit_lac import ExplicitLac
 from readonly_operator.api.pool.limits import Cache, Limits, TieredStorage
 from readonly_operator.api.pool.listeners import Listeners, Lookup
@@ -64,6 +65,7 @@ class PoolSpec:
         limits: limits of one broker.
         tiered_storage: reads of offloaded ledgers.
         listeners: listeners for clients.
+        allowed_bindings: bindings that the pool serves.
         lookup: answers to lookups of topics without a binding.
         explicit_lac: explicit LAC of the owner brokers.
         locality: source of a broker's locality.
@@ -201,6 +203,12 @@ class PoolSpec:
         default_factory=Listeners,
         metadata=declare(
             Nested(Listeners), "Listeners for clients: TLS, the Service, and names outside the Kubernetes cluster."
+        ),
+    )
+    allowed_bindings: AllowedBindings = field(
+        default=NO_OTHERS,
+        metadata=declare(
+            Nested(AllowedBindings), "ReadOnlyTopicBindings that the pool serves. Without it, all of its own namespace."
         ),
     )
     lookup: Lookup = field(

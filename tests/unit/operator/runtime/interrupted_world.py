@@ -227,7 +227,8 @@ class World:
     def _start(self, owner: dict[str, Any], name: str, revision: str) -> None:
         template = owner["spec"]["template"]
         labels = {**template["metadata"].get("labels", {}), "controller-revision-hash": revision}
-        reference = {"kind": "StatefulSet", "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+        owned = {"name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"], "controller": True}
+        reference = {**_kind(STATEFUL_SET), **owned}
         metadata = {"name": name, "namespace": TEAM, "labels": labels, "ownerReferences": [reference]}
         made = self.write({**_kind(POD), "metadata": metadata, "spec": {"nodeName": "node"}}, "kubelet")
         uid = made["metadata"]["uid"]

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from readonly_operator.cluster import background, fetch, source
 from readonly_operator.kube.api_server import KubeError
-from readonly_operator.kube.kinds import BINDING, POOL
+from readonly_operator.kube.kinds import BINDING, POOL, kind_of
+from readonly_operator.kube.names import MANAGER_EXPLICIT_LAC, OPERATOR
 from readonly_operator.runtime import controller as module
 from readonly_operator.runtime.controller import Controller
 from readonly_operator.settings import Settings
 
+from tests.support.admission import Policies, Request
 from tests.unit.operator.runtime.interrupted_world import (
     LAC_KEY,
     WRITER,
@@ -35,6 +38,7 @@ from tests.unit.operator.runtime.interrupted_world import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+ROOT = Path(__file__).parents[4]
 QUIET_SECONDS = 17
 """Longer than anything that a single refusal makes the operator wait for."""
 MAX_SECONDS = 400
@@ -318,6 +322,31 @@ def test_what_is_compared_with_is_right(scene):
     assert (restored["evicted"], restored["writer runs with"]) == (["writer-0", "writer-1"], ["0", "0"])
     assert (restored["clusters"], restored["ConfigMap/team/writer"]["data"]) == ({}, {LAC_KEY: "0"})
     assert not any("demo" in name for name in restored)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_admission_policies_refuse_nothing_that_the_operator_does(scene, monkeypatch, name):
+    """manifests/admission-policy, with everything that the operator writes and deletes. A status is another resource."""
+    policies, asked = Policies(ROOT / "manifests" / "admission-policy" / "policies.yaml"), []
+    write, delete = World.write, Server.delete
+
+    def written(world, body, manager):
+        known = world.objects.get((body["kind"], body["metadata"]["namespace"], body["metadata"]["name"]))
+        own = manager in {OPERATOR, MANAGER_EXPLICIT_LAC}
+        if own and (known is None or {**known, "status": 0} != {**body, "status": 0}):
+            asked.append(Request(kind_of(body), "UPDATE" if known else "CREATE", copied(body), copied(known)))
+        return write(world, body, manager)
+
+    def deleted(server, manifest):
+        asked.append(Request(kind_of(manifest), "DELETE", old=copied(manifest)))
+        return delete(server, manifest)
+
+    monkeypatch.setattr(World, "write", written)
+    monkeypatch.setattr(Server, "delete", deleted)
+    scene(name)
+    assert asked
+    refused = {(one.operation, one.kind.kind): policies.refusals(one) for one in asked}
+    assert {key: messages for key, messages in refused.items() if messages} == {}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

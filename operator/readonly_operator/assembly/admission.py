@@ -1,0 +1,93 @@
+"""Bindings that their pool does not allow, and those whose pool is in a namespace that the operator does not serve."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from readonly_operator.api.pool.allowed_bindings import SELECTOR
+from readonly_operator.bindings.admission import TYPE, accepted_condition
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.kinds import NAMESPACE
+from readonly_operator.kube.status import Condition, ConditionStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from readonly_operator.api.pool import Pool
+    from readonly_operator.assembly.context import Context
+    from readonly_operator.bindings.pool_bindings import PoolBindings
+    from readonly_operator.kube.kinds import Manifest
+    from readonly_operator.kube.names import PoolKey
+
+
+def admit(context: Context, pool: Pool, bindings: PoolBindings) -> PoolBindings:
+    """Return the bindings that the pool allows, and the others with the reason.
+
+    Raises:
+        KubeError: the labels of a namespace could not be read; a retry may help.
+    """
+    if pool.allowed_bindings.namespaces.scope == SELECTOR:
+        every = (*(body for _, body in (*bindings.good, *bindings.broken)), *bindings.leaving)
+        _read_labels(context, {body["metadata"]["namespace"] for body in every} - {pool.key.namespace})
+    return bindings.allowed(pool, context.store.namespaces)
+
+
+def _read_labels(context: Context, namespaces: set[str]) -> None:
+    """Read the labels of namespaces that are not known yet: the first event of a binding may precede that of its namespace."""
+    known = context.store.namespaces
+    for name in sorted(one for one in namespaces if known.labels(one) is None):
+        try:
+            body = context.kube.get(NAMESPACE, "", name)
+        except KubeError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            known.forbid(str(error))
+            return
+        if body is not None:
+            known.put(body)
+
+
+def refused(message: str) -> Condition:
+    """Return Accepted of a binding that its pool does not allow."""
+    return Condition(TYPE, ConditionStatus.FALSE, "NotAllowedByPool", message)
+
+
+def last_accepted(body: Manifest, *, allowed: bool) -> list[Condition]:
+    """Return Accepted of a binding that its pool does not refuse now; none for a binding that was never refused.
+
+    Args:
+        body: the binding.
+        allowed: whether the pool is known to allow it; else the condition stays as it is.
+    """
+    condition = accepted_condition(body)
+    if condition is None:
+        return []
+    if allowed:
+        return [
+            Condition(TYPE, ConditionStatus.TRUE, "Accepted", "spec.allowedBindings of the pool allows this binding")
+        ]
+    return [Condition(TYPE, ConditionStatus(condition["status"]), condition["reason"], condition["message"])]
+
+
+def is_served(served: Sequence[str], key: PoolKey) -> bool:
+    """Return whether the operator serves the namespace of a pool.
+
+    Args:
+        served: the operator's namespaces; empty for all.
+        key: the pool.
+    """
+    return not served or key.namespace in served
+
+
+def not_served(served: Sequence[str], key: PoolKey) -> str:
+    """Return why a pool cannot be found whose namespace the operator does not serve.
+
+    Args:
+        served: the operator's namespaces.
+        key: the pool.
+    """
+    return (
+        f"spec.poolRef.namespace: this operator does not serve namespace {key.namespace} of ReadOnlyBrokerPool {key.name}, but "
+        f"{', '.join(served)}: add it to the operator's namespaces (--namespace), or name a pool of a namespace that it serves"
+    )

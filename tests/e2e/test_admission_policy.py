@@ -1,0 +1,121 @@
+"""manifests/admission-policy on a real API server: the operator works under it, and its account can do nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import SYSTEM
+from tests.e2e.test_explicit_lac import FINALIZER_RULE, KEY, NOTE, RULES, TARGET, grant, stateful_set, write_as
+
+FOLDER = str(Path(__file__).parents[2] / "manifests" / "admission-policy")
+ACCOUNT = f"--as=system:serviceaccount:{SYSTEM}:pulsar-readonly-operator"
+TOPIC = "persistent://public/default/orders"
+ENFORCED_SECONDS = 30.0
+"""Time until the API server applies a new policy."""
+
+
+@pytest.fixture
+def limited(operator, namespace, eventually):
+    """The operator under the policies; they count once the API server refuses a deletion that RBAC allows."""
+    operator("apply", "-k", FOLDER)
+    operator("create", "configmap", "canary", "-n", namespace)
+
+    def enforced():
+        done = operator.run("delete", "configmap", "canary", "-n", namespace, "--dry-run=server", ACCOUNT)
+        assert "the operator may write and delete only objects that a ReadOnlyBrokerPool controls" in done.stderr
+
+    eventually(enforced, timeout=ENFORCED_SECONDS)
+    yield operator
+    operator.run("patch", "robp", "demo", "-n", namespace, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    operator("delete", "-k", FOLDER)
+
+
+def refusals(kubernetes, namespace) -> str:
+    """What the conditions of a pool and the operator's log have of the policies."""
+    logs = kubernetes("logs", "-n", SYSTEM, "deployment/pulsar-readonly-operator", "--tail=500")
+    status = json.dumps([one.get("status") for one in kubernetes.list("robp,rotb", namespace)])
+    return "\n".join(line for line in [*logs.splitlines(), status] if "the operator may" in line and namespace in line)
+
+
+def test_the_api_server_finds_no_mistake_in_the_expressions(limited):
+    policies = json.loads(limited("get", "validatingadmissionpolicies", "-o", "json"))["items"]
+    own = [one for one in policies if one["metadata"]["name"].startswith("pulsar-readonly-operator-")]
+    assert len(own) == 6
+    warnings = {
+        one["metadata"]["name"]: (one.get("status") or {}).get("typeChecking", {}).get("expressionWarnings")
+        for one in own
+    }
+    assert {name: found for name, found in warnings.items() if found} == {}
+
+
+def test_a_pool_is_made_changed_and_deleted_under_the_policies(limited, writer, namespace, pool, binding):
+    spec = {"replicas": 1, "networkPolicy": {}, "locality": {"nodeLabels": ["kubernetes.io/hostname"]}}
+    limited.apply(pool(**spec), binding("orders", TOPIC))
+    limited.expect("robp", "demo", namespace, {"Ready": ("True", "BrokersReady")}, timeout=120)
+    limited.expect("rotb", "orders", namespace, {"LookupConfigured": ("True", "Held")}, timeout=60)
+    limited.apply(pool(replicas=1, cache={"size": "64Mi"}))
+    limited.expect("robp", "demo", namespace, {"Ready": ("True", "BrokersReady")}, timeout=120)
+    assert limited.list("networkpolicies", namespace) == [], "what is not wanted any more is deleted"
+    limited("label", "service", "demo", "-n", namespace, "pulsar-readonly.io/pool-")
+    limited("wait", "service/demo", "-n", namespace, "--for=jsonpath={.metadata.labels.pulsar-readonly\\.io/pool}=demo")
+    events = limited("get", "events", "-n", namespace, "-o", "jsonpath={.items[*].reason}")
+    assert "Created" in events
+    assert refusals(limited, namespace) == ""
+    limited("delete", "robp", "demo", "-n", namespace, "--timeout=60s")
+
+
+def test_managed_explicit_lac_and_its_finalizer_work_under_the_policies(limited, writer, namespace, pool, eventually):
+    write_as(limited, "helm", namespace, "0")
+    limited.apply(stateful_set(namespace))
+    grant(limited, namespace, *RULES, FINALIZER_RULE)
+    lac = {"management": "Manage", "interval": "200ms", "target": TARGET, "onDeletion": "Restore"}
+    limited.apply(pool(replicas=0, explicitLac=lac))
+
+    def managed():
+        body = limited.get("configmap", "pulsar-broker", namespace)
+        assert body["data"][KEY] == "200"
+        assert NOTE in body["metadata"]["annotations"]
+
+    def restored():
+        body = limited.get("configmap", "pulsar-broker", namespace)
+        assert body["data"][KEY] == "0"
+        assert NOTE not in (body["metadata"].get("annotations") or {})
+
+    eventually(managed, timeout=60)
+    limited("delete", "robp", "demo", "-n", namespace, "--timeout=120s")
+    eventually(restored)
+    assert refusals(limited, namespace) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (("delete", "configmap", "canary"), "that a ReadOnlyBrokerPool controls"),
+        (("create", "configmap", "mine"), "that a ReadOnlyBrokerPool controls"),
+        (
+            ("patch", "configmap", "canary", "--type=merge", "-p", '{"data":{"a":"b"}}'),
+            "that a ReadOnlyBrokerPool controls",
+        ),
+        (
+            ("patch", "pod", "stranger", "--type=merge", "-p", '{"metadata":{"annotations":{"a":"b"}}}'),
+            "only pods of brokers",
+        ),
+    ],
+)
+def test_its_account_can_do_nothing_else_that_rbac_allows(limited, namespace, command, named):
+    container = {"name": "pause", "image": "localhost/no-image:1"}
+    limited.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "stranger", "namespace": namespace},
+            "spec": {"containers": [container]},
+        }
+    )
+    done = limited.run(*command, "-n", namespace, ACCOUNT)
+    assert done.returncode != 0
+    assert named in done.stderr, done.stderr
+    assert "ValidatingAdmissionPolicy" in done.stderr

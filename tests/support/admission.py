@@ -1,0 +1,105 @@
+"""ValidatingAdmissionPolicies of a file, evaluated without an API server."""
+
+from __future__ import annotations
+
+from collections import UserDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tests.support.cel import CelError, compile_cel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from readonly_operator.kube.kinds import Kind
+
+OPERATOR = "system:serviceaccount:pulsar-readonly-system:pulsar-readonly-operator"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that reaches admission.
+
+    Attributes:
+        kind: of the object.
+        operation: CREATE, UPDATE or DELETE.
+        new: the object to be stored; None for a deletion.
+        old: the stored object; None for a creation.
+        user: who asks.
+    """
+
+    kind: Kind
+    operation: str
+    new: dict[str, Any] | None = None
+    old: dict[str, Any] | None = None
+    user: str = OPERATOR
+
+
+class _Variables(UserDict[str, Any]):
+    """Variables of a policy, each evaluated when it is used; later ones may use earlier ones."""
+
+    def __init__(self, expressions: dict[str, Any], scope: dict[str, Any]) -> None:
+        super().__init__(expressions)
+        self._scope = {**scope, "variables": self}
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(name)(self._scope)
+
+
+class Policy:
+    """One policy."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.name = body["metadata"]["name"]
+        spec = body["spec"]
+        self._rules = spec["matchConstraints"]["resourceRules"]
+        self._conditions = [compile_cel(one["expression"]) for one in spec["matchConditions"]]
+        self._variables = {one["name"]: compile_cel(one["expression"]) for one in spec.get("variables", ())}
+        self._validations = [(compile_cel(one["expression"]), one["message"]) for one in spec["validations"]]
+
+    def refusals(self, request: Request) -> list[str]:
+        """Return the messages of what the policy refuses; an error of an expression is one too (failurePolicy: Fail)."""
+        scope = {
+            "request": {"operation": request.operation, "userInfo": {"username": request.user}},
+            "object": request.new,
+            "oldObject": request.old,
+        }
+        if not self._matches(request) or not all(one(scope) for one in self._conditions):
+            return []
+        scope["variables"] = _Variables(self._variables, scope)
+        found = []
+        for holds, message in self._validations:
+            try:
+                if holds(scope) is not True:
+                    found.append(message)
+            except CelError as error:
+                found.append(f"{self.name}: {error}")
+        return found
+
+    def _matches(self, request: Request) -> bool:
+        return any(
+            request.kind.group in rule["apiGroups"]
+            and request.kind.plural in rule["resources"]
+            and request.operation in rule["operations"]
+            for rule in self._rules
+        )
+
+
+class Policies:
+    """The policies of a file that are bound."""
+
+    def __init__(self, path: Path) -> None:
+        bodies = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        bound = {
+            one["spec"]["policyName"]
+            for one in bodies
+            if one["kind"] == "ValidatingAdmissionPolicyBinding" and one["spec"]["validationActions"] == ["Deny"]
+        }
+        self.every = [Policy(one) for one in bodies if one["kind"] == "ValidatingAdmissionPolicy"]
+        assert {one.name for one in self.every} == bound
+
+    def refusals(self, request: Request) -> list[str]:
+        """Return the messages of all policies that refuse a request."""
+        return [message for policy in self.every for message in policy.refusals(request)]
