@@ -32,6 +32,7 @@ from readonly_operator.kube.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POO
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.pods import is_ready, waiting_reason
 from readonly_operator.kube.status import Condition, ConditionStatus
+from readonly_operator.kube.workers import pod_workers
 from readonly_operator.model.children import children
 from readonly_operator.model.hold import held
 from readonly_operator.model.lookup import LookupConfig
@@ -163,9 +164,9 @@ def _fit(context: Context, pool: Pool, bindings: PoolBindings) -> Fitted:
 def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> tuple[list[str], list[PoolKey]]:
     """Apply the pool's objects; return permanent shortcomings in words, and the pools that a rollout waits for."""
     key, store = pool.key, context.store
-    names = [pod["metadata"]["name"] for pod in store.of_pool(POD, key)]
-    there = {ordinal for ordinal in map(key.ordinal, names) if ordinal is not None}
-    wanted = children(pool, lookup, context.settings, there)
+    pods = [(key.ordinal(pod["metadata"]["name"]), pod) for pod in store.of_pool(POD, key)]
+    brokers = {ordinal: pod_workers(pod) for ordinal, pod in pods if ordinal is not None}
+    wanted = children(pool, lookup, context.settings, brokers)
     before = store.get(STATEFUL_SET, key.namespace, key.name)
     stateful_set = next(one for one in wanted if kind_of(one) == STATEFUL_SET)
     waits_for = context.rollouts.waits_for(pool, stateful_set)

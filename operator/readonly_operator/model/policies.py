@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_operator.kube.kinds import AUTOSCALER, DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR, POOL, Manifest
 from readonly_operator.kube.names import LABEL_NAME, LABEL_NAMESPACE, OPERATOR
+from readonly_operator.kube.workers import worker_ports
 from readonly_operator.model.metadata import start
 from readonly_operator.model.services import client_ports, external_ports
 
@@ -52,11 +53,16 @@ def autoscaler(pool: Pool) -> list[Manifest]:
     return [manifest]
 
 
-def network_policy(pool: Pool, settings: Settings) -> list[Manifest]:
+def network_policy(pool: Pool, settings: Settings, workers: int = 1) -> list[Manifest]:
     """Return the NetworkPolicy: clients to their ports, brokers to each other, the operator and monitoring to HTTP.
 
     The operator is known by its namespace and its label: anybody may put the label on a pod of another namespace. Outside of a
     pod it has neither, and no rule.
+
+    Args:
+        pool: the pool.
+        settings: settings of the operator.
+        workers: the most worker processes of a broker.
     """
     policy = pool.network_policy
     if policy is None:
@@ -67,12 +73,13 @@ def network_policy(pool: Pool, settings: Settings) -> list[Manifest]:
         "podSelector": {"matchLabels": pool.key.selector()},
         "policyTypes": ["Ingress"],
         "ingress": [
-            _allowed([*client_ports(pool), *external_ports(pool)], policy.clients),
+            _allowed([*client_ports(pool), *external_ports(pool)], policy.clients, workers),
             _allowed(
                 ["pulsar", *(["pulsar-tls"] if pool.listeners.tls else []), "http"],
                 [{"podSelector": {"matchLabels": pool.key.selector()}}],
+                workers,
             ),
-            _allowed(["http"], watchers),
+            _allowed(["http"], watchers, workers),
         ],
     }
     return [manifest]
@@ -91,7 +98,7 @@ def _operator(settings: Settings) -> list[dict[str, Any]]:
 
 
 def pod_monitor(pool: Pool) -> list[Manifest]:
-    """Return the PodMonitor of the Prometheus operator."""
+    """Return the PodMonitor of the Prometheus operator. The shared port has the metrics of all workers."""
     wanted = pool.monitoring.pod_monitor
     if wanted is None:
         return []
@@ -102,9 +109,10 @@ def pod_monitor(pool: Pool) -> list[Manifest]:
     return [manifest]
 
 
-def _allowed(ports: Sequence[str], peers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _allowed(ports: Sequence[str], peers: Sequence[Mapping[str, Any]], workers: int) -> dict[str, Any]:
     """Return an ingress rule; no peers means everybody."""
+    names = worker_ports(dict.fromkeys(ports, 0), workers)
     return {
-        "ports": [{"port": port, "protocol": "TCP"} for port in ports],
+        "ports": [{"port": port, "protocol": "TCP"} for port in names],
         **({"from": [dict(peer) for peer in peers]} if peers else {}),
     }

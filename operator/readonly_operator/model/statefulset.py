@@ -25,6 +25,7 @@ from readonly_operator.kube.names import (
     PORT_PULSAR_TLS,
     VOLUME_PREFIX,
 )
+from readonly_operator.kube.workers import worker_ports
 from readonly_operator.model.engine import engine_config
 from readonly_operator.model.files import mounts
 from readonly_operator.model.metadata import start
@@ -136,7 +137,6 @@ def _own_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
-    tls = pool.listeners.tls is not None
     container: dict[str, Any] = {
         "name": "broker",
         "image": _image(pool, settings),
@@ -147,13 +147,8 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
             *(dict(one) for one in pool.pod_template.env),
         ],
         "ports": [
-            {"name": "pulsar", "containerPort": PORT_PULSAR, "protocol": "TCP"},
-            *([{"name": "pulsar-tls", "containerPort": PORT_PULSAR_TLS, "protocol": "TCP"}] if tls else []),
-            *(
-                {"name": name, "containerPort": number, "protocol": "TCP"}
-                for name, number in external_ports(pool).items()
-            ),
-            {"name": "http", "containerPort": PORT_HTTP, "protocol": "TCP"},
+            {"name": name, "containerPort": number, "protocol": "TCP"}
+            for name, number in worker_ports(_ports(pool), pool.workers).items()
         ],
         "resources": broker_resources(pool),
         "terminationMessagePolicy": "FallbackToLogsOnError",  # the status quotes the last line of a failed broker
@@ -170,6 +165,12 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
     if pool.image_pull_policy:
         container["imagePullPolicy"] = pool.image_pull_policy
     return container
+
+
+def _ports(pool: Pool) -> dict[str, int]:
+    """Return the ports of a broker, by name."""
+    tls = {"pulsar-tls": PORT_PULSAR_TLS} if pool.listeners.tls is not None else {}
+    return {"pulsar": PORT_PULSAR, **tls, **external_ports(pool), "http": PORT_HTTP}
 
 
 def _image(pool: Pool, settings: Settings) -> str:
@@ -200,7 +201,9 @@ def _arguments(pool: Pool, settings: Settings) -> list[str]:
     ]
     if pool.listeners.tls is not None:
         made += ["--advertised-tls-url", f"pulsar+ssl://{host}:{PORT_PULSAR_TLS}"]
-    return [*made, *_external_listener(pool), "--pool", pool.key.membership_name, "--pool-uid", pool.membership_uid]
+    made += [*_external_listener(pool), "--pool", pool.key.membership_name, "--pool-uid", pool.membership_uid]
+    # not in the file: a container that restarts during a rollout reads the new file, and must keep the ports of its pod
+    return made + (["--workers", str(pool.workers)] if pool.workers > 1 else [])
 
 
 def _external_listener(pool: Pool) -> list[str]:

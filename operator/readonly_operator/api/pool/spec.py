@@ -26,6 +26,8 @@ from readonly_operator.api.values import IMAGE, OBJECT_NAME, QUANTITIES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+MAX_WORKERS = 16
+"""Ports of so many workers reach 8261 for Pulsar and 9680 for HTTP, and none meets another."""
 RESOURCES = Record(
     {
         "limits": Declared(QUANTITIES, "Limits of a broker, by resource name. Without it, no limit."),
@@ -51,6 +53,7 @@ class PoolSpec:
     Attributes:
         source: the source cluster.
         replicas: desired brokers.
+        workers: worker processes of each broker's pod.
         image: of the brokers; empty for the operator's default.
         image_pull_policy: empty for Kubernetes' default.
         image_pull_secrets: with credentials for the image.
@@ -115,6 +118,14 @@ class PoolSpec:
             stored=True,
         ),
     )
+    workers: int = field(
+        default=1,
+        metadata=declare(
+            Number(1, MAX_WORKERS),
+            "Worker processes in each broker's pod, best one for each CPU core. Each is a member of the pool, on ports of its "
+            "own: plus 100, plus 200 and so on.",
+        ),
+    )
     image: str = field(
         default="",
         metadata=declare(
@@ -137,8 +148,8 @@ class PoolSpec:
         default_factory=dict,
         metadata=declare(
             RESOURCES,
-            "CPU and memory of each broker, as in a container. Without request and limit of CPU, a broker requests 250m; "
-            "without those of memory, 256Mi and its caches.",
+            "CPU and memory of each broker, as in a container. Without request and limit of CPU, a broker requests 250m for each "
+            "worker; without those of memory, 256Mi for each worker and its caches.",
         ),
     )
     cache: Cache = field(
@@ -162,8 +173,8 @@ class PoolSpec:
         default=DEFAULT_PARTITIONS,
         metadata=declare(
             Number(1, MAX_PARTITIONS),
-            "Partitions of a new topic with local cursors, which the brokers share: best four for each broker. It counts "
-            "when the topic of a namespace is created; an existing topic keeps its number.",
+            "Partitions of a new topic with local cursors, which the brokers share: best four for each worker of each broker. "
+            "It counts when the topic of a namespace is created; an existing topic keeps its number.",
             stored=True,
         ),
     )

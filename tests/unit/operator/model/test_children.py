@@ -287,8 +287,9 @@ def test_pods_end_after_brokers_have_left_in_order(make_pool):
 
 ARGUMENTS = {
     *("--config", "--bindings", "--pool", "--pool-uid", "--advertised-url", "--advertised-tls-url"),
-    *("--advertised-listeners", "--bind-addresses"),
+    *("--advertised-listeners", "--bind-addresses", "--workers"),
 }
+"""Those of the first release."""
 
 
 def test_brokers_of_the_release_before_get_new_settings_in_the_file_only(make_pool):
