@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from readonly_operator.kube.kinds import AUTOSCALER, DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR, POOL, Manifest
 from readonly_operator.kube.names import LABEL_NAME, LABEL_NAMESPACE, OPERATOR
 from readonly_operator.kube.workers import worker_ports
+from readonly_operator.model.external import client_ports, external_ports
 from readonly_operator.model.metadata import start
-from readonly_operator.model.services import client_ports, external_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.api.pool.listeners import BROKER
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.kube.digest import digest
 from readonly_operator.kube.kinds import STATEFUL_SET, Manifest
 from readonly_operator.kube.names import (
-    ALL_INTERFACES,
     ANNOTATION_CONFIG_HASH,
     ANNOTATION_LOCALITY,
     ANNOTATION_TEMPLATE_HASH,
@@ -17,7 +15,6 @@ from readonly_operator.kube.names import (
     BINDINGS_KEY,
     CONFIG_DIRECTORY,
     CONFIG_KEY,
-    LISTENER_EXTERNAL,
     LOCALITY_KEY,
     POD_DIRECTORY,
     PORT_HTTP,
@@ -27,11 +24,11 @@ from readonly_operator.kube.names import (
 )
 from readonly_operator.kube.workers import worker_ports
 from readonly_operator.model.engine import engine_config
+from readonly_operator.model.external import external_arguments, external_environment, external_ports
 from readonly_operator.model.files import mounts
 from readonly_operator.model.metadata import start
 from readonly_operator.model.quantities import canonical
 from readonly_operator.model.resources import broker_resources
-from readonly_operator.model.services import external_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,6 +141,7 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            *external_environment(pool),
             *(dict(one) for one in pool.pod_template.env),
         ],
         "ports": [
@@ -201,26 +199,9 @@ def _arguments(pool: Pool, settings: Settings) -> list[str]:
     ]
     if pool.listeners.tls is not None:
         made += ["--advertised-tls-url", f"pulsar+ssl://{host}:{PORT_PULSAR_TLS}"]
-    made += [*_external_listener(pool), "--pool", pool.key.membership_name, "--pool-uid", pool.membership_uid]
+    made += [*external_arguments(pool), "--pool", pool.key.membership_name, "--pool-uid", pool.membership_uid]
     # not in the file: a container that restarts during a rollout reads the new file, and must keep the ports of its pod
     return made + (["--workers", str(pool.workers)] if pool.workers > 1 else [])
-
-
-def _external_listener(pool: Pool) -> list[str]:
-    """Return the arguments of the external listener: advertised addresses, and the ports that the Services map to them."""
-    external = pool.listeners.external
-    if external is None:
-        return []
-    host = external.host.replace(BROKER, "$(POD_NAME)")
-    advertised, bound = [], []
-    for name, (scheme, port) in {
-        "external": ("pulsar", PORT_PULSAR),
-        "external-tls": ("pulsar+ssl", PORT_PULSAR_TLS),
-    }.items():
-        if name in external_ports(pool):
-            advertised.append(f"{LISTENER_EXTERNAL}:{scheme}://{host}:{port}")
-            bound.append(f"{LISTENER_EXTERNAL}:{scheme}://{ALL_INTERFACES}:{external_ports(pool)[name]}")
-    return ["--advertised-listeners", ",".join(advertised), "--bind-addresses", ",".join(bound)]
 
 
 def _volume_mounts(pool: Pool) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from readonly_operator.api.cursors import DEFAULT_PARTITIONS, KEEP, KEEPERS, MAX
 from readonly_operator.api.pool.explicit_lac import ExplicitLac
 from readonly_operator.api.pool.limits import Cache, Limits, TieredStorage
 from readonly_operator.api.pool.listeners import Listeners, Lookup
+from readonly_operator.api.pool.node_ports import RULES as NODE_PORT_RULES
 from readonly_operator.api.pool.observing import Monitoring, NetworkPolicy
 from readonly_operator.api.pool.placement import (
     DEFAULT_SPREAD,
@@ -99,6 +100,7 @@ class PoolSpec:
             ".resources",
             "FieldValueRequired",
         ),
+        *NODE_PORT_RULES,
     )
 
     source: Source = field(
