@@ -27,6 +27,7 @@ from readonly_operator.model.engine import engine_config
 from readonly_operator.model.external import external_arguments, external_environment, external_ports
 from readonly_operator.model.files import mounts
 from readonly_operator.model.metadata import start
+from readonly_operator.model.probes import probes
 from readonly_operator.model.quantities import canonical
 from readonly_operator.model.resources import broker_resources
 
@@ -50,6 +51,11 @@ def stateful_set(pool: Pool, settings: Settings) -> Manifest:
         "serviceName": pool.key.headless_service,
         "podManagementPolicy": "Parallel",
         "updateStrategy": _update_strategy(pool),
+        **(
+            {"minReadySeconds": pool.update_strategy.min_ready_seconds}
+            if pool.update_strategy.min_ready_seconds
+            else {}
+        ),
         "revisionHistoryLimit": 3,
         "selector": {"matchLabels": pool.key.selector()},
         "template": {
@@ -150,9 +156,7 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
         ],
         "resources": broker_resources(pool),
         "terminationMessagePolicy": "FallbackToLogsOnError",  # the status quotes the last line of a failed broker
-        "startupProbe": _probe("/healthz", period=1, failures=60),
-        "livenessProbe": _probe("/healthz", period=10, failures=3),
-        "readinessProbe": _probe("/readyz", period=2, failures=3),
+        **probes(pool.probes),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -213,12 +217,3 @@ def _volume_mounts(pool: Pool) -> list[dict[str, Any]]:
         made.append({"name": f"{VOLUME_PREFIX}pod", "mountPath": POD_DIRECTORY, "readOnly": True})
     made += [mount.mount() for mount in mounts(pool)]
     return made + [dict(mount) for mount in pool.pod_template.volume_mounts]
-
-
-def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
-    return {
-        "httpGet": {"path": path, "port": "http"},
-        "periodSeconds": period,
-        "timeoutSeconds": 2,
-        "failureThreshold": failures,
-    }

@@ -90,6 +90,7 @@ class UpdateStrategy:
         type: RollingUpdate or OnDelete.
         partition: brokers below this ordinal stay unchanged.
         max_unavailable: brokers replaced at a time; None for one.
+        min_ready_seconds: how long a new broker must stay ready before the next one is replaced; 0 for not at all.
         hold: whether no broker is replaced.
     """
 
@@ -120,6 +121,13 @@ class UpdateStrategy:
         metadata=declare(
             INT_OR_PERCENT,
             "Brokers replaced at a time, as a number or a percentage; needs Kubernetes 1.35. Default: 1.",
+        ),
+    )
+    min_ready_seconds: int = field(
+        default=0,
+        metadata=declare(
+            Number(0, 3600),
+            "Seconds that a new broker must stay ready before the next one is replaced: time for its clients to settle.",
         ),
     )
     hold: bool = field(

@@ -19,6 +19,7 @@ from readonly_operator.api.pool.placement import (
     Locality,
     UpdateStrategy,
 )
+from readonly_operator.api.pool.probes import Probes
 from readonly_operator.api.pool.source import Source
 from readonly_operator.api.pool.template import PodTemplate
 from readonly_operator.api.schema import Choice, Declared, ListOf, Nested, Number, Record, Rule, declare
@@ -72,6 +73,7 @@ class PoolSpec:
         topology_spread: topology over which brokers are spread.
         disruption_budget: limit of simultaneous evictions.
         update_strategy: replacement of brokers.
+        probes: timings of the kubelet's probes.
         autoscaling: None for none.
         pod_template: additions to the brokers' pods.
         monitoring: metrics collection.
@@ -245,6 +247,9 @@ class PoolSpec:
     update_strategy: UpdateStrategy = field(
         default=UpdateStrategy(),
         metadata=declare(Nested(UpdateStrategy), "Replacement of brokers after a change of their pods."),
+    )
+    probes: Probes = field(
+        default=Probes(), metadata=declare(Nested(Probes), "Timings of the kubelet's probes of brokers.")
     )
     autoscaling: Autoscaling | None = field(
         default=None,
