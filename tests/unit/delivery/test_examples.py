@@ -80,7 +80,15 @@ def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
     assert set(spec) <= set(known)
     unset = set(known) - set(spec)
     cursors = {"cursors", "cursorPartitions", "onDeletion"}
-    assert unset == cursors | {"replicas", "imagePullPolicy", "imagePullSecrets", "tieredStorage", "logLevel"}
+    assert unset == cursors | {
+        "replicas",
+        "imagePullPolicy",
+        "imagePullSecrets",
+        "tieredStorage",
+        "logLevel",
+        "workers",
+        "probes",
+    }
 
 
 def test_names_in_the_comments_of_production_are_those_of_its_secrets():

@@ -37,7 +37,7 @@ DEFAULTS = {
 """Complete timings by probe."""
 
 
-def _told(name: str) -> str:
+def _timings(name: str) -> str:
     one = DEFAULTS[name]
     return (
         f"Default: periodSeconds {one.period_seconds}, failureThreshold {one.failure_threshold}, "
@@ -60,7 +60,7 @@ class Probes:
         metadata=declare(
             Nested(ProbeTimings),
             "Until the process answers. The kubelet restarts a broker that does not start in periodSeconds times "
-            f"failureThreshold. {_told('startup')}",
+            f"failureThreshold. {_timings('startup')}",
         ),
     )
     readiness: ProbeTimings = field(
@@ -68,13 +68,13 @@ class Probes:
         metadata=declare(
             Nested(ProbeTimings),
             "Whether the broker accepts clients. Services send no client to a broker that is not ready. "
-            f"{_told('readiness')}",
+            f"{_timings('readiness')}",
         ),
     )
     liveness: ProbeTimings = field(
         default=ProbeTimings(),
         metadata=declare(
             Nested(ProbeTimings),
-            f"Whether the process answers. The kubelet restarts a broker that does not. {_told('liveness')}",
+            f"Whether the process answers. The kubelet restarts a broker that does not. {_timings('liveness')}",
         ),
     )
