@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from readonly_operator.kube.kinds import AUTOSCALER, DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR, POOL, Manifest
 from readonly_operator.kube.names import LABEL_NAME, LABEL_NAMESPACE, OPERATOR
 from readonly_operator.kube.workers import worker_ports
+from readonly_operator.model.egress import egress_rules
 from readonly_operator.model.external import client_ports, external_ports
 from readonly_operator.model.metadata import start
 
@@ -56,6 +57,8 @@ def autoscaler(pool: Pool) -> list[Manifest]:
 def network_policy(pool: Pool, settings: Settings, workers: int = 1) -> list[Manifest]:
     """Return the NetworkPolicy: clients to their ports, brokers to each other, the operator and monitoring to HTTP.
 
+    With `egress` it also names the servers that brokers may connect to.
+
     The operator is known by its namespace and its label: anybody may put the label on a pod of another namespace. Outside of a
     pod it has neither, and no rule.
 
@@ -82,6 +85,9 @@ def network_policy(pool: Pool, settings: Settings, workers: int = 1) -> list[Man
             _allowed(["http"], watchers, workers),
         ],
     }
+    if policy.egress is not None:
+        manifest["spec"]["policyTypes"].append("Egress")
+        manifest["spec"]["egress"] = egress_rules(pool, policy.egress, workers)
     return [manifest]
 
 
