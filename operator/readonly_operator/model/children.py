@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_operator.model import configmaps, policies, services, statefulset
+from readonly_operator.model import autoscaler, configmaps, policies, services, statefulset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +43,6 @@ def children(
         *policies.network_policy(pool, settings, workers),
         *policies.disruption_budget(pool),
         statefulset.stateful_set(pool, settings),
-        *policies.autoscaler(pool),
+        *autoscaler.autoscaler(pool),
         *policies.pod_monitor(pool),
     ]

@@ -1,10 +1,10 @@
-"""Optional objects around a pool's brokers: disruption budget, autoscaler, network policy, PodMonitor."""
+"""Optional objects around a pool's brokers: disruption budget, network policy, PodMonitor."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.kube.kinds import AUTOSCALER, DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR, POOL, Manifest
+from readonly_operator.kube.kinds import DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR, Manifest
 from readonly_operator.kube.names import LABEL_NAME, LABEL_NAMESPACE, OPERATOR
 from readonly_operator.kube.workers import worker_ports
 from readonly_operator.model.egress import egress_rules
@@ -33,23 +33,6 @@ def disruption_budget(pool: Pool) -> list[Manifest]:
         **limit,
         "selector": {"matchLabels": pool.key.selector()},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
-    }
-    return [manifest]
-
-
-def autoscaler(pool: Pool) -> list[Manifest]:
-    """Return the HorizontalPodAutoscaler. It scales the pool, not the StatefulSet: one field holds the replicas."""
-    scaling = pool.autoscaling
-    if scaling is None:
-        return []
-    manifest = start(AUTOSCALER, pool.key.name, pool)
-    target = {"type": "Utilization", "averageUtilization": scaling.target_cpu_utilization}
-    manifest["spec"] = {
-        "scaleTargetRef": {"apiVersion": POOL.api_version, "kind": POOL.kind, "name": pool.key.name},
-        "minReplicas": scaling.min_replicas,
-        "maxReplicas": scaling.max_replicas,
-        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
-        "behavior": {"scaleDown": {"stabilizationWindowSeconds": scaling.scale_down_stabilization_seconds}},
     }
     return [manifest]
 

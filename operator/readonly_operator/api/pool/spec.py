@@ -96,9 +96,11 @@ class PoolSpec:
             ".cache.size",
         ),
         Rule(
-            "!has(self.autoscaling) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in "
+            "!has(self.autoscaling) || (!has(self.autoscaling.targetCPUUtilization) && "
+            "(has(self.autoscaling.targetConnections) || has(self.autoscaling.targetDeliveredBytesPerSecond)))"
+            " || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in "
             "self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits)))",
-            "say how much CPU a broker requests (requests.cpu) when autoscaling is given, which compares usage with it",
+            "say how much CPU a broker requests (requests.cpu) when autoscaling has a CPU target, which compares usage with it",
             ".resources",
             "FieldValueRequired",
         ),
@@ -255,7 +257,8 @@ class PoolSpec:
         default=None,
         metadata=declare(
             Nested(Autoscaling),
-            "A HorizontalPodAutoscaler that sets spec.replicas. With replicas 0 it is inactive. Without it, you set replicas.",
+            "A HorizontalPodAutoscaler that sets spec.replicas. It takes the largest number that one of its targets needs. "
+            "With replicas 0 it is inactive. Without it, you set replicas.",
         ),
     )
     pod_template: PodTemplate = field(
