@@ -122,6 +122,25 @@ SECURE_STORES = {
 }
 """A source whose ZooKeeper and bookies have TLS and logins."""
 
+PLATFORM = {
+    "replicas": 2,
+    "workers": 2,
+    "listeners": {
+        "tls": {"certificate": {"secretName": "demo-tls"}},
+        "external": {"type": "NodePort", "host": "{node}.nodes.example.com", "nodePorts": {"first": 30000}},
+    },
+    "updateStrategy": {"minReadySeconds": 20},
+    "probes": {"startup": {"failureThreshold": 120}, "liveness": {"periodSeconds": 20, "timeoutSeconds": 5}},
+    "autoscaling": {"maxReplicas": 6, "targetDeliveredBytesPerSecond": "50Mi", "targetConnections": 2000},
+    "networkPolicy": {
+        "egress": {
+            "bookies": {"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "pulsar"}}}]},
+            "additional": [{"ports": [80], "to": [{"ipBlock": {"cidr": "169.254.169.254/32"}}]}],
+        },
+    },
+}
+"""Workers, node ports, timings of probes, egress, and custom metrics."""
+
 
 def _template(pool: Pool, lookup: LookupConfig, settings: Settings = SETTINGS) -> dict:
     return find(children(pool, lookup, settings), "StatefulSet")["spec"]["template"]
@@ -132,7 +151,8 @@ def find(manifests: list[dict], kind: str, name: str = "demo") -> dict:
 
 
 @pytest.mark.parametrize(
-    ("name", "spec"), [("minimal", {}), ("everything", EVERYTHING), ("secure-stores", SECURE_STORES)]
+    ("name", "spec"),
+    [("minimal", {}), ("everything", EVERYTHING), ("secure-stores", SECURE_STORES), ("platform", PLATFORM)],
 )
 def test_children_are_those_of_the_golden_file(make_pool, make_binding, name, spec):
     lookup = LookupConfig.of([make_binding("orders"), make_binding("logs", "persistent://public/default/log-.*")])
@@ -293,7 +313,7 @@ ARGUMENTS = {
 
 
 def test_brokers_of_the_release_before_get_new_settings_in_the_file_only(make_pool):
-    for spec in ({}, EVERYTHING, SECURE_STORES):
+    for spec in ({}, EVERYTHING, SECURE_STORES, PLATFORM):
         made = children(make_pool(**spec), LookupConfig.of([]), SETTINGS)
         container = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
         given = {one for one in container["args"] if one.startswith("--")}
@@ -303,7 +323,7 @@ def test_brokers_of_the_release_before_get_new_settings_in_the_file_only(make_po
 
 
 def test_the_engine_takes_the_configuration(make_pool, tmp_path):
-    for spec in ({}, EVERYTHING, SECURE_STORES):
+    for spec in ({}, EVERYTHING, SECURE_STORES, PLATFORM):
         text = find(children(make_pool(**spec), LookupConfig.of([]), SETTINGS), "ConfigMap", "demo-config")
         path = tmp_path / "engine.yaml"
         path.write_text(text["data"]["engine.yaml"])
