@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 DEFAULT: Final = ""
 """Listener of clients that name none, on a port of no named listener."""
 
-_ITEM: Final = re.compile(r"([\w-]+):(pulsar(?:\+ssl)?://.+)")
+_ITEM: Final = re.compile(r"([\w-]+):(pulsar(?:\+ssl)?)://(.+):(.+)")
+_SUM: Final = re.compile(r"([0-9]{1,5})\+([0-9]{1,5})\*([0-9]{1,5})")
+"""A port that follows the ordinal of a broker: FIRST+STEP*ORDINAL. Arguments of a pod cannot add numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ def parse_advertised_listeners(items: Iterable[str]) -> Mapping[str, Urls]:
     """Parse Pulsar's `advertisedListeners` into the URLs of each listener.
 
     Args:
-        items: `NAME:pulsar://HOST:PORT` or `NAME:pulsar+ssl://HOST:PORT` each, at most one of both for a name.
+        items: `NAME:pulsar://HOST:PORT` or `NAME:pulsar+ssl://HOST:PORT` each, at most one of both for a name. PORT may be
+            `FIRST+STEP*ORDINAL`, and an IPv6 address may lack its brackets.
 
     Raises:
         ConfigError: an item has another form, or two contradict each other.
@@ -120,15 +124,30 @@ def _parse(item: str) -> tuple[str, bool, str, int]:
     wrong = ConfigError(f"must be NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT, not {shown(item)}")
     if match is None:
         raise wrong
+    name, scheme, host, number = match.groups()
     try:
-        parts = urlsplit(match[2])
+        parts = urlsplit(f"{scheme}://{_bracketed(host)}:{_added(number)}")
         port = parts.port
     except ValueError:
         raise wrong from None
     if not parts.hostname or port is None or parts.path or parts.query or parts.fragment or parts.username is not None:
         raise wrong
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return match[1], parts.scheme == "pulsar+ssl", host, port
+    return name, scheme == "pulsar+ssl", host, port
+
+
+def _bracketed(host: str) -> str:
+    """Return an IPv6 address with brackets, and any other host unchanged: Kubernetes gives pods plain addresses."""
+    try:
+        return f"[{IPv6Address(host)}]"
+    except ValueError:
+        return host
+
+
+def _added(port: str) -> str:
+    """Return the port that FIRST+STEP*ORDINAL comes to, and any other text unchanged."""
+    match = _SUM.fullmatch(port)
+    return port if match is None else str(int(match[1]) + int(match[2]) * int(match[3]))
 
 
 _FORM: Final = "NAME:pulsar[+ssl]://HOST:PORT[,...]"

@@ -249,7 +249,8 @@ class EngineConfig:
         default_factory=dict,
         metadata=option(
             ADVERTISED_LISTENERS,
-            "URLs of this broker for clients that name a listener, or connect at its port (PIP-61)",
+            "URLs of this broker for clients that name a listener, or connect at its port (PIP-61); PORT may be "
+            "FIRST+STEP*ORDINAL, as in 30000+2*7",
             unset="no named listeners",
         ),
     )

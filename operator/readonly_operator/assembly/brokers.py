@@ -5,18 +5,20 @@ from __future__ import annotations
 import http.client
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from readonly_operator.assembly.broker_report import BindingStats, BrokerReport, Lag, merged
 from readonly_operator.cluster.fetch import FetchError, get, get_json
 from readonly_operator.kube.kinds import POD, Manifest
 from readonly_operator.kube.names import ANNOTATION_BINDINGS_REVISION, PORT_HTTP
 from readonly_operator.kube.pods import is_ready, waiting_reason
+from readonly_operator.kube.workers import worker_http_ports
 from readonly_operator.model.lookup import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from readonly_operator.kube.api_server import Kube
     from readonly_operator.kube.store import Store
@@ -29,61 +31,6 @@ REFRESH_RETRY_SECONDS = 2.0
 
 MATCHED_TTL_SECONDS = 30.0
 """How long the topics that a binding matches are cached; only new topics change them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """Backlog of the slowest subscription of a topic at one broker.
-
-    Attributes:
-        topic: full name.
-        subscription: the slowest one.
-        entries: entries that it has not acked.
-    """
-
-    topic: str
-    subscription: str
-    entries: int
-
-
-@dataclass(frozen=True, slots=True)
-class BindingStats:
-    """Statistics of a binding at one broker.
-
-    Attributes:
-        topics: number of matched topics; None while the broker does not know.
-        partitions: number of their partitions.
-        lag: of some topics that the broker serves.
-    """
-
-    topics: int | None = None
-    partitions: int | None = None
-    lag: tuple[Lag, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerReport:
-    """Report of one broker.
-
-    Attributes:
-        name: of the pod.
-        reachable: whether the broker answered.
-        revision: of the config that it holds; None for none yet.
-        bindings: the bindings that it holds.
-        stats: statistics by the binding's name.
-        serving: whether its pod is ready.
-        problem: why it did not answer, or its own error about the config; empty for none.
-        unready: why it is not ready, from its /readyz; empty when it is ready or gives no reason.
-    """
-
-    name: str
-    reachable: bool
-    revision: str | None = None
-    bindings: Collection[Entry] = ()
-    stats: Mapping[str, BindingStats] = field(default_factory=dict)
-    serving: bool = False
-    problem: str = ""
-    unready: str = ""
 
 
 class Brokers:
@@ -106,8 +53,10 @@ class Brokers:
         self._matched: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def ask(self, pods: Sequence[Manifest]) -> list[BrokerReport]:
-        """Query all pods at the same time; return the reports in the order of the pods."""
-        return list(self._threads.map(self._ask, pods))
+        """Query all pods and their workers at the same time; return one report for each pod, in the order of the pods."""
+        queries = [(pod, port) for pod in pods for port in _http_ports(pod)]
+        reports = self._threads.map(self._ask, [pod for pod, _ in queries], [port for _, port in queries])
+        return [merged(list(islice(reports, len(_http_ports(pod))))) for pod in pods]
 
     def matched(self, pods: Sequence[Manifest], binding: str) -> tuple[str, ...]:
         """Return the topics that a binding matches, as one of the brokers with this binding reports; a recent answer is reused.
@@ -118,9 +67,9 @@ class Brokers:
         said = self._matched.get(binding)
         if said is not None and now - said[0] < MATCHED_TTL_SECONDS:
             return said[1]
-        for pod in filter(is_ready, pods):
+        for base in _workers(filter(is_ready, pods)):
             try:
-                answer = get_json(f"{_base(pod)}/bindings/topics?binding={quote(binding, safe='')}", self._timeout)
+                answer = get_json(f"{base}/bindings/topics?binding={quote(binding, safe='')}", self._timeout)
                 topics = tuple(map(str, answer["topics"]))
             except (FetchError, KeyError, TypeError):
                 continue
@@ -159,16 +108,16 @@ class Brokers:
         """End the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, pod: Manifest) -> BrokerReport:
+    def _ask(self, pod: Manifest, port: int) -> BrokerReport:
         name = pod["metadata"]["name"]
         address = (pod.get("status") or {}).get("podIP")
         reason = waiting_reason(pod)
         if reason or not address:
             return BrokerReport(name, reachable=False, problem=reason or "it has no address yet")
-        base, ready = _base(pod), is_ready(pod)
+        base, ready = _base(pod, port), is_ready(pod)
         try:
             answer = get_json(f"{base}/bindings", self._timeout)
-            return _report(name, answer, "" if ready else self._unready(base), serving=ready)
+            return _report(name, answer, "" if ready else self._unready(_base(pod, PORT_HTTP)), serving=ready)
         except FetchError as error:
             return BrokerReport(name, reachable=False, problem=f"{base}/bindings: {error}")
 
@@ -180,10 +129,22 @@ class Brokers:
         return "" if status == http.client.OK else " ".join(body.decode(errors="replace").split())[:MAX_QUOTE_LENGTH]
 
 
-def _base(pod: Manifest) -> str:
+def _http_ports(pod: Manifest) -> list[int]:
+    """Return the port of each process of a pod that knows its own bindings."""
+    return worker_http_ports(pod) or [PORT_HTTP]
+
+
+def _workers(pods: Iterable[Manifest]) -> Iterator[str]:
+    """Yield the URL of each process of these pods."""
+    for pod in pods:
+        for port in _http_ports(pod):
+            yield _base(pod, port)
+
+
+def _base(pod: Manifest, port: int) -> str:
     address = str(pod["status"]["podIP"])
     host = f"[{address}]" if ":" in address else address
-    return f"http://{host}:{PORT_HTTP}"
+    return f"http://{host}:{port}"
 
 
 def _report(name: str, answer: Any, unready: str, *, serving: bool) -> BrokerReport:

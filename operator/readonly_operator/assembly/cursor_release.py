@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from readonly_operator.api.pool import Pool
-    from readonly_operator.assembly.brokers import BrokerReport
+    from readonly_operator.assembly.broker_report import BrokerReport
     from readonly_operator.assembly.context import Context
     from readonly_operator.bindings.pool_bindings import PoolBindings
     from readonly_operator.kube.kinds import Manifest
@@ -147,11 +147,7 @@ def releases(body: Manifest) -> bool:
 
 def _holders(brokers: Iterable[BrokerReport], binding: str, *, timely: bool) -> list[str]:
     """Return the brokers that hold a binding. A silent broker may hold it, but is waited for a limited time only."""
-    return [
-        broker.name
-        for broker in brokers
-        if (any(entry.name == binding for entry in broker.bindings) if broker.reachable else timely)
-    ]
+    return [broker.name for broker in brokers if broker.may_hold(binding) or (not broker.reachable and timely)]
 
 
 def _is_orphaned(context: Context, pool: Pool, body: Manifest) -> bool:

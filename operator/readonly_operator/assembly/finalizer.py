@@ -22,7 +22,7 @@ from readonly_operator.kube.status import Condition, ConditionStatus
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from readonly_operator.assembly.brokers import BrokerReport
+    from readonly_operator.assembly.broker_report import BrokerReport
     from readonly_operator.assembly.context import Context
     from readonly_operator.bindings.pool_bindings import LoadedBinding, PoolBindings
     from readonly_operator.kube.events import Notice

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from readonly_operator.api.binding_definition import MAX_LAGGING
-from readonly_operator.assembly.brokers import BindingStats, Lag
+from readonly_operator.assembly.broker_report import BindingStats, Lag
 from readonly_operator.kube.status import Condition, ConditionStatus, listed
 from readonly_operator.model.lookup import Entry
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from readonly_operator.api.binding import Binding
-    from readonly_operator.assembly.brokers import BrokerReport
+    from readonly_operator.assembly.broker_report import BrokerReport
     from readonly_operator.model.lookup import LookupConfig
 
 TYPE = "LookupConfigured"

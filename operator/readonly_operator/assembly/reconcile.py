@@ -35,6 +35,7 @@ from readonly_operator.kube.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POO
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.pods import is_ready, waiting_reason
 from readonly_operator.kube.status import Condition, ConditionStatus
+from readonly_operator.kube.workers import pod_workers
 from readonly_operator.model.children import children
 from readonly_operator.model.hold import held
 from readonly_operator.model.lookup import LookupConfig
@@ -183,9 +184,9 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
         Permanent shortcomings in words, the pools that a rollout waits for, and whether it waits for a certificate.
     """
     key, store = pool.key, context.store
-    names = [pod["metadata"]["name"] for pod in store.of_pool(POD, key)]
-    there = {ordinal for ordinal in map(key.ordinal, names) if ordinal is not None}
-    wanted = children(pool, lookup, context.settings, there)
+    pods = [(key.ordinal(pod["metadata"]["name"]), pod) for pod in store.of_pool(POD, key)]
+    brokers = {ordinal: pod_workers(pod) for ordinal, pod in pods if ordinal is not None}
+    wanted = children(pool, lookup, context.settings, brokers)
     before = store.get(STATEFUL_SET, key.namespace, key.name)
     stateful_set = next(one for one in wanted if kind_of(one) == STATEFUL_SET)
     waits = issued_certificate.waits_for_certificate(store, pool, stateful_set)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from readonly_operator.kube.store import Store
 
 STUCK_SECONDS = 600.0
-"""A rollout without progress for so long counts no more: a pool with a mistake must not stop all others for ever."""
+"""A rollout without progress for so long, besides its minReadySeconds, counts no more: a mistake must not stop all others."""
 GRANT_SECONDS = 30.0
 """How long a permission counts before the StatefulSet shows the rollout."""
 
@@ -92,7 +92,8 @@ class RolloutBudget:
                 signature = _signature(live)
                 last = self._progress.get(key)
                 progress[key] = last if last and last.signature == signature else _Progress(signature, now)
-                if now - progress[key].since < STUCK_SECONDS:
+                pause = live["spec"].get("minReadySeconds") or 0  # Kubernetes waits so long after each broker
+                if now - progress[key].since < STUCK_SECONDS + pause:
                     found.add(key)
             elif now - self._granted.get(key, -GRANT_SECONDS) < GRANT_SECONDS:
                 found.add(key)

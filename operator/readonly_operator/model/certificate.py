@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_operator.api.pool.listeners import BROKER
+from readonly_operator.api.pool.listeners import BROKER, NODE
 from readonly_operator.api.secrets import Certificate
 from readonly_operator.kube.kinds import CERTIFICATE, Manifest
 from readonly_operator.model.metadata import start
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 UID_LENGTH = 8
 USAGES = ("digital signature", "key encipherment", "server auth", "client auth")
 """Brokers show the certificate to each other as clients, too."""
-_PLACEHOLDER_LABEL = f"{BROKER}."
 
 
 def certificate_name(pool: Pool) -> str:
@@ -63,17 +62,20 @@ def certificates(pool: Pool, settings: Settings, brokers: Iterable[int]) -> list
 
 
 def _dns_names(pool: Pool, tls: ListenerTls, domain: str, brokers: Iterable[int]) -> list[str]:
-    """Return the names of the client Service, of all brokers, and those that the spec adds; each once."""
+    """Return the names of the client Service, of all brokers, and those that the spec adds; each once.
+
+    Addresses of nodes, and names of nodes that no wildcard covers, are left to the spec.
+    """
     key = pool.key
     inside = f"{key.namespace}.svc.{domain}"
     names = [f"{key.name}.{inside}", f"*.{key.headless_service}.{inside}"]
     external = pool.listeners.external
-    if external is not None:
+    if external is not None and external.host:
         host = external.host.lower()
-        rest = host.removeprefix(_PLACEHOLDER_LABEL)
-        if rest and host.startswith(_PLACEHOLDER_LABEL):
+        first, _, rest = host.partition(".")
+        if rest and first in {BROKER, NODE}:
             names.append(f"*.{rest}")
-        else:  # a wildcard stands for a whole first label only
+        elif NODE not in host:  # a wildcard stands for a whole first label only, and nodes come and go
             most = pool.replicas if pool.autoscaling is None else max(pool.replicas, pool.autoscaling.max_replicas)
             names += [host.replace(BROKER, key.pod(ordinal)) for ordinal in sorted({*range(most), *brokers})]
     return list(dict.fromkeys([*names, *tls.dns_names]))

@@ -1,14 +1,16 @@
-"""Optional objects around a pool's brokers: disruption budget, autoscaler, network policy, PodMonitor."""
+"""Optional objects around a pool's brokers: disruption budget, network policy, PodMonitor."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.kube.kinds import AUTOSCALER, DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR, POOL, Manifest
+from readonly_operator.kube.kinds import DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR, Manifest
 from readonly_operator.kube.names import LABEL_NAME, LABEL_NAMESPACE, LABEL_POOL, OPERATOR
+from readonly_operator.kube.workers import worker_ports
+from readonly_operator.model.egress import egress_rules
+from readonly_operator.model.external import client_ports, external_ports
 from readonly_operator.model.metadata import start
-from readonly_operator.model.services import client_ports, external_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,28 +38,18 @@ def disruption_budget(pool: Pool) -> list[Manifest]:
     return [manifest]
 
 
-def autoscaler(pool: Pool) -> list[Manifest]:
-    """Return the HorizontalPodAutoscaler. It scales the pool, not the StatefulSet: one field holds the replicas."""
-    scaling = pool.autoscaling
-    if scaling is None:
-        return []
-    manifest = start(AUTOSCALER, pool.key.name, pool)
-    target = {"type": "Utilization", "averageUtilization": scaling.target_cpu_utilization}
-    manifest["spec"] = {
-        "scaleTargetRef": {"apiVersion": POOL.api_version, "kind": POOL.kind, "name": pool.key.name},
-        "minReplicas": scaling.min_replicas,
-        "maxReplicas": scaling.max_replicas,
-        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
-        "behavior": {"scaleDown": {"stabilizationWindowSeconds": scaling.scale_down_stabilization_seconds}},
-    }
-    return [manifest]
-
-
-def network_policy(pool: Pool, settings: Settings) -> list[Manifest]:
+def network_policy(pool: Pool, settings: Settings, workers: int = 1) -> list[Manifest]:
     """Return the NetworkPolicy: clients to their ports, brokers to each other, the operator and monitoring to HTTP.
+
+    With `egress` it also names the servers that brokers may connect to.
 
     The operator is known by its namespace and its label: anybody may put the label on a pod of another namespace. Outside of a
     pod it has neither, and no rule.
+
+    Args:
+        pool: the pool.
+        settings: settings of the operator.
+        workers: the most worker processes of a broker.
     """
     policy = pool.network_policy
     if policy is None:
@@ -68,14 +60,18 @@ def network_policy(pool: Pool, settings: Settings) -> list[Manifest]:
         "podSelector": {"matchLabels": pool.key.selector()},
         "policyTypes": ["Ingress"],
         "ingress": [
-            _allowed([*client_ports(pool), *external_ports(pool)], policy.clients),
+            _allowed([*client_ports(pool), *external_ports(pool)], policy.clients, workers),
             _allowed(
                 ["pulsar", *(["pulsar-tls"] if pool.listeners.tls else []), "http"],
                 [{"podSelector": {"matchLabels": pool.key.selector()}}],
+                workers,
             ),
-            _allowed(["http"], watchers),
+            _allowed(["http"], watchers, workers),
         ],
     }
+    if policy.egress is not None:
+        manifest["spec"]["policyTypes"].append("Egress")
+        manifest["spec"]["egress"] = egress_rules(pool, policy.egress, workers)
     return [manifest]
 
 
@@ -92,7 +88,7 @@ def _operator(settings: Settings) -> list[dict[str, Any]]:
 
 
 def pod_monitor(pool: Pool) -> list[Manifest]:
-    """Return the PodMonitor of the Prometheus operator.
+    """Return the PodMonitor of the Prometheus operator. The shared port has the metrics of all workers.
 
     It adds the label `pool`, by which dashboard and alerts tell pools of one namespace apart. `action` has the default of that
     kind's definition, which the API server would add.
@@ -113,9 +109,10 @@ def pod_monitor(pool: Pool) -> list[Manifest]:
     return [manifest]
 
 
-def _allowed(ports: Sequence[str], peers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _allowed(ports: Sequence[str], peers: Sequence[Mapping[str, Any]], workers: int) -> dict[str, Any]:
     """Return an ingress rule; no peers means everybody."""
+    names = worker_ports(dict.fromkeys(ports, 0), workers)
     return {
-        "ports": [{"port": port, "protocol": "TCP"} for port in ports],
+        "ports": [{"port": port, "protocol": "TCP"} for port in names],
         **({"from": [dict(peer) for peer in peers]} if peers else {}),
     }

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.pool.listeners import BROKER
 from readonly_operator.kube.kinds import SERVICE, SERVICE_ACCOUNT, Manifest
-from readonly_operator.kube.names import PORT_EXTERNAL, PORT_EXTERNAL_TLS, PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS
+from readonly_operator.kube.names import PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS
+from readonly_operator.kube.workers import worker_ports
+from readonly_operator.model.external import client_ports, node_ports
 from readonly_operator.model.metadata import start
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from readonly_operator.api.pool import Pool
 
@@ -26,21 +28,26 @@ def service_account(pool: Pool) -> Manifest:
     return manifest
 
 
-def headless_service(pool: Pool) -> Manifest:
-    """Return the Service that gives each broker a DNS name, also before it is ready: lookups name brokers by it."""
+def headless_service(pool: Pool, workers: int = 1) -> Manifest:
+    """Return the Service that gives each broker a DNS name, also before it is ready: lookups name brokers by it.
+
+    Args:
+        pool: the pool.
+        workers: the most worker processes of a broker.
+    """
     manifest = start(SERVICE, pool.key.headless_service, pool)
     manifest["spec"] = {
         "type": "ClusterIP",
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
         "selector": pool.key.selector(),
-        "ports": _ports(["pulsar", *(["pulsar-tls"] if pool.listeners.tls else []), "http"]),
+        "ports": _ports(["pulsar", *(["pulsar-tls"] if pool.listeners.tls else []), "http"], workers=workers),
     }
     return manifest
 
 
 def client_service(pool: Pool) -> Manifest:
-    """Return the Service that clients name in their service URL: any ready broker."""
+    """Return the Service that clients name in their service URL: any worker of any ready broker."""
     wanted = pool.listeners.service
     inside = wanted.type == "ClusterIP"  # no health and metrics outside the Kubernetes cluster
     manifest = start(SERVICE, pool.key.name, pool)
@@ -59,12 +66,15 @@ def client_service(pool: Pool) -> Manifest:
     return manifest
 
 
-def broker_services(pool: Pool, brokers: Iterable[int]) -> list[Manifest]:
-    """Return a load balancer for each broker, for clients outside the Kubernetes cluster; none when the spec asks for none.
+def broker_services(pool: Pool, brokers: Mapping[int, int]) -> list[Manifest]:
+    """Return the Service of each broker, for clients outside the Kubernetes cluster; none when the spec asks for none.
+
+    It is a load balancer, or has fixed node ports. Where clients use the node's own address, traffic stays on that node: it keeps
+    the client's address, which limits need.
 
     Args:
         pool: the pool.
-        brokers: existing ordinals besides the desired ones: terminating brokers still redirect their clients.
+        brokers: worker processes of the existing brokers by ordinal: terminating brokers still redirect their clients.
     """
     external = pool.listeners.external
     if external is None:
@@ -75,27 +85,17 @@ def broker_services(pool: Pool, brokers: Iterable[int]) -> list[Manifest]:
         manifest = start(SERVICE, pool.key.broker_service(ordinal), pool)
         _annotate(manifest, {key: value.replace(BROKER, broker) for key, value in external.annotations.items()})
         manifest["spec"] = {
-            "type": "LoadBalancer",
+            "type": external.type,
+            **({"externalTrafficPolicy": "Local"} if external.names_node else {}),
             "publishNotReadyAddresses": True,
             "selector": {**pool.key.selector(), "statefulset.kubernetes.io/pod-name": broker},
-            "ports": _ports(client_ports(pool), targets=_EXTERNAL),
+            "ports": _ports(
+                client_ports(pool), node_ports(pool, ordinal), _EXTERNAL, max(pool.workers, brokers.get(ordinal, 1))
+            ),
             **_load_balancer(external.load_balancer_class, external.load_balancer_source_ranges),
         }
         made.append(manifest)
     return made
-
-
-def client_ports(pool: Pool) -> list[str]:
-    """Return the names of the ports that clients may use."""
-    plain = ["pulsar"] if pool.listeners.plaintext == "Clients" else []
-    return plain + (["pulsar-tls"] if pool.listeners.tls else [])
-
-
-def external_ports(pool: Pool) -> dict[str, int]:
-    """Return the brokers' ports for clients outside the Kubernetes cluster, by name; none without such clients."""
-    numbers = {"external": PORT_EXTERNAL, "external-tls": PORT_EXTERNAL_TLS}
-    names = [_EXTERNAL[name] for name in client_ports(pool)] if pool.listeners.external is not None else []
-    return {name: numbers[name] for name in names}
 
 
 def _annotate(manifest: Manifest, annotations: Mapping[str, str]) -> None:
@@ -111,13 +111,18 @@ def _load_balancer(kind: str, sources: Sequence[str]) -> dict[str, Any]:
 
 
 def _ports(
-    names: Sequence[str], node_ports: Mapping[str, int] | None = None, targets: Mapping[str, str] | None = None
+    names: Sequence[str],
+    node_ports: Mapping[str, int] | None = None,
+    targets: Mapping[str, str] | None = None,
+    workers: int = 1,
 ) -> list[dict[str, Any]]:
+    numbers = worker_ports({name: _PORTS[name] for name in names}, workers)
+    fixed = worker_ports({name: port for name, port in (node_ports or {}).items() if port}, workers)
+    ends = worker_ports({(targets or {}).get(name, name): _PORTS[name] for name in names}, workers)
     made = []
-    for name in names:
-        target = (targets or {}).get(name, name)
-        port: dict[str, Any] = {"name": name, "port": _PORTS[name], "targetPort": target, "protocol": "TCP"}
-        if node_ports and node_ports.get(name):
-            port["nodePort"] = node_ports[name]
+    for (name, number), target in zip(numbers.items(), ends, strict=True):
+        port: dict[str, Any] = {"name": name, "port": number, "targetPort": target, "protocol": "TCP"}
+        if name in fixed:
+            port["nodePort"] = fixed[name]
         made.append(port)
     return made

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.api.pool.listeners import BROKER
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.kube.digest import digest
 from readonly_operator.kube.kinds import STATEFUL_SET, Manifest
 from readonly_operator.kube.names import (
-    ALL_INTERFACES,
     ANNOTATION_CONFIG_HASH,
     ANNOTATION_LOCALITY,
     ANNOTATION_TEMPLATE_HASH,
@@ -17,7 +15,6 @@ from readonly_operator.kube.names import (
     BINDINGS_KEY,
     CONFIG_DIRECTORY,
     CONFIG_KEY,
-    LISTENER_EXTERNAL,
     LOCALITY_KEY,
     POD_DIRECTORY,
     PORT_HTTP,
@@ -25,12 +22,14 @@ from readonly_operator.kube.names import (
     PORT_PULSAR_TLS,
     VOLUME_PREFIX,
 )
+from readonly_operator.kube.workers import worker_ports
 from readonly_operator.model.engine import engine_config
+from readonly_operator.model.external import external_arguments, external_environment, external_ports
 from readonly_operator.model.files import mounts
 from readonly_operator.model.metadata import start
+from readonly_operator.model.probes import probes
 from readonly_operator.model.quantities import canonical
 from readonly_operator.model.resources import broker_resources
-from readonly_operator.model.services import external_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +51,11 @@ def stateful_set(pool: Pool, settings: Settings) -> Manifest:
         "serviceName": pool.key.headless_service,
         "podManagementPolicy": "Parallel",
         "updateStrategy": _update_strategy(pool),
+        **(
+            {"minReadySeconds": pool.update_strategy.min_ready_seconds}
+            if pool.update_strategy.min_ready_seconds
+            else {}
+        ),
         "revisionHistoryLimit": 3,
         "selector": {"matchLabels": pool.key.selector()},
         "template": {
@@ -136,7 +140,6 @@ def _own_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
-    tls = pool.listeners.tls is not None
     container: dict[str, Any] = {
         "name": "broker",
         "image": _image(pool, settings),
@@ -144,22 +147,16 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            *external_environment(pool),
             *(dict(one) for one in pool.pod_template.env),
         ],
         "ports": [
-            {"name": "pulsar", "containerPort": PORT_PULSAR, "protocol": "TCP"},
-            *([{"name": "pulsar-tls", "containerPort": PORT_PULSAR_TLS, "protocol": "TCP"}] if tls else []),
-            *(
-                {"name": name, "containerPort": number, "protocol": "TCP"}
-                for name, number in external_ports(pool).items()
-            ),
-            {"name": "http", "containerPort": PORT_HTTP, "protocol": "TCP"},
+            {"name": name, "containerPort": number, "protocol": "TCP"}
+            for name, number in worker_ports(_ports(pool), pool.workers).items()
         ],
         "resources": broker_resources(pool),
         "terminationMessagePolicy": "FallbackToLogsOnError",  # the status quotes the last line of a failed broker
-        "startupProbe": _probe("/healthz", period=1, failures=60),
-        "livenessProbe": _probe("/healthz", period=10, failures=3),
-        "readinessProbe": _probe("/readyz", period=2, failures=3),
+        **probes(pool.probes),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -170,6 +167,12 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
     if pool.image_pull_policy:
         container["imagePullPolicy"] = pool.image_pull_policy
     return container
+
+
+def _ports(pool: Pool) -> dict[str, int]:
+    """Return the ports of a broker, by name."""
+    tls = {"pulsar-tls": PORT_PULSAR_TLS} if pool.listeners.tls is not None else {}
+    return {"pulsar": PORT_PULSAR, **tls, **external_ports(pool), "http": PORT_HTTP}
 
 
 def _image(pool: Pool, settings: Settings) -> str:
@@ -200,24 +203,9 @@ def _arguments(pool: Pool, settings: Settings) -> list[str]:
     ]
     if pool.listeners.tls is not None:
         made += ["--advertised-tls-url", f"pulsar+ssl://{host}:{PORT_PULSAR_TLS}"]
-    return [*made, *_external_listener(pool), "--pool", pool.key.membership_name, "--pool-uid", pool.membership_uid]
-
-
-def _external_listener(pool: Pool) -> list[str]:
-    """Return the arguments of the external listener: advertised addresses, and the ports that the Services map to them."""
-    external = pool.listeners.external
-    if external is None:
-        return []
-    host = external.host.replace(BROKER, "$(POD_NAME)")
-    advertised, bound = [], []
-    for name, (scheme, port) in {
-        "external": ("pulsar", PORT_PULSAR),
-        "external-tls": ("pulsar+ssl", PORT_PULSAR_TLS),
-    }.items():
-        if name in external_ports(pool):
-            advertised.append(f"{LISTENER_EXTERNAL}:{scheme}://{host}:{port}")
-            bound.append(f"{LISTENER_EXTERNAL}:{scheme}://{ALL_INTERFACES}:{external_ports(pool)[name]}")
-    return ["--advertised-listeners", ",".join(advertised), "--bind-addresses", ",".join(bound)]
+    made += [*external_arguments(pool), "--pool", pool.key.membership_name, "--pool-uid", pool.membership_uid]
+    # not in the file: a container that restarts during a rollout reads the new file, and must keep the ports of its pod
+    return made + (["--workers", str(pool.workers)] if pool.workers > 1 else [])
 
 
 def _volume_mounts(pool: Pool) -> list[dict[str, Any]]:
@@ -229,12 +217,3 @@ def _volume_mounts(pool: Pool) -> list[dict[str, Any]]:
         made.append({"name": f"{VOLUME_PREFIX}pod", "mountPath": POD_DIRECTORY, "readOnly": True})
     made += [mount.mount() for mount in mounts(pool)]
     return made + [dict(mount) for mount in pool.pod_template.volume_mounts]
-
-
-def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
-    return {
-        "httpGet": {"path": path, "port": "http"},
-        "periodSeconds": period,
-        "timeoutSeconds": 2,
-        "failureThreshold": failures,
-    }

@@ -9,11 +9,13 @@ import yaml
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.kube.kinds import BINDING, POOL, SOURCE
+from readonly_operator.model.autoscaler import CONNECTIONS, DELIVERED_BYTES
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
 from readonly_spark.export.command import parser, settings_of
 
+from docsite.metrics import of_broker
 from tests.unit.delivery.conftest import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -89,6 +91,8 @@ def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
         "tieredStorage",
         "logLevel",
         "sourceRef",
+        "workers",
+        "probes",
     }
 
 
@@ -96,6 +100,27 @@ def test_names_in_the_comments_of_production_are_those_of_its_secrets():
     text = (EXAMPLES / "production.yaml").read_text()
     used = set(re.findall(r"(?:secretName|secretRef:\n\s+name): (\S+)", text))
     assert used == set(re.findall(r"^#   ([a-z-]+) {2,}\S", text, re.MULTILINE))
+
+
+def test_the_adapter_serves_the_metrics_of_the_autoscaler():
+    (values,) = documents("autoscaling/prometheus-adapter.yaml")
+    counters = {f"{one.name}_total" for one in of_broker() if one.type == "counter"}
+    known = counters | {one.name for one in of_broker() if one.type == "gauge"}
+    served = set()
+    for rule in values["rules"]["custom"]:
+        assert set(re.findall(r"pulsar_readonly_\w+", rule["seriesQuery"] + rule["metricsQuery"])) <= known
+        series = rule["seriesQuery"].partition("{")[0]
+        assert set(rule["resources"]["overrides"]) == {"namespace", "pod"}
+        served.add(re.sub(rule["name"]["matches"], rule["name"]["as"].replace("${1}", r"\1"), series))
+    assert served == {DELIVERED_BYTES, CONNECTIONS}
+
+
+def test_keda_scales_a_pool_by_metrics_of_brokers():
+    (spec,) = of_kind("autoscaling/keda-scaledobject.yaml", "ScaledObject").values()
+    target = spec["scaleTargetRef"]
+    assert (target["apiVersion"], target["kind"]) == (POOL.api_version, POOL.kind)
+    names = {name for one in spec["triggers"] for name in re.findall(r"pulsar_readonly_\w+", one["metadata"]["query"])}
+    assert names == {"pulsar_readonly_bytes_dispatched_total", CONNECTIONS}
 
 
 def test_argo_cd_installs_the_chart_with_values_that_it_has(template, tmp_path):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from readonly_operator.api.kubernetes import ANY_TEXT
 from readonly_operator.api.pool.issuer import DNS_NAMES, IssuerRef
+from readonly_operator.api.pool.node_ports import NodePorts
 from readonly_operator.api.schema import Choice, ListOf, MapOf, Nested, Number, Rule, Text, declare
 from readonly_operator.api.secrets import Certificate, TrustedCertificates
 from readonly_operator.api.values import OBJECT_NAME
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 CIDR = Text(43, r"[0-9A-Fa-f.:]+/[0-9]{1,3}", "must be a network, for example 10.0.0.0/8")
 BROKER = "{broker}"
 """Placeholder of the broker's name in a host name or an annotation."""
+NODE = "{node}"
+"""Placeholder of the name of the broker's node in a host name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,29 +162,77 @@ class ClientService:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """Names and load balancers of single brokers, for clients outside the Kubernetes cluster.
+    """Addresses and Services of single brokers, for clients outside the Kubernetes cluster.
 
     Attributes:
-        host: with BROKER in it.
+        type: type of each broker's Service.
+        host: with BROKER or NODE in it; empty for the address of the broker's node.
+        node_ports: None for type LoadBalancer.
         annotations: of each broker's Service; BROKER is replaced by its name.
         load_balancer_class: empty for the Kubernetes cluster's default.
         load_balancer_source_ranges: networks of clients; empty for all.
     """
 
+    RULES = (
+        Rule(
+            "has(self.host) || (has(self.type) && self.type == 'NodePort')",
+            "give the host name of a broker, for example {broker}.pulsar.example.com",
+            ".host",
+            "FieldValueRequired",
+        ),
+        Rule(
+            "!has(self.host) || !self.host.contains('{node}') || (has(self.type) && self.type == 'NodePort')",
+            "may have {node} in it with type NodePort only",
+            ".host",
+        ),
+        Rule(
+            "!has(self.type) || self.type != 'NodePort' || has(self.nodePorts)",
+            "give the first node port of the brokers, for example nodePorts: {first: 30000}",
+            ".nodePorts",
+            "FieldValueRequired",
+        ),
+        Rule(
+            "!has(self.nodePorts) || (has(self.type) && self.type == 'NodePort')",
+            "is for type NodePort only",
+            ".nodePorts",
+        ),
+        Rule(
+            "!has(self.loadBalancerClass) || !has(self.type) || self.type == 'LoadBalancer'",
+            "is for type LoadBalancer only",
+            ".loadBalancerClass",
+        ),
+        Rule(
+            "!has(self.loadBalancerSourceRanges) || !has(self.type) || self.type == 'LoadBalancer'",
+            "is for type LoadBalancer only",
+            ".loadBalancerSourceRanges",
+        ),
+    )
+
+    type: str = field(
+        default="LoadBalancer",
+        metadata=declare(
+            Choice(("LoadBalancer", "NodePort")),
+            "Type of each broker's Service. NodePort needs nodePorts, and nodes that the clients reach.",
+        ),
+    )
     host: str = field(
+        default="",
         metadata=declare(
             Text(
                 253,
-                r"[A-Za-z0-9.-]*\{broker\}[A-Za-z0-9.-]*",
-                "must be a host name with {broker} in it, for example {broker}.pulsar.example.com",
+                r"[A-Za-z0-9.-]*\{(broker|node)\}[A-Za-z0-9.-]*",
+                "must be a host name with {broker} or {node} in it, for example {broker}.pulsar.example.com",
             ),
             "Host name of a broker for clients outside the Kubernetes cluster. {broker} is replaced by its name (NAME-0, "
             "NAME-1 and "
-            "so on). Lookups return it to clients that use such a name, a Service of type NodePort or LoadBalancer, or "
-            "the listener "
+            "so on), {node} by the name of its node. Required for type LoadBalancer. Without it, type NodePort uses the "
+            "address of the broker's node that Kubernetes gives to pods (status.hostIP). Lookups return it to clients that "
+            "use such a name, a Service of type NodePort or LoadBalancer, or the listener "
             "name external. Other clients get names in the Kubernetes cluster.",
-            required="give the host name of a broker, for example {broker}.pulsar.example.com",
-        )
+        ),
+    )
+    node_ports: NodePorts | None = field(
+        default=None, metadata=declare(Nested(NodePorts), "Node ports of the brokers, for type NodePort.")
     )
     annotations: Mapping[str, str] = field(
         default_factory=dict,
@@ -197,6 +248,16 @@ class External:
     load_balancer_source_ranges: tuple[str, ...] = field(
         default=(), metadata=declare(ListOf(CIDR, 64), "Networks that may use the load balancers. Without it, all.")
     )
+
+    @property
+    def by_node_ports(self) -> bool:
+        """Return whether clients reach each broker at a port of the nodes."""
+        return self.type == "NodePort"
+
+    @property
+    def names_node(self) -> bool:
+        """Return whether the address of a broker is that of its own node."""
+        return self.by_node_ports and BROKER not in self.host
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +303,8 @@ class Listeners:
         default=None,
         metadata=declare(
             Nested(External),
-            "A load balancer for each broker, for clients outside the Kubernetes cluster. Without it, brokers have names "
-            "inside it only.",
+            "A load balancer or node port for each broker, for clients outside the Kubernetes cluster. Without it, brokers have "
+            "names inside it only.",
         ),
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.kubernetes import LABEL_VALUE, PEER
+from readonly_operator.api.pool.egress import Egress
 from readonly_operator.api.schema import ListOf, MapOf, Nested, Text, declare
 
 if TYPE_CHECKING:
@@ -54,11 +55,12 @@ class Monitoring:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPolicy:
-    """Peers that may connect to the brokers.
+    """Peers that may connect to the brokers, and servers that the brokers may connect to.
 
     Attributes:
         clients: peers of a NetworkPolicy; empty for all.
         monitoring: peers that may read metrics; empty for all.
+        egress: None for connections to anywhere.
     """
 
     clients: tuple[Mapping[str, Any], ...] = field(
@@ -69,5 +71,13 @@ class NetworkPolicy:
         default=(),
         metadata=declare(
             ListOf(PEER, 32), "Peers that may read health and metrics, besides the operator. Without it, all."
+        ),
+    )
+    egress: Egress | None = field(
+        default=None,
+        metadata=declare(
+            Nested(Egress),
+            "Servers that the brokers may connect to, besides each other. `egress: {}` admits the known ports of all hosts, and "
+            "nothing else. Without it, brokers may connect to anything.",
         ),
     )

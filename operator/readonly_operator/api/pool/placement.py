@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from readonly_operator.api.kubernetes import LABEL_KEY
 from readonly_operator.api.schema import Choice, Declared, Flag, ListOf, Number, Record, Rule, declare
-from readonly_operator.api.values import INT_OR_PERCENT
+from readonly_operator.api.values import INT_OR_PERCENT, SIZE
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 SPREAD = ListOf(
@@ -25,6 +25,8 @@ SPREAD = ListOf(
     most=4,
     keys=("topologyKey",),
 )
+DEFAULT_CPU_UTILIZATION = 70
+"""Per cent of the request: the target of an autoscaler for which the spec names none."""
 DEFAULT_SPREAD = ({"topologyKey": ZONE_LABEL}, {"topologyKey": "kubernetes.io/hostname"})
 
 
@@ -90,6 +92,7 @@ class UpdateStrategy:
         type: RollingUpdate or OnDelete.
         partition: brokers below this ordinal stay unchanged.
         max_unavailable: brokers replaced at a time; None for one.
+        min_ready_seconds: how long a new broker must stay ready before the next one is replaced; 0 for not at all.
         hold: whether no broker is replaced.
     """
 
@@ -122,6 +125,13 @@ class UpdateStrategy:
             "Brokers replaced at a time, as a number or a percentage; needs Kubernetes 1.35. Default: 1.",
         ),
     )
+    min_ready_seconds: int = field(
+        default=0,
+        metadata=declare(
+            Number(0, 3600),
+            "Seconds that a new broker must stay ready before the next one is replaced: time for its clients to settle.",
+        ),
+    )
     hold: bool = field(
         default=False,
         metadata=declare(
@@ -139,7 +149,9 @@ class Autoscaling:
     Attributes:
         max_replicas: most brokers.
         min_replicas: fewest brokers.
-        target_cpu_utilization: per cent of the CPU that brokers request.
+        target_cpu_utilization: per cent of the CPU that brokers request; None for DEFAULT_CPU_UTILIZATION, or no such target.
+        target_delivered_bytes_per_second: mean over the brokers; empty for no such target.
+        target_connections: mean over the brokers; 0 for no such target.
         scale_down_stabilization_seconds: how long fewer brokers must suffice before one is removed.
     """
 
@@ -155,9 +167,30 @@ class Autoscaling:
         metadata=declare(Number(1, 1000), "The most brokers.", required="say how many brokers there may be at most")
     )
     min_replicas: int = field(default=1, metadata=declare(Number(1, 1000), "The fewest brokers."))
-    target_cpu_utilization: int = field(
-        default=70,
-        metadata=declare(Number(1, 1000), "Target CPU utilization, in per cent of resources.requests."),
+    target_cpu_utilization: int | None = field(
+        default=None,
+        metadata=declare(
+            Number(1, 1000),
+            "Target CPU utilization, in per cent of resources.requests. Default: "
+            f"{DEFAULT_CPU_UTILIZATION}, unless another target is given.",
+        ),
+    )
+    target_delivered_bytes_per_second: str = field(
+        default="",
+        metadata=declare(
+            SIZE,
+            "Target of bytes per second that a broker sends to consumers, for example 50Mi. It needs a server of "
+            "custom.metrics.k8s.io with the metric pulsar_readonly_bytes_dispatched_per_second of pods. Without it, no such "
+            "target.",
+        ),
+    )
+    target_connections: int = field(
+        default=0,
+        metadata=declare(
+            Number(1, 1_000_000),
+            "Target of client connections of a broker. It needs a server of custom.metrics.k8s.io with the metric "
+            "pulsar_readonly_connections of pods. Without it, no such target.",
+        ),
     )
     scale_down_stabilization_seconds: int = field(
         default=300,
@@ -166,3 +199,12 @@ class Autoscaling:
             "Seconds that fewer brokers must suffice before one is removed; its clients are redirected to the others.",
         ),
     )
+
+    @property
+    def cpu_target(self) -> int | None:
+        """Return the target CPU utilization in per cent; None if other targets stand for it."""
+        if self.target_cpu_utilization is None and not (
+            self.target_connections or self.target_delivered_bytes_per_second
+        ):
+            return DEFAULT_CPU_UTILIZATION
+        return self.target_cpu_utilization

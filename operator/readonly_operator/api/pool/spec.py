@@ -10,6 +10,7 @@ from readonly_operator.api.pool.allowed_bindings import NO_OTHERS, AllowedBindin
 from readonly_operator.api.pool.explicit_lac import ExplicitLac
 from readonly_operator.api.pool.limits import Cache, Limits, TieredStorage
 from readonly_operator.api.pool.listeners import Listeners, Lookup
+from readonly_operator.api.pool.node_ports import RULES as NODE_PORT_RULES
 from readonly_operator.api.pool.observing import Monitoring, NetworkPolicy
 from readonly_operator.api.pool.placement import (
     DEFAULT_SPREAD,
@@ -19,6 +20,7 @@ from readonly_operator.api.pool.placement import (
     Locality,
     UpdateStrategy,
 )
+from readonly_operator.api.pool.probes import Probes
 from readonly_operator.api.pool.source import Source
 from readonly_operator.api.pool.source_ref import SourceRef
 from readonly_operator.api.pool.template import PodTemplate
@@ -28,6 +30,8 @@ from readonly_operator.api.values import IMAGE, OBJECT_NAME, QUANTITIES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+MAX_WORKERS = 16
+"""Ports of so many workers reach 8261 for Pulsar and 9680 for HTTP, and none meets another."""
 RESOURCES = Record(
     {
         "limits": Declared(QUANTITIES, "Limits of a broker, by resource name. Without it, no limit."),
@@ -54,6 +58,7 @@ class PoolSpec:
         source: the source cluster; None with source_ref.
         source_ref: the ReadOnlySource with the source cluster; None with source.
         replicas: desired brokers.
+        workers: worker processes of each broker's pod.
         image: of the brokers; empty for the operator's default.
         image_pull_policy: empty for Kubernetes' default.
         image_pull_secrets: with credentials for the image.
@@ -72,6 +77,7 @@ class PoolSpec:
         topology_spread: topology over which brokers are spread.
         disruption_budget: limit of simultaneous evictions.
         update_strategy: replacement of brokers.
+        probes: timings of the kubelet's probes.
         autoscaling: None for none.
         pod_template: additions to the brokers' pods.
         monitoring: metrics collection.
@@ -95,12 +101,15 @@ class PoolSpec:
             ".cache.size",
         ),
         Rule(
-            "!has(self.autoscaling) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in "
+            "!has(self.autoscaling) || (!has(self.autoscaling.targetCPUUtilization) && "
+            "(has(self.autoscaling.targetConnections) || has(self.autoscaling.targetDeliveredBytesPerSecond)))"
+            " || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in "
             "self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits)))",
-            "say how much CPU a broker requests (requests.cpu) when autoscaling is given, which compares usage with it",
+            "say how much CPU a broker requests (requests.cpu) when autoscaling has a CPU target, which compares usage with it",
             ".resources",
             "FieldValueRequired",
         ),
+        *NODE_PORT_RULES,
     )
 
     source: Source | None = field(
@@ -126,6 +135,14 @@ class PoolSpec:
             stored=True,
         ),
     )
+    workers: int = field(
+        default=1,
+        metadata=declare(
+            Number(1, MAX_WORKERS),
+            "Worker processes in each broker's pod, best one for each CPU core. Each is a member of the pool, on ports of its "
+            "own: plus 100, plus 200 and so on.",
+        ),
+    )
     image: str = field(
         default="",
         metadata=declare(
@@ -148,8 +165,8 @@ class PoolSpec:
         default_factory=dict,
         metadata=declare(
             RESOURCES,
-            "CPU and memory of each broker, as in a container. Without request and limit of CPU, a broker requests 250m; "
-            "without those of memory, 256Mi and its caches.",
+            "CPU and memory of each broker, as in a container. Without request and limit of CPU, a broker requests 250m for each "
+            "worker; without those of memory, 256Mi for each worker and its caches.",
         ),
     )
     cache: Cache = field(
@@ -173,8 +190,8 @@ class PoolSpec:
         default=DEFAULT_PARTITIONS,
         metadata=declare(
             Number(1, MAX_PARTITIONS),
-            "Partitions of a new topic with local cursors, which the brokers share: best four for each broker. It counts "
-            "when the topic of a namespace is created; an existing topic keeps its number.",
+            "Partitions of a new topic with local cursors, which the brokers share: best four for each worker of each broker. "
+            "It counts when the topic of a namespace is created; an existing topic keeps its number.",
             stored=True,
         ),
     )
@@ -250,11 +267,15 @@ class PoolSpec:
         default=UpdateStrategy(),
         metadata=declare(Nested(UpdateStrategy), "Replacement of brokers after a change of their pods."),
     )
+    probes: Probes = field(
+        default=Probes(), metadata=declare(Nested(Probes), "Timings of the kubelet's probes of brokers.")
+    )
     autoscaling: Autoscaling | None = field(
         default=None,
         metadata=declare(
             Nested(Autoscaling),
-            "A HorizontalPodAutoscaler that sets spec.replicas. With replicas 0 it is inactive. Without it, you set replicas.",
+            "A HorizontalPodAutoscaler that sets spec.replicas. It takes the largest number that one of its targets needs. "
+            "With replicas 0 it is inactive. Without it, you set replicas.",
         ),
     )
     pod_template: PodTemplate = field(

@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 from readonly_operator.cluster.fetch import FetchError, get_json
 from readonly_operator.cluster.source import health, send_to
-from readonly_operator.kube.names import PORT_HTTP
 from readonly_operator.kube.status import listed
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ class Probe:
         """Run the probe.
 
         Args:
-            address: of a broker of the pool.
+            address: HOST:PORT of a process of a broker of the pool.
             credentials: for the admin API.
             ended: set when the operator ends; the probe ends then.
         """
@@ -188,9 +187,7 @@ def _not_seen(probe: Probe, silent: Iterable[Tail]) -> ProbeResult:
 
 
 def _ask(address: str, topic: str) -> Tail:
-    return Tail.read(
-        get_json(f"http://{address}:{PORT_HTTP}/explicit-lac?topic={quote(topic, safe='')}", QUERY_SECONDS)
-    )
+    return Tail.read(get_json(f"http://{address}/explicit-lac?topic={quote(topic, safe='')}", QUERY_SECONDS))
 
 
 def _create(source: Source, topic: str, credentials: Credentials) -> None:

@@ -12,8 +12,9 @@ from readonly_operator.cluster.background import BackgroundController, guarded
 from readonly_operator.cluster.explicit_lac.probe import Probe, ProbeResult
 from readonly_operator.cluster.fetch import FetchError
 from readonly_operator.kube.kinds import POD
-from readonly_operator.kube.names import PoolKey
+from readonly_operator.kube.names import PORT_HTTP, PoolKey
 from readonly_operator.kube.pods import is_ready
+from readonly_operator.kube.workers import worker_http_ports
 
 if TYPE_CHECKING:
     import threading
@@ -114,13 +115,16 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
         }
 
     def _address_of(self, source: Source) -> str:
-        """Return the address of a broker of one of the pools that share this source cluster; empty for none."""
+        """Return the address (HOST:PORT) of a broker of one of the pools that share this source cluster; empty for none."""
         return next(filter(None, map(self._address, self._pools_by_source.get(source, ()))), "")
 
     def _address(self, key: PoolKey) -> str:
-        ready = [pod for pod in self._store.of_pool(POD, key) if is_ready(pod)]
-        address = next((str(ip) for pod in ready if (ip := (pod.get("status") or {}).get("podIP"))), "")
-        return f"[{address}]" if ":" in address else address
+        for pod in self._store.of_pool(POD, key):
+            address = str((pod.get("status") or {}).get("podIP") or "")
+            if is_ready(pod) and address:
+                port = next(iter(worker_http_ports(pod)), PORT_HTTP)
+                return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        return ""
 
 
 _AGAIN = {True: EVERY_SECONDS, False: RETRY_SECONDS, None: SOON_SECONDS}

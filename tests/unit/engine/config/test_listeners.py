@@ -24,9 +24,19 @@ def test_the_order_of_the_two_does_not_matter():
     assert parse_advertised_listeners(BOTH[::-1]) == parse_advertised_listeners(BOTH)
 
 
+def test_a_port_may_follow_the_ordinal_of_a_broker():
+    """A StatefulSet's pods have the same arguments; only what the kubelet puts into them differs."""
+    found = parse_advertised_listeners(["a:pulsar://10.0.0.1:30000+2*0", "b:pulsar+ssl://2001:db8::7:30001+2*12"])
+    assert found == {"a": Urls("pulsar://10.0.0.1:30000"), "b": Urls("", "pulsar+ssl://[2001:db8::7]:30025")}
+
+
 @pytest.mark.parametrize(
     ("items", "says"),
     [
+        (["external:pulsar://host:30000+2*"], "must be NAME:"),
+        (["external:pulsar://host:60000+2*9999"], "must be NAME:"),
+        (["external:pulsar://:30000+2*1"], "must be NAME:"),
+        (["external:pulsar://2001:db8::7"], "must be NAME:"),
         (
             ["pulsar://host:6650"],
             "must be NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT, not 'pulsar://host:6650'",

@@ -133,7 +133,7 @@ def test_examples_in_messages_are_right_by_their_own_rules():
 
 def test_the_page_about_pools_shows_what_the_definitions_allow():
     text = (CRDS.parent / "docs" / "how-to" / "pools.md").read_text()
-    whole, listeners = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
+    whole, listeners, *others = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
     whole["metadata"]["uid"] = "uid"
     pool = Pool.load(whole)
     assert (pool.cache.size, pool.replicas, pool.autoscaling.max_replicas) == ("1Gi", 2, 12)
@@ -141,6 +141,10 @@ def test_the_page_about_pools_shows_what_the_definitions_allow():
     assert Pool.load(whole).listeners.external.host == "{broker}.pulsar.example.com"
     known = {path for path, _ in walk(schema(POOL)["properties"]["spec"])}
     assert set(fields_of(whole["spec"])) <= known
+    for part in others:
+        changed = {**whole, "spec": {**whole["spec"], **part}}
+        Pool.load(changed)
+        assert set(fields_of(changed["spec"])) <= known
 
 
 def fields_of(value, path: str = ""):

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from readonly_operator.api.crds import DEFINITIONS
 
 from tests.unit.operator.api.structural import violations
-from tests.unit.operator.model.test_children import EVERYTHING, SECURE_STORES
+from tests.unit.operator.model.test_children import EVERYTHING, PLATFORM, SECURE_STORES
 from tests.unit.operator.model.test_engine import specs
 
 ROOT = pathlib.Path(__file__).parents[4]
@@ -62,6 +62,7 @@ def test_examples_are_accepted(body):
         {"source": None, "sourceRef": {"name": "pulsar"}},
         {**EVERYTHING},
         {**SECURE_STORES},
+        {**PLATFORM},
         {"explicitLac": {"interval": "90s"}},
         {"explicitLac": {"interval": "10ms", "target": {"configMap": {"name": "c"}, "statefulSet": {"name": "s"}}}},
         {"resources": {"requests": {"cpu": 1, "memory": "1.5Gi"}, "limits": {"memory": "1e9"}}},

@@ -161,6 +161,19 @@ def test_brokers_drop_the_binding_first(
         assert "brokers hold the binding, or do not answer: demo-0" in condition(server, BINDING, "leaving")[1]
 
 
+def test_a_binding_that_one_worker_of_a_broker_still_holds_waits(
+    server, context, put, pool_body, leaving, make_binding, monkeypatch
+):
+    held = (Entry.of(make_binding("leaving")),)
+    report = BrokerReport("demo-0", reachable=False, partly_held=held)
+    monkeypatch.setattr(context.brokers, "ask", lambda _: [report])
+    put(POOL, pool_body(replicas=0))
+    put(BINDING, leaving)
+    reconcile(replace(context, now=lambda: LATER), DEMO)
+    assert requests(context) == {}
+    assert "brokers hold the binding, or do not answer: demo-0" in condition(server, BINDING, "leaving")[1]
+
+
 def test_a_binding_of_a_paused_pool_waits_unless_it_keeps(server, context, put, pool_body, leaving):
     pool = pool_body(replicas=0)
     pool["metadata"]["annotations"] = {PAUSED_KEY: "true"}

@@ -148,6 +148,22 @@ def test_a_rollout_without_progress_stops_the_others_for_a_while_only(world):
     assert [world.partition(name) for name in NAMES] == [0, 0, HELD_PARTITION]
 
 
+def test_a_rollout_that_pauses_after_each_broker_is_not_without_progress(world):
+    world.apply("a", generation=2, updateStrategy={"minReadySeconds": 900})
+    world.reconcile()
+    world.upgrade("newer")
+    world.reconcile()
+    for name in NAMES:
+        world.report(name, 0)
+    world.reconcile()
+    world.now += STUCK_SECONDS + 899
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, HELD_PARTITION, HELD_PARTITION]
+    world.now += 1
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, 0, HELD_PARTITION]
+
+
 def test_a_permission_that_is_not_used_ends(world):
     world.upgrade("newer")
     desired = {**world.live("a"), "metadata": {"annotations": {ANNOTATION_TEMPLATE_HASH: "another"}}}

@@ -148,6 +148,25 @@ ISSUED = {
 }
 """A pool whose certificate cert-manager issues."""
 
+PLATFORM = {
+    "replicas": 2,
+    "workers": 2,
+    "listeners": {
+        "tls": {"certificate": {"secretName": "demo-tls"}},
+        "external": {"type": "NodePort", "host": "{node}.nodes.example.com", "nodePorts": {"first": 30000}},
+    },
+    "updateStrategy": {"minReadySeconds": 20},
+    "probes": {"startup": {"failureThreshold": 120}, "liveness": {"periodSeconds": 20, "timeoutSeconds": 5}},
+    "autoscaling": {"maxReplicas": 6, "targetDeliveredBytesPerSecond": "50Mi", "targetConnections": 2000},
+    "networkPolicy": {
+        "egress": {
+            "bookies": {"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "pulsar"}}}]},
+            "additional": [{"ports": [80], "to": [{"ipBlock": {"cidr": "169.254.169.254/32"}}]}],
+        },
+    },
+}
+"""Workers, node ports, timings of probes, egress, and custom metrics."""
+
 
 def _template(pool: Pool, lookup: LookupConfig, settings: Settings = SETTINGS) -> dict:
     return find(children(pool, lookup, settings), "StatefulSet")["spec"]["template"]
@@ -165,6 +184,7 @@ def find(manifests: list[dict], kind: str, name: str = "demo") -> dict:
         ("secure-stores", SECURE_STORES),
         ("oauth2", OAUTH2),
         ("issued", ISSUED),
+        ("platform", PLATFORM),
     ],
 )
 def test_children_are_those_of_the_golden_file(make_pool, make_binding, name, spec):
@@ -335,12 +355,13 @@ def test_pods_end_after_brokers_have_left_in_order(make_pool):
 
 ARGUMENTS = {
     *("--config", "--bindings", "--pool", "--pool-uid", "--advertised-url", "--advertised-tls-url"),
-    *("--advertised-listeners", "--bind-addresses"),
+    *("--advertised-listeners", "--bind-addresses", "--workers"),
 }
+"""Those of the first release."""
 
 
 def test_brokers_of_the_release_before_get_new_settings_in_the_file_only(make_pool):
-    for spec in ({}, EVERYTHING, SECURE_STORES, OAUTH2, ISSUED):
+    for spec in ({}, EVERYTHING, SECURE_STORES, OAUTH2, ISSUED, PLATFORM):
         made = children(make_pool(**spec), LookupConfig.of([]), SETTINGS)
         container = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
         given = {one for one in container["args"] if one.startswith("--")}
@@ -350,7 +371,7 @@ def test_brokers_of_the_release_before_get_new_settings_in_the_file_only(make_po
 
 
 def test_the_engine_takes_the_configuration(make_pool, tmp_path):
-    for spec in ({}, EVERYTHING, SECURE_STORES, OAUTH2, ISSUED):
+    for spec in ({}, EVERYTHING, SECURE_STORES, OAUTH2, ISSUED, PLATFORM):
         text = find(children(make_pool(**spec), LookupConfig.of([]), SETTINGS), "ConfigMap", "demo-config")
         path = tmp_path / "engine.yaml"
         path.write_text(text["data"]["engine.yaml"])

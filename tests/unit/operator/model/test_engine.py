@@ -76,6 +76,7 @@ def specs(draw):
             logLevel=st.sampled_from(["debug", "info", "warning", "error"]),
             cursors=st.sampled_from(["Owner", "Local"]),
             cursorPartitions=st.integers(1, 1024),
+            workers=st.integers(1, 16),
             onDeletion=st.sampled_from(["Keep", "Release"]),
         )
     )

@@ -11,6 +11,7 @@ import pytest
 from readonly_operator.api.pool import Pool
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.explicit_lac import probe
+from readonly_operator.cluster.explicit_lac import prober as prober_module
 from readonly_operator.cluster.explicit_lac.probe import MAX_PROBED_BROKERS, Probe
 from readonly_operator.cluster.explicit_lac.prober import ProbeController
 from readonly_operator.cluster.fetch import ANONYMOUS, FetchError
@@ -73,7 +74,7 @@ def cluster(monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Cluster)
     server.entries, server.explicit, server.status, server.older, server.checks = {}, True, 200, False, 0
     server.broker = f"127.0.0.1:{server.server_port}"
-    monkeypatch.setattr(probe, "PORT_HTTP", server.server_port)
+    monkeypatch.setattr(prober_module, "PORT_HTTP", server.server_port)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -94,7 +95,7 @@ def body(cluster, pool_body):
 def run(cluster, body):
     def do(topic="", interval=10):
         made = Probe(topic, Pool.load(body()).source, ((cluster.broker, interval),))
-        return made.run("127.0.0.1", ANONYMOUS, threading.Event())
+        return made.run(cluster.broker, ANONYMOUS, threading.Event())
 
     return do
 
@@ -167,7 +168,7 @@ def prober(store, sources):
     return made
 
 
-def broker_of(store, name):
+def broker_of(store, name, **spec):
     metadata = {
         "name": f"{name}-0",
         "namespace": "team",
@@ -176,7 +177,7 @@ def broker_of(store, name):
         "resourceVersion": "1",
     }
     status = {"podIP": "127.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
-    store.put(POD, {"metadata": metadata, "status": status})
+    store.put(POD, {"metadata": metadata, "spec": spec, "status": status})
 
 
 def test_pools_of_one_writable_cluster_that_name_no_topic_are_tried_for_together(cluster, store, body, prober):
@@ -203,6 +204,15 @@ def test_a_pool_that_names_a_topic_is_tried_for_on_that(cluster, store, body, pr
     assert result is not None
     assert result.text == f"tried on {TOPIC}: bookies had it"
     assert cluster.checks == 0
+
+
+def test_a_pod_of_several_workers_is_asked_at_a_worker(monkeypatch, cluster, store, body, prober):
+    monkeypatch.setattr(prober_module, "PORT_HTTP", 1)  # the parent process knows no topic
+    ports = [{"name": "http", "containerPort": 1}, {"name": "http-0", "containerPort": int(cluster.broker[10:])}]
+    store.put(POOL, body(probeTopic=TOPIC))
+    broker_of(store, "demo", containers=[{"name": "broker", "ports": ports}])
+    prober.sync()
+    assert prober.report(PoolKey("team", "demo")).observed is True
 
 
 def test_nothing_is_tried_where_explicit_lac_is_off(cluster, sources, store, body, prober):

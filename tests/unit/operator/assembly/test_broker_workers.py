@@ -1,0 +1,130 @@
+"""Queries of brokers with several workers, against HTTP servers, and one report of a pod from those of its workers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from readonly_operator.assembly.broker_report import BindingStats, BrokerReport, Lag, merged
+from readonly_operator.model.lookup import Entry
+
+ORDERS, LOGS = Entry("team/orders", ("persistent://x/y/orders",)), Entry("team/logs", ("persistent://x/y/logs",))
+
+
+def report(*bindings, revision="r1", reachable=True, problem="", stats=None):
+    return BrokerReport(
+        "demo-0",
+        reachable=reachable,
+        revision=revision,
+        bindings=frozenset(bindings),
+        problem=problem,
+        stats=stats or {},
+        serving=True,
+    )
+
+
+def test_a_pod_of_one_process_reports_as_before():
+    one = report(ORDERS)
+    assert merged([one]) is one
+
+
+def test_a_pod_holds_what_all_its_workers_hold():
+    both = merged([report(ORDERS, LOGS), report(ORDERS)])
+    assert (both.bindings, both.partly_held) == ({ORDERS}, {LOGS})
+    assert both.may_hold("team/orders")
+    assert both.may_hold("team/logs")
+    assert not both.may_hold("team/other")
+    assert (both.reachable, both.revision, both.serving) == (True, "r1", True)
+
+
+def test_a_pod_whose_workers_differ_has_no_revision_of_theirs():
+    assert (
+        merged([report(revision="r1"), report(revision="r2"), report(revision=None)]).revision == "none and r1 and r2"
+    )
+    assert merged([report(revision=None), report(revision=None)]).revision is None
+
+
+def test_a_silent_worker_makes_the_pod_silent_and_is_named():
+    both = merged([report(ORDERS), report(reachable=False, revision=None, problem="no answer in time")])
+    assert (both.reachable, both.problem) == (False, "worker 1: no answer in time")
+    assert both.bindings == frozenset()
+    assert both.may_hold("team/orders"), "its clients may still be served"
+
+
+def test_a_worker_that_refuses_the_bindings_is_named():
+    assert merged([report(), report(problem="bad topic")]).problem == "worker 1: bad topic"
+
+
+def test_statistics_are_those_of_all_workers():
+    slow, fast = Lag("t", "s", 90), Lag("t", "s2", 5)
+    stats = [BindingStats(3, 7, (fast,)), BindingStats(None, None, ()), BindingStats(4, 8, (slow,))]
+    known = merged([report(stats={"team/orders": one}) for one in stats]).stats["team/orders"]
+    assert known == BindingStats(4, 8, (fast, slow))
+
+
+class Worker(BaseHTTPRequestHandler):
+    """A process of a broker."""
+
+    def do_GET(self):
+        self.server.paths.append(self.path)
+        answer = self.server.answers.get(self.path.partition("?")[0])
+        self.send_response(404 if answer is None else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def start():
+    servers = []
+
+    def do(**answers):
+        made = ThreadingHTTPServer(("127.0.0.1", 0), Worker)
+        made.paths, made.answers = [], {f"/{path.replace('_', '/')}": one for path, one in answers.items()}
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        servers.append(made)
+        return made
+
+    yield do
+    for one in servers:
+        one.shutdown()
+        one.server_close()
+
+
+def pod(*workers, name="demo-0"):
+    ports = [{"name": f"http-{number}", "containerPort": one.server_port} for number, one in enumerate(workers)]
+    return {
+        "metadata": {"name": name, "namespace": "team", "uid": name},
+        "spec": {"containers": [{"name": "broker", "ports": ports}]},
+        "status": {"phase": "Running", "podIP": "127.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def holding(revision, *names):
+    return {
+        "revision": revision,
+        "error": None,
+        "bindings": [{"name": name, "topics": ["persistent://x/y/z"]} for name in names],
+    }
+
+
+def test_every_worker_of_every_pod_is_asked(context, monkeypatch, start):
+    shared = start()  # the parent process answers 404
+    monkeypatch.setattr("readonly_operator.assembly.brokers.PORT_HTTP", shared.server_port)
+    a, b = start(bindings=holding("r1", "a", "b")), start(bindings=holding("r0", "a"))
+    c, d = start(bindings=holding("r1", "a")), start(bindings=holding("r1", "a"))
+    first, second = context.brokers.ask([pod(a, b), pod(c, d, name="demo-1")])
+    assert (first.name, first.revision, {one.name for one in first.bindings}) == ("demo-0", "r0 and r1", {"a"})
+    assert first.may_hold("b")
+    assert (second.name, second.revision, second.reachable) == ("demo-1", "r1", True)
+    assert [one.paths for one in (a, b, c, d)] == [["/bindings"]] * 4
+    assert shared.paths == []
+
+
+def test_topics_are_asked_of_the_first_worker_that_answers(context, start):
+    broken, other = start(), start(bindings_topics={"topics": ["persistent://x/y/z"]})
+    assert context.brokers.matched([pod(broken, other)], "team/orders") == ("persistent://x/y/z",)

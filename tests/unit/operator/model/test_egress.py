@@ -1,0 +1,110 @@
+"""Servers that brokers may connect to, in a pool's NetworkPolicy."""
+
+from __future__ import annotations
+
+import pytest
+from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.model.children import children
+from readonly_operator.model.lookup import LookupConfig
+from readonly_operator.settings import Settings
+
+OWN = {
+    "podSelector": {
+        "matchLabels": {"app.kubernetes.io/name": "pulsar-readonly-broker", "pulsar-readonly.io/pool": "demo"}
+    }
+}
+ZOOKEEPERS = {"podSelector": {"matchLabels": {"component": "zookeeper"}}}
+NETWORK = {"ipBlock": {"cidr": "10.0.0.0/8"}}
+
+
+def policy(pool, brokers=None):
+    made = children(pool, LookupConfig.of([]), Settings(engine_image="engine:1"), brokers)
+    return next(one["spec"] for one in made if one["kind"] == "NetworkPolicy")
+
+
+def rules(pool, brokers=None):
+    """Ports and peers of each rule: DNS, own brokers, owner brokers, metadata store, bookies, object stores, others."""
+    return [
+        ([port["port"] for port in rule["ports"] if port["protocol"] == "TCP"], rule.get("to"))
+        for rule in policy(pool, brokers)["egress"]
+    ]
+
+
+def test_without_egress_nothing_changes(make_pool):
+    before = policy(make_pool(networkPolicy={}))
+    assert (before["policyTypes"], "egress" in before) == (["Ingress"], False)
+    with_egress = policy(make_pool(networkPolicy={"egress": {}}))
+    assert with_egress["ingress"] == before["ingress"]
+    assert with_egress["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_an_empty_egress_admits_the_known_ports_of_all_hosts(make_pool):
+    pool = make_pool(networkPolicy={"egress": {}})
+    assert rules(pool) == [
+        ([53], None),
+        ([6650, 8080], [OWN]),
+        ([6650, 8080], None),
+        ([2181], None),
+        ([3181], None),
+        ([443], None),
+    ]
+    assert policy(pool)["egress"][0]["ports"] == [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]
+
+
+def test_ports_are_those_of_the_source(make_pool):
+    pool = make_pool(
+        networkPolicy={"egress": {}},
+        source={
+            "serviceUrl": "pulsar+ssl://a:6651,b:16651,c",
+            "adminUrl": "https://a:8443,b/",
+            "metadataStoreUrl": "zk:a:2281,b:2282/pulsar",
+            "bookkeeperMetadataStoreUrl": "oxia://c:6648/bookies",
+            "tls": {"brokers": {}},
+        },
+        tieredStorage={"endpoint": "http://store.example.com:9000"},
+        listeners={"tls": {"certificate": {"secretName": "demo-tls"}}},
+    )
+    assert [ports for ports, _ in rules(pool)] == [
+        [53], [6650, 6651, 8080], [443, 6651, 8443, 16651], [2281, 2282, 6648], [3181], [9000]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"), [("http://store", 80), ("https://store/", 443), ("https://store:8443", 8443)]
+)
+def test_the_port_of_an_object_store_is_that_of_its_endpoint(make_pool, endpoint, port):
+    pool = make_pool(networkPolicy={"egress": {}}, tieredStorage={"endpoint": endpoint})
+    assert rules(pool)[5] == ([port], None)
+
+
+def test_hosts_and_ports_are_those_of_the_spec(make_pool):
+    egress = {
+        "dns": {"ports": [5353]},
+        "brokers": {"to": [NETWORK], "ports": [6650, 8080, 6652]},
+        "metadataStore": {"to": [ZOOKEEPERS]},
+        "additional": [{"ports": [80], "to": [{"ipBlock": {"cidr": "169.254.169.254/32"}}]}, {"ports": [8443]}],
+    }
+    found = rules(make_pool(networkPolicy={"egress": egress}))
+    assert (found[0], found[2], found[3]) == (([5353], None), ([6650, 8080, 6652], [NETWORK]), ([2181], [ZOOKEEPERS]))
+    assert found[6:] == [([80], [{"ipBlock": {"cidr": "169.254.169.254/32"}}]), ([8443], None)]
+
+
+def test_brokers_reach_the_workers_of_each_other(make_pool):
+    pool = make_pool(networkPolicy={"egress": {}}, workers=2)
+    assert rules(pool)[1] == ([6650, 6750, 6850, 8080, 8180, 8280], [OWN])
+    fewer = make_pool(networkPolicy={"egress": {}})
+    assert rules(fewer, {0: 2}) == rules(pool), "a broker that is not replaced yet"
+
+
+@pytest.mark.parametrize(
+    ("egress", "says"),
+    [
+        ({"bookies": {"to": []}}, r"egress\.bookies\.to must have 1 to 16 items, not 0"),
+        ({"brokers": {"ports": [0]}}, r"egress\.brokers\.ports\[0\] must be a whole number from 1 to 65535"),
+        ({"additional": [{"to": [NETWORK]}]}, r"additional\[0\]\.ports is missing: give the ports of these servers"),
+        ({"metadataStore": {"to": [{"ipBlock": {"cidr": "all"}}]}}, r"to\[0\]\.ipBlock\.cidr must be a network"),
+    ],
+)
+def test_what_is_wrong_is_named(make_pool, egress, says):
+    with pytest.raises(ApiSpecError, match=says):
+        make_pool(networkPolicy={"egress": egress})
