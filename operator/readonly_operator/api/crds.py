@@ -15,6 +15,7 @@ from readonly_operator.api.binding import BindingSpec
 from readonly_operator.api.pool import PoolSpec, Source, definition
 from readonly_operator.api.schema import Declared, Nested, Rule, Schema, described
 from readonly_operator.api.status import NO_STATUS
+from readonly_operator.api.structure import without
 from readonly_operator.kube.kinds import BINDING, POOL, SOURCE, Kind, Manifest
 from readonly_operator.kube.versions import SERVED, STORAGE
 
@@ -92,7 +93,11 @@ class Definition:
         }
 
     def _version(self, name: str) -> dict[str, Any]:
-        """Return one version. Nothing but its name and `storage` may depend on the name: conversion changes nothing else."""
+        """Return one version. Only its name, `storage` and descriptions may depend on the name: conversion changes nothing.
+
+        Only the newest version has descriptions: `kubectl apply` keeps a copy of the definition in an annotation of limited size.
+        """
+        newest = name == SERVED[-1]
         made: dict[str, Any] = {
             "name": name,
             "served": True,
@@ -101,8 +106,9 @@ class Definition:
         }
         if self.selectable:
             made["selectableFields"] = [{"jsonPath": path} for path in self.selectable]
-        made["additionalPrinterColumns"] = [column.openapi() for column in self.columns]
-        made["schema"] = {"openAPIV3Schema": self._schema()}
+        columns = [column.openapi() for column in self.columns]
+        made["additionalPrinterColumns"] = columns if newest else [without(one, {"description"}) for one in columns]
+        made["schema"] = {"openAPIV3Schema": self._schema() if newest else without(self._schema(), {"description"})}
         return made
 
     def _schema(self) -> dict[str, Any]:

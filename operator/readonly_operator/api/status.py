@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from readonly_operator.api.schema import Choice, Declared, ListOf, Number, Record, Schema
+from readonly_operator.api.structure import without
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ _CHECKS = frozenset({"x-kubernetes-validations", "pattern", "required", "enum", 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A copy of another field's value. The API server checks its types only: a later release may allow other values.
+    """A copy of another field's value, undescribed. The API server checks types only: a later release may allow other values.
 
     Attributes:
         schema: schema of the other field.
@@ -105,18 +106,8 @@ class Copied:
 
     def openapi(self) -> dict[str, Any]:
         """See Schema."""
-        return _unchecked(self.schema.openapi())
+        return without(self.schema.openapi(), _CHECKS | {"description"})
 
     def parse(self, value: Any, path: str) -> Any:
         """See Schema."""
         return self.schema.parse(value, path)
-
-
-def _unchecked(node: dict[str, Any]) -> dict[str, Any]:
-    made = {name: value for name, value in node.items() if name not in _CHECKS}
-    if "properties" in made:
-        made["properties"] = {name: _unchecked(value) for name, value in made["properties"].items()}
-    for name in ("items", "additionalProperties"):
-        if isinstance(made.get(name), dict):
-            made[name] = _unchecked(made[name])
-    return made
