@@ -41,6 +41,7 @@ OTHER_STACKS: Final = tuple(
         "batch_indexes",
         "compacted",
         "devstack_distribution",
+        "doctor",
         "kept_back",
         "local_auth",
         "metadata_leader",

@@ -10,6 +10,7 @@ from readonly_engine import __version__
 # Modules by name, imported on use: each subcommand needs only its own dependencies.
 PARTS = {
     "serve": ("readonly_engine.serve", "run one read-only broker"),
+    "doctor": ("readonly_engine.doctor.command", "check a cluster and this machine before or after an installation"),
     "topic": ("readonly_engine.tool.command", "inspect topics in storage"),
     "subscriptions": (
         "readonly_engine.subscriptions.command",

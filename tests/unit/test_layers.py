@@ -43,6 +43,7 @@ BELOW = {
         "waiting",
     },
     "subscriptions": {"tool", "broker", "owner", "topic", "metadata", "wire", "config", "net"},
+    "doctor": {"tool", "broker", "owner", "tiered", "bookkeeper", "metadata", "wire", "config", "net"},
     "http": {"broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net"},
     "workers": {"http", "config", "net", "background"},
 }
@@ -132,6 +133,17 @@ def test_sessions_are_pure(path):
     assert {module.partition(".")[0] for module in imports_of(ENGINE / path)} & {
         "socket", "asyncio", "time", "datetime", "logging", "os"
     } == set()  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sources(ENGINE / "doctor" / "checks"), ids=lambda path: path.name)
+def test_checks_of_the_doctor_are_pure(path):
+    """They get observations, and import the other checks only."""
+    names = set(imports_of(path))
+    assert {name.partition(".")[0] for name in names} & {
+        "socket", "asyncio", "time", "datetime", "logging", "os", "pathlib", "ssl", "aiohttp", "random"
+    } == set()  # fmt: skip
+    inside = {name for name in names if name.startswith("readonly_engine.")}
+    assert all(f"{name}.".startswith("readonly_engine.doctor.checks.") for name in inside)
 
 
 def test_options_know_of_metadata_stores_only_their_urls_and_their_security():

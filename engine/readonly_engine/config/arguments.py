@@ -16,6 +16,12 @@ def parser() -> argparse.ArgumentParser:
         description="Run one read-only broker: serve topics of a Pulsar cluster from storage.",
         argument_default=argparse.SUPPRESS,
     )
+    add_options(made)
+    return made
+
+
+def add_options(made: argparse.ArgumentParser) -> None:
+    """Add --config and the options of a broker to a parser, whose arguments that are not given must be absent."""
     made.add_argument(
         "--config", metavar="FILE", help="YAML file with these options as keys; options win over the file"
     )
@@ -26,4 +32,3 @@ def parser() -> argparse.ArgumentParser:
         if one.kind.several:
             form["nargs"] = "+"
         group.add_argument(one.flag, **form, help=help_of(one))
-    return made

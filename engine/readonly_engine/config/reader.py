@@ -52,8 +52,15 @@ def read_config_file(path: Path, ignored: Callable[[str], object] = lambda _: No
     return document
 
 
-def make_config(file_settings: Mapping[str, Any], flags: Mapping[str, Any]) -> EngineConfig:
+def make_config(
+    file_settings: Mapping[str, Any], flags: Mapping[str, Any], *, topics_required: bool = True
+) -> EngineConfig:
     """Return the settings from values of a file and of flags, both by key.
+
+    Args:
+        file_settings: values of the file.
+        flags: values of flags, which win.
+        topics_required: whether topics or bindings must be given.
 
     Raises:
         ConfigError: a required option is missing, a value has another form, or two contradict each other.
@@ -71,7 +78,7 @@ def make_config(file_settings: Mapping[str, Any], flags: Mapping[str, Any]) -> E
         check_bind_addresses(config.bind_addresses, config.advertised_listeners)
     except ConfigError as error:
         raise ConfigError(f"bind-addresses: {error}") from error
-    if not config.topics and config.bindings is None:
+    if topics_required and not config.topics and config.bindings is None:
         raise ConfigError(
             "topics is missing: give --topics PATTERN, or --bindings FILE for topics that an operator binds"
         )

@@ -182,6 +182,24 @@ class ClusterMetadata:
             raise MetadataError(f"bookie {bookie_id} is not registered, and its id is not HOST:PORT")
         return host, int(port)
 
+    async def bookies(self) -> dict[str, bool]:
+        """Return the registered bookies: id, and whether the bookie is read-only.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+        """
+        readonly = await self._bookkeeper.children(f"{self._root}/available/readonly") or ()
+        writable = await self._bookkeeper.children(f"{self._root}/available") or ()
+        return dict.fromkeys(sorted(readonly), True) | dict.fromkeys(sorted(set(writable) - {"readonly"}), False)
+
+    async def known_bookies(self) -> frozenset[str]:
+        """Return the ids of all bookies that ever served the cluster and were not decommissioned: those with a cookie.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+        """
+        return await self._bookkeeper.children(f"{self._root}/cookies") or frozenset()
+
     async def bookkeeper_id(self) -> str:
         """Return the id of the BookKeeper cluster; empty if it has none.
 

@@ -195,6 +195,10 @@ class MigratableStore:
         self._remember(path, None)
         await self._active.remove(path)
 
+    async def check_writable(self, path: str) -> None:
+        """Check that an ephemeral node may be created in the store in use. It writes nothing."""
+        await self._active.check_writable(path)
+
     def on_session(self, changed: Callable[[SessionLease], None]) -> None:
         """Call back with the lease of the session in the store in use."""
         self._listeners.append(changed)

@@ -180,6 +180,15 @@ class MetadataStore(Protocol):
             MetadataUnavailableError: the store did not answer in time.
         """
 
+    async def check_writable(self, path: str) -> None:
+        """Check that an ephemeral node may be created here, with its parents, and be changed and removed. It writes nothing.
+
+        Raises:
+            ValueError: the node is not below OWN_ROOT.
+            AccessDeniedError: a right is missing; the text names it and the node.
+            MetadataUnavailableError: the store did not answer in time.
+        """
+
     def on_session(self, changed: Callable[[SessionLease], None]) -> None:
         """Call back with the session's lease, now and after every change. The store is probed continuously."""
 

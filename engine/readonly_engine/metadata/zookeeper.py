@@ -31,6 +31,7 @@ from readonly_engine.metadata.store import OWN_ROOT, ClaimResult, Fence, Version
 from readonly_engine.metadata.watchers import CHILDREN, DATA, Watchers
 from readonly_engine.metadata.watches import NodeRead, NodeWatch
 from readonly_engine.metadata.zookeeper_connection import Connection
+from readonly_engine.metadata.zookeeper_dry_run import dry_run
 from readonly_engine.metadata.zookeeper_handler import TlsHandler
 from readonly_engine.metadata.zookeeper_requests import ZooKeeperRequests
 from readonly_engine.net.tls import ClientTls
@@ -252,6 +253,11 @@ class ZooKeeperStore:
             await self._call(self._client.delete_async, path)
         except NoNodeError:
             log.debug("node was removed already: path=%s", path)
+
+    async def check_writable(self, path: str) -> None:
+        """Check that an ephemeral node may be created. It writes nothing."""
+        check_own(path)
+        await dry_run(self._requests, self._client, path)
 
     def on_session(self, changed: Callable[[SessionLease], None]) -> None:
         """Call back with the session's lease."""

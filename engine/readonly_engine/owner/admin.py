@@ -20,6 +20,7 @@ from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.topic.position import EARLIEST, Position
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from readonly_engine.metadata.topic_name import TopicName
@@ -86,6 +87,18 @@ class Accepted(NamedTuple):
     status: int
 
 
+class BrokerVersion(NamedTuple):
+    """Version of a broker of the source cluster.
+
+    Attributes:
+        version: the version, such as 4.0.8.
+        date: the header Date of the answer, by the broker's clock; empty without one.
+    """
+
+    version: str
+    date: str
+
+
 class AdminClient:
     """Sends requests to the admin API.
 
@@ -116,7 +129,7 @@ class AdminClient:
         self._tls = tls
         self._token: Reloaded[str] | OAuth2Login | None = login
         if token_file is not None and login is None:
-            self._token = Reloaded([token_file], partial(_read_token, token_file))
+            self._token = Reloaded([token_file], partial(read_token, token_file))
         self._session: aiohttp.ClientSession | None = None
         self._single_flight: SingleFlight[dict[str, Any]] = SingleFlight()
 
@@ -166,6 +179,15 @@ class AdminClient:
         """
         path = f"/admin/v2/{topic.rest_path}/internalStats"
         return await self._single_flight.run(path, partial(self._get, path))
+
+    async def version(self) -> BrokerVersion:
+        """Return the version and the clock of a broker of the source cluster (BrokersBase.version).
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or refused.
+        """
+        found: BrokerVersion = await self.fetch("/admin/v2/brokers/version", read=_broker_version)
+        return found
 
     async def configuration(self) -> dict[str, Any]:
         """Return the runtime configuration of a broker of the source cluster, as texts by key.
@@ -326,7 +348,13 @@ class AdminClient:
         return document
 
     async def fetch(
-        self, path: str, *, accepted: frozenset[int] = _NONE, method: str = "GET", body: Body | None = None
+        self,
+        path: str,
+        *,
+        accepted: frozenset[int] = _NONE,
+        method: str = "GET",
+        body: Body | None = None,
+        read: Callable[[aiohttp.ClientResponse, bytes], Any] | None = None,
     ) -> Any:
         """Send a request to any path of the admin API.
 
@@ -335,6 +363,7 @@ class AdminClient:
             accepted: statuses besides 200 and 204 that are no errors.
             method: the HTTP method.
             body: the body; None for none.
+            read: converts the answer and its body; None for a JSON document.
 
         Returns:
             The document of the answer; None without one, and an `Accepted` for an accepted status.
@@ -348,7 +377,7 @@ class AdminClient:
         for _ in self._urls:
             number = self._preferred
             try:
-                return await self._request(self._session, method, self._urls[number] + path, accepted, body)
+                return await self._request(self._session, method, self._urls[number] + path, accepted, body, read)
             except (aiohttp.ClientError, TimeoutError, ValueError) as error:
                 failure = error
                 if self._preferred == number:
@@ -364,6 +393,7 @@ class AdminClient:
         url: str,
         accepted: frozenset[int],
         body: Body | None,
+        read: Callable[[aiohttp.ClientResponse, bytes], Any] | None,
     ) -> Any:
         # Redirects are followed here: aiohttp drops the token when the host changes, and the owner needs it.
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token.get()}"}
@@ -388,6 +418,8 @@ class AdminClient:
                     error = AdminRefusedError if hint else OwnerUnavailableError
                     raise error(f"the admin API answered {response.status} to {response.url.path}{hint}")
                 found = await _body(response)
+                if read is not None:
+                    return read(response, found)
                 return json.loads(found) if found else None  # a namespace without the policy has no body
         raise OwnerUnavailableError(
             f"the admin API redirected {MAX_REDIRECTS} times, at last to {url}; expected an answer after one or two"
@@ -431,6 +463,11 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
+def _broker_version(response: aiohttp.ClientResponse, body: bytes) -> BrokerVersion:
+    """Return a broker's version: a text that is no JSON, or is in quotes."""
+    return BrokerVersion(body.decode(errors="replace").strip().strip('"'), response.headers.get("Date", ""))
+
+
 def _last_confirmed(stats: dict[str, Any]) -> Position | None:
     return position_of(stats.get("lastConfirmedEntry"))
 
@@ -441,7 +478,13 @@ def position_of(text: Any) -> Position | None:
     return Position(int(ledger_id), int(entry_id)) if found else None
 
 
-def _read_token(path: Path) -> str:
+def read_token(path: Path) -> str:
+    """Return the token in a file.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: the file does not contain a token.
+    """
     token = path.read_text(encoding="ascii").strip()
     if not token or not token.isprintable():
         raise ValueError(f"{path}: expected one token, as printable ASCII in one line")

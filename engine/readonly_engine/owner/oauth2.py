@@ -61,6 +61,11 @@ class OAuth2Login:
         self._refresh = TokenRefresh()
         self._problem = "no token has been requested yet"
 
+    @property
+    def client_secret(self) -> str:
+        """The secret of the files, for programs that remove secrets from their output."""
+        return self._used.client_secret
+
     def get(self) -> str:
         """Return the access token.
 

@@ -53,6 +53,9 @@ MAX_KNOWN_PARENTS: Final = 1000
 _NEW: Final = -1
 """Expected version of a record that must not exist."""
 
+_NO_VERSION: Final = 2**62
+"""Expected version that no record has."""
+
 _CONTENTION_S: Final = 0.05
 _LONGEST_CONTENTION_S: Final = 1.0
 
@@ -216,6 +219,11 @@ class OxiaStore:
         check_own(path)
         await self._adopt(path)
         await self._delete(path)
+
+    async def check_writable(self, path: str) -> None:
+        """Check that Oxia accepts writes, by a removal whose version no record has. Oxia checks no rights of records."""
+        check_own(path)
+        await self._delete(path, _NO_VERSION)
 
     def on_session(self, changed: Callable[[SessionLease], None]) -> None:
         """Call back with the session's lease."""

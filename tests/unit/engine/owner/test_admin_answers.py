@@ -150,3 +150,18 @@ def test_a_topic_is_empty_if_its_statistics_say_so(stats, empty):
                 await admin.close()
 
     assert asyncio.run(ask()) is empty
+
+
+@pytest.mark.parametrize("body", ["4.0.8", '"4.0.8"', "4.0.8\n"])
+def test_the_version_is_a_text_and_the_answer_has_the_brokers_date(body):
+    async def run() -> None:
+        async with serving(
+            lambda _: web.Response(text=body, headers={"Date": "Thu, 26 Nov 2026 00:00:10 GMT"})
+        ) as host:
+            client = AdminClient(f"http://{host}")
+            try:
+                assert await client.version() == ("4.0.8", "Thu, 26 Nov 2026 00:00:10 GMT")
+            finally:
+                await client.close()
+
+    asyncio.run(run())

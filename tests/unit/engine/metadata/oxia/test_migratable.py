@@ -312,3 +312,15 @@ def test_after_the_switch_each_change_of_the_lease_is_told_once():
         assert len(leases) == 1
 
     run(test)
+
+
+def test_the_check_of_writes_asks_the_store_in_use():
+    async def test(world: World) -> None:
+        broker = world.broker()
+        world.target.refuses.add("Write")
+        await broker.check_writable(MEMBER)
+        world.source.refuses.add("Write")
+        with pytest.raises(MetadataUnavailableError):
+            await broker.check_writable(MEMBER)
+
+    run(test)

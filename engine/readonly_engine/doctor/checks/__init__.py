@@ -1,0 +1,1 @@
+"""Pure checks: observations in, findings out. No socket, no clock, no file."""

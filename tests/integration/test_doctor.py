@@ -1,0 +1,290 @@
+"""`pulsar-readonly doctor` on real clusters: healthy ones, wrong addresses and tokens, a stopped bookie, missing rights."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pulsar
+import pytest
+
+from devstack.common.ports import free_port
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.secure_stores import READER, SERVERS
+from devstack.pulsar.security import https_url, tls_url
+from devstack.pulsar.spec import PulsarSpec
+from tests.integration.secure_stores import OWN_ROOT, restrict, rights, secure_stack, session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kazoo.client import KazooClient
+
+    from devstack.pulsar.secure_stores import StoreSecrets
+    from devstack.pulsar.security import Credentials
+    from devstack.pulsar.status import Endpoints
+
+QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+TIMEOUT_S = 60
+"""Of the command; its process may take a little longer."""
+
+
+class Report:
+    """What the command printed.
+
+    Attributes:
+        status: its exit status.
+        shown: everything that it printed.
+        findings: the findings.
+        seconds: how long it took.
+    """
+
+    def __init__(self, *words: str) -> None:
+        command = [sys.executable, "-m", "readonly_engine.command", "doctor", "--output", "json", *words]
+        began = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S + 60, check=False)
+        self.seconds = time.monotonic() - began
+        self.status, self.shown = done.returncode, done.stdout + done.stderr
+        assert done.stdout.startswith("{"), self.shown
+        self.findings: list[dict[str, str]] = json.loads(done.stdout)["findings"]
+
+    def of(self, check: str) -> list[dict[str, str]]:
+        return [one for one in self.findings if one["check"] == check]
+
+    def results(self, check: str) -> list[str]:
+        return [one["result"] for one in self.of(check)]
+
+    @property
+    def failed(self) -> list[dict[str, str]]:
+        return [one for one in self.findings if one["result"] == "fail"]
+
+
+def addresses(endpoints: Endpoints, **replaced: str) -> list[str]:
+    """Return the options with the addresses of a cluster, and the name of a pool that no other test has."""
+    values = {
+        "metadata-store": endpoints.pool_store,
+        "writer-url": endpoints.writer_url,
+        "admin-url": endpoints.admin_url,
+        "pool": f"doctor-{uuid.uuid4().hex}",
+        "timeout": str(TIMEOUT_S),
+        **{name.replace("_", "-"): value for name, value in replaced.items()},
+    }
+    return [*endpoints.pool_options, *(word for name, value in values.items() for word in (f"--{name}", value))]
+
+
+def publish(url: str, topic: str, count: int = 3, **options: Any) -> None:
+    client = pulsar.Client(url, logger=QUIET, operation_timeout_seconds=90, **options)
+    producer = client.create_producer(topic, batching_enabled=False)
+    for number in range(count):
+        producer.send(b"%d" % number)
+    client.close()
+
+
+def end(stack: PulsarCluster) -> None:
+    if os.environ.get("CI") == "true" or os.environ.get("KEEP_PULSAR") == "0":
+        stack.down()
+
+
+# A healthy cluster, and wrong addresses
+
+
+def test_a_healthy_cluster(txn_stack: PulsarCluster, topic: str) -> None:
+    """Its brokers send explicit LACs, and a topic has one; nothing is changed."""
+    endpoints = txn_stack.endpoints
+    publish(endpoints.writer_url, topic)
+    time.sleep(1)  # ten intervals of explicit LAC
+    before = txn_stack.admin().internal_stats(topic)
+    report = Report(*addresses(endpoints), "--topic", topic, "--namespace", "public/default")
+    assert (report.status, report.failed) == (0, []), report.shown
+    assert set(report.results("service URL") + report.results("admin API") + report.results("topic owner")) == {"ok"}
+    assert (report.results("Pulsar version"), report.results("clock")) == (["ok"], ["ok"])
+    assert report.results("metadata rights: write") == ["ok", "ok"]
+    assert (report.results("pool name"), report.results("bookie")) == (["ok"], ["ok"])
+    assert "supports batch reads" in report.of("bookie")[0]["observed"]
+    assert "every 100 ms" in [one["observed"] for one in report.of("explicit LAC")]
+    (lac,) = [one for one in report.of("explicit LAC") if one["subject"] == topic]
+    assert (lac["result"], lac["observed"][:30]) == ("ok", "bookies have one, up to entry ")
+    assert {one["result"] for one in report.of("topic") + report.of("namespace")} == {"ok"}
+    after = txn_stack.admin().internal_stats(topic)
+    assert (after["entriesAddedCounter"], after["cursors"]) == (before["entriesAddedCounter"], before["cursors"])
+
+
+def test_a_topic_that_does_not_exist_is_not_created(txn_stack: PulsarCluster, topic: str) -> None:
+    report = Report(*addresses(txn_stack.endpoints), "--topic", topic)
+    assert report.results("topic") == ["warn"]
+    assert topic not in txn_stack.admin().topics()
+
+
+def test_consumers_at_the_owner_and_warnings_alone(txn_stack: PulsarCluster, topic: str) -> None:
+    client = pulsar.Client(txn_stack.endpoints.writer_url, logger=QUIET)
+    client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+    words = [*addresses(txn_stack.endpoints), "--topic", topic]
+    report = Report(*words)
+    assert (report.status, report.results("passthrough")) == (0, ["ok", "warn"])
+    assert "s (1)" in report.of("passthrough")[1]["observed"]
+    assert Report(*words, "--strict").status == 1
+    client.close()
+
+
+def test_wrong_ports(txn_stack: PulsarCluster) -> None:
+    """Each is one failure with its option; the command ends in time."""
+    endpoints = txn_stack.endpoints
+    report = Report(*addresses(endpoints, writer_url=f"pulsar://127.0.0.1:{free_port()}"))
+    assert (report.status, [one["check"] for one in report.failed]) == (2, ["service URL"])
+    assert "writer-url" in report.failed[0]["remedy"]
+    report = Report(*addresses(endpoints, admin_url=f"http://127.0.0.1:{free_port()}"))
+    assert [one["check"] for one in report.failed] == ["admin API"]
+    report = Report(*addresses(endpoints, metadata_store=f"zk:127.0.0.1:{free_port()}"))
+    assert [one["check"] for one in report.failed] == ["metadata store", "bookies"]
+    assert report.seconds < TIMEOUT_S
+    # The port of another server: HTTP for the service URL.
+    swapped = endpoints.admin_url.replace("http", "pulsar")
+    assert [one["check"] for one in Report(*addresses(endpoints, writer_url=swapped)).failed] == ["service URL"]
+
+
+# Tokens and TLS
+
+
+def test_tokens_and_tls(secured: tuple[PulsarCluster, Credentials], tmp_path: Path) -> None:
+    stack, credentials = secured
+    token = tmp_path / "token"
+    trust = ["--writer-tls-trust-certificates", str(credentials.authority)]
+    words = [
+        *addresses(stack.endpoints, writer_url=tls_url(stack.spec), admin_url=https_url(stack.spec)),
+        "--admin-token-file",
+        str(token),
+    ]
+    token.write_text(credentials.admin_token_file.read_text())
+    good = Report(*words, *trust)
+    assert (good.status, good.failed) == (0, []), good.shown
+    assert "accepts the token of the pool" in good.of("service URL")[0]["observed"]
+
+    untrusted = Report(*words)
+    assert {one["check"] for one in untrusted.failed} == {"service URL", "admin API"}
+    assert all("writer-tls-trust-certificates" in one["remedy"] for one in untrusted.failed)
+
+    token.write_text("wrong-token-of-nobody")
+    wrong = Report(*words, *trust)
+    assert {one["check"] for one in wrong.failed} == {"service URL", "admin API"}
+    assert all("admin-token-file" in one["remedy"] for one in wrong.failed)
+    assert "wrong-token-of-nobody" not in wrong.shown
+
+    token.write_text(credentials.token("nobody"))
+    nobody = Report(*words, *trust)
+    assert (nobody.failed, nobody.results("admin API rights")) == ([], ["warn"])
+
+
+# A cluster of its own, without explicit LAC, whose bookie stops
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[PulsarCluster]:
+    """A stack with two bookies and without explicit LAC, Pulsar's default."""
+    stack = PulsarCluster(
+        PulsarSpec(name="doctor", base_port=14650, bookies=2, brokers=1, explicit_lac_ms=0, quick=True)
+    )
+    stack.up(renew=True)
+    yield stack
+    end(stack)
+
+
+def test_explicit_lac_is_off(plain: PulsarCluster, topic: str) -> None:
+    publish(plain.endpoints.writer_url, topic)
+    report = Report(*addresses(plain.endpoints), "--topic", topic)
+    assert report.status == 0
+    assert report.results("explicit LAC") == ["warn", "warn"]
+    setting, measured = report.of("explicit LAC")
+    assert setting["observed"].startswith("off")
+    assert (measured["subject"], "entry 2 of the open ledger is unconfirmed" in measured["observed"]) == (topic, True)
+
+
+def test_a_bookie_that_is_stopped(plain: PulsarCluster) -> None:
+    stopped, other = plain.endpoints.bookies
+    plain.stop_bookie(0)
+    try:
+        report = Report(*addresses(plain.endpoints))
+        found = {one["subject"]: one["result"] for one in report.of("bookie")}
+        # Its registration ends with its session.
+        assert (found[stopped] in {"warn", "fail"}, found[other]) == (True, "ok")
+    finally:
+        plain.start_bookie(0)
+    assert set(Report(*addresses(plain.endpoints)).results("bookie")) == {"ok"}
+
+
+# Rights in ZooKeeper
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[tuple[PulsarCluster, StoreSecrets]]:
+    """A stack with TLS and logins at ZooKeeper; the pools' user may write below OWN_ROOT only, and read all else."""
+    stack, secrets = secure_stack()
+    stack.up(renew=True)
+    with session(stack, SERVERS) as client:
+        if client.exists(OWN_ROOT) is None:
+            client.create(OWN_ROOT, acl=rights("crwda"))
+        restrict(client)
+    yield stack, secrets
+    end(stack)
+
+
+def tree(client: KazooClient, path: str = OWN_ROOT) -> set[str]:
+    """Return the nodes below a node."""
+    children = {f"{path}/{name}" for name in client.get_children(path)}
+    return children.union(*(tree(client, child) for child in children))
+
+
+def test_the_least_rights_are_enough_and_nothing_is_written(secure: tuple[PulsarCluster, StoreSecrets]) -> None:
+    stack, secrets = secure
+    with session(stack, READER) as client:
+        before, sequence = tree(client), client.get(OWN_ROOT)[1].cversion
+        report = Report(*addresses(stack.endpoints))
+        assert (report.failed, report.results("metadata rights: write")) == ([], ["ok", "ok"]), report.shown
+        assert (tree(client), client.get(OWN_ROOT)[1].cversion) == (before, sequence)
+    assert secrets.password(READER) not in report.shown
+
+
+def test_missing_rights_are_named(secure: tuple[PulsarCluster, StoreSecrets]) -> None:
+    stack, _ = secure
+    pools = f"{OWN_ROOT}/pools"
+    with session(stack, READER) as reader:
+        where = OWN_ROOT if reader.exists(pools) is None else pools
+        if where == pools:
+            reader.set_acls(pools, rights("r"))  # a pool of another test made it, for its own login alone
+    with session(stack, SERVERS) as servers:
+        try:
+            servers.set_acls(OWN_ROOT, rights("r"))
+            servers.ensure_path("/admin/partitioned-topics")
+            servers.set_acls("/admin/partitioned-topics", rights(""))
+            report = Report(*addresses(stack.endpoints))
+            assert report.status == 2
+            assert [one["subject"] for one in report.of("metadata rights: read") if one["result"] == "fail"] == [
+                "/admin/partitioned-topics"
+            ]
+            assert report.results("metadata rights: write") == ["fail", "fail"]
+            assert f"user {READER}: the right create on {where}" in report.of("metadata rights: write")[0]["observed"]
+        finally:
+            servers.set_acls("/admin/partitioned-topics", rights("r"))
+            for path in {OWN_ROOT, where}:
+                servers.set_acls(path, rights("crwda"))
+
+
+def test_a_login_without_a_right_on_the_root(secure: tuple[PulsarCluster, StoreSecrets]) -> None:
+    """Where /pulsar-readonly does not exist, the right to create it is checked, and it is not created."""
+    stack, _ = secure
+    with session(stack, SERVERS) as servers:
+        servers.ensure_path("/doctor-chroot/ledgers/available")
+        restrict(servers, "/doctor-chroot")
+        url = f"{stack.endpoints.pool_store}/doctor-chroot"
+        report = Report(*addresses(stack.endpoints, metadata_store=url))
+        (first, _) = report.of("metadata rights: write")
+        assert (first["result"], "the right create on / is missing" in first["observed"]) == ("fail", True)
+        servers.set_acls("/doctor-chroot", rights("cr"))
+        report = Report(*addresses(stack.endpoints, metadata_store=url))
+        assert report.results("metadata rights: write") == ["ok", "ok"]
+        assert servers.exists(f"/doctor-chroot{OWN_ROOT}") is None

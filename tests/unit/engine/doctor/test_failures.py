@@ -1,0 +1,63 @@
+"""Kinds of the errors of the engine's clients."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+
+import pytest
+from readonly_engine.bookkeeper.errors import BookieRefusedError, BookieUnavailableError
+from readonly_engine.doctor.checks.failure import FailureKind
+from readonly_engine.doctor.observe.failures import failure_of
+from readonly_engine.metadata.errors import AccessDeniedError, MetadataUnavailableError
+from readonly_engine.owner.errors import AdminRefusedError, OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.wire.pulsar_pb2 import ServerError
+
+
+def untrusted(code: int) -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError("certificate verify failed")
+    error.verify_code = code
+    return error
+
+
+def raised(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (raised(OwnerUnavailableError("x"), socket.gaierror(-2, "unknown")), FailureKind.NAME),
+        (raised(OwnerUnavailableError("x"), ConnectionRefusedError(111, "refused")), FailureKind.REFUSED),
+        (
+            raised(OwnerUnavailableError("x"), OSError("Multiple exceptions: [Errno 111] a, [Errno 111] b")),
+            FailureKind.REFUSED,
+        ),
+        (raised(OwnerUnavailableError("x"), TimeoutError()), FailureKind.TIMEOUT),
+        (raised(OwnerUnavailableError("x"), OSError(errno.EHOSTUNREACH, "no route")), FailureKind.TIMEOUT),
+        (raised(BookieUnavailableError("x"), untrusted(62)), FailureKind.TLS_HOST),
+        (raised(BookieRefusedError("x"), untrusted(20)), FailureKind.TLS_TRUST),
+        (raised(BookieRefusedError("x"), ssl.SSLError("alert")), FailureKind.TLS),
+        (
+            raised(BookieRefusedError("x"), TimeoutError()),
+            FailureKind.CREDENTIALS,
+        ),  # bookies do not answer wrong passwords
+        (OwnerRefusedError(ServerError.AuthenticationError, "x"), FailureKind.CREDENTIALS),
+        (OwnerRefusedError(ServerError.AuthorizationError, "x"), FailureKind.RIGHTS),
+        (OwnerRefusedError(ServerError.ServiceNotReady, "x"), FailureKind.OTHER),
+        (AdminRefusedError("x"), FailureKind.RIGHTS),
+        (AccessDeniedError("x"), FailureKind.RIGHTS),
+        (MetadataUnavailableError("x"), FailureKind.OTHER),
+        (OSError("x"), FailureKind.OTHER),
+    ],
+)
+def test_the_kind_of_an_error(error, kind):
+    found = failure_of(error)
+    assert (found.kind, found.text) == (kind, "x" if str(error) == "x" else str(error))
+
+
+def test_an_error_without_a_text_gets_one():
+    assert failure_of(TimeoutError()).text == "no answer in time"
+    assert failure_of(OSError()).text == "OSError"
