@@ -167,7 +167,7 @@ def _install(release: Release) -> dict[str, Any]:
 
 def _owned(one: Definition, version: str) -> dict[str, Any]:
     """Return one version of a kind that the operator owns. OLM wants every version of a definition."""
-    schema = one.manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    schema = one.manifest()["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]["properties"]
     made: dict[str, Any] = {
         "name": f"{one.kind.plural}.{one.kind.group}",
         "version": version,

@@ -42,7 +42,7 @@ def page() -> str:
     """Return the whole page, Markdown."""
     parts = [HEAD]
     for one in DEFINITIONS:
-        version = one.manifest()["spec"]["versions"][0]
+        version = one.manifest()["spec"]["versions"][-1]
         schema = version["schema"]["openAPIV3Schema"]
         parts.append(f"## {one.kind.kind}\n")
         parts.append(f"Short name `{one.short}`. {schema['description']}\n")

@@ -72,7 +72,7 @@ def unknown(value: object, schema: dict, path: str) -> list[str]:
 def test_every_field_is_one_of_the_definition(example):
     for body in documents(example):
         plural = {kind.kind: kind.plural for kind in (POOL, BINDING, SOURCE)}[body["kind"]]
-        definition = yaml.safe_load((ROOT / "crds" / f"{plural}.yaml").read_text())["spec"]["versions"][0]
+        definition = yaml.safe_load((ROOT / "crds" / f"{plural}.yaml").read_text())["spec"]["versions"][-1]
         schema = definition["schema"]["openAPIV3Schema"]["properties"]["spec"]
         assert unknown(body["spec"], schema, "spec") == []
 
@@ -80,7 +80,7 @@ def test_every_field_is_one_of_the_definition(example):
 def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
     (spec,) = of_kind("production.yaml", POOL.kind).values()
     schema = yaml.safe_load((ROOT / "crds" / "readonlybrokerpools.yaml").read_text())
-    known = schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    known = schema["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     assert set(spec) <= set(known)
     unset = set(known) - set(spec)
     cursors = {"cursors", "cursorPartitions", "onDeletion"}

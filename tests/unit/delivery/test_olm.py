@@ -83,7 +83,7 @@ def test_every_version_of_every_definition_is_owned_and_described(csv):
     assert len(owned) == len(OWNED)
     for one in owned:
         definition = next(each for each in DEFINITIONS if each.kind.kind == one["kind"])
-        schema = definition.manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        schema = definition.manifest()["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]["properties"]
         for section in ("spec", "status"):
             described = one[f"{section}Descriptors"]
             assert [each["path"] for each in described] == list(schema[section]["properties"])

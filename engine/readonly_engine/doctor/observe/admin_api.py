@@ -71,7 +71,9 @@ async def lac_intervals(clients: Clients, answers: list[AdminAnswer], deadline: 
     slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def ask(broker: str) -> tuple[str, int | None] | None:
-        admin = AdminClient(f"{scheme}://{broker}", tls=clients.tls, token_file=clients.config.admin_token_file, login=clients.login)
+        admin = AdminClient(
+            f"{scheme}://{broker}", tls=clients.tls, token_file=clients.config.admin_token_file, login=clients.login
+        )
         try:
             async with deadline.request(), slots:
                 return broker, _interval(await admin.configuration())

@@ -18,7 +18,7 @@ from readonly_operator.kube.namespaces import NamespaceLabels
 
 def spec_schema(kind):
     (found,) = [one for one in DEFINITIONS if one.kind.kind == kind]
-    return found.manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return found.manifest()["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
 @pytest.mark.parametrize("spec", [{}, {"allowedBindings": {}}, {"allowedBindings": {"namespaces": {}}}])

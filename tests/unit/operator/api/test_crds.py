@@ -23,7 +23,7 @@ def load(kind) -> dict:
 
 
 def schema(kind) -> dict:
-    return load(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return load(kind)["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]
 
 
 def walk(node: dict, path: str = ""):
@@ -47,7 +47,7 @@ def test_the_definition_is_the_kind_that_the_operator_watches(kind):
     assert definition["spec"]["names"]["kind"] == kind.kind
     assert definition["spec"]["names"]["categories"] == ["pulsar"]
     assert kind.version in [version["name"] for version in definition["spec"]["versions"]]
-    assert definition["spec"]["versions"][0]["subresources"]["status"] == {}
+    assert definition["spec"]["versions"][-1]["subresources"]["status"] == {}
 
 
 @KINDS
@@ -114,7 +114,7 @@ def test_the_api_reference_has_every_field():
 
 
 def test_the_pool_scales():
-    assert load(POOL)["spec"]["versions"][0]["subresources"]["scale"] == {
+    assert load(POOL)["spec"]["versions"][-1]["subresources"]["scale"] == {
         "specReplicasPath": ".spec.replicas",
         "statusReplicasPath": ".status.replicas",
         "labelSelectorPath": ".status.selector",
