@@ -36,7 +36,7 @@ MIN_KUBE_VERSION = "1.30.0"
 HEADER = "# Made by `make olm`; do not edit.\n"
 PLACEHOLDER = "OPERATOR_IMAGE"
 """Image in manifests/operator/deployment.yaml."""
-EXAMPLES = ("quickstart.yaml",)
+EXAMPLES = ("quickstart.yaml", "shared-source.yaml")
 """Files of examples/ with one object of each kind."""
 _SPEC, _IO = "urn:alm:descriptor:com.tectonic.ui", "urn:alm:descriptor:io.kubernetes"
 INPUTS = {"replicas": [f"{_SPEC}:podCount"], "resources": [f"{_SPEC}:resourceRequirements"]}
@@ -196,8 +196,12 @@ def _words(name: str) -> str:
 
 def _examples(release: Release) -> Iterator[Manifest]:
     """Yield an example of each version of each kind, without a namespace: the user of the console chooses it."""
+    shown = set()
     for path in EXAMPLES:
         for body in release.documents(f"examples/{path}"):
+            if body["kind"] in shown:
+                continue
+            shown.add(body["kind"])
             body["metadata"].pop("namespace", None)
             group = body["apiVersion"].partition("/")[0]
             yield from ({**body, "apiVersion": f"{group}/{version}"} for version in SERVED)

@@ -9,6 +9,7 @@ import yaml
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.kube.kinds import BINDING, POOL, SOURCE
+from readonly_operator.kube.versions import SERVED
 from readonly_operator.model.autoscaler import CONNECTIONS, DELIVERED_BYTES
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
@@ -90,6 +91,7 @@ def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
         "imagePullSecrets",
         "tieredStorage",
         "logLevel",
+        "allowedBindings",
         "sourceRef",
         "workers",
         "probes",
@@ -118,7 +120,7 @@ def test_the_adapter_serves_the_metrics_of_the_autoscaler():
 def test_keda_scales_a_pool_by_metrics_of_brokers():
     (spec,) = of_kind("autoscaling/keda-scaledobject.yaml", "ScaledObject").values()
     target = spec["scaleTargetRef"]
-    assert (target["apiVersion"], target["kind"]) == (POOL.api_version, POOL.kind)
+    assert (target["apiVersion"], target["kind"]) == (f"{POOL.group}/{SERVED[-1]}", POOL.kind)
     names = {name for one in spec["triggers"] for name in re.findall(r"pulsar_readonly_\w+", one["metadata"]["query"])}
     assert names == {"pulsar_readonly_bytes_dispatched_total", CONNECTIONS}
 

@@ -59,7 +59,10 @@ def refuses(policies):
 @pytest.fixture
 def objects(pool_body):
     """All objects of a pool, as the operator applies them."""
-    made = children(Pool.load(pool_body(**EVERYTHING)), LookupConfig.of([]), Settings(engine_image="x"), (0, 1))
+    tls = {key: one for key, one in EVERYTHING["listeners"]["tls"].items() if key != "certificate"}
+    listeners = {**EVERYTHING["listeners"], "tls": {**tls, "issuerRef": {"name": "ca"}}}
+    pool = Pool.load(pool_body(**{**EVERYTHING, "listeners": listeners}))
+    made = children(pool, LookupConfig.of([]), Settings(engine_image="x"), {0: 1, 1: 1})
     for one in made:
         one["metadata"]["annotations"] = {
             **one["metadata"].get("annotations", {}),

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 import yaml
-from readonly_operator.kube.kinds import BINDING, POOL
+from readonly_operator.kube.kinds import BINDING, POOL, SOURCE
 
 ROLES = pathlib.Path(__file__).parents[3] / "manifests" / "user-roles" / "roles.yaml"
 INCLUDED = {"view": ("view",), "edit": ("view", "edit"), "admin": ("view", "edit", "admin")}
@@ -36,24 +36,25 @@ def verbs(roles, person: str, resource: str) -> set[str]:
 
 
 def test_everybody_who_views_a_namespace_sees_its_pools_and_bindings(roles):
-    for resource in (POOL.plural, BINDING.plural):
+    for resource in (POOL.plural, BINDING.plural, SOURCE.plural):
         assert verbs(roles, "view", resource) == READ
 
 
 def test_makers_of_bindings_cannot_make_or_scale_pools(roles):
     assert verbs(roles, "edit", BINDING.plural) == READ | WRITE
-    assert verbs(roles, "edit", POOL.plural) == READ
+    assert verbs(roles, "edit", POOL.plural) == verbs(roles, "edit", SOURCE.plural) == READ
     assert verbs(roles, "edit", f"{POOL.plural}/scale") == {"get"}
 
 
 def test_admins_make_and_scale_pools(roles):
-    assert verbs(roles, "admin", POOL.plural) == verbs(roles, "admin", BINDING.plural) == READ | WRITE
+    for resource in (POOL.plural, BINDING.plural, SOURCE.plural):
+        assert verbs(roles, "admin", resource) == READ | WRITE
     assert verbs(roles, "admin", f"{POOL.plural}/scale") == {"get", "update", "patch"}
 
 
 def test_nobody_writes_what_the_operator_reports_or_its_finalizers(roles):
     """The condition Accepted decides whose claim of a topic is first."""
-    for plural in (POOL.plural, BINDING.plural):
+    for plural in (POOL.plural, BINDING.plural, SOURCE.plural):
         assert verbs(roles, "admin", f"{plural}/status") == {"get"}
         assert verbs(roles, "admin", f"{plural}/finalizers") == set()
 

@@ -28,7 +28,7 @@ EXAMPLES = [
     pytest.param(body, id=f"{path.name}-{body['metadata']['name']}")
     for path in sorted((ROOT / "examples").rglob("*.yaml"))
     for body in yaml.safe_load_all(path.read_text())
-    if body["kind"] in KINDS.values()
+    if body.get("kind") in KINDS.values()
 ]
 CASES = yaml.safe_load((ROOT / "tests" / "e2e" / "rejected.yaml").read_text())
 

@@ -508,7 +508,7 @@ def test_the_lookup_file_says_what_the_bindings_say(make_binding):
     }
 
 
-def certificate(pool: Pool, brokers: tuple[int, ...] = ()) -> dict:
+def certificate(pool: Pool, brokers: dict[int, int] | None = None) -> dict:
     return find(children(pool, LookupConfig.of([]), SETTINGS, brokers), "Certificate", "demo-listeners")["spec"]
 
 
@@ -521,7 +521,11 @@ def test_a_certificate_names_each_broker_outside_where_no_wildcard_can(make_pool
         "{broker}": ["demo-0", "demo-1", "demo-5"],
     }.items():
         pool = make_pool(replicas=2, listeners={"tls": issuer, "external": {"host": host}})
-        assert certificate(pool, (5,))["dnsNames"] == inside + names
+        assert certificate(pool, {5: 1})["dnsNames"] == inside + names
+    ports = {"type": "NodePort", "nodePorts": {"first": 30000}}
+    for host, names in {"{node}.example.com": ["*.example.com"], "n-{node}.example.com": [], "": []}.items():
+        external = {**ports, **({"host": host} if host else {})}
+        assert certificate(make_pool(listeners={"tls": issuer, "external": external}))["dnsNames"] == inside + names
     pool = make_pool(listeners={"tls": {**issuer, "dnsNames": ["demo.team.svc.cluster.local"]}})
     assert certificate(pool)["dnsNames"] == inside
 

@@ -103,7 +103,8 @@ def test_clients_and_the_operator_reach_all_workers(make_pool):
 
 def test_metrics_of_all_workers_are_scraped_once(make_pool):
     monitor = find(made(make_pool(workers=4, monitoring={"podMonitor": {}})), "PodMonitor")
-    assert monitor["podMetricsEndpoints"] == [{"port": "http", "path": "/metrics"}]
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    assert (endpoint["port"], endpoint["path"]) == ("http", "/metrics")
 
 
 @pytest.mark.parametrize(
