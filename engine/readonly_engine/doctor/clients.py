@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from readonly_engine.config.settings import EngineConfig
+    from readonly_engine.doctor.deadline import Deadline
 
     T = TypeVar("T")
 
@@ -81,14 +82,17 @@ class Clients:
         """Return a new directory of brokers."""
         return OwnerDirectory(*urls, tls=self.tls)
 
-    async def log_in(self) -> None:
+    async def log_in(self, deadline: Deadline) -> None:
         """Request an access token, if the options name an OAuth 2.0 server. A failure is a text in `problems`."""
         if self.login is not None:
             try:
-                await self.login.refresh()
+                async with deadline.request():
+                    await self.login.refresh()
                 self.identity = Identity("token", self.login.get().encode())
             except OwnerUnavailableError as error:
                 self.problems.append(str(error))
+            except TimeoutError:
+                self.problems.append("admin-oauth2: the server did not answer in time")
 
     async def close(self) -> None:
         """Close all connections, at most for CLOSE_S."""

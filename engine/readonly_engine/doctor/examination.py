@@ -71,7 +71,7 @@ async def examine(config: EngineConfig, wanted: Subjects, timeout_s: float, prog
         progress: gets the begin and end of each check.
     """
     clients, deadline = open_clients(config), Deadline(timeout_s)
-    await clients.log_in()
+    await clients.log_in(deadline)
     return await _Examination(clients, wanted, deadline, progress).run()
 
 
