@@ -46,6 +46,7 @@ OTHER_STACKS: Final = tuple(
         "local_auth",
         "metadata_leader",
         "migration",
+        "oauth2",
         "oxia",
         "pass_through",
         "scalable_topics",
