@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.install import install
 from tests.e2e.kubernetes import Kubernetes, eventually
+from tests.e2e.test_explicit_lac import FINALIZER_RULE, grant
 from tests.e2e.traffic import RATE, Traffic, plan
 from tests.second_day.conftest import DEPLOYMENT, SYSTEM, connection, devstack, manifests
 
@@ -44,20 +45,6 @@ def both(cluster) -> tuple[Kubernetes, Kubernetes]:
     return found[0], found[1]
 
 
-def grant_finalizers(kubernetes: Kubernetes, namespace: str) -> None:
-    """Grant the operator its finalizer of pools, as manifests/explicit-lac does: for the entry in the metadata."""
-    name = {"name": "finalizers", "namespace": namespace}
-    group = "rbac.authorization.k8s.io"
-    pools = {"apiGroups": ["pulsar-readonly.io"], "resources": ["readonlybrokerpools"], "verbs": ["patch"]}
-    account = {"kind": "ServiceAccount", "name": "pulsar-readonly-operator", "namespace": SYSTEM}
-    reference = {"apiGroup": group, "kind": "Role", "name": "finalizers"}
-    kinds = {"apiVersion": f"{group}/v1", "metadata": name}
-    kubernetes.apply(
-        {**kinds, "kind": "Role", "rules": [pools]},
-        {**kinds, "kind": "RoleBinding", "roleRef": reference, "subjects": [account]},
-    )
-
-
 def registered(stack: PulsarCluster, cluster: str) -> dict[str, Any]:
     """The entry of a cluster in the source's metadata; LookupError without one."""
     try:
@@ -71,7 +58,7 @@ def test_one_manifest_in_two_clusters(both, source, name, measured) -> None:
     first, second = both
     for one in both:
         one("create", "namespace", name)
-        grant_finalizers(one, name)
+        grant(one, name, FINALIZER_RULE)  # for the entry in the metadata
     where = connection(source)
     same = manifests(name, where, lookup={"clusterName": name})
     first.apply(*same)
