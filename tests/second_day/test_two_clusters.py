@@ -45,11 +45,16 @@ def both(cluster) -> tuple[Kubernetes, Kubernetes]:
     return found[0], found[1]
 
 
+def admin(stack: PulsarCluster, path: str) -> dict[str, Any]:
+    """What the source's admin API answers."""
+    with urllib.request.urlopen(f"{stack.endpoints.admin_url}/admin/v2/{path}", timeout=30) as answer:
+        return json.load(answer)
+
+
 def registered(stack: PulsarCluster, cluster: str) -> dict[str, Any]:
     """The entry of a cluster in the source's metadata; LookupError without one."""
     try:
-        with urllib.request.urlopen(f"{stack.endpoints.admin_url}/admin/v2/clusters/{cluster}", timeout=30) as answer:
-            return json.load(answer)
+        return admin(stack, f"clusters/{cluster}")
     except urllib.error.HTTPError as error:
         raise LookupError(f"cluster {cluster}: HTTP {error.code}") from None
 
@@ -63,7 +68,7 @@ def test_one_manifest_in_two_clusters(both, source, name, measured) -> None:
     same = manifests(name, where, lookup={"clusterName": name})
     first.apply(*same)
     first.expect("robp", "demo", name, READY, timeout=STARTING_S)
-    clients = Traffic(first, name, plan(name, where))
+    clients = Traffic(first, name, {**plan(name, where), "others": True})
     clients.wait_for_more(eventually)
     first.expect("robp", "demo", name, {"ClusterRegistered": ("True", "Registered")}, timeout=120)
     entry = registered(source, name)
@@ -95,8 +100,18 @@ def test_one_manifest_in_two_clusters(both, source, name, measured) -> None:
     others = Traffic(second, name, joining)
     clients.wait_for_more(eventually, 60)
     report = clients.finish()
-    there = others.finish()
     assert not report.failed
+
+    def acked() -> None:
+        # An owner of 4.0.8 may keep the last messages of Key_Shared until a consumer leaves (Pulsar issue 23845).
+        for topic, partitions in plan(name, where)["topics"].items():
+            kind = "partitioned-stats" if partitions else "stats"
+            stats = admin(source, f"{topic.replace('://', '/')}/{kind}?getPreciseBacklog=true")
+            left = {one: found["msgBacklog"] for one, found in stats["subscriptions"].items() if one in report.received}
+            assert not any(left.values()), left
+
+    eventually(acked, 60)
+    there = others.finish()
     doubled: dict[str, int] = {}
     for subscription in report.received:
         numbers = Counter(got.number for got in report.received[subscription])
@@ -112,7 +127,6 @@ def test_one_manifest_in_two_clusters(both, source, name, measured) -> None:
         assert not twice or twice[-1] - twice[0] < bound, (
             f"{subscription}: {twice[0]} to {twice[-1]} came more than once"
         )
-    assert not any(report.backlogs.values()), report.backlogs
     shares = {one: len(there.received[one]) for one in SPREAD}
     assert all(shares.values()), shares
     measured(
