@@ -220,10 +220,10 @@ class StreamPlanner:
     ) -> list[TaskPlan]:
         planner = self._connection.planner
         moved = [name for name, end in ends.items() if begin.topics.get(name) != end]
-        remembered = [known]
 
         async def ranges() -> tuple[Any, ...]:
-            found = (remembered.pop() if remembered else {}) or await planner.states(moved)
+            nonlocal known
+            found, known = known or await planner.states(moved), {}
             states = _followed(found, begin.topics, begin.following)
             return states, begin.topics, {name: ends[name] for name in moved}, begin.following
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,8 @@ import pytest
 
 from tests.e2e.install import install
 from tests.e2e.kubernetes import Kubernetes, eventually
-from tests.e2e.traffic import Traffic, plan
+from tests.e2e.test_explicit_lac import FINALIZER_RULE, grant
+from tests.e2e.traffic import RATE, Traffic, plan
 from tests.second_day.conftest import DEPLOYMENT, SYSTEM, connection, devstack, manifests
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ SPREAD: Final = ("Shared", "Key_Shared")
 """Subscriptions that consumers of both clusters have at once."""
 
 STARTING_S: Final = 240
+NOTICED_S: Final = 8
+"""Longest time until a pool leaves a Shared subscription to the owner because others have consumers of it; it asks every 5 s."""
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +45,33 @@ def both(cluster) -> tuple[Kubernetes, Kubernetes]:
     return found[0], found[1]
 
 
-def registered(stack: PulsarCluster, cluster: str) -> dict[str, Any]:
-    """The entry of a cluster in the source's metadata."""
-    with urllib.request.urlopen(f"{stack.endpoints.admin_url}/admin/v2/clusters/{cluster}", timeout=30) as answer:
+def admin(stack: PulsarCluster, path: str) -> dict[str, Any]:
+    """What the source's admin API answers."""
+    with urllib.request.urlopen(f"{stack.endpoints.admin_url}/admin/v2/{path}", timeout=30) as answer:
         return json.load(answer)
+
+
+def registered(stack: PulsarCluster, cluster: str) -> dict[str, Any]:
+    """The entry of a cluster in the source's metadata; LookupError without one."""
+    try:
+        return admin(stack, f"clusters/{cluster}")
+    except urllib.error.HTTPError as error:
+        raise LookupError(f"cluster {cluster}: HTTP {error.code}") from None
 
 
 def test_one_manifest_in_two_clusters(both, source, name, measured) -> None:
     first, second = both
     for one in both:
         one("create", "namespace", name)
+        grant(one, name, FINALIZER_RULE)  # for the entry in the metadata
     where = connection(source)
     same = manifests(name, where, lookup={"clusterName": name})
     first.apply(*same)
     first.expect("robp", "demo", name, READY, timeout=STARTING_S)
-    clients = Traffic(first, name, plan(name, where))
+    clients = Traffic(first, name, {**plan(name, where), "others": True})
     clients.wait_for_more(eventually)
-    entry = eventually(lambda: registered(source, name))
+    first.expect("robp", "demo", name, {"ClusterRegistered": ("True", "Registered")}, timeout=120)
+    entry = registered(source, name)
     uid = first.get("robp", "demo", name)["metadata"]["uid"]
     assert uid in json.dumps(entry)
 
@@ -86,8 +100,19 @@ def test_one_manifest_in_two_clusters(both, source, name, measured) -> None:
     others = Traffic(second, name, joining)
     clients.wait_for_more(eventually, 60)
     report = clients.finish()
-    there = others.finish()
     assert not report.failed
+
+    def acked() -> None:
+        # An owner of 4.0.8 may keep the last messages of Key_Shared until a consumer leaves (Pulsar issue 23845).
+        for topic, partitions in plan(name, where)["topics"].items():
+            kind = "partitioned-stats" if partitions else "stats"
+            stats = admin(source, f"{topic.replace('://', '/')}/{kind}?getPreciseBacklog=true")
+            left = {one: found["msgBacklog"] for one, found in stats["subscriptions"].items() if one in report.received}
+            assert not any(left.values()), left
+
+    eventually(acked, 60)
+    there = others.finish()
+    doubled: dict[str, int] = {}
     for subscription in report.received:
         numbers = Counter(got.number for got in report.received[subscription])
         numbers += Counter(got.number for got in there.received.get(subscription, ()))
@@ -96,13 +121,17 @@ def test_one_manifest_in_two_clusters(both, source, name, measured) -> None:
             f"{subscription}: {sorted(set(range(sent)) - set(numbers))[:20]} are lost"
         )
         twice = sorted(number for number, count in numbers.items() if count > 1)
-        assert not twice, f"{subscription}: {twice[:20]} came more than once"
-    assert not any(report.backlogs.values()), report.backlogs
+        doubled[subscription] = len(twice)
+        # The first pool finds the others' consumers by the owner's statistics (broker/passthrough/policy.py).
+        bound = NOTICED_S * RATE if subscription in SPREAD else 0
+        assert not twice or twice[-1] - twice[0] < bound, (
+            f"{subscription}: {twice[0]} to {twice[-1]} came more than once"
+        )
     shares = {one: len(there.received[one]) for one in SPREAD}
     assert all(shares.values()), shares
     measured(
-        f"{sum(map(len, report.sent.values()))} messages, 0 lost, 0 twice; the second cluster's share of subscriptions of "
-        f"both: {shares}"
+        f"{sum(map(len, report.sent.values()))} messages, 0 lost; twice while the second pool joined: {doubled}; the second "
+        f"cluster's share of subscriptions of both: {shares}"
     )
     for one in both:
         one("delete", "namespace", name, "--wait=false")

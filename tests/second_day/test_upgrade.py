@@ -37,7 +37,7 @@ def git(*arguments: str) -> str:
 @pytest.fixture(scope="module")
 def before(request) -> Iterator[Path]:
     """A checkout of the version before."""
-    chosen = request.config.getoption("--upgrade-from")
+    chosen = request.config.getoption("upgrade_from", None)
     if not chosen:
         tags = git("tag", "--list", "v*", "--sort=-v:refname").splitlines()
         if not tags:
