@@ -49,6 +49,7 @@ OTHER_STACKS: Final = tuple(
         "oauth2",
         "oxia",
         "pass_through",
+        "plan",
         "scalable_topics",
         "secure_stores",
         "spark",

@@ -11,6 +11,7 @@ from readonly_engine import __version__
 PARTS = {
     "serve": ("readonly_engine.serve", "run one read-only broker"),
     "doctor": ("readonly_engine.doctor.command", "check a cluster and this machine before or after an installation"),
+    "plan": ("readonly_engine.sizing.command", "estimate the size of a pool for a load"),
     "topic": ("readonly_engine.tool.command", "inspect topics in storage"),
     "subscriptions": (
         "readonly_engine.subscriptions.command",

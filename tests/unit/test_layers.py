@@ -44,6 +44,7 @@ BELOW = {
     },
     "subscriptions": {"tool", "broker", "owner", "topic", "metadata", "wire", "config", "net"},
     "doctor": {"tool", "broker", "owner", "tiered", "bookkeeper", "metadata", "wire", "config", "net"},
+    "sizing": {"tool", "doctor", "broker", "owner", "topic", "metadata", "config", "net"},
     "http": {"broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net"},
     "workers": {"http", "config", "net", "background"},
 }

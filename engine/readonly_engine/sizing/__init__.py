@@ -1,0 +1,1 @@
+"""Size of a pool from the load of its topics: `pulsar-readonly plan`."""

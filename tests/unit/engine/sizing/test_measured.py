@@ -1,0 +1,131 @@
+"""The model against the results of the benches in docs/explanation/performance, and the sources of its constants."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import statistics
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from readonly_engine.sizing import measured
+from readonly_engine.sizing.estimate import Case
+from readonly_engine.sizing.owner_cost import cpu_alone
+from readonly_engine.sizing.pool_cost import process_cpu
+from readonly_engine.sizing.workload import Subscriptions, SubscriptionType, TopicLoad, Workload
+
+ROOT = Path(__file__).parents[4]
+RESULTS = ROOT / "docs" / "explanation" / "performance"
+MARGIN = 1.25
+"""Of the range: differences between days, and between the model and the engine."""
+
+
+def results():
+    """The works of the benches with the default settings, each with its rounds."""
+    found = []
+    for bench in ("fan-out", "saturation", "few-readers", "shared"):
+        for one in json.loads((RESULTS / f"{bench}.json").read_text(encoding="utf-8"))["measured"]:
+            work = one["work"]
+            name = "-".join(str(work[key]) for key in ("topics", "readers", "rate", "size", "batched"))
+            found.append(pytest.param(bench, work, one["rounds"], id=f"{bench}-{name}"))
+    return found
+
+
+def workload(bench, work, rounds) -> Workload:
+    entries = statistics.median(one["pool"]["entries"] / one["pool"]["published"] for one in rounds)
+    topics, shared = work["topics"], bench == "shared"
+    subscriptions = (
+        Subscriptions(SubscriptionType.SHARED, 1, work["readers"])
+        if shared
+        else Subscriptions(SubscriptionType.READER, work["readers"] / topics)
+    )
+    rate = work["rate"] / topics
+    return Workload((TopicLoad(topics, rate, rate * work["size"], max(1.0, 1 / entries), (subscriptions,)),))
+
+
+@pytest.mark.parametrize(("bench", "work", "rounds"), results())
+def test_the_range_has_what_was_measured_at_the_read_only_broker(bench, work, rounds):
+    load = workload(bench, work, rounds)
+    found = statistics.median(one["pool"]["cpu"]["engine"] / one["pool"]["seconds"] * 1e6 for one in rounds)
+    low, _, high = (process_cpu(load, 1, case) for case in Case)
+    assert low / MARGIN <= found <= high * MARGIN
+
+
+@pytest.mark.parametrize(("bench", "work", "rounds"), results())
+def test_the_range_has_what_was_measured_at_the_owner(bench, work, rounds):
+    """The CPU that readers add is the difference of two large figures, so a part of the rounds is enough."""
+    load = workload(bench, work, rounds)
+    found = [
+        (
+            one["owner"]["cpu"]["owner"] / one["owner"]["seconds"]
+            - one["baseline"]["cpu"]["owner"] / one["baseline"]["seconds"]
+        )
+        * 1e6
+        for one in rounds
+    ]
+    low, _, high = (cpu_alone(load, case) for case in Case)
+    assert min(found) <= high * MARGIN
+    assert max(found) >= low / MARGIN
+
+
+def test_the_range_has_the_measured_backlogs():
+    for one in json.loads((RESULTS / "catch-up.json").read_text(encoding="utf-8"))["measured"]:
+        size, batched = one["backlog"]["size"], one["backlog"]["batched"]
+        entry = 128 * 1024.0 if batched else float(size)
+        for way, cost in (("bookies", process_cpu), ("owner", lambda work, _, case: cpu_alone(work, case))):
+            rounds = [turn[way] for turn in one["rounds"]]
+            engine = "engine" if way == "bookies" else "owner"
+            found = statistics.median(turn["cpu"][engine] / turn["bytes"] * 1e12 for turn in rounds)  # µs for 1 MB
+            reader = (Subscriptions(SubscriptionType.READER, 1),)
+            load = Workload((TopicLoad(1, 0, 0, 1, reader, catch_up_bytes=1e6, entry_bytes=entry),), 0)
+            empty = Workload((TopicLoad(1, 0, 0, 1, reader),), 0)
+            low, _, high = (cost(load, 1, case) - cost(empty, 1, case) for case in Case)
+            assert low / MARGIN <= found <= high * MARGIN, (size, batched, way)
+
+
+def test_every_constant_has_its_source():
+    """A heading of the page, or of the page on local cursors."""
+    text = Path(measured.__file__).read_text(encoding="utf-8")
+    pages = [
+        (ROOT / "docs" / "explanation" / name).read_text(encoding="utf-8")
+        for name in ("performance.md", "local-cursors.md")
+    ]
+    headings = {re.sub(r": .*", "", one) for page in pages for one in re.findall(r"^#+ (.*)$", page, re.MULTILINE)}
+    body = ast.parse(text).body
+    checked = 0
+    for one, after in pairwise(body):
+        if isinstance(one, ast.AnnAssign) and not one.target.id.isupper():
+            pytest.fail(one.target.id)
+        if isinstance(one, ast.AnnAssign) and one.target.id not in {"MACHINE", "MEASURED_ON", "SOURCE"}:
+            assert isinstance(after, ast.Expr), one.target.id
+            source = after.value.value.partition("Source: ")[2]
+            assert any(source.startswith(heading) for heading in headings), one.target.id
+            checked += 1
+    assert checked > 20
+    assert (ROOT / measured.SOURCE).is_file()
+
+
+def test_no_other_file_of_the_package_has_a_measured_number():
+    """Numbers of two digits or more with a fraction are measured ones; others are units, bounds and choices."""
+    for path in Path(measured.__file__).parent.glob("*.py"):
+        if path.name != "measured.py":
+            numbers = [
+                one.value
+                for one in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(one, ast.Constant)
+            ]
+            fractions = {one for one in numbers if isinstance(one, float) and not one.is_integer()}
+            assert fractions <= {0.05, 0.6}, path.name
+
+
+@pytest.mark.parametrize(
+    "name", ["estimate", "measured", "workload", "pool_cost", "owner_cost", "memory", "advice", "plan", "statistics"]
+)
+def test_the_model_is_pure(name):
+    tree = ast.parse((Path(measured.__file__).parent / f"{name}.py").read_text(encoding="utf-8"))
+    imported = {one.module or "" for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
+    imported |= {alias.name for one in ast.walk(tree) if isinstance(one, ast.Import) for alias in one.names}
+    forbidden = {"socket", "asyncio", "time", "datetime", "logging", "os", "pathlib", "ssl", "aiohttp", "random", "sys"}
+    assert {one.partition(".")[0] for one in imported} & forbidden == set()

@@ -1,0 +1,135 @@
+"""Cost at the owner brokers, and the advice that follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from readonly_engine.sizing.advice import Suits, reason_against
+from readonly_engine.sizing.estimate import Case
+from readonly_engine.sizing.owner_cost import (
+    bytes_alone,
+    bytes_with_pool,
+    cpu_alone,
+    cpu_with_pool,
+    pushed_messages,
+    relayed_acks,
+)
+from readonly_engine.sizing.plan import make_plan
+from readonly_engine.sizing.workload import Policy, Subscriptions, SubscriptionType, TopicLoad, Workload
+
+READER, SHARED, EXCLUSIVE = SubscriptionType.READER, SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE
+
+
+def topic(*subscriptions, rate=1000.0, size=1024, topics=1.0, **more) -> TopicLoad:
+    return TopicLoad(topics, rate, rate * size, 1.0, subscriptions, **more)
+
+
+def plan_of(*loads, policy=Policy()):  # noqa: B008 - frozen
+    return make_plan(Workload(loads), policy)
+
+
+def test_readers_by_hand():
+    """100 x 1,000/s: a wake for 100 entries, and 8.3 us for each delivery. With the pool nothing is left."""
+    work = Workload((topic(Subscriptions(READER, 100)),))
+    assert cpu_alone(work, Case.EXPECTED) == pytest.approx(100 * 190 + 100_000 * 8.3)
+    assert cpu_with_pool(work, 1, Case.EXPECTED) == 0
+    assert bytes_alone(work) == 100 * (1_024_000 + 100_000)
+    assert bytes_with_pool(work, 1) == 0
+
+
+def test_pushes_are_left_by_hand():
+    """50 x 10/s on 3 processes: the owner pushes 3 copies instead of 50."""
+    work = Workload((topic(Subscriptions(READER, 50), rate=10),))
+    assert cpu_alone(work, Case.EXPECTED) == pytest.approx(10 * 190 + 500 * 30)
+    assert cpu_with_pool(work, 3, Case.EXPECTED) == pytest.approx(10 * 190 + 30 * 30)
+    assert pushed_messages(work, 3) == 30
+    assert bytes_with_pool(work, 3) == 3 * (10_240 + 1000)
+
+
+def test_acks_are_left_by_hand():
+    work = Workload((topic(Subscriptions(SHARED, 1, 100), rate=5000),))
+    assert cpu_with_pool(work, 1, Case.EXPECTED) == pytest.approx(5000 * 13.7)
+    assert cpu_alone(work, Case.EXPECTED) == pytest.approx(100 * 190 + 5000 * 3.95 + 5000 * 13.7)
+    assert relayed_acks(work, Case.EXPECTED) == 5000
+
+
+def test_subscriptions_that_pass_through_are_left():
+    passing = Subscriptions(EXCLUSIVE, 2, 1, "entry filter")
+    work = Workload((topic(passing),))
+    assert cpu_alone(work, Case.EXPECTED) == cpu_with_pool(work, 5, Case.EXPECTED) > 0
+    assert bytes_alone(work) == bytes_with_pool(work, 5) > 0
+    assert make_plan(work, Policy()).owner.passing.expected == 2
+
+
+def test_a_backlog_by_hand():
+    work = Workload((topic(Subscriptions(READER, 1), rate=0, catch_up_bytes=1024e3, entry_bytes=1024.0),))
+    assert cpu_alone(work, Case.EXPECTED) == pytest.approx(1000 * (22 + 0.62))
+    assert cpu_with_pool(work, 1, Case.EXPECTED) == 0
+
+
+@pytest.mark.parametrize(
+    ("load", "reason"),
+    [
+        (topic(), "no consumers"),
+        (topic(Subscriptions(EXCLUSIVE, 3, 1, "entry filter")), "all subscriptions pass through (entry filter)"),
+        (topic(Subscriptions(READER, 5), rate=0), "no messages"),
+        (topic(Subscriptions(READER, 1)), "one subscription, and the owner pushes its messages"),
+        (topic(Subscriptions(READER, 1), catch_up_bytes=1e6), ""),
+        (topic(Subscriptions(READER, 2)), ""),
+        (topic(Subscriptions(READER, 1), size=100_000), ""),  # 100 MB/s, which the owner does not push
+    ],
+)
+def test_reasons_against_a_pool(load, reason):
+    assert reason_against(load) == reason
+
+
+def test_a_load_that_suits():
+    advice = plan_of(topic(Subscriptions(READER, 100))).advice
+    assert (advice.suits, advice.limits) == (Suits.YES, ())
+
+
+def test_many_topics_with_one_reader_do_not_suit():
+    advice = plan_of(topic(Subscriptions(READER, 1), rate=0.2, topics=1000)).advice
+    assert advice.suits is Suits.NO
+    assert advice.reasons == (
+        "Each topic does better at its owner: one subscription, and the owner pushes its messages.",
+    )
+
+
+def test_low_rates_do_not_suit():
+    advice = plan_of(topic(Subscriptions(READER, 10), rate=1)).advice
+    assert advice.suits is Suits.NO
+    assert advice.reasons[0] == "The rates are low: the relief is below 0.05 cores and 1 MB/s."
+
+
+def test_a_pool_that_costs_more_than_it_relieves():
+    advice = plan_of(topic(Subscriptions(READER, 10))).advice
+    assert advice.suits is Suits.MAYBE
+
+
+def test_topics_that_should_not_be_bound_are_named():
+    good = replace(topic(Subscriptions(READER, 100)), name="a")
+    bad = [replace(topic(Subscriptions(READER, 1)), name=f"b{index}") for index in range(7)]
+    limits = plan_of(good, *bad).advice.limits
+    assert limits[-1].startswith(
+        "Do not bind 7 of the topics: b0 (one subscription, and the owner pushes its messages), b1"
+    )
+    assert limits[-1].endswith(" and 2 more.")
+
+
+def test_equal_topics_are_counted_one_by_one():
+    load = topic(Subscriptions(READER, 1))
+    assert plan_of(load, load).advice.suits is Suits.NO
+
+
+def test_limits():
+    found = plan_of(topic(Subscriptions(SHARED, 1, 100), rate=300_000)).advice.limits
+    assert any("need" in one and "a Shared subscription" in one for one in found)
+    assert any(one.startswith("One broker serves") for one in found)
+    assert any("local cursors" in one for one in plan_of(topic(Subscriptions(EXCLUSIVE, 10_000))).advice.limits)
+    assert any("pass through" in one for one in plan_of(topic(Subscriptions(READER, 1, 1, "x"))).advice.limits)
+    endless = TopicLoad(1e7, 1e6, 1e9, 1.0, (Subscriptions(READER, 1e7),))
+    assert any(one.startswith("No number of processes") for one in plan_of(endless).advice.limits)
+    noted = make_plan(Workload((topic(),), notes=("A note.",)), Policy())
+    assert noted.advice.limits == ("A note.",)

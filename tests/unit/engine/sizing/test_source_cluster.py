@@ -1,0 +1,165 @@
+"""The load of a source cluster: an admin API on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+import pytest
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.admin import AdminClient
+from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.sizing import source_cluster
+from readonly_engine.sizing.command import main
+from readonly_engine.sizing.source_cluster import read_workload
+from readonly_engine.tool.errors import ToolError
+
+from tests.unit.engine.doctor.played_cluster import AdminApi
+from tests.unit.engine.sizing.test_statistics import stats, subscription
+
+ORDERS, BILLS = parse_topic_name("orders"), parse_topic_name("bills")
+PLACE = "persistent/public/default"
+
+
+def api(**more) -> AdminApi:
+    """A namespace with a partitioned topic, another one, and a system topic."""
+    names = ["orders-partition-0", "orders-partition-1", "bills", "__change_events"]
+    return AdminApi(
+        **{
+            PLACE: [f"persistent://public/default/{name}" for name in names],
+            f"{PLACE}/orders-partition-0/stats": stats(s=subscription("Shared", 3)),
+            f"{PLACE}/orders-partition-1/stats": stats(s=subscription("Shared", 3)),
+            f"{PLACE}/bills/stats": stats(s=subscription("Exclusive", 1)),
+            f"{PLACE}/orders/entryFilters": {},
+            f"{PLACE}/bills/entryFilters": {"entryFilterNames": "mine"},
+            **more,
+        }
+    )
+
+
+def read(served, topics=(), namespaces=(), **more):
+    async def run():
+        async with served.serving() as url:
+            admin = AdminClient(url)
+            try:
+                return await asyncio.wait_for(read_workload(admin, topics, namespaces, **more), 30)
+            finally:
+                await admin.close()
+
+    return asyncio.run(run())
+
+
+def test_a_namespace():
+    served = api()
+    found = read(served, namespaces=["public/default"])
+    names = [load.name.rpartition("/")[2] for load in found.loads]
+    assert names == ["bills", "orders-partition-0", "orders-partition-1"]
+    assert [load.readers for load in found.loads] == [0, 1, 1]  # bills has an entry filter
+    assert (found.connections, found.notes) == (3, ())
+    assert served.changes == 0
+    assert served.asked.count(f"{PLACE}/orders/entryFilters") == 1
+
+
+def test_a_partitioned_topic_and_a_partition():
+    assert len(read(api(), [ORDERS]).loads) == 2
+    assert len(read(api(), [ORDERS, ORDERS.at(1), BILLS]).loads) == 3
+    assert [load.name for load in read(api(), [ORDERS.at(1)]).loads] == [str(ORDERS.at(1))]
+
+
+def test_statistics_of_missing_topics_are_never_requested():
+    """They could create the topic."""
+    served = api()
+    with pytest.raises(ToolError, match="--topic: persistent://public/default/other does not exist"):
+        read(served, [parse_topic_name("other")])
+    assert served.asked == [PLACE]
+
+
+def test_a_namespace_without_topics():
+    with pytest.raises(ToolError, match="--namespace: public/default has no persistent topics"):
+        read(AdminApi(**{PLACE: []}), namespaces=["public/default"])
+
+
+@pytest.mark.parametrize("answer", [{"a": 1}, ["x://y"], [1], "text", 204])
+def test_an_answer_that_is_no_list_of_topics(answer):
+    body = json.dumps(answer) if isinstance(answer, str) else answer
+    with pytest.raises(OwnerUnavailableError, match="no list of topics"):
+        read(AdminApi(**{PLACE: body}), namespaces=["public/default"])
+
+
+def test_a_topic_that_is_deleted_meanwhile():
+    found = read(api(**{f"{PLACE}/bills/stats": 404}), namespaces=["public/default"])
+    assert len(found.loads) == 2
+
+
+def test_policies_that_the_role_may_not_read():
+    found = read(api(**{f"{PLACE}/orders/entryFilters": 403}), [ORDERS])
+    assert found.notes == (
+        "The role may not read the entry filters of 1 topics: if there are any, subscriptions pass through.",
+    )
+    assert [load.readers for load in found.loads] == [1, 1]
+
+
+def test_a_refusal_of_the_statistics_is_an_error():
+    with pytest.raises(OwnerUnavailableError, match="401"):
+        read(api(**{f"{PLACE}/bills/stats": 401}), [BILLS])
+
+
+def test_many_topics_are_sampled(monkeypatch):
+    monkeypatch.setattr(source_cluster, "MAX_TOPICS", 2)
+    found = read(api(), namespaces=["public/default"])
+    assert [load.topics for load in found.loads] == [1.5, 1.5]
+    assert found.notes == ("The plan rests on a sample of 2 of 3 topics and partitions.",)
+    assert found.connections == 3 * 1.5
+
+
+def test_the_options_win_over_the_statistics():
+    found = read(api(), [ORDERS], batch=8.0, connections=50)
+    assert ({load.batch for load in found.loads}, found.connections) == ({8.0}, 50)
+
+
+def run_main(served, *words):
+    """Run the command in a thread, beside the admin API."""
+
+    async def run():
+        async with served.serving() as url:
+            return await asyncio.to_thread(main, ["--admin-url", url, *words])
+
+    return asyncio.run(run())
+
+
+@pytest.fixture
+def _no_signals(monkeypatch):
+    """Signal handlers are for main threads."""
+    monkeypatch.setattr("readonly_engine.sizing.command.run_command", _run_plainly)
+
+
+def _run_plainly(name, work, errors):
+    try:
+        asyncio.run(work)
+    except errors as error:
+        sys.stdout.write(f"{name}: {error}\n")
+        return 1
+    return 0
+
+
+@pytest.mark.usefixtures("_no_signals")
+def test_the_command_adds_readers(capsys):
+    words = ["--topic", "orders", "--output", "json"]
+    assert run_main(api(), *words) == 0
+    before = json.loads(capsys.readouterr().out)
+    assert run_main(api(), *words, "--readers", "50", "--subscriptions", "Exclusive=2") == 0
+    after = json.loads(capsys.readouterr().out)
+    assert before["load"]["delivered"] == 200
+    assert after["load"]["delivered"] == 53 * 200
+    assert (before["load"]["connections"], after["load"]["connections"]) == (3, 3 + 52 * 2)
+
+
+@pytest.mark.usefixtures("_no_signals")
+def test_failures_of_the_admin_api_are_status_1(capsys):
+    assert run_main(api(), "--topic", "other") == 1
+    assert "--topic: persistent://public/default/other does not exist" in capsys.readouterr().out
+    assert main(["--admin-url", "http://me:a-secret@127.0.0.1:1", "--topic", "orders"]) == 1
+    shown = capsys.readouterr().out
+    assert "http://***@127.0.0.1:1" in shown
+    assert "a-secret" not in shown
