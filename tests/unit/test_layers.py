@@ -44,8 +44,9 @@ BELOW = {
     },
     "subscriptions": {"tool", "broker", "owner", "topic", "metadata", "wire", "config", "net"},
     "doctor": {"tool", "broker", "owner", "tiered", "bookkeeper", "metadata", "wire", "config", "net"},
-    "http": {"broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net"},
-    "workers": {"http", "config", "net", "background"},
+    "status": set(),
+    "http": {"status", "broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net"},
+    "workers": {"status", "http", "config", "net", "background"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""
 
