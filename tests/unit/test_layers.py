@@ -46,6 +46,7 @@ BELOW = {
     "doctor": {"tool", "broker", "owner", "tiered", "bookkeeper", "metadata", "wire", "config", "net"},
     "status": set(),
     "http": {"status", "broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net"},
+    "top": {"status", "tool"},
     "workers": {"status", "http", "config", "net", "background"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""
