@@ -36,6 +36,9 @@ LABEL org.opencontainers.image.title="pulsar-readonly engine" \
       org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 COPY --from=engine-venv /venv /venv
+# The commit of the sources, which the status page shows: --build-arg COMMIT=$(git rev-parse HEAD)
+ARG COMMIT=
+ENV PULSAR_READONLY_COMMIT=$COMMIT
 USER 65532:0
 WORKDIR /
 EXPOSE 6650 8080

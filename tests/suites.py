@@ -103,6 +103,7 @@ SECOND_STACK: Final = tuple(
         "pool_identity",
         "producers",
         "pushed_rates",
+        "status_page",
         "waiting_producers",
     )
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import re
 import signal
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from readonly_engine.background import run_forever
@@ -27,8 +29,9 @@ from readonly_engine.broker.subscription.topics import TopicRegistry
 from readonly_engine.broker.tail.budget import ANY_RATE, SUBSCRIPTION_PREFIX, TailSettings
 from readonly_engine.config.kinds import Address
 from readonly_engine.config.listeners import DEFAULT
-from readonly_engine.config.settings import Tail
+from readonly_engine.config.settings import PORT_OFFSET, Tail
 from readonly_engine.http.server import HttpServer
+from readonly_engine.http.status.gather import About
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.locality import LocalityFile
 from readonly_engine.metadata.connect import ClusterStores
@@ -55,6 +58,12 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
 
 log = logging.getLogger("readonly_engine")
+
+COMMIT_VARIABLE: Final = "PULSAR_READONLY_COMMIT"
+"""Variable of the environment with the commit of the image, which the status page shows."""
+
+_COMMIT: Final = re.compile("[0-9a-f]{7,40}")
+_LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class StartError(Exception):
@@ -178,7 +187,15 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
             stop.set()
 
     fleet = PoolMembership(
-        store, config.pool, url, tls_url, config.advertised_listeners, config.pool_uid, refused, config.locality
+        store,
+        config.pool,
+        url,
+        tls_url,
+        config.advertised_listeners,
+        config.pool_uid,
+        refused,
+        config.locality,
+        published_http_port(config.http, url),
     )
 
     def on_locality_changed(locality: str) -> None:
@@ -256,7 +273,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         config.cursors,
         guard,
     )
-    http = HttpServer(broker, stores, cache, cluster, bookies)
+    http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared))
     try:
         await listen("http", config.http, http.start)
         await listen("listen", config.listen, broker.start)
@@ -283,6 +300,34 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         await bookies.wait_closed()
         tiered.close()
         await stores.close()
+
+
+def about(config: EngineConfig, shared: EngineConfig | None) -> About:
+    """Return the facts about this broker for its status page.
+
+    Args:
+        config: its settings.
+        shared: settings of all workers; None for the only process.
+    """
+    commit = os.environ.get(COMMIT_VARIABLE, "")
+    return About(
+        service_url=config.writer_url,
+        metadata_store=config.metadata_store,
+        commit=commit if _COMMIT.fullmatch(commit) else "",
+        worker=-1 if shared is None else (config.http.port - shared.http.port) // PORT_OFFSET - 1,
+        workers=1 if shared is None else shared.workers,
+    )
+
+
+def published_http_port(address: Address, url: str) -> int:
+    """Return the HTTP port that the pool's other brokers link to; 0 where it is reached on this machine only.
+
+    Args:
+        address: the HTTP port's address.
+        url: URL of the broker, whose host is used for the link.
+    """
+    local = address.host not in LOOPBACK and address.host in _LOCAL_HOSTS
+    return 0 if local and urlsplit(url).hostname not in _LOCAL_HOSTS else address.port
 
 
 async def _listen_for_clients(

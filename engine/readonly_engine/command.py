@@ -12,6 +12,7 @@ PARTS = {
     "serve": ("readonly_engine.serve", "run one read-only broker"),
     "doctor": ("readonly_engine.doctor.command", "check a cluster and this machine before or after an installation"),
     "plan": ("readonly_engine.sizing.command", "estimate the size of a pool for a load"),
+    "top": ("readonly_engine.top.command", "show the figures of brokers in a terminal"),
     "topic": ("readonly_engine.tool.command", "inspect topics in storage"),
     "subscriptions": (
         "readonly_engine.subscriptions.command",

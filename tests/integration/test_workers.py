@@ -205,3 +205,12 @@ def test_a_store_that_cannot_be_reached_ends_all(pulsar: Endpoints) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == 1
     assert "worker 0: --metadata-store: " in done.stderr
+
+
+def test_the_status_page_lists_the_workers_and_top_shows_each(workers: BrokerProcess) -> None:
+    page = workers.get("/")
+    for index in (1, 2):
+        assert f":{workers.http_port + index * PORT_OFFSET}/" in page
+    command = [sys.executable, "-m", "readonly_engine.command", "top", "--once", "--output", "json", workers.http_url]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
+    assert [one["status"]["broker"]["worker"] for one in found["brokers"]] == [0, 1]

@@ -45,8 +45,10 @@ BELOW = {
     "subscriptions": {"tool", "broker", "owner", "topic", "metadata", "wire", "config", "net"},
     "doctor": {"tool", "broker", "owner", "tiered", "bookkeeper", "metadata", "wire", "config", "net"},
     "sizing": {"tool", "doctor", "broker", "owner", "topic", "metadata", "config", "net"},
-    "http": {"broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net"},
-    "workers": {"http", "config", "net", "background"},
+    "status": set(),
+    "http": {"status", "broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net"},
+    "top": {"status", "tool"},
+    "workers": {"status", "http", "config", "net", "background"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""
 

@@ -87,6 +87,11 @@ class LacFollower:
         self.lac = NO_LAC
         self.update()
 
+    @property
+    def explicit(self) -> bool:
+        """Whether a bookie has returned an explicit LAC of the ledger."""
+        return self._explicit
+
     def update(self) -> None:
         """Poll the bookies of the ledger's last ensemble, and no others."""
         ensemble = self._ledger.metadata.ensembles[-1][1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
@@ -14,6 +14,8 @@ from readonly_engine.http.confirmed import LacUnavailableError, LastConfirmed
 from readonly_engine.http.guard import HttpPort
 from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.http.stats import Statistics
+from readonly_engine.http.status.gather import About, Gatherer
+from readonly_engine.http.status.handler import StatusPages
 from readonly_engine.http.store_metrics import StoreCollector
 from readonly_engine.metadata.topic_name import decode_name
 
@@ -25,8 +27,13 @@ if TYPE_CHECKING:
     from readonly_engine.topic.cache import EntryCache
 
 
+NOTHING_KNOWN: Final = About()
+
+
 class HttpServer:
-    """Serves /healthz, /readyz, /metrics, /bindings, /bindings/topics, /explicit-lac, /stats, and topics' statistics.
+    """Serves the paths of one broker.
+
+    /, /status, /healthz, /readyz, /metrics, /bindings, /bindings/topics, /explicit-lac, /stats, and topics' statistics.
 
     Args:
         broker: the broker.
@@ -34,15 +41,23 @@ class HttpServer:
         cache: the entry cache.
         cluster: lists topics.
         bookies: connections to bookies, for the last confirmed entry.
+        about: facts about this broker, for the status page.
     """
 
     def __init__(
-        self, broker: Broker, stores: ClusterStores, cache: EntryCache, cluster: ClusterMetadata, bookies: BookiePool
+        self,
+        broker: Broker,
+        stores: ClusterStores,
+        cache: EntryCache,
+        cluster: ClusterMetadata,
+        bookies: BookiePool,
+        about: About = NOTHING_KNOWN,
     ) -> None:
         self._broker = broker
         self._bound = BoundTopics(broker, cluster)
         self._confirmed = LastConfirmed(broker, cluster, bookies)
         self._statistics = Statistics(broker)
+        self._status_pages = StatusPages(Gatherer(broker, stores, about))
         self._stores = stores
         self._registry = CollectorRegistry()
         self._registry.register(BrokerCollector(broker, cache))
@@ -56,6 +71,7 @@ class HttpServer:
             OSError: the address cannot be listened on.
         """
         app = web.Application()
+        self._status_pages.add_routes(app)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)

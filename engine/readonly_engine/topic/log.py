@@ -217,6 +217,11 @@ class TopicLog:
             self._readers[ledger_id].has_nearer_replicas for ledger_id in self._tails if ledger_id in self._readers
         )
 
+    @property
+    def explicit_lac(self) -> bool | None:
+        """Whether bookies have returned an explicit LAC of an open ledger; None without an open ledger."""
+        return any(tail.explicit for tail in self._tails.values()) if self._tails else None
+
     def suspend_polls(self) -> None:
         """Send no more polls to bookies: the owner pushes each entry from the next one on (`push`)."""
         self._pushed = True

@@ -14,7 +14,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from readonly_engine.background import run_forever
 from readonly_engine.http.guard import HttpPort
+from readonly_engine.http.status.page import render_workers
+from readonly_engine.http.status.quota import PageQuota
+from readonly_engine.http.status.style import HEADERS
 from readonly_engine.net.interfaces import LOOPBACK
+from readonly_engine.status.addresses import host_of, page_url
 from readonly_engine.workers.merge import merge
 from readonly_engine.workers.plan import worker_config
 from readonly_engine.workers.restarts import Restarts
@@ -45,7 +49,8 @@ class Worker:
     def __init__(self, index: int, config: EngineConfig, argv: Sequence[str]) -> None:
         self.index = index
         host = LOOPBACK.get(config.http.host, config.http.host)
-        self.http = f"http://{f'[{host}]' if ':' in host else host}:{config.http.port}"
+        self.port = config.http.port
+        self.http = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.restarts = Restarts()
         self.process: asyncio.subprocess.Process | None = None
         self._argv = argv
@@ -87,6 +92,7 @@ class Parent:
         self._status = 0
         self._session: ClientSession | None = None
         self._port: HttpPort | None = None
+        self._quota = PageQuota()
 
     async def listen(self, host: str, port: int) -> None:
         """Serve health and metrics over HTTP.
@@ -95,6 +101,7 @@ class Parent:
             OSError: the address cannot be listened on.
         """
         app = web.Application()
+        app.router.add_get("/", self._page)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
@@ -175,7 +182,7 @@ class Parent:
         return web.Response(text="ok\n")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        reasons = [reason for reason in await asyncio.gather(*map(self._why_unready, self._workers)) if reason]
+        reasons = await self._unready()
         return web.Response(status=503 if reasons else 200, text="".join(f"{reason}\n" for reason in reasons) or "ok\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
@@ -189,6 +196,21 @@ class Parent:
             else:
                 texts[worker.index] = answer[1]
         return web.Response(body=merge(texts), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _page(self, request: web.Request) -> web.Response:
+        if not self._quota.enter(asyncio.get_running_loop().time()):
+            try:
+                reasons = await self._unready()
+            finally:
+                self._quota.leave(0.0)
+        else:
+            reasons = ["this broker makes other pages now, so the state of its workers is not shown"]
+        host = host_of(f"//{request.host}")
+        pages = [(f"worker {one.index}", page_url(host, one.port)) for one in self._workers]
+        return web.Response(text=render_workers(pages, reasons), content_type="text/html", headers=HEADERS)
+
+    async def _unready(self) -> list[str]:
+        return [reason for reason in await asyncio.gather(*map(self._why_unready, self._workers)) if reason]
 
     async def _redirect(self, request: web.Request) -> web.Response:
         urls = [f"{worker.http}{request.path_qs}" for worker in self._workers]

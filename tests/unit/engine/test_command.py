@@ -28,7 +28,7 @@ def test_an_unknown_command_is_named_with_those_that_there_are(capsys):
     assert main(["sevre", "--help"]) == 2
     assert (
         capsys.readouterr().err
-        == "pulsar-readonly: no command 'sevre'; there are serve, doctor, plan, topic, subscriptions, export, operator\n"
+        == "pulsar-readonly: no command 'sevre'; there are serve, doctor, plan, top, topic, subscriptions, export, operator\n"
     )
 
 

@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from readonly_engine.assembly import StartError, advertised_tls_url, advertised_url, serve
+from readonly_engine.assembly import (
+    COMMIT_VARIABLE,
+    StartError,
+    about,
+    advertised_tls_url,
+    advertised_url,
+    published_http_port,
+    serve,
+)
 from readonly_engine.config.arguments import parser
 from readonly_engine.config.kinds import Address
 from readonly_engine.config.option import keys_of
 from readonly_engine.config.reader import make_config
 from readonly_engine.config.settings import EngineConfig
 from readonly_engine.serve import main
+from readonly_engine.workers.plan import worker_config
 
 from devstack.pulsar.security import Credentials
 
@@ -141,3 +150,27 @@ def test_files_that_cannot_be_used_are_named_before_anything_is_started(made, se
     config = make_config({}, {**GIVEN, "listen": "127.0.0.1:6650", **given})
     with pytest.raises(StartError, match=says):
         asyncio.run(serve(config))
+
+
+@pytest.mark.parametrize(
+    ("host", "url", "port"),
+    [
+        ("*", "pulsar://orders-0:6650", 8080),
+        ("10.0.0.1", "pulsar://orders-0:6650", 8080),
+        ("127.0.0.1", "pulsar://orders-0:6650", 0),
+        ("localhost", "pulsar://orders-0:6650", 0),
+        ("127.0.0.1", "pulsar://127.0.0.1:6650", 8080),
+        ("::1", "pulsar://[::1]:6650", 8080),
+    ],
+)
+def test_a_status_page_is_published_where_others_reach_it(host, url, port):
+    assert published_http_port(Address(host, 8080), url) == port
+
+
+@pytest.mark.parametrize(("commit", "known"), [("0123abcd", "0123abcd"), ("", ""), ("<b>", ""), ("HEAD", "")])
+def test_the_commit_is_known_if_the_image_names_it(monkeypatch, commit, known):
+    monkeypatch.setenv(COMMIT_VARIABLE, commit)
+    given = {"metadata-store": "zk:a:1", "writer-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
+    config = make_config(given, {"workers": 4})
+    assert about(config, None) == ("pulsar://a:1", "zk:a:1", known, -1, 1)
+    assert about(worker_config(config, 2), config)[2:] == (known, 2, 4)

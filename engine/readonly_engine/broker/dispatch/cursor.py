@@ -188,6 +188,11 @@ class CursorReplica:
         return not self._acked.any_after(Position(position.ledger_id, position.entry_id - 1))
 
     @property
+    def acked_ranges(self) -> int:
+        """Number of acked ranges after the mark-delete position, which `unacked_up_to` goes through."""
+        return len(self._acked)
+
+    @property
     def has_acked_ranges(self) -> bool:
         """Whether entries after the mark-delete position are acked."""
         return bool(self._acked)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from readonly_engine.config.kinds import is_locality
+from readonly_engine.config.kinds import MAX_PORT, is_locality
 from readonly_engine.config.listeners import DEFAULT, Urls
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.store import Fence
@@ -36,6 +36,7 @@ class Member:
         listeners: URLs for clients of each named listener.
         pool_uid: uid of its pool; None if its version does not publish it.
         locality: `/RACK` or `/ZONE/RACK`; empty if unknown.
+        http_port: port of its status page, at the host of `url`; 0 if none is published.
     """
 
     url: str
@@ -44,6 +45,7 @@ class Member:
     listeners: Mapping[str, Urls] = field(default_factory=dict, hash=False)
     pool_uid: str | None = None
     locality: str = ""
+    http_port: int = 0
 
     def urls_for(self, listener: str) -> Urls:
         """Return the URLs for clients of a listener; empty ones without such a listener."""
@@ -57,6 +59,8 @@ def encode_member(member: Member) -> bytes:
         fields["pool_uid"] = member.pool_uid
     if member.locality:
         fields["locality"] = member.locality
+    if member.http_port:
+        fields["http_port"] = member.http_port
     if member.listeners:
         fields["listeners"] = {name: [urls.url, urls.tls_url] for name, urls in member.listeners.items()}
     return json.dumps(fields).encode()
@@ -71,7 +75,7 @@ def decode_member(url: str, value: bytes) -> Member:
     if not isinstance(fields, dict):
         return Member(url)
     tls_url, consumers, uid = fields.get("tls_url"), fields.get("consumers"), fields.get("pool_uid")
-    locality = fields.get("locality")
+    locality, http_port = fields.get("locality"), fields.get("http_port")
     return Member(
         url,
         tls_url if isinstance(tls_url, str) else "",
@@ -79,6 +83,7 @@ def decode_member(url: str, value: bytes) -> Member:
         _listeners_in(fields.get("listeners")),
         uid if isinstance(uid, str) else None,
         locality if isinstance(locality, str) and is_locality(locality) else "",
+        http_port if isinstance(http_port, int) and 0 < http_port <= MAX_PORT else 0,
     )
 
 
@@ -106,11 +111,13 @@ class PoolMembership:
             if names are unique.
         on_rejected: called when another pool has taken the name while this broker had no session.
         locality: locality of this broker; empty if unknown.
+        http_port: port of its status page for people; 0 to publish none.
 
     Attributes:
         url: as above.
         name: as above.
         identity: name of the pool, with `@` and the uid if it has one.
+        uid: as above.
         members: the members by URL.
         folder: path of the pool in the metadata store.
     """
@@ -125,15 +132,18 @@ class PoolMembership:
         uid: str = "",
         on_rejected: Callable[[NotAdmittedError], None] = lambda _: None,
         locality: str = "",
+        http_port: int = 0,
     ) -> None:
         self.url = url
         self.name = name
         self.identity = f"{name}@{uid}" if uid else name
-        self._uid = uid
+        self.uid = self._uid = uid
         self._on_rejected = on_rejected
         self.members: dict[str, Member] = {}
         self._store = store
-        self._own = Member(url, tls_url, pool_uid=uid, listeners=listeners or {}, locality=locality)
+        self._own = Member(
+            url, tls_url, pool_uid=uid, listeners=listeners or {}, locality=locality, http_port=http_port
+        )
         self._published = self._own
         self.folder = f"{POOLS_PATH}/{quote(name, safe='')}"
         self._folder = f"{self.folder}/brokers"

@@ -24,6 +24,7 @@ from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.pending_acks import pending_ack_log_name
 from readonly_engine.broker.subscription.served_topic import ServedTopic
 from readonly_engine.broker.subscription.subscription import Subscription
+from readonly_engine.broker.tail.budget import PushTotals
 from readonly_engine.broker.tail.obstacles import PushPolicies
 from readonly_engine.broker.tail.owner_probes import OwnerProbes
 from readonly_engine.broker.tail.tail_consumer import TailConsumer
@@ -89,6 +90,7 @@ class TopicRegistry:
     Attributes:
         leaving: consumers whose last acks the owner has not stored yet.
         counters: counters of current and former subscriptions, the longest unused first.
+        dropped_counters: sum of the counters that are not kept any more.
         tail_changes: number of changes of the source of new entries, of all topics.
         namespace_policies: policies that all topics of a namespace share.
     """
@@ -129,6 +131,8 @@ class TopicRegistry:
         self._owner_probes = OwnerProbes()
         self._cursor_poller = CursorPoller(self.subscriptions, self._queries.consumer_state)
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
+        self.dropped_counters = Counters()
+        self._pushed_before = PushTotals()
 
     @property
     def all(self) -> Iterable[tuple[TopicName, ServedTopic]]:
@@ -260,6 +264,15 @@ class TopicRegistry:
         if local is not None:
             return await LocalQueries(local).state(consumer.owner_consumer)
         return await self._queries.state(topic, consumer.subscribe_command.subscription, consumer.owner_consumer)
+
+    @property
+    def pushed(self) -> PushTotals:
+        """What owners have pushed to this broker since its start, for all its consumers."""
+        total = self._pushed_before
+        for served in self._topics.values():
+            if served.tail is not None:
+                total = total.plus(served.tail.delivered)
+        return total
 
     def flush_accounting(self) -> None:
         """Add the entries that the fan-out groups have delivered to the counters. Call it before the counters are read."""
@@ -410,6 +423,7 @@ class TopicRegistry:
         settings = self._tail(topic)
         if served.tail is not None and served.tail.settings != settings:
             served.tail.close()
+            self._keep_pushed(served)
             served.tail = None
         if served.tail is None and settings is not None:
             served.tail = TailConsumer(
@@ -463,10 +477,18 @@ class TopicRegistry:
         counters = self.counters.setdefault((topic, subscription), Counters())
         self.counters.move_to_end((topic, subscription))
         if len(self.counters) > MAX_REMEMBERED:
-            self.counters.popitem(last=False)
+            _, dropped = self.counters.popitem(last=False)
+            self.dropped_counters.messages += dropped.messages
+            self.dropped_counters.bytes += dropped.bytes
         return counters
 
     def _close_if_unused(self, topic: TopicName, served: ServedTopic) -> None:
         if not served.subscriptions and not served.joining and self._topics.get(topic) is served:
             del self._topics[topic]
             served.close()
+            self._keep_pushed(served)
+
+    def _keep_pushed(self, served: ServedTopic) -> None:
+        """Keep the totals of a topic's tail after its end."""
+        if served.tail is not None:
+            self._pushed_before = self._pushed_before.plus(served.tail.delivered)

@@ -53,6 +53,22 @@ ANY_RATE: Final = PushRate(1e9, 1 << 30, 1e15)
 """No bound, in fact."""
 
 
+class PushTotals(NamedTuple):
+    """What owners have pushed.
+
+    Attributes:
+        messages: messages.
+        bytes: bytes of their entries.
+    """
+
+    messages: int = 0
+    bytes: int = 0
+
+    def plus(self, other: PushTotals) -> PushTotals:
+        """Return the sum of both."""
+        return PushTotals(self.messages + other.messages, self.bytes + other.bytes)
+
+
 class TailSettings(NamedTuple):
     """How owners push new entries to this broker.
 
@@ -95,7 +111,7 @@ class PushBudget:
         bytes_left: bytes that the owner may deliver now; below 0 if the delivered ones exceed their rate.
     """
 
-    __slots__ = ("_at", "_rate", "_tokens", "bytes_left", "permits")
+    __slots__ = ("_at", "_bytes_granted", "_permits_granted", "_rate", "_tokens", "bytes_left", "permits")
 
     def __init__(self, rate: PushRate, now: float) -> None:
         self._rate = rate
@@ -103,6 +119,13 @@ class PushBudget:
         self.bytes_left = rate.bytes * rate.burst / rate.messages
         self._at = now
         self.permits = 0
+        self._permits_granted = 0
+        self._bytes_granted = self.bytes_left
+
+    @property
+    def delivered(self) -> PushTotals:
+        """What the owner has delivered: all that it was granted, less what is left. So a delivery counts nothing more."""
+        return PushTotals(self._permits_granted - self.permits, round(self._bytes_granted - self.bytes_left))
 
     def set_rate(self, rate: PushRate) -> None:
         """Apply another bound from now on. The owner keeps its permits."""
@@ -116,11 +139,14 @@ class PushBudget:
         elapsed, self._at = max(now - self._at, 0.0), max(now, self._at)
         rate = self._rate
         self._tokens = min(self._tokens + elapsed * rate.messages, rate.burst - max(self.permits, 0))
-        self.bytes_left = min(self.bytes_left + elapsed * rate.bytes, rate.bytes * rate.burst / rate.messages)
+        before = self.bytes_left
+        self.bytes_left = min(before + elapsed * rate.bytes, rate.bytes * rate.burst / rate.messages)
+        self._bytes_granted += self.bytes_left - before
         if self.bytes_left < 0 or self._tokens < min(permits, rate.burst):
             return 0
         self._tokens -= permits
         self.permits += permits
+        self._permits_granted += permits
         return permits
 
     def on_delivered(self, messages: int, size: int) -> None:
@@ -136,6 +162,7 @@ class PushBudget:
     def end(self) -> None:
         """Take back the permits that the owner has not used, or pay the debt, because its subscription has ended."""
         self._tokens += self.permits
+        self._permits_granted -= self.permits
         self.permits = 0
 
 

@@ -27,7 +27,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from readonly_engine.broker.tail.budget import TailSettings
+    from readonly_engine.broker.tail.budget import PushTotals, TailSettings
     from readonly_engine.broker.tail.owner_probes import OwnerProbes
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
@@ -122,6 +122,11 @@ class TailConsumer:
     def pushed(self) -> bool:
         """Whether the owner pushes now."""
         return self._connection is not None
+
+    @property
+    def delivered(self) -> PushTotals:
+        """What the owner has pushed."""
+        return self._budget.delivered
 
     def start(self) -> None:
         """Subscribe, unless that is done, under way or due later."""

@@ -7,6 +7,7 @@ chosen order. No bookie is registered in it, so reads fail as without bookies; t
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
@@ -571,3 +572,13 @@ def test_bookies_are_polled_again_from_the_last_pushed_entry_on():
         assert stage.log.limit == (3, 6)
 
     play(scene)
+
+
+def test_explicit_lac_is_known_of_open_ledgers_only():
+    log = TopicLog.__new__(TopicLog)
+    log._tails = {}
+    assert log.explicit_lac is None
+    log._tails = {1: SimpleNamespace(explicit=False)}
+    assert log.explicit_lac is False
+    log._tails[2] = SimpleNamespace(explicit=True)
+    assert log.explicit_lac is True

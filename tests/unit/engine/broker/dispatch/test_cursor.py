@@ -38,6 +38,7 @@ def test_what_the_owner_has_acked_since_it_said_where_the_cursor_stands_is_taken
     assert cursor.mark_delete == (1, 3)
     assert cursor.first_unacked() == (1, 4)
     assert cursor.has_acked_ranges
+    assert cursor.acked_ranges == 1
     cursor.load_acked_ranges([(EARLIEST, Position(1, 2))])
     assert cursor.mark_delete == (1, 3), "an older answer"
 

@@ -9,6 +9,7 @@ import pytest
 from readonly_engine.broker.subscription import topics
 from readonly_engine.broker.subscription.served_topic import ServedTopic
 from readonly_engine.broker.subscription.topics import TopicRegistry
+from readonly_engine.broker.tail.budget import PushTotals
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
@@ -296,5 +297,37 @@ def test_all_topics_wait_for_their_owners_as_soon_as_one_broker_says_that_it_has
         assert await guarded_after(served, "true", others[2]) == [True, True, True]
         served._topics[TOPIC] = ServedTopic(Log(), Transactions(), LeaseGuard())
         assert await guarded_after(served, "false", TOPIC) == [True] * 4, "one that is not restarted yet"
+
+    asyncio.run(run())
+
+
+def test_what_owners_pushed_counts_after_the_end_of_a_topic_or_of_its_tail():
+    async def run():
+        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
+        assert served.pushed == (0, 0)
+        others = [parse_topic_name(name) for name in ("a", "b", "c")]
+        for topic in others:
+            one = served._topics[topic] = ServedTopic(Log(), SimpleNamespace(close=lambda: None), LeaseGuard())
+            one.tail = SimpleNamespace(delivered=PushTotals(5, 50), settings="before", close=lambda: None)
+        assert served.pushed == (15, 150)
+        served._close_if_unused(others[0], served._topics[others[0]])
+        assert (len(list(served.all)), served.pushed) == (2, (15, 150))
+        served.bindings_changed()  # none names another source now: the tails end
+        assert all(one.tail is None for _, one in served.all)
+        assert served.pushed == (15, 150)
+
+    asyncio.run(run())
+
+
+def test_deliveries_to_subscriptions_that_are_forgotten_still_count(monkeypatch):
+    monkeypatch.setattr(topics, "MAX_REMEMBERED", 2)
+
+    async def run():
+        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
+        for number in range(5):
+            counters = served._counters_of(TOPIC, f"reader-{number}")
+            counters.messages, counters.bytes = 1, 10
+        assert len(served.counters) == 2
+        assert (served.dropped_counters.messages, served.dropped_counters.bytes) == (3, 30)
 
     asyncio.run(run())

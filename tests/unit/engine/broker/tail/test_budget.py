@@ -27,6 +27,28 @@ def test_an_owner_delivers_no_more_than_the_rate_and_one_batch(steps):
         assert delivered <= RATE.burst + RATE.messages * now + MAX_BATCH
 
 
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 0.5), st.integers(1, MAX_BATCH), st.integers(0, 5000), st.booleans(), st.booleans()),
+        max_size=200,
+    )
+)
+def test_what_an_owner_has_delivered_is_known_without_counting_it(steps):
+    budget, now, messages, size = PushBudget(RATE, 0.0), 0.0, 0, 0
+    assert budget.delivered == (0, 0)
+    for pause, number, length, ends, slower in steps:
+        now += pause
+        if slower:
+            budget.set_rate(PushRate(messages=20.0, burst=40, bytes=1000.0))
+        if budget.permits <= 0 and not budget.take(20 - budget.permits, now):
+            continue
+        messages, size = messages + number, size + length
+        budget.on_delivered(number, length)
+        if ends:
+            budget.end()
+        assert budget.delivered == (messages, size)
+
+
 def test_few_messages_never_exhaust_the_budget():
     budget = PushBudget(RATE, 0.0)
     assert budget.take(50, 0.0) == 50

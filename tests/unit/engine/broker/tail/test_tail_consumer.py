@@ -192,6 +192,12 @@ def test_the_owner_pushes_from_the_end_of_the_log_on():
         stage.connection.push(3, 8)
         stage.connection.command(3, 9)
         assert stage.log.pushed == stage.positions == [(3, 8), (3, 9)]
+        assert stage.tail.delivered.messages == 2
+        assert stage.tail.delivered.bytes > 0
+        delivered = stage.tail.delivered
+        stage.connection.break_off()
+        assert not stage.tail.pushed
+        assert stage.tail.delivered == delivered
 
     play(scene)
 

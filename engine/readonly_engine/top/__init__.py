@@ -1,0 +1,1 @@
+"""`pulsar-readonly top`: figures of brokers in a terminal."""

@@ -1,0 +1,101 @@
+"""A broker of which only the state is played, for tests of statistics and pages."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from readonly_engine.broker.dispatch.counters import Counters
+from readonly_engine.broker.pool.membership import Member
+from readonly_engine.broker.session.consumer import Consumer
+from readonly_engine.broker.tail.budget import PushTotals
+from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+
+class PlayedSubscription:
+    """One whose figures are given; it counts how often they are read.
+
+    Attributes:
+        reads: number of reads of its backlog, of all subscriptions.
+    """
+
+    reads = 0
+
+    def __init__(self, *, messages: int = 0, size: int = 0, backlog: int = 0, ranges: int = 0) -> None:
+        self.counters = Counters(messages=messages, bytes=size)
+        self.consumers: list[Consumer] = []
+        self.kind = CommandSubscribe.Shared
+        self.mark_delete = Position(7, 41)
+        self.cursor = SimpleNamespace(acked_ranges=ranges)
+        self.flushed = 0
+        self._backlog = backlog
+
+    @property
+    def backlog(self) -> int:
+        PlayedSubscription.reads += 1
+        return self._backlog
+
+    def flush_accounting(self) -> None:
+        self.flushed += 1
+
+
+def played_topic(
+    subscriptions: dict[str, PlayedSubscription], *, pushed: bool | None = None, explicit: bool | None = None
+) -> SimpleNamespace:
+    """Return a topic that is served. `pushed` is None where the owner may not push."""
+    tail = None if pushed is None else SimpleNamespace(pushed=pushed)
+    return SimpleNamespace(subscriptions=subscriptions, tail=tail, log=SimpleNamespace(explicit_lac=explicit))
+
+
+def played_consumer(topic: TopicName, name: str = "s", **given: Any) -> Consumer:
+    """Return a consumer; `peer`, `relayed`, `version`, `address`, `consumer_name` and `bound` may be given."""
+    consumer = Consumer.__new__(Consumer)
+    subscribe = CommandSubscribe(
+        topic=str(topic), subscription=name, sub_type=CommandSubscribe.Shared, consumer_id=1, request_id=1,
+        consumer_name=given.get("consumer_name", "c-1"),
+    )  # fmt: skip
+    consumer.owner_consumer = SimpleNamespace(subscribe_command=subscribe)
+    consumer.topic, consumer.consumer_id = topic, 1
+    consumer.connection = SimpleNamespace(
+        peer=given.get("address", "10.0.0.7:40001"), client_version=given.get("version", "Pulsar-Java-v4.0.8")
+    )
+    consumer.dispatch_state = SimpleNamespace(permits=900, unacked=100)  # type: ignore[assignment]
+    window = SimpleNamespace(permits=5, pending={1: 1, 2: 1})
+    consumer.flow_window = window if given.get("relayed") else None  # type: ignore[assignment]
+    consumer.peer, consumer.bound = given.get("peer", ""), given.get("bound", True)
+    consumer.messages, consumer.bytes = 5000, 1 << 20
+    return consumer
+
+
+class PlayedBroker:
+    """A broker with topics by name, and connections with consumers that are relayed."""
+
+    def __init__(self, topics: dict[str, SimpleNamespace], relayed: list[Consumer] | None = None) -> None:
+        served = {parse_topic_name(name): one for name, one in topics.items()}
+        counters = {
+            (topic, name): subscription.counters
+            for topic, one in served.items()
+            for name, subscription in one.subscriptions.items()
+        }
+        self.topics = SimpleNamespace(
+            all=list(served.items()),
+            subscriptions=lambda: [one for topic in served.values() for one in topic.subscriptions.values()],
+            counters=counters,
+            dropped_counters=Counters(messages=1, bytes=10),
+            pushed=PushTotals(2, 20),
+        )
+        self.connections = [SimpleNamespace(consumers=[one]) for one in relayed or []]
+        self.passthrough = SimpleNamespace(passed_through=[])
+        self.limits = SimpleNamespace(consumers=12)
+        self.claim_store = SimpleNamespace(held=[1], suspended=False)
+        self.bindings_error = None
+        self.draining = False
+        members = [Member("pulsar://b-0:1", consumers=3, http_port=8080), Member("pulsar://a-1:1", consumers=9)]
+        self.pool = SimpleNamespace(
+            url="pulsar://b-0:1", name="orders", uid="7c1e", locality="/eu/a", members={one.url: one for one in members}
+        )
+
+
+STORES = SimpleNamespace(connected=True, denied=0)

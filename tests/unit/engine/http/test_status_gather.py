@@ -1,0 +1,241 @@
+"""The state of a broker for one page: the right figures, and no more work than for that page."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.broker.passthrough.policy import PassedThrough
+from readonly_engine.broker.pool.membership import Member
+from readonly_engine.http.status import topic_figures
+from readonly_engine.http.status.gather import MAX_MEMBERS, About, Gatherer, NotServedError
+from readonly_engine.http.status.slices import STEPS, Slices
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.status.state import MemberState, ReasonCount, Relief
+from readonly_engine.status.view import View
+
+from tests.support.played_broker import (
+    STORES,
+    PlayedBroker,
+    PlayedSubscription,
+    played_consumer,
+    played_topic,
+)
+
+P = "persistent://public/default/"
+NOTHING = About()
+FIRST = View()
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def gatherer(broker, clock, about=NOTHING):
+    return Gatherer(broker, STORES, about, clock)
+
+
+def read(gathers, view=FIRST, slices=None):
+    return asyncio.run(gathers.status(view, slices or Slices()))
+
+
+def many(count, **given):
+    return PlayedBroker(
+        {f"{P}t-{number:05}": played_topic({"s": PlayedSubscription(**given)}) for number in range(count)}
+    )
+
+
+def test_broker_source_and_pool(clock):
+    broker = PlayedBroker({P + "a": played_topic({}, explicit=True), P + "b": played_topic({}, explicit=False)})
+    broker.bindings_error = "bindings file /b: wrong"
+    about = About("pulsar://u:p@owner:6650", "zk:z:2181", "abcdef0", 1, 4)
+    gathers = gatherer(broker, clock, about)
+    clock.now += 60
+    status = read(gathers)
+    assert (status.broker.url, status.broker.pool, status.broker.pool_uid) == ("pulsar://b-0:1", "orders", "7c1e")
+    assert (status.broker.uptime_s, status.broker.worker, status.broker.workers) == (60.0, 1, 4)
+    assert (status.broker.topics, status.broker.consumers, status.broker.claims) == (2, 12, 1)
+    assert status.source.service_url == "pulsar://owner:6650"
+    assert (status.source.lac_topics, status.source.lac_explicit) == (2, 1)
+    assert status.source.bindings_error == "bindings file /b: wrong"
+    assert status.members == (
+        MemberState("pulsar://a-1:1", "", 9),
+        MemberState("pulsar://b-0:1", "http://b-0:8080/", 12, itself=True),
+    )
+
+
+def test_relief_counts_closed_subscriptions_and_what_owners_pushed(clock):
+    broker = PlayedBroker({P + "a": played_topic({"s": PlayedSubscription(messages=40, size=400)})})
+    broker.topics.counters["gone", "s"] = PlayedSubscription(messages=5, size=50).counters
+    relief = read(gatherer(broker, clock)).relief
+    assert relief == Relief(46, 460, 2, 20)
+    assert (relief.spared_messages, relief.spared_bytes) == (44, 440)
+    assert all(one.flushed for one in broker.topics.subscriptions())
+
+
+def test_a_topic_has_the_lag_of_its_slowest_subscription_and_rates_from_the_second_time_on(clock):
+    slow, fast = PlayedSubscription(messages=10, size=100, backlog=7), PlayedSubscription(backlog=1)
+    gathers = gatherer(PlayedBroker({P + "a": played_topic({"fast": fast, "slow": slow}, pushed=True)}), clock)
+    (topic,) = read(gathers).topics
+    assert (topic.lag, topic.slowest, topic.tail, topic.subscriptions) == (7, "slow", "owner", 2)
+    assert (topic.message_rate, topic.byte_rate) == (None, None)
+    slow.counters.messages += 20
+    slow.counters.bytes += 200
+    clock.now += 2
+    (topic,) = read(gathers).topics
+    assert (topic.message_rate, topic.byte_rate) == (10.0, 100.0)
+
+
+def test_topics_whose_owner_does_not_push_are_read_from_bookies(clock):
+    broker = PlayedBroker({P + "a": played_topic({}, pushed=False), P + "b": played_topic({})})
+    assert [topic.tail for topic in read(gatherer(broker, clock)).topics] == ["bookies", "bookies"]
+
+
+def test_a_page_of_5000_topics_reads_the_figures_of_100(clock):
+    broker = many(5000, backlog=3)
+    PlayedSubscription.reads = 0
+    slices = Slices()
+    status = read(gatherer(broker, clock), View(page=3), slices)
+    assert (status.pages.number, status.pages.count, status.pages.items) == (3, 50, 5000)
+    assert [topic.name for topic in status.topics] == [f"{P}t-{number:05}" for number in range(200, 300)]
+    assert PlayedSubscription.reads == 100
+    assert slices.steps < 4 * 5000, "names, counters and totals once each"
+
+
+def test_the_event_loop_gets_turns_during_a_page(clock):
+    async def scene():
+        turns = 0
+
+        async def other():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        slices = Slices()
+        await gatherer(many(5000), clock).status(View(), slices)
+        task.cancel()
+        assert turns >= slices.steps // STEPS - 1 > 10
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("prefix", [P + "b", "public/default/b", "b"])
+def test_a_prefix_is_that_of_any_form_of_the_name(clock, prefix):
+    broker = PlayedBroker({P + name: played_topic({}) for name in ("a", "b1", "b2", "ab")})
+    status = read(gatherer(broker, clock), View(prefix=prefix))
+    assert [topic.name for topic in status.topics] == [P + "b1", P + "b2"]
+    assert status.broker.topics == 4
+
+
+def test_a_page_after_the_last_one_is_the_last_one(clock):
+    status = read(gatherer(many(150), clock), View(page=1_000_000))
+    assert (status.pages.number, len(status.topics)) == (2, 50)
+    assert read(gatherer(PlayedBroker({}), clock), View(page=9)).pages.number == 1
+
+
+def test_acked_ranges_count_as_work_and_more_than_the_limit_is_left_out(clock, monkeypatch):
+    monkeypatch.setattr(topic_figures, "MAX_STEPS", 50)
+    broker = PlayedBroker(
+        {P + f"t-{number}": played_topic({"s": PlayedSubscription(backlog=9, ranges=40)}) for number in range(5)}
+    )
+    PlayedSubscription.reads = 0
+    status = read(gatherer(broker, clock))
+    assert status.shortened
+    assert [topic.lag for topic in status.topics] == [9, 9, None, None, None]
+    assert PlayedSubscription.reads == 2
+
+
+def test_subscriptions_of_a_topic_with_those_that_others_serve(clock):
+    topic = parse_topic_name(P + "a")
+    relayed = [
+        played_consumer(topic, "far", relayed=True, peer="pulsar://a-1:1"),
+        played_consumer(topic, "passed", relayed=True),
+        played_consumer(topic, "passed", relayed=True),
+        played_consumer(topic, "unbound", relayed=True, bound=False),
+    ]
+    broker = PlayedBroker({P + "a": played_topic({"here": PlayedSubscription(backlog=4)})}, relayed)
+    broker.passthrough.passed_through = [PassedThrough(topic, "passed", "direct-consumers", "consumers at x", 2)]
+    status = read(gatherer(broker, clock), View(topic=str(topic)))
+    found = {one.name: (one.served_by, one.reason, one.finding, one.consumers, one.lag) for one in status.subscriptions}
+    assert found == {
+        "far": ("pulsar://a-1:1", "", "", 1, None),
+        "here": ("", "", "", 0, 4),
+        "passed": ("owner", "direct-consumers", "consumers at x", 2, None),
+        "unbound": ("owner", "unbound", "", 1, None),
+    }
+    assert status.reasons == (ReasonCount("direct-consumers", 1),)
+    assert (status.topics[0].subscriptions, status.topics[0].passed_through) == (4, 2)
+    only = read(gatherer(broker, clock), View(topic=str(topic), prefix="pa"))
+    assert [one.name for one in only.subscriptions] == ["passed"]
+
+
+def test_a_topic_that_only_others_serve_is_listed(clock):
+    topic = parse_topic_name(P + "a")
+    broker = PlayedBroker({}, [played_consumer(topic, relayed=True)])
+    (one,) = read(gatherer(broker, clock)).topics
+    assert (one.name, one.tail, one.consumers, one.lag) == (str(topic), "relayed", 1, None)
+
+
+def test_consumers_of_a_subscription_by_pages(clock):
+    topic = parse_topic_name(P + "a")
+    subscription = PlayedSubscription()
+    subscription.consumers = [
+        played_consumer(topic, address=f"10.0.0.1:{40000 + number}", version="v") for number in range(150)
+    ]
+    broker = PlayedBroker({P + "a": played_topic({"s": subscription})})
+    status = read(gatherer(broker, clock), View(topic=str(topic), subscription="s", page=2))
+    assert (len(status.clients), status.pages.items) == (50, 150)
+    assert (status.clients[0].address, status.clients[0].version) == ("10.0.0.1:40100", "v")
+    assert (status.clients[0].permits, status.clients[0].unacked) == (900, 100)
+
+
+@pytest.mark.parametrize(
+    ("view", "message"),
+    [
+        (View(topic=P + "b"), "has no consumers on this broker"),
+        (View(topic=P + "a", subscription="t"), "subscription t of .* has no consumers on this broker"),
+        (View(topic="<b>://x"), "must start with persistent://"),
+    ],
+)
+def test_what_is_not_served_is_named(clock, view, message):
+    broker = PlayedBroker({P + "a": played_topic({"s": PlayedSubscription()})})
+    with pytest.raises(NotServedError, match=message):
+        read(gatherer(broker, clock), view)
+
+
+def test_names_that_strangers_ask_for_are_not_kept(clock):
+    gathers, before = gatherer(PlayedBroker({}), clock), parse_topic_name.cache_info().currsize
+    for number in range(50):
+        with pytest.raises(NotServedError):
+            read(gathers, View(topic=f"{P}{number}-{'x' * 5000}"))
+    assert parse_topic_name.cache_info().currsize == before
+
+
+def test_a_large_pool_is_listed_in_part(clock):
+    broker = PlayedBroker({})
+    broker.pool.members = {f"pulsar://b-{number}:1": Member(f"pulsar://b-{number}:1") for number in range(500)}
+    status = read(gatherer(broker, clock))
+    assert (len(status.members), status.member_count) == (MAX_MEMBERS, 500)
+
+
+def test_a_subscription_that_ends_during_a_page_does_no_harm(clock):
+    async def scene():
+        broker = many(2000)
+        page = asyncio.create_task(gatherer(broker, clock).status(View(), Slices()))
+        await asyncio.sleep(0)
+        for _, topic in broker.topics.all:
+            topic.subscriptions.clear()
+        broker.topics.counters.clear()
+        assert (await page).pages.items == 2000
+
+    asyncio.run(scene())

@@ -1,0 +1,302 @@
+"""The status page: golden HTML, hostile names, accessibility, and the headers of its answers.
+
+A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/engine/http/test_status_page.py, then read the diff.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import itertools
+import os
+import re
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession, web
+from readonly_engine.http.guard import HttpPort
+from readonly_engine.http.status.gather import About, Gatherer
+from readonly_engine.http.status.handler import StatusPages
+from readonly_engine.http.status.page import render, render_error, render_workers
+from readonly_engine.http.status.quota import MAX_CONCURRENT
+from readonly_engine.http.status.style import CSS, HEADERS
+from readonly_engine.status.document import decode
+from readonly_engine.status.state import Pages
+from readonly_engine.status.view import View
+
+from tests.support.played_broker import STORES, PlayedBroker, PlayedSubscription, played_topic
+from tests.support.states import ALL_HOSTILE, CLIENTS, HOSTILE, SMALL, TOPIC, P
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "status"
+VOID = {"br", "input", "link", "meta"}
+
+PAGES = {
+    "topics": (SMALL, View(refresh=5)),
+    "subscriptions": (TOPIC, View(topic=P + "clicks", page=2)),
+    "consumers": (CLIENTS, View(topic=P + "clicks", subscription="audit")),
+}
+HOSTILE_PAGES = {
+    "topics": (ALL_HOSTILE, View(prefix=HOSTILE[:500])),
+    "subscriptions": (ALL_HOSTILE, View(topic=HOSTILE, prefix=HOSTILE[:500])),
+    "consumers": (ALL_HOSTILE, View(topic=HOSTILE, subscription=HOSTILE)),
+}
+
+
+class Tree(HTMLParser):
+    """Elements of a page, with the place of each; fails on an element that is not closed."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.elements, self.text = [], [], []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs), tuple(self.open)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes, _ in self.elements if name == tag]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_the_golden_one(name):
+    path, page = GOLDEN / f"{name}.html", render(*PAGES[name])
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(page, encoding="utf-8")
+    assert page == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("pages", [PAGES, HOSTILE_PAGES], ids=["small", "hostile"])
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_loads_nothing_and_runs_nothing(pages, name):
+    tree = Tree(render(*pages[name]))
+    assert not {tag for tag, _, _ in tree.elements} & {"script", "img", "iframe", "object", "embed", "base", "svg"}
+    assert [one["href"] for one in tree.all("link")] == ["data:,"]
+    for _, attributes, _ in tree.elements:
+        assert not any(key.startswith("on") or key in {"src", "style", "srcdoc"} for key in attributes)
+    for link in tree.all("a"):
+        assert re.match(r"#list$|\./|status(\?|$)|http://", link["href"]), link
+    assert [form["action"] for form in tree.all("form")] == ["./"]
+
+
+@pytest.mark.parametrize("name", HOSTILE_PAGES)
+def test_hostile_names_stay_text_and_are_bounded(name):
+    page = render(*HOSTILE_PAGES[name])
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    tree = Tree(page)
+    shown = "".join(tree.text)
+    assert not {one for one in shown if not one.isprintable()} - {"\n"}
+    assert len(page) < 60_000, "each name is 2,000 characters long, and is shown with 300"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_accessible(name):
+    tree = Tree(render(*PAGES[name]))
+    assert tree.all("html") == [{"lang": "en"}]
+    assert [len(tree.all(landmark)) for landmark in ("header", "main", "footer", "h1", "title")] == [1] * 5
+    levels = [int(tag[1]) for tag, _, _ in tree.elements if re.fullmatch("h[1-6]", tag)]
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert len(tree.all("table")) == len(tree.all("caption")) > 0
+    assert all(cell.get("scope") in {"col", "row"} for cell in tree.all("th"))
+    ids = {attributes["id"] for _, attributes, _ in tree.elements if "id" in attributes}
+    assert {label["for"] for label in tree.all("label")} <= ids
+    controls = [one for one in tree.all("input") + tree.all("select") if one.get("type") != "hidden"]
+    assert {one["id"] for one in controls} == {label["for"] for label in tree.all("label")}
+    assert all(one["aria-label"] for one in tree.all("nav"))
+    assert all(one["aria-labelledby"] in ids for one in tree.all("section"))
+    assert tree.elements[[tag for tag, _, _ in tree.elements].index("body") + 1][1]["href"] == "#list"
+    assert "list" in ids
+    scrolled = [one for one in tree.all("div") if one.get("class") == "scroll"]
+    assert all((one["tabindex"], one["role"]) == ("0", "region") for one in scrolled)
+
+
+def luminance(color):
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["text", "soft", "link", "bad"])
+def test_texts_have_contrast(scheme, name):
+    """At least 4.5 to 1 (WCAG 2.2, 1.4.3)."""
+
+    def color(variable):
+        found = re.findall(rf"--{variable}:(#[0-9a-f]+)", CSS)[scheme]
+        return found if len(found) == 7 else "#" + "".join(2 * one for one in found[1:])
+
+    bright, dark = sorted((luminance(color(name)), luminance(color("back"))), reverse=True)
+    assert (bright + 0.05) / (dark + 0.05) >= 4.5
+
+
+def test_the_refresh_is_the_browsers_and_off_by_default():
+    assert 'http-equiv="refresh" content="5"' in render(SMALL, View(refresh=5))
+    assert "http-equiv" not in render(SMALL, View())
+
+
+def test_pages_are_linked_with_what_was_searched():
+    status = replace(SMALL, pages=Pages(2, 50, 5000))
+    page = render(status, View(prefix="a&b", page=2))
+    assert 'href="./?prefix=a%26b&amp;page=3"' in page
+    assert 'href="./?prefix=a%26b"' in page, "the first page"
+    assert "Next page" not in render(replace(SMALL, pages=Pages(50, 50, 5000)), View(page=50))
+
+
+def test_a_name_that_is_too_long_for_a_link_is_text():
+    long = P + "x" * 5000
+    page = render(replace(SMALL, topics=(replace(SMALL.topics[0], name=long),)), View())
+    assert "topic=persistent" not in page
+
+
+def test_errors_and_workers_are_escaped_too():
+    page = render_error("Invalid parameter", HOSTILE)
+    assert "<script" not in page
+    Tree(page)
+    page = render_workers([("worker 0", "http://127.0.0.1:8180/"), ("worker 1", "")], [HOSTILE])
+    assert 'href="http://127.0.0.1:8180/"' in page
+    assert "<script" not in page
+    Tree(page)
+
+
+def test_the_policy_allows_this_style_and_nothing_else():
+    policy = HEADERS["Content-Security-Policy"]
+    digest = base64.b64encode(hashlib.sha256(CSS.encode()).digest()).decode()
+    assert f"<style>{CSS}</style>" in render(SMALL, View())
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
+    assert "frame-ancestors 'none'" in policy
+    assert "script-src" not in policy
+    assert "unsafe" not in policy
+
+
+# Over HTTP
+
+
+@asynccontextmanager
+async def serving(broker):
+    app = web.Application()
+    pages = StatusPages(Gatherer(broker, STORES, About()))
+    pages.add_routes(app)
+    port = HttpPort(app)
+    await port.start("127.0.0.1", 0)
+    try:
+        async with ClientSession(f"http://127.0.0.1:{port.port}") as session:
+            yield session, pages
+    finally:
+        await port.close()
+
+
+def broker(count=1):
+    return PlayedBroker({P + f"t-{number}": played_topic({"s": PlayedSubscription()}) for number in range(count)})
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    ("path", "status", "kind"),
+    [
+        ("/", 200, "text/html"),
+        ("/?page=0", 400, "text/html"),
+        ("/?topic=gone", 404, "text/html"),
+        ("/status", 200, "application/json"),
+        ("/status?refresh=3", 400, "application/json"),
+    ],
+)
+def test_each_answer_has_the_headers(method, path, status, kind):
+    async def scene():
+        async with serving(broker()) as (session, _), session.request(method, path) as response:
+            assert (response.status, response.content_type) == (status, kind)
+            assert {key: response.headers[key] for key in HEADERS} == dict(HEADERS)
+            body = await response.read()
+            assert (body == b"") == (method == "HEAD")
+            assert method == "HEAD" or int(response.headers["Content-Length"]) == len(body)
+
+    asyncio.run(scene())
+
+
+def test_it_only_reads():
+    async def scene():
+        async with serving(broker()) as (session, _):
+            for method in ("POST", "PUT", "DELETE", "PATCH"):
+                async with session.request(method, "/") as response:
+                    assert response.status == 405
+
+    asyncio.run(scene())
+
+
+def test_the_document_is_the_state_of_the_page():
+    async def scene():
+        async with serving(broker(150)) as (session, _), session.get("/status?page=2") as response:
+            status = decode(await response.json())
+            assert (status.pages.number, len(status.topics)) == (2, 50)
+
+    asyncio.run(scene())
+
+
+def test_more_pages_than_a_few_at_once_are_refused_and_later_ones_are_not(monkeypatch):
+    async def scene():
+        go = asyncio.Event()
+        begun = []
+        status = Gatherer.status
+
+        async def slow(self, view, slices):
+            begun.append(view)
+            await go.wait()
+            return await status(self, view, slices)
+
+        monkeypatch.setattr(Gatherer, "status", slow)
+        async with serving(broker()) as (session, _):
+            first = [asyncio.create_task(session.get("/")) for _ in range(MAX_CONCURRENT)]
+            while len(begun) < MAX_CONCURRENT:
+                await asyncio.sleep(0.001)
+            async with session.get("/") as response:
+                assert response.status == 503
+                assert response.headers["Retry-After"] == "1"
+                assert response.headers["Cache-Control"] == "no-store"
+            go.set()
+            assert [(await one).status for one in first] == [200] * MAX_CONCURRENT
+            async with session.get("/") as response:
+                assert response.status == 200
+
+    asyncio.run(scene())
+
+
+def test_a_viewer_who_leaves_or_an_error_gives_the_place_back(monkeypatch):
+    async def scene():
+        begun = []
+
+        async def never(*_):
+            begun.append(True)
+            await asyncio.Event().wait()
+
+        async def fails(*_):
+            raise RuntimeError("a defect")
+
+        async with serving(broker()) as (session, pages):
+            monkeypatch.setattr(Gatherer, "status", never)
+            for number in range(3 * MAX_CONCURRENT):
+                request = asyncio.create_task(session.get("/"))
+                while len(begun) <= number:
+                    await asyncio.sleep(0.001)
+                request.cancel()
+                while pages._quota._running:
+                    await asyncio.sleep(0.001)
+            monkeypatch.setattr(Gatherer, "status", fails)
+            for _ in range(3 * MAX_CONCURRENT):
+                async with session.get("/") as response:
+                    assert response.status == 500
+            assert pages._quota._running == 0
+
+    asyncio.run(scene())

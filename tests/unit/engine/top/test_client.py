@@ -1,0 +1,128 @@
+"""Requests of `top`: answers of brokers, of several workers, and of servers that are none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from readonly_engine.status.document import encode
+from readonly_engine.tool.errors import ToolError
+from readonly_engine.top import client as module
+from readonly_engine.top.client import StatusClient, check_url
+
+from tests.support.states import SMALL
+
+
+@asynccontextmanager
+async def server(answer):
+    """Answers every request; yields its URL."""
+    asked = []
+
+    async def handle(request):
+        asked.append(request.path_qs)
+        return answer(request)
+
+    app = web.Application()
+    app.router.add_get("/{rest:.*}", handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = site._server.sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}", asked
+    finally:
+        await runner.cleanup()
+
+
+def read(answer, query=""):
+    async def scene():
+        async with server(answer) as (url, asked):
+            client = StatusClient([url, url], query)
+            try:
+                return await client.read(), url, asked
+            finally:
+                await client.close()
+
+    return asyncio.run(scene())
+
+
+def test_a_broker_is_asked_once_for_what_is_shown():
+    (one,), url, asked = read(lambda _: web.json_response(encode(SMALL)), "?prefix=a")
+    assert (one.url, one.status, one.error) == (url, SMALL, "")
+    assert asked == ["/status?prefix=a"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (lambda _: web.json_response({"reason": "t has no\x1b consumers"}, status=404), "t has no\\x1b consumers"),
+        (lambda _: web.json_response([], status=500), "HTTP status 500"),
+        (lambda _: web.Response(text="<html>", content_type="text/html"), "the answer is no JSON: no broker"),
+        (lambda _: web.Response(body=b"\xff\xfe\xff"), "the answer is no JSON"),
+        (lambda _: web.json_response({"topics": 1}), "topics must be a list"),
+        (lambda _: web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}), "the answer is no JSON"),
+        (lambda _: web.Response(body=b" " * 2000), "the answer is longer than"),
+        (lambda _: web.Response(text="[" * 100_000), "nested too deeply"),
+    ],
+)
+def test_another_answer_is_a_reason(monkeypatch, answer, error):
+    if "longer" in error:
+        monkeypatch.setattr(module, "MAX_ANSWER_BYTES", 1000)
+    (one,), _, _ = read(answer)
+    assert one.status is None
+    assert error in one.error
+
+
+def test_no_answer_is_a_reason():
+    async def scene():
+        async with server(lambda _: web.Response()) as (url, _):
+            pass
+        client = StatusClient([url], "")
+        try:
+            return await client.read()
+        finally:
+            await client.close()
+
+    (one,) = asyncio.run(scene())
+    assert one.status is None
+    assert one.error
+
+
+def test_workers_are_asked_each_at_the_host_that_was_given():
+    async def scene():
+        async with server(lambda _: web.json_response(encode(SMALL))) as (first, _):
+            workers = [first.replace("127.0.0.1", "evil.example"), "nonsense", "http://[", 7]
+            parent = json.dumps({"reason": "ask each worker", "workers": workers})
+            answer = web.Response
+            async with server(lambda _: answer(text=parent, status=404, content_type="application/json")) as (url, _):
+                client = StatusClient([url], "")
+                try:
+                    return await client.read(), first
+                finally:
+                    await client.close()
+
+    (one,), first = asyncio.run(scene())
+    assert (one.url, one.status) == (first, SMALL)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "broker:8080", "ftp://a", "http://", "http://a:x", "http://a:99999", "http://[", "http://a?b"]
+)
+def test_what_is_no_url_is_one_clear_error(text):
+    with pytest.raises(ToolError, match="is no URL of a broker's HTTP port; write http://HOST:8080"):
+        check_url(text)
+
+
+def test_urls():
+    assert check_url("http://a:8080/") == "http://a:8080"
+    assert check_url("https://door/pods/orders-0:8080/proxy/") == "https://door/pods/orders-0:8080/proxy"
+
+
+def test_no_password_is_shown():
+    with pytest.raises(ToolError) as raised:
+        check_url("ftp://user:secret@a")
+    assert "secret" not in str(raised.value)

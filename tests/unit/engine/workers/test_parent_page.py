@@ -1,0 +1,61 @@
+"""The page of a broker with several workers: a link to each, at the host that the browser used."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiohttp import ClientSession
+from readonly_engine.config.reader import make_config
+from readonly_engine.http.status.style import HEADERS
+from readonly_engine.workers.parent import Parent
+
+CONFIG = {
+    "metadata-store": "zk:a:1",
+    "writer-url": "pulsar://a:1",
+    "admin-url": "http://a:1",
+    "topics": ["orders"],
+    "workers": 2,
+}
+
+
+def get(method, path, host):
+    async def scene():
+        parent = Parent(make_config({}, CONFIG), [])
+        await parent.listen("127.0.0.1", 0)
+        try:
+            url = f"http://127.0.0.1:{parent._port.port}{path}"
+            async with ClientSession() as session, session.request(method, url, headers={"Host": host}) as response:
+                return response, await response.text()
+        finally:
+            await parent._port.close()
+
+    return asyncio.run(scene())
+
+
+def test_each_worker_has_a_link_and_a_reason_if_it_is_not_ready():
+    response, page = get("GET", "/", "broker.example:8080")
+    assert (response.status, response.content_type) == (200, "text/html")
+    assert {key: response.headers[key] for key in HEADERS} == dict(HEADERS)
+    assert 'href="http://broker.example:8180/"' in page
+    assert 'href="http://broker.example:8280/"' in page
+    assert "worker 1: not running" in page
+
+
+@pytest.mark.parametrize("host", ['"><script>alert(1)</script>', "a b", "javascript:alert(1)", "[::"])
+def test_a_hostile_host_makes_no_link(host):
+    response, page = get("GET", "/", host)
+    assert response.status in {200, 400}
+    assert "<script" not in page
+    assert 'href="javascript:' not in page
+
+
+def test_head_has_no_body():
+    response, page = get("HEAD", "/", "a:1")
+    assert (response.status, page) == (200, "")
+
+
+def test_programs_get_the_addresses_of_the_workers():
+    response, text = get("GET", "/status?page=2", "a:1")
+    assert response.status == 404
+    assert "http://127.0.0.1:8180/status?page=2" in text
