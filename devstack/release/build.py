@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from devstack.release.inputs import ReleaseInputs
 
-SBOM_FOLDER: Final = "sbom"
 _UMASK: Final = 0o022
 
 
@@ -69,8 +68,8 @@ def build(root: Path, inputs: ReleaseInputs, out: Path, choice: Choice) -> Outco
             work, made = Path(folder), Path(folder) / "made"
             tree = export(root, inputs, work / "tree")
             targets = [wheels.WheelTarget(python, one) for one in choice.architectures for python in choice.pythons]
-            sdist = wheels.build_sdist(tree, inputs, work, made / "packages")
-            wheels.build_wheels(tree, sdist, inputs, targets, host, work, made / "packages", outcome)
+            sdist = wheels.build_sdist(tree, inputs, work, made)
+            wheels.build_wheels(tree, sdist, inputs, targets, host, work, made, outcome)
             write_files(tree, inputs, made)
             bases = _images(tree, inputs, host, choice, made, outcome)
             finish(tree, inputs, made, choice.builder, bases, outcome)
@@ -166,6 +165,4 @@ def _images(
 
 
 def _bill(made: Path, name: str, text: str) -> None:
-    path = made / SBOM_FOLDER / f"{name}.cdx.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    (made / f"{name}.cdx.json").write_text(text, encoding="utf-8")

@@ -152,7 +152,7 @@ def test_all_files_that_need_no_other_program_are_written_the_same_each_time(tmp
         "pulsar-readonly-0.1.0.tgz",
         "pulsar-readonly-0.1.0-kustomize.tar.gz",
         "pulsar-readonly-0.1.0-olm.tar.gz",
-        *(f"sbom/pulsar-readonly-0.1.0-{part}.cdx.json" for part in ("engine", "operator", "spark")),
+        *(f"pulsar-readonly-0.1.0-{part}.cdx.json" for part in ("engine", "operator", "spark")),
     }
     assert all((folders[0] / name).read_bytes() == (folders[1] / name).read_bytes() for name in names)
 
