@@ -107,6 +107,10 @@ class DockerImages:
         known = json.loads(
             run(["docker", "image", "inspect", *form, DOCKER_BASE], what="release: asking Docker for the base")
         )
+        if not known:
+            raise DevstackError(
+                f"release: Docker has {DOCKER_BASE} without a digest of a registry", "remove that image"
+            )
         name = str(known[0])
         return name, name.rpartition("@sha256:")[2]
 

@@ -113,7 +113,7 @@ def from_checkout(root: Path, version: str, registry: str, source: str = "") -> 
         DevstackError: a value is bad, a tracked file is changed, or the version's tag names another commit.
     """
     version, registry, source = parse_version(version), parse_registry(registry), parse_uri(source, "SOURCE")
-    git = ["git", "-C", str(root)]
+    git = ["git", "-C", str(root), "-c", "log.showSignature=false"]
     commit = run([*git, "rev-parse", "--verify", "HEAD^{commit}"], what="release: asking git for the commit").strip()
     changed = run([*git, "status", "--porcelain", "--untracked-files=no"], what="release: asking git for changes")
     if changed.strip():

@@ -71,12 +71,18 @@ def read(archive: Path) -> ImageContent:
                 _apply(_blob(layout, layer["digest"]), files)
     except (KeyError, ValueError, tarfile.TarError) as error:
         raise DevstackError(f"release: {archive.name} is no archive of one OCI image ({error})") from error
-    release = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', files.get(_RELEASE, b"").decode(), re.MULTILINE))
-    metadata = [HeaderParser().parsestr(data.decode()) for name, data in files.items() if _METADATA.fullmatch(name)]
+    release = dict(
+        re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', files.get(_RELEASE, b"").decode(errors="replace"), re.MULTILINE)
+    )
+    metadata = [
+        HeaderParser().parsestr(data.decode(errors="replace"))
+        for name, data in files.items()
+        if _METADATA.fullmatch(name)
+    ]
     return ImageContent(
         architecture=configuration["architecture"],
         distribution="-".join(release[key] for key in ("ID", "VERSION_ID") if key in release),
-        debian=tuple(_debian(files.get(_STATUS, b"").decode())),
+        debian=tuple(_debian(files.get(_STATUS, b"").decode(errors="replace"))),
         python={normalized(one["Name"]): one["Version"] for one in metadata},
         jars={name.rpartition("/")[2]: data.decode() for name, data in files.items() if _JAR.fullmatch(name)},
     )

@@ -106,6 +106,13 @@ def test_buildx_gets_platform_time_and_a_base_by_digest(monkeypatch, tmp_path):
     assert any("type=oci" in word and "rewrite-timestamp=true" in word for word in made)
 
 
+def test_a_base_of_this_machine_alone_is_refused(monkeypatch):
+    monkeypatch.setattr(images, "succeeds", lambda _: True)
+    monkeypatch.setattr(images, "run", lambda *_, **__: "[]")
+    with pytest.raises(DevstackError, match="without a digest of a registry"):
+        images.DockerImages("amd64").base()
+
+
 def test_docker_without_buildx_is_named(monkeypatch):
     monkeypatch.setattr(images, "succeeds", lambda _: False)
     with pytest.raises(DevstackError, match="Docker has no buildx"):

@@ -113,6 +113,7 @@ def test_image_names_begin_with_the_registry(inputs):
 
 def test_the_commit_and_its_time_come_from_the_checkout(checkout, monkeypatch):
     monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z")
+    git(checkout, "config", "log.showSignature", "true")
     git(checkout, "commit", "-q", "--allow-empty", "-m", "second")
     made = module.from_checkout(checkout, "0.1.0", REGISTRY)
     assert (made.commit, made.epoch) == (git(checkout, "rev-parse", "HEAD"), 1767323045)
