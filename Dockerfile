@@ -3,11 +3,13 @@
 #   python -m devstack image build engine        (Docker where its engine runs, else buildah)
 # All run as user 65532 of group 0, and as any other user of group 0, as OpenShift chooses it: their files are readable for all.
 # Engine and operator need no home and no writable file system, spark a writable /tmp.
+# Releases set SOURCE_DATE_EPOCH (time of the commit): bytecode then depends on its source alone, not on the time of the build.
 ARG BASE=python:3.11-slim-bookworm
 
 # The project's own wheel, made with a locked build tool. Only this and the last step of each target depend on the sources.
 FROM ${BASE} AS wheel
-ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
+ARG SOURCE_DATE_EPOCH
 COPY requirements/build.txt /src/requirements/
 RUN python3 -m venv --without-pip /build && \
     python3 -m pip --python /build/bin/python install --quiet --require-hashes -r /src/requirements/build.txt
@@ -19,11 +21,12 @@ COPY pyproject.toml LICENSE /src/
 COPY engine /src/engine
 COPY operator /src/operator
 COPY spark /src/spark
-RUN python3 -m pip --python /build/bin/python wheel --quiet --no-deps --no-build-isolation -w /wheels /src
+RUN CFLAGS=-g0 python3 -m pip --python /build/bin/python wheel --quiet --no-deps --no-build-isolation -w /wheels /src
 
 # One virtual environment for each target: the locked third-party packages first, then the wheel.
 FROM ${BASE} AS engine-venv
-ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
+ARG SOURCE_DATE_EPOCH
 COPY requirements/engine.txt /src/requirements/
 RUN python3 -m venv --without-pip /venv && \
     python3 -m pip --python /venv/bin/python install --quiet --require-hashes -r /src/requirements/engine.txt
@@ -46,7 +49,8 @@ ENTRYPOINT ["pulsar-readonly"]
 CMD ["serve"]
 
 FROM ${BASE} AS operator-venv
-ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
+ARG SOURCE_DATE_EPOCH
 COPY requirements/operator.txt /src/requirements/
 RUN python3 -m venv --without-pip /venv && \
     python3 -m pip --python /venv/bin/python install --quiet --require-hashes -r /src/requirements/operator.txt
@@ -66,7 +70,8 @@ ENTRYPOINT ["pulsar-readonly"]
 CMD ["operator"]
 
 FROM ${BASE} AS spark-venv
-ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
+ARG SOURCE_DATE_EPOCH
 COPY requirements/spark.txt /src/requirements/
 RUN python3 -m venv --without-pip /venv && \
     python3 -m pip --python /venv/bin/python install --quiet --require-hashes -r /src/requirements/spark.txt
@@ -82,7 +87,8 @@ LABEL org.opencontainers.image.title="pulsar-readonly spark" \
 # The JRE's package wants a folder that slim images lack; Spark's programs look for a user's name and for ps.
 RUN mkdir -p /usr/share/man/man1 && apt-get update -qq && \
     apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless procps tini && \
-    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb && \
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache \
+        /var/log/apt /var/log/dpkg.log /var/log/alternatives.log && \
     useradd --uid 65532 --user-group --no-create-home --home-dir /tmp spark
 ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp \
     SPARK_HOME=/opt/spark PYSPARK_PYTHON=/venv/bin/python PULSAR_READONLY_SPARK_JARS=/opt/pulsar-readonly/jars

@@ -93,6 +93,14 @@ OLM ?= build/olm
 olm: $(STAMP) ## a bundle for the Operator Lifecycle Manager (OPERATOR_IMAGE= ENGINE_IMAGE= OLM=build/olm REPLACES=)
 	@$(PY) -m readonly_operator.api.olm --operator-image '$(OPERATOR_IMAGE)' --engine-image '$(ENGINE_IMAGE)' --replaces '$(REPLACES)' '$(OLM)'
 
+.PHONY: release release-check
+OUT ?= build/release
+RELEASE = --version '$(VERSION)' --registry '$(REGISTRY)' --source '$(SOURCE)' $(RELEASE_OPTIONS)
+release: $(STAMP) ## packages, images, chart and manifests of this commit (VERSION=0.1.0 REGISTRY=registry.example.com/team OUT= RELEASE_OPTIONS=)
+	@$(PY) -m devstack release build $(RELEASE) --out '$(OUT)'
+release-check: $(STAMP) ## build a release twice and compare every file (VERSION= REGISTRY=)
+	@$(PY) -m devstack release check $(RELEASE)
+
 WIRE := engine/readonly_engine/wire
 .PHONY: proto
 proto: $(STAMP) ## make the protobuf modules again from their .proto files

@@ -14,6 +14,7 @@ _GROUPS = {
     "objectstore": ("devstack.objectstore.command", "a real S3-compatible object store, for offloaded ledgers"),
     "kube": ("devstack.kube.command", "a real Kubernetes: kind where Docker runs, else a local node"),
     "image": ("devstack.images.command", "build container images and load them into the Kubernetes"),
+    "release": ("devstack.release.command", "packages, images, chart and manifests of a version, from one commit"),
     "demo": ("devstack.demo.command", "from nothing to messages that are read through a pool"),
     "clients": ("devstack.clients.fetch", "stock clients of several languages and releases, for `make compat`"),
     "jars": (

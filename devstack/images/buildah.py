@@ -36,6 +36,7 @@ class Buildah:
         target: str | None = None,
         arguments: Mapping[str, str] | None = None,
         layers: bool = True,
+        timestamp: int | None = None,
     ) -> None:
         """Build one image.
 
@@ -49,11 +50,14 @@ class Buildah:
             target: the stage to build; the last one by default.
             arguments: values of ARG.
             layers: keep a layer for each step, so that a later build starts after the last unchanged one.
+            timestamp: time of the image and of all files that the build adds, seconds since 1970; now by default.
         """
         options = [f"--layers={str(layers).lower()}", "--isolation=chroot", "--pull-never", "-t", tag]
         options += ["-f", str(dockerfile)]
         if target:
             options += ["--target", target]
+        if timestamp is not None:
+            options += ["--timestamp", str(timestamp)]
         for name, value in (arguments or {}).items():
             options += ["--build-arg", f"{name}={value}"]
         for mount in self._trust():
@@ -78,6 +82,11 @@ class Buildah:
         """Write an image as an archive that containerd can import."""
         archive.unlink(missing_ok=True)
         self._run("push", ["-q", tag, f"docker-archive:{archive}:{tag}"], f"saving {tag}", _BUILD_DEADLINE)
+
+    def save_oci(self, tag: str, archive: Path) -> None:
+        """Write an image as an archive of the OCI image layout."""
+        archive.unlink(missing_ok=True)
+        self._run("push", ["-q", "--format=oci", tag, f"oci-archive:{archive}:{tag}"], f"saving {tag}", _BUILD_DEADLINE)
 
     def _run(self, command: str, arguments: Sequence[str], what: str, timeout: float = 120) -> str:
         self.root.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from readonly_engine import __version__
+from readonly_engine import build_info
 
 # Modules by name, imported on use: each subcommand needs only its own dependencies.
 PARTS = {
@@ -28,7 +28,8 @@ def usage() -> str:
     parts = "\n".join(f"  {name:13} {summary}" for name, (_, summary) in PARTS.items())
     return (
         "usage: pulsar-readonly COMMAND [options]\n\nRead-only broker pools for Apache Pulsar.\n\n"
-        f"commands:\n{parts}\n\n`pulsar-readonly COMMAND --help` lists its options; --version prints the version."
+        f"commands:\n{parts}\n\n`pulsar-readonly COMMAND --help` lists its options; --version prints\n"
+        "version, commit, Python and the C modules that are loaded."
     )
 
 
@@ -43,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
         print(usage())
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        print(f"pulsar-readonly {__version__}")
+        print(build_info.report())
         return 0
     part = PARTS.get(arguments[0])
     if part is None:

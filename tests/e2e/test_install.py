@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from devstack.kube import programs
+from devstack.release.build import write_files
+from devstack.release.inputs import ReleaseInputs
 from tests.e2e.conftest import SYSTEM
 from tests.e2e.install import CHART, RELEASE, ROOT, helm
 from tests.e2e.kubernetes import Kubernetes
@@ -16,6 +19,7 @@ from tests.scale.control_plane import control_plane
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 FIRST_PORT = 23780
 CRDS = {path.stem: path for path in (ROOT / "crds").glob("readonly*.yaml")}
@@ -127,3 +131,50 @@ def test_by_kustomize(fresh):
     fresh("delete", "-k", str(ROOT / "manifests"), "--wait=false")
     left = fresh("get", "deployments,roles,rolebindings,clusterroles,clusterrolebindings", "-A", *OURS, "-o", "name")
     assert left == ""
+
+
+@pytest.fixture
+def files(tmp_path) -> Path:
+    """The files of a release that need no build."""
+    release = ReleaseInputs("0.1.0", "registry.example.com/team", "0" * 40, 1_700_000_000)
+    write_files(ROOT, release, tmp_path)
+    return tmp_path
+
+
+def released(kubernetes: Kubernetes) -> list[str]:
+    """The images that the installed operator runs and gives to brokers."""
+    pod = kubernetes.get("deployment", "pulsar-readonly-operator", SYSTEM)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    engine = [one.partition("=")[2] for one in container["args"] if one.startswith("--engine-image=")]
+    return [container["image"], *engine]
+
+
+IMAGES = [f"registry.example.com/team/pulsar-readonly-{name}:0.1.0" for name in ("operator", "engine")]
+
+
+def test_by_the_one_yaml_of_a_release(fresh, files):
+    path = str(files / "install.yaml")
+    fresh("apply", "--server-side", "--validate=strict", "-f", path)
+    check_examples(fresh)
+    assert released(fresh) == IMAGES
+    fresh("delete", "-f", path, "--wait=false")
+    assert (
+        fresh("get", "deployments,roles,rolebindings,clusterroles,clusterrolebindings", "-A", *OURS, "-o", "name") == ""
+    )
+
+
+def test_by_the_kustomize_bundle_of_a_release(fresh, files):
+    with tarfile.open(files / "pulsar-readonly-0.1.0-kustomize.tar.gz") as tar:
+        tar.extractall(files)  # our own archive
+    folder = str(files / "pulsar-readonly-0.1.0")
+    fresh("apply", "--server-side", "-k", folder)
+    assert released(fresh) == IMAGES
+    fresh("delete", "-k", folder, "--wait=false")
+
+
+def test_by_the_chart_of_a_release_without_values(fresh, files):
+    chart = str(files / "pulsar-readonly-0.1.0.tgz")
+    helm(fresh, "install", RELEASE, chart, "--namespace", SYSTEM, "--create-namespace")
+    check_examples(fresh)
+    assert released(fresh) == IMAGES
+    helm(fresh, "uninstall", RELEASE, "--namespace", SYSTEM)

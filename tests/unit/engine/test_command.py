@@ -21,7 +21,9 @@ def test_without_a_command_it_says_how_and_fails(capsys):
 
 def test_the_version(capsys):
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"pulsar-readonly {__version__}\n"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"pulsar-readonly {__version__}"
+    assert [line.partition(":")[0] for line in lines[1:]] == ["commit", "Python", "native modules"]
 
 
 def test_an_unknown_command_is_named_with_those_that_there_are(capsys):

@@ -1,0 +1,126 @@
+"""Images of a release: each is built with the commit's time, or is missing with a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from devstack.errors import DevstackError
+from devstack.images.buildah import Buildah
+from devstack.release import build, images
+from devstack.release.outcome import Outcome
+from tests.unit.release.conftest import ROOT
+
+
+class Fake:
+    """A builder for amd64 that writes names."""
+
+    def obstacle(self, architecture):
+        return None if architecture == "amd64" else "no emulation"
+
+    def base(self):
+        return "base:1", "0" * 64
+
+    def build(self, tree, stage, image, architecture, epoch, archive):
+        archive.write_text(f"{stage} {image} {architecture} {epoch}")
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("PULSAR_READONLY_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache" / "images").mkdir(parents=True)
+
+
+def test_what_can_be_built_is_built_and_the_rest_is_named(inputs, tmp_path):
+    outcome = Outcome()
+    bases = images.build_images(ROOT, inputs, ["amd64", "arm64"], Fake(), tmp_path / "out", outcome)
+    assert bases == {"base:1": "0" * 64}
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        f"pulsar-readonly-{name}-0.1.0-linux-amd64.oci.tar" for name in ("engine", "operator", "spark")
+    ]
+    text = (tmp_path / "out" / "pulsar-readonly-engine-0.1.0-linux-amd64.oci.tar").read_text()
+    assert text == "engine registry.example.com/team/pulsar-readonly-engine:0.1.0 amd64 1700000000"
+    assert outcome.missing == {f"image {name} for arm64": "no emulation" for name in ("engine", "operator", "spark")}
+    assert outcome.made == {f"image {name} for amd64" for name in ("engine", "operator", "spark")}
+
+
+def test_without_any_image_no_base_is_claimed(inputs, tmp_path):
+    outcome = Outcome()
+    assert images.build_images(ROOT, inputs, ["arm64"], Fake(), tmp_path / "out", outcome) == {}
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_without_a_builder_or_by_request_all_are_missing_with_the_reason(inputs, tmp_path, monkeypatch, asked):
+    def none(_):
+        raise DevstackError("image: no Docker engine runs here, and the program buildah is missing", "make system")
+
+    monkeypatch.setattr(build, "choose", none)
+    outcome = Outcome()
+    choice = build.Choice(("amd64",), ("3.11",), images=asked)
+    assert build._images(tmp_path, inputs, "amd64", choice, tmp_path, outcome) == {}
+    assert len(outcome.missing) == 3
+    assert ("buildah is missing; make system" if asked else "left out by --no-images") in outcome.text()
+
+
+def test_buildah_gets_the_time_of_the_commit_and_no_layer_of_an_earlier_build(monkeypatch, tmp_path):
+    commands = []
+    monkeypatch.setattr(
+        Buildah, "_run", lambda _, command, arguments, *__: commands.append((command, arguments)) or "[]"
+    )
+    monkeypatch.setattr(Buildah, "images", lambda _: {"base": "sha256:" + "1" * 64})
+    monkeypatch.setattr(images, "BuildahBuilder", lambda: None)
+    monkeypatch.setattr(images, "ensure_base", lambda _: "base")
+    builder = images.BuildahImages("amd64")
+    assert builder.base() == ("base", "1" * 64)
+    assert builder.obstacle("amd64") is None
+    assert "run make release on a machine that is arm64" in builder.obstacle("arm64")
+    builder.build(tmp_path, "engine", "registry.example.com/a:1", "amd64", 7, tmp_path / "a.tar")
+    (_, bud), (_, push) = commands
+    assert "--layers=false" in bud
+    assert bud[bud.index("--timestamp") + 1] == "7"
+    assert "SOURCE_DATE_EPOCH=7" in bud
+    assert bud[bud.index("--target") + 1] == "engine"
+    assert push[-1] == f"oci-archive:{tmp_path / 'a.tar'}:registry.example.com/a:1"
+
+
+def test_buildx_gets_platform_time_and_a_base_by_digest(monkeypatch, tmp_path):
+    digest = "2" * 64
+    commands = []
+
+    def run(argv, **_):
+        commands.append(argv)
+        return f'["docker.example.org/python@sha256:{digest}"]'
+
+    monkeypatch.setattr(images, "succeeds", lambda _: True)
+    monkeypatch.setattr(images, "run", run)
+    monkeypatch.setattr(images, "_BINFMT", tmp_path)
+    builder = images.DockerImages("amd64")
+    assert "its kernel runs no programs of arm64" in builder.obstacle("arm64")
+    (tmp_path / "qemu-aarch64").touch()
+    assert builder.obstacle("arm64") is None
+    builder.build(tmp_path, "spark", "registry.example.com/a:1", "arm64", 7, tmp_path / "a.tar")
+    made = commands[-1]
+    assert made[made.index("--platform") + 1] == "linux/arm64"
+    assert f"BASE=docker.example.org/python@sha256:{digest}" in made
+    assert "SOURCE_DATE_EPOCH=7" in made
+    assert any("type=oci" in word and "rewrite-timestamp=true" in word for word in made)
+
+
+def test_a_base_of_this_machine_alone_is_refused(monkeypatch):
+    monkeypatch.setattr(images, "succeeds", lambda _: True)
+    monkeypatch.setattr(images, "run", lambda *_, **__: "[]")
+    with pytest.raises(DevstackError, match="without a digest of a registry"):
+        images.DockerImages("amd64").base()
+
+
+def test_docker_without_buildx_is_named(monkeypatch):
+    monkeypatch.setattr(images, "succeeds", lambda _: False)
+    with pytest.raises(DevstackError, match="Docker has no buildx"):
+        images.DockerImages("amd64")
+
+
+def test_every_stage_that_runs_pip_knows_the_time_of_the_commit():
+    stages = (ROOT / "Dockerfile").read_text().split("\nFROM ")
+    running = [one for one in stages if "pip --python" in one]
+    assert len(running) == 4
+    assert all("PYTHONHASHSEED=0" in one and "\nARG SOURCE_DATE_EPOCH\n" in one for one in running)
