@@ -9,6 +9,8 @@ from urllib.parse import quote_plus, unquote_plus
 
 from readonly_engine.metadata.errors import TopicNameError
 
+MAX_CACHED_NAMES = 16_384
+MAX_CACHED_CHARACTERS = 256
 _PARTITION_SUFFIX = "-partition-"
 _PARTITION_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")  # `x-partition-01` is no partition (TopicName.getPartitionIndex)
 _TENANT_OR_NAMESPACE = re.compile(r"[-=:.\w]+")
@@ -76,13 +78,18 @@ class TopicName:
         return f"{self.domain}/{self.tenant}/{self.namespace}/{quote_plus(self.local_name)}"
 
 
-@lru_cache(maxsize=65536)
 def parse_topic_name(text: str) -> TopicName:
     """Parse a topic's name, in full or in the short forms of Pulsar's clients: `orders`, `tenant/namespace/orders`.
+
+    The last MAX_CACHED_NAMES names are kept, but none above MAX_CACHED_CHARACTERS: strangers may ask for any name.
 
     Raises:
         TopicNameError: the name is invalid.
     """
+    return _parse_cached(text) if len(text) <= MAX_CACHED_CHARACTERS else _parse(text)
+
+
+def _parse(text: str) -> TopicName:
     domain, found, rest = text.partition("://")
     if not found:
         domain, rest = "persistent", text
@@ -96,3 +103,6 @@ def parse_topic_name(text: str) -> TopicName:
     if len(parts) != 3 or not parts[2] or not all(_TENANT_OR_NAMESPACE.fullmatch(part) for part in parts[:2]):
         raise TopicNameError(f"{text!r} is not a topic name; write persistent://TENANT/NAMESPACE/TOPIC")
     return TopicName(domain, *parts)
+
+
+_parse_cached = lru_cache(maxsize=MAX_CACHED_NAMES)(_parse)

@@ -100,8 +100,7 @@ class Gatherer:
         page = PageFigures(self._rates, view, slices, self._clock(), passing)
         if view.topic:
             try:
-                # Without the cache: strangers could fill it with names of several kilobytes.
-                topic = parse_topic_name.__wrapped__(view.topic)
+                topic = parse_topic_name(view.topic)
             except TopicNameError as error:
                 raise NotServedError(str(error)) from None
             if topic not in served and topic not in relayed:

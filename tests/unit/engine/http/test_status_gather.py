@@ -213,14 +213,6 @@ def test_what_is_not_served_is_named(clock, view, message):
         read(gatherer(broker, clock), view)
 
 
-def test_names_that_strangers_ask_for_are_not_kept(clock):
-    gathers, before = gatherer(PlayedBroker({}), clock), parse_topic_name.cache_info().currsize
-    for number in range(50):
-        with pytest.raises(NotServedError):
-            read(gathers, View(topic=f"{P}{number}-{'x' * 5000}"))
-    assert parse_topic_name.cache_info().currsize == before
-
-
 def test_a_large_pool_is_listed_in_part(clock):
     broker = PlayedBroker({})
     broker.pool.members = {f"pulsar://b-{number}:1": Member(f"pulsar://b-{number}:1") for number in range(500)}
