@@ -95,7 +95,7 @@ def _topic_cpu(load: TopicLoad, processes: float, wake: float, case: Case) -> fl
     following = instances(load, processes)
     share = following / processes
     cpu += share * measured.OPEN_TOPIC_US[case]
-    if not load.messages:
+    if not load.entries:
         return cpu
     entry_kb = load.bytes / load.entries / 1024
     dispatches = MAX_DISPATCHES if load.single else MIN_DISPATCHES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from readonly_engine.sizing import measured
 from readonly_engine.sizing.estimate import Case, Estimate, estimated
@@ -201,6 +201,7 @@ def test_more_processes_never_cost_each_more(load, count, case):
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(load=loads, case=st.sampled_from(Case))
+@example(load=load_of(rate=5e-324, batch=2.0, shared=1), case=Case.LOW)  # so few messages that they are no entry
 def test_the_number_of_processes_is_the_smallest_one(load, case):
     work = work_of(load)
     found = processes_needed(work, ONE, case)
