@@ -74,7 +74,7 @@ def pushed_messages(work: Workload, processes: float) -> float:
 
 def _dispatch(load: TopicLoad, copies: float, case: Case) -> float:
     """Return the CPU of one topic's deliveries to this number of subscriptions."""
-    if not copies or not load.messages:
+    if not copies or not load.entries:
         return 0.0
     more_kb = max(0.0, load.bytes / load.entries / 1024 - 1)
     delivery = owner_delivery_us(load.entries, case) + more_kb * measured.OWNER_KB_US[case]

@@ -191,7 +191,7 @@ def largest_unit(work: Workload, case: Case) -> Unit:
     for load in work.loads:
         backlog = load.catch_up_bytes / max(1.0, load.catch_up_readers) * _read_byte_us(load.entry_bytes, case)
         found = max(found, Unit("a backlog", backlog), key=lambda one: one.cpu)
-        if not load.readers or not load.messages:
+        if not load.readers or not load.entries:
             continue
         entry_kb = load.bytes / load.entries / 1024
         follow = min(load.entries, MAX_DISPATCHES if load.single else MIN_DISPATCHES) * wake
