@@ -164,7 +164,10 @@ def bookie_reads(work: Workload, processes: float, case: Case) -> float:
 
 
 def processes_needed(work: Workload, policy: Policy, case: Case) -> int:
-    """Return the number of processes at which each is within the planned share of a core and of the network."""
+    """Return the number of processes at which each is within the planned share of a core and of the network.
+
+    MAX_PROCESSES also means that no number is enough.
+    """
     cpu = policy.utilization * SECOND_US
     network = policy.utilization * policy.broker_network / policy.workers
 
@@ -172,12 +175,11 @@ def processes_needed(work: Workload, policy: Policy, case: Case) -> int:
         carried = max(network_in(work, count), network_out(work)) / count
         return process_cpu(work, count, case) <= cpu and carried <= network
 
-    most = 1
+    least, most = 0, 1
     while not enough(most):
-        if most >= MAX_PROCESSES:
+        if most == MAX_PROCESSES:
             return MAX_PROCESSES
-        most *= 2
-    least = most // 2
+        least, most = most, min(2 * most, MAX_PROCESSES)
     while most - least > 1:
         middle = (least + most) // 2
         least, most = (least, middle) if enough(middle) else (middle, most)

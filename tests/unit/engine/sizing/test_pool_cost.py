@@ -200,6 +200,14 @@ def test_more_processes_never_cost_each_more(load, count, case):
     assert process_cpu(work, count + 1, case) <= process_cpu(work, count, case) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("readers", [4_210, 42_100])
+def test_the_number_of_processes_has_a_bound(readers):
+    work = work_of(
+        load_of(readers, 9096.0, 20_877, topics=500, shared=5, consumers=58, batch=70.0, catch_up_bytes=429.0)
+    )
+    assert processes_needed(work, ONE, Case.HIGH) == MAX_PROCESSES
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(load=loads, case=st.sampled_from(Case))
 @example(load=load_of(rate=5e-324, batch=2.0, shared=1), case=Case.LOW)  # so few messages that they are no entry
