@@ -20,7 +20,7 @@ from devstack.errors import DevstackError
 from devstack.pool import Pool
 from devstack.pulsar.admin import AdminError
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec, Setting
+from devstack.pulsar.spec import STOCK_VERSION, PulsarSpec, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ class BenchCluster:
         self._keep = keep
         plan = plan or Plan()
         self._options = [] if plan.tail == TAIL else ["--tail", plan.tail]  # an older engine may not know the option
-        name = replace(plan, tail=TAIL).named(NAME)
+        name = replace(plan, tail=TAIL, release=STOCK_VERSION).named(NAME)  # the folder has the release in its name
         self._cluster = PulsarCluster(
             PulsarSpec(
                 name=name if base_port == BASE_PORT else f"{name}-{base_port}",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from devstack.pulsar.spec import DEFAULT_VERSION, STOCK_VERSION
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -28,6 +30,7 @@ class Plan:
         transactions: whether the cluster has transactions on. The messages are not in transactions.
         tail: `--tail` of the read-only brokers.
         explicit_lac_ms: interval of the owner's explicit LAC; 0 for off.
+        release: the owner's release of Pulsar.
     """
 
     rounds: int = ROUNDS
@@ -37,6 +40,7 @@ class Plan:
     transactions: bool = False
     tail: str = TAIL
     explicit_lac_ms: int = EXPLICIT_LAC_MS
+    release: str = DEFAULT_VERSION
 
     def __str__(self) -> str:
         return self.described(f"{self.rounds} rounds of {self.seconds:g} s per side")
@@ -57,6 +61,7 @@ class Plan:
     def named(self, bench: str) -> str:
         """Return the name of a bench's results: with the settings that are not the usual ones, as `latency-lac-0`."""
         parts = [bench]
+        parts += [self.release] if self.release != STOCK_VERSION else []
         parts += ["transactions"] if self.transactions else []
         parts += [f"tail-{self.tail}"] if self.tail != TAIL else []
         parts += [f"lac-{self.explicit_lac_ms}"] if self.explicit_lac_ms != EXPLICIT_LAC_MS else []

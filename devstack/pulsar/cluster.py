@@ -20,7 +20,7 @@ from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.distribution import ensure_distribution
 from devstack.pulsar.oxia_servers import forget_oxia_bookie, oxia_plan, oxia_server
 from devstack.pulsar.registration import forget_bookie
-from devstack.pulsar.spec import CLUSTER_NAME, HOST, LOOPBACK, OXIA, ZOOKEEPER, default_state
+from devstack.pulsar.spec import CLUSTER_NAME, LOOPBACK, OXIA, ZOOKEEPER, default_state
 from devstack.pulsar.state import StateFolder
 from devstack.pulsar.status import ALL_ON_LOOPBACK, Endpoints, ServerStatus, StackStatus
 
@@ -50,7 +50,7 @@ class PulsarCluster:
     Args:
         spec: the specification.
         state: state folder; by default a folder in the cache with the name of the stack.
-        sites: sites of servers by name (`zookeeper`, `bookie-0`, `broker-1`); other servers run on loopback.
+        sites: sites of servers by name (`zookeeper`, `oxia-0`, `bookie-0`, `broker-1`); other servers run on loopback.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PulsarCluster:
     @property
     def metadata_server(self) -> str:
         """Name of the server, or of the first one, that has Pulsar's metadata."""
-        return "oxia-0" if self.spec.metadata == OXIA else ZOOKEEPER
+        return self.spec.metadata_server
 
     def site(self, server: str) -> Site:
         """Return the site of a server."""
@@ -202,8 +202,8 @@ class PulsarCluster:
         kind, _, number = name.partition("-")
         data = self.state.data(name)
         if kind == "oxia":
-            return oxia_server(self.spec, self.state, name, port)
-        site, metadata = self.site(name), self.site("zookeeper").host
+            return oxia_server(self.spec, self.state, name, port, self.site(name), self._sites)
+        site, metadata = self.site(name), self.site(self.metadata_server).host
         if kind == "zookeeper":
             text, variable = zookeeper_conf(home, self.spec, data, site, int(number or 0)), "PULSAR_ZK_CONF"
         elif kind == "bookie":
@@ -235,7 +235,7 @@ class PulsarCluster:
         if server.name.startswith("bookie-"):
             bookie_id = f"{server.host}:{server.port}"
             if self.spec.metadata == OXIA:
-                forget_oxia_bookie(f"{HOST}:{self.spec.oxia_port(0)}", bookie_id)
+                forget_oxia_bookie(f"{self.site('oxia-0').host}:{self.spec.oxia_port(0)}", bookie_id)
             else:
                 forget_bookie(self.endpoints.metadata_store.removeprefix("zk:"), bookie_id)
         server.start()

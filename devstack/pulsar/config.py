@@ -75,9 +75,7 @@ def _metrics(site: Site, port: int) -> dict[str, str]:
     }
 
 
-def bookie_conf(
-    home: Path, spec: PulsarSpec, index: int, data: Path, site: Site = LOOPBACK, zookeeper: str = HOST
-) -> str:
+def bookie_conf(home: Path, spec: PulsarSpec, index: int, data: Path, site: Site = LOOPBACK, store: str = HOST) -> str:
     """Return the file of a bookie: its site, folders and ports, and small caches.
 
     Auto-recovery is off, because tests stop bookies and expect that ledgers stay on their bookies. Also, bookies that start it
@@ -91,7 +89,7 @@ def bookie_conf(
         "listeningInterface": site.interface,
         "journalDirectories": str(data / "journal"),
         "ledgerDirectories": str(data / "ledgers"),
-        "metadataServiceUri": f"metadata-store:{spec.bookkeeper_metadata_store_url(zookeeper)}",
+        "metadataServiceUri": f"metadata-store:{spec.bookkeeper_metadata_store_url(store)}",
         "zkServers": "",
         **_metrics(site, spec.bookie_metrics_port(index)),
         "autoRecoveryDaemonEnabled": "false",
@@ -110,14 +108,14 @@ def bookie_conf(
     return edit_properties((home / "conf" / "bookkeeper.conf").read_text(), changes)
 
 
-def broker_conf(home: Path, spec: PulsarSpec, index: int, site: Site = LOOPBACK, zookeeper: str = HOST) -> str:
+def broker_conf(home: Path, spec: PulsarSpec, index: int, site: Site = LOOPBACK, store: str = HOST) -> str:
     """Return the file of a broker: its site, quick ledger rolls, no deletion of idle topics, explicit LAC of the spec."""
-    metadata = spec.metadata_store_url(zookeeper)
+    metadata = spec.metadata_store_url(store)
     changes = {
         "metadataStoreUrl": metadata,
         "configurationMetadataStoreUrl": metadata,
         **(
-            {"bookkeeperMetadataServiceUri": f"metadata-store:{spec.bookkeeper_metadata_store_url()}"}
+            {"bookkeeperMetadataServiceUri": f"metadata-store:{spec.bookkeeper_metadata_store_url(store)}"}
             if spec.apart
             else {}
         ),

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final
 from devstack.common.processes import Server
 from devstack.errors import DevstackError
 from devstack.oxia.program import ensure_program
-from devstack.pulsar.spec import BOOKIES_NAMESPACE, HOST, OXIA_NAMESPACE
+from devstack.pulsar.spec import BOOKIES_NAMESPACE, LOOPBACK, OXIA_NAMESPACE
 
 if TYPE_CHECKING:
-    from devstack.pulsar.spec import PulsarSpec
+    from collections.abc import Mapping
+
+    from devstack.pulsar.spec import PulsarSpec, Site
     from devstack.pulsar.state import StateFolder
 
 _SHARDS: Final = 2
@@ -29,8 +31,19 @@ def oxia_plan(spec: PulsarSpec) -> list[tuple[str, int]]:
     return [*servers, (COORDINATOR, spec.oxia_coordinator_ports[0])]
 
 
-def oxia_server(spec: PulsarSpec, state: StateFolder, name: str, port: int) -> Server:
-    """Return one server."""
+def oxia_server(
+    spec: PulsarSpec, state: StateFolder, name: str, port: int, site: Site, sites: Mapping[str, Site]
+) -> Server:
+    """Return one server.
+
+    Args:
+        spec: specification of the stack.
+        state: its state folder.
+        name: the server.
+        port: its main port.
+        site: its site.
+        sites: those of the others by name, as of PulsarCluster.
+    """
     program, data = str(ensure_program()), state.data(name)
     argv: tuple[str, ...]
     if name == COORDINATOR:
@@ -38,24 +51,25 @@ def oxia_server(spec: PulsarSpec, state: StateFolder, name: str, port: int) -> S
         argv = (
             *(program, "coordinator", "--conf", str(state.conf(name)), "--metadata", "file"),
             *("--file-clusters-status-path", str(data / "status.json")),
-            *("--internal-addr", f"{HOST}:{internal}", "--metrics-addr", f"{HOST}:{metrics}"),
+            *("--internal-addr", f"{site.host}:{internal}", "--metrics-addr", f"{site.host}:{metrics}"),
         )
     else:
         index = int(name.removeprefix("oxia-"))
         argv = (
-            *(program, "server", "--public-addr", f"{HOST}:{port}"),
-            *("--internal-addr", f"{HOST}:{spec.oxia_internal_port(index)}", "--metrics-addr", ""),
+            *(program, "server", "--public-addr", f"{site.host}:{port}"),
+            *("--internal-addr", f"{site.host}:{spec.oxia_internal_port(index)}", "--metrics-addr", ""),
             *("--data-dir", str(data / "db"), "--wal-dir", str(data / "wal")),
             f"--wal-sync-data={str(not spec.quick).lower()}",
         )
     return Server(
         name=name,
         port=port,
-        argv=argv,
+        argv=(*site.launcher, *argv),
         env={},
         record=state.record(name),
         log=state.log(name),
-        config=_cluster_conf(spec) if name == COORDINATOR else "",
+        host=site.host,
+        config=_cluster_conf(spec, sites) if name == COORDINATOR else "",
     )
 
 
@@ -75,9 +89,10 @@ def forget_oxia_bookie(address: str, bookie_id: str) -> None:
             raise DevstackError(f"Oxia at {address} does not forget bookie {bookie_id}: {ended.stderr.strip()[-300:]}")
 
 
-def _cluster_conf(spec: PulsarSpec) -> str:
+def _cluster_conf(spec: PulsarSpec, sites: Mapping[str, Site]) -> str:
     """Return the coordinator's configuration. JSON is YAML, too."""
     count = spec.metadata_servers
+    hosts = [sites.get(f"oxia-{index}", LOOPBACK).host for index in range(count)]
     return json.dumps(
         {
             "namespaces": [
@@ -86,10 +101,10 @@ def _cluster_conf(spec: PulsarSpec) -> str:
             ],
             "servers": [
                 {
-                    "public": f"{HOST}:{spec.oxia_port(index)}",
-                    "internal": f"{HOST}:{spec.oxia_internal_port(index)}",
+                    "public": f"{host}:{spec.oxia_port(index)}",
+                    "internal": f"{host}:{spec.oxia_internal_port(index)}",
                 }
-                for index in range(count)
+                for index, host in enumerate(hosts)
             ],
         },
         indent=1,

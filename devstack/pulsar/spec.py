@@ -186,6 +186,11 @@ class PulsarSpec:
         return f"{self.name}{release}{'' if self.metadata == ZOOKEEPER else f'-{self.metadata}'}"
 
     @property
+    def metadata_server(self) -> str:
+        """Name of the server, or of the first one, that has Pulsar's metadata."""
+        return "oxia-0" if self.metadata == OXIA else ZOOKEEPER
+
+    @property
     def quorum(self) -> int:
         """Ensemble size, write quorum and ack quorum."""
         return min(2, self.bookies)
@@ -218,16 +223,16 @@ class PulsarSpec:
     def metadata_store_url(self, host: str = HOST) -> str:
         """Return the URL of the metadata store in Pulsar's form."""
         if self.metadata == OXIA:
-            return self.oxia_url()
+            return self.oxia_url(host=host)
         return "zk:" + ",".join(f"{host}:{self.zookeeper_port + index}" for index in range(self.zookeepers))
 
     def bookkeeper_metadata_store_url(self, host: str = HOST) -> str:
         """Return the URL of the bookies' metadata store in Pulsar's form."""
-        return self.oxia_url(BOOKIES_NAMESPACE) if self.apart else self.metadata_store_url(host)
+        return self.oxia_url(BOOKIES_NAMESPACE, host) if self.apart else self.metadata_store_url(host)
 
-    def oxia_url(self, namespace: str = OXIA_NAMESPACE) -> str:
+    def oxia_url(self, namespace: str = OXIA_NAMESPACE, host: str = HOST) -> str:
         """Return the URL of a namespace of Oxia in Pulsar's form."""
-        return f"oxia://{HOST}:{self.oxia_port(0)}/{namespace}"
+        return f"oxia://{host}:{self.oxia_port(0)}/{namespace}"
 
     def oxia_internal_port(self, index: int) -> int:
         """Return the port of an Oxia server for the other ones."""

@@ -61,14 +61,12 @@ class Endpoints:
 
         brokers = tuple(f"pulsar://{host(f'broker-{i}')}:{spec.broker_port(i)}" for i in range(spec.brokers))
         admin_urls = tuple(f"http://{host(f'broker-{i}')}:{spec.broker_http_port(i)}" for i in range(spec.brokers))
-        secure = spec.store_secrets
+        secure, store = spec.store_secrets, host(spec.metadata_server)
         return cls(
-            pool_store=f"zk:{host('zookeeper')}:{spec.secure_port}"
-            if secure
-            else spec.metadata_store_url(host("zookeeper")),
+            pool_store=f"zk:{host('zookeeper')}:{spec.secure_port}" if secure else spec.metadata_store_url(store),
             pool_options=StoreSecrets(Path(secure)).options(bookie_login=spec.bookie_login) if secure else (),
-            metadata_store=spec.metadata_store_url(host("zookeeper")),
-            bookkeeper_metadata_store=spec.bookkeeper_metadata_store_url() if spec.apart else "",
+            metadata_store=spec.metadata_store_url(store),
+            bookkeeper_metadata_store=spec.bookkeeper_metadata_store_url(store) if spec.apart else "",
             writer_url=brokers[0],
             admin_url=admin_urls[0],
             brokers=brokers,

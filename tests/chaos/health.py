@@ -13,21 +13,18 @@ import signal
 import time
 from typing import TYPE_CHECKING, Final
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
-from kazoo.handlers.threading import KazooTimeoutError
-
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError, PulsarAdmin
-from tests.chaos.plan import OWNING, READ_ONLY, STORING, ZOOKEEPER, role
+from tests.chaos.plan import METADATA, OWNING, READ_ONLY, STORING, role
+from tests.chaos.store import registrations
 
 if TYPE_CHECKING:
     from tests.chaos.inject import Injector
     from tests.chaos.stack import ChaosStack
 
 EVERY_S: Final = 2.0
-PATIENCE_S: Final = {"bookie": 25.0, "broker": 60.0, "zookeeper": 20.0}
+PATIENCE_S: Final = {"bookie": 25.0, "broker": 60.0, METADATA: 20.0}
 """Time for which a server may be unhealthy before its restart."""
 
 _ASK_S: Final = 4.0
@@ -64,7 +61,7 @@ class Health:
         for name, how in unwell.items():
             since = self._unwell.setdefault(name, now)
             dead = not self._stack.alive(name)
-            if dead and role(name) == "ro" and not self._stack.lacked_zookeeper(name):
+            if dead and role(name) == "ro" and not self._stack.lacked_store(name):
                 self._injector.wrong.append(f"{name} exited by itself; its log is beside the history")
             if (dead or now - since > PATIENCE_S.get(role(name), 0.0)) and self._may_start(name, unwell):
                 del self._unwell[name]
@@ -75,7 +72,7 @@ class Health:
         return unwell
 
     def _may_start(self, name: str, unwell: dict[str, str]) -> bool:
-        return name == ZOOKEEPER or (ZOOKEEPER not in unwell and ZOOKEEPER not in self._injector.busy)
+        return name == METADATA or (METADATA not in unwell and METADATA not in self._injector.busy)
 
     async def _repair(self, name: str, how: str) -> None:
         say(f"repairing {name}: {how}")
@@ -91,13 +88,13 @@ class Health:
 
     def _unwell_now(self) -> dict[str, str]:
         busy, unwell = set(self._injector.busy), {}
-        for name in (ZOOKEEPER, *STORING, *OWNING, *READ_ONLY):
+        for name in (METADATA, *STORING, *OWNING, *READ_ONLY):
             if name not in busy and not self._stack.alive(name):
                 unwell[name] = "it has ended"
         registered = self._registered()
         if registered is None:
-            if ZOOKEEPER not in busy:
-                unwell.setdefault(ZOOKEEPER, "it does not answer")
+            if METADATA not in busy:
+                unwell.setdefault(METADATA, "it does not answer")
             return unwell
         for name, bookie in zip(STORING, self._stack.endpoints.bookies, strict=True):
             if name in busy:
@@ -116,16 +113,8 @@ class Health:
         return unwell
 
     def _registered(self) -> dict[str, int] | None:
-        """Return the transaction id of each writable bookie's registration; None if ZooKeeper does not answer."""
-        client = KazooClient(hosts=self._stack.endpoints.metadata_store.removeprefix("zk:"), timeout=_ASK_S)
+        """Return the registrations of writable bookies; None if the metadata store does not answer."""
         try:
-            client.start(_ASK_S)
-            stats = {
-                name: client.exists(f"/ledgers/available/{name}") for name in client.get_children("/ledgers/available")
-            }
-            return {name: stat.czxid for name, stat in stats.items() if stat is not None}
-        except (KazooException, KazooTimeoutError):
+            return registrations(self._stack.endpoints.metadata_store, _ASK_S)
+        except OSError:
             return None
-        finally:
-            client.stop()
-            client.close()

@@ -12,7 +12,7 @@ from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError, MessageId
 from tests.chaos.observed import Done
-from tests.chaos.plan import LINK_FAULTS, Fault, Kind, role
+from tests.chaos.plan import LINK_FAULTS, METADATA, Fault, Kind, role
 from tests.chaos.workload import TOPICS
 from tests.churn.history import Id
 from tests.churn.history import Kind as Event
@@ -32,7 +32,7 @@ MAX_BUNDLES: Final = 24
 RESET_ENTRIES: Final = 300
 """Maximum number of entries by which a reset moves a cursor back."""
 
-_WRITABLE: Final = frozenset({"broker", "bookie", "zookeeper"})
+_WRITABLE: Final = frozenset({"broker", "bookie", METADATA})
 _SIGNALS: Final = {Kind.KILL: signal.SIGKILL, Kind.TERMINATE: signal.SIGTERM}
 
 

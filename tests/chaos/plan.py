@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from devstack.pulsar.spec import DEFAULT_METADATA, OXIA
+
 BROKERS: Final = 3
 OWNERS: Final = 2
 BOOKIES: Final = 3
@@ -17,8 +19,11 @@ READ_ONLY: Final = tuple(f"ro-{i}" for i in range(BROKERS))
 OWNING: Final = tuple(f"broker-{i}" for i in range(OWNERS))
 STORING: Final = tuple(f"bookie-{i}" for i in range(BOOKIES))
 CLIENT: Final = tuple(f"clients-{i}" for i in range(CLIENTS))
-ZOOKEEPER: Final = "zookeeper"
-NODES: Final = (*READ_ONLY, *OWNING, *STORING, ZOOKEEPER, *CLIENT)
+METADATA: Final = "metadata"
+"""Node of the metadata store: of ZooKeeper, or of Oxia's server and its coordinator."""
+
+STORE: Final = "Oxia" if DEFAULT_METADATA == OXIA else "ZooKeeper"
+NODES: Final = (*READ_ONLY, *OWNING, *STORING, METADATA, *CLIENT)
 
 CONSUMING: Final = CLIENT[1:]
 CHAOS_GAP_S: Final = 3.3
@@ -28,7 +33,7 @@ SOAK_GAP_S: Final = 60.0
 QUIET_S: Final = 5.0
 """Time without new faults at the start and the end of a run, in seconds."""
 
-_RECOVERY_S: Final = {"ro": 5.0, "broker": 40.0, "bookie": 20.0, ZOOKEEPER: 20.0, "clients": 4.0}
+_RECOVERY_S: Final = {"ro": 5.0, "broker": 40.0, "bookie": 20.0, METADATA: 20.0, "clients": 4.0}
 """Pause after the return of a process before the next fault of its role (of read-only brokers: of the same one), in seconds."""
 
 
@@ -89,14 +94,14 @@ class Fault:
 
 
 def role(node: str) -> str:
-    """Return the role of a node: `ro`, `broker`, `bookie`, `zookeeper` or `clients`."""
+    """Return the role of a node: `ro`, `broker`, `bookie`, `metadata` or `clients`."""
     return node.partition("-")[0]
 
 
 def role_name(node: str) -> str:
     """Return the role of a node in words."""
     names = {"ro": "read-only broker", "broker": "owner", "bookie": "bookie", "clients": "client"}
-    return names.get(role(node), "ZooKeeper")
+    return names.get(role(node), STORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +137,8 @@ MENU: Final = (
     Choice(3, Kind.STOP, STORING, (1, 5), (8, 15)),
     Choice(1, Kind.TERMINATE, STORING, (0.5, 3)),
     Choice(2, Kind.DISK_FULL, STORING, (3, 6)),
-    Choice(1, Kind.KILL, (ZOOKEEPER,), (0.5, 3)),
-    Choice(2, Kind.STOP, (ZOOKEEPER,), (1, 5), (12, 16)),
+    Choice(1, Kind.KILL, (METADATA,), (0.5, 3)),
+    Choice(2, Kind.STOP, (METADATA,), (1, 5), (12, 16)),
     Choice(12, Kind.CUT, NODES, (1, 5), (14, 45)),
     Choice(9, Kind.CUT_ONE_WAY, NODES, (1, 5), (14, 45)),
     Choice(4, Kind.LOSSY, NODES, (2, 5)),
@@ -212,10 +217,10 @@ def _slot(fault: Fault) -> str:
 def _possible(fault: Fault, free: dict[str, float]) -> bool:
     if fault.kind not in PROCESS_FAULTS:
         return True
-    # A server needs ZooKeeper at its start, so ZooKeeper's own faults must not coincide with it.
-    if role(fault.node) == ZOOKEEPER:
+    # A server needs the metadata store at its start, so the store's own faults must not coincide with it.
+    if role(fault.node) == METADATA:
         return all(fault.at >= at for at in free.values())
-    return fault.at >= max(free.get(_slot(fault), 0.0), free.get(ZOOKEEPER, 0.0))
+    return fault.at >= max(free.get(_slot(fault), 0.0), free.get(METADATA, 0.0))
 
 
 def _occupy(fault: Fault, free: dict[str, float]) -> None:

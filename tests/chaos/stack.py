@@ -16,8 +16,9 @@ from devstack.common import processes
 from devstack.errors import DevstackError
 from devstack.pool import BrokerProcess
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec, Setting
-from tests.chaos.plan import BOOKIES, OWNERS, OWNING, READ_ONLY, STORING, ZOOKEEPER, role
+from devstack.pulsar.oxia_servers import COORDINATOR
+from devstack.pulsar.spec import OXIA, PulsarSpec, Setting
+from tests.chaos.plan import BOOKIES, METADATA, OWNERS, OWNING, READ_ONLY, STORING, role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,10 +71,12 @@ SPEC: Final = PulsarSpec(
 )
 
 
-def lacked_zookeeper(log: str) -> bool:
-    """Return whether the last line of a broker's log is its error at a start without ZooKeeper."""
+def lacked_store(log: str) -> bool:
+    """Return whether the last line of a broker's log is its error at a start without its metadata store."""
     last = log.rstrip().rpartition("\n")[2].lstrip()
-    return last.startswith("pulsar-readonly serve: --metadata-store: no ZooKeeper answers at ")
+    return last.startswith("pulsar-readonly serve: --metadata-store: ") and (
+        "no ZooKeeper answers at " in last or "no Oxia answers within " in last
+    )
 
 
 class ChaosStack(PulsarCluster):
@@ -87,7 +90,8 @@ class ChaosStack(PulsarCluster):
     """
 
     def __init__(self, network: Network, folder: Path, options: Sequence[str], name: str) -> None:
-        sites = {name: network.site(name) for name in (ZOOKEEPER, *STORING, *OWNING)}
+        sites = {name: network.site(name) for name in (*STORING, *OWNING)}
+        sites |= dict.fromkeys((SPEC.metadata_server, COORDINATOR), network.site(METADATA))
         super().__init__(replace(SPEC, name=name), sites=sites)
         self._network = network
         self._folder = folder
@@ -141,7 +145,8 @@ class ChaosStack(PulsarCluster):
             DevstackError: it does not start.
         """
         if role(name) != "ro":
-            self._start_one(name)
+            for server in self._servers_of(name):
+                self._start_one(server)
             return
         if self.alive(name):
             return
@@ -155,17 +160,17 @@ class ChaosStack(PulsarCluster):
         self.read_only[name] = broker
         broker.wait_ready()
 
-    def lacked_zookeeper(self, name: str) -> bool:
-        """Return whether a read-only broker exited at its start because ZooKeeper did not answer; it is then restarted."""
+    def lacked_store(self, name: str) -> bool:
+        """Return whether a read-only broker exited at its start because the store did not answer; it is then restarted."""
         broker = self.read_only[name]
-        return broker.process.poll() == 1 and lacked_zookeeper(broker.log_end())
+        return broker.process.poll() == 1 and lacked_store(broker.log_end())
 
     def pid(self, name: str) -> int | None:
         """Return the process id of a node; None for none."""
         if role(name) == "ro":
             broker = self.read_only.get(name)
             return broker.process.pid if broker is not None and broker.process.poll() is None else None
-        live = processes.running(self.state.record(name))
+        live = processes.running(self.state.record(self._servers_of(name)[0]))
         return live.pid if live else None
 
     def alive(self, name: str) -> bool:
@@ -188,7 +193,7 @@ class ChaosStack(PulsarCluster):
             The exit status of a read-only broker.
         """
         if role(name) != "ro":
-            processes.stop([self.state.record(name)], _STOP_S, what)
+            processes.stop([self.state.record(self._servers_of(name)[0])], _STOP_S, what)
             return None
         broker = self.read_only[name]
         broker.process.send_signal(what)
@@ -198,9 +203,15 @@ class ChaosStack(PulsarCluster):
             broker.kill()
             raise DevstackError(f"{name} did not end in {_STOP_S:g} s") from None
 
+    def _servers_of(self, name: str) -> tuple[str, ...]:
+        """Return the servers of a node; faults hit the first. A node has its server's name, but for the metadata store."""
+        if name != METADATA:
+            return (name,)
+        return (self.metadata_server, COORDINATOR) if self.spec.metadata == OXIA else (self.metadata_server,)
+
     def keep_logs(self) -> None:
         """Copy the servers' logs to those of the read-only brokers."""
-        logs = self.state.log(ZOOKEEPER).parent
+        logs = self.state.log(self.metadata_server).parent
         if logs.is_dir():
             shutil.copytree(logs, self._folder / "servers", dirs_exist_ok=True)
 
@@ -209,7 +220,7 @@ class ChaosStack(PulsarCluster):
         for broker in self.read_only.values():
             if broker.process.poll() is None:
                 broker.kill()
-        for name in (ZOOKEEPER, *STORING, *OWNING):
+        for name in (METADATA, *STORING, *OWNING):
             self.signal(name, signal.SIGCONT)
         self.down()
         self.remove_disks()

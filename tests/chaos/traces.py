@@ -1,4 +1,4 @@
-"""Resources that a run leaves behind at the read-only brokers, the owners, the bookies and ZooKeeper."""
+"""Resources that a run leaves behind at the read-only brokers, the owners, the bookies and the metadata store."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kazoo.client import KazooClient
-
 from bench.cpu import resident_bytes
 from devstack.pulsar.admin import AdminError
+from devstack.pulsar.spec import ZOOKEEPER
 from tests.chaos.plan import OWNING, READ_ONLY, STORING
 from tests.chaos.stack import CLIENT_PORT
+from tests.chaos.store import ANSWER_S, pool_records
 from tests.chaos.workload import TOPICS
 
 if TYPE_CHECKING:
     from tests.chaos.net import Network
     from tests.chaos.stack import ChaosStack
 
-ROOT: Final = "/pulsar-readonly"
 MEMORY_MB: Final = 90
 """Allowed growth of a broker above its memory before the first client: caches, and memory that the allocator keeps."""
 
@@ -38,9 +37,6 @@ TASKS: Final = 12
 WATCHES: Final = 1
 """Allowed growth per broker: the removal of a watch may be under way."""
 
-_FOLDERS: Final = frozenset({"brokers", "claims", "batches"})
-_ANSWER_S: Final = 5.0
-
 
 @dataclass(slots=True)
 class Traces:
@@ -56,7 +52,7 @@ class Traces:
         orphans: connections of bookies or owners to a read-only broker that does not have them.
         watches: watches of the read-only brokers at ZooKeeper.
         sessions: their sessions there.
-        znodes: znodes of pools, without those of the brokers.
+        records: records of pools in the metadata store, without those of the brokers.
         at_owners: consumers and producers that are left at owners.
     """
 
@@ -69,7 +65,7 @@ class Traces:
     orphans: list[str] = field(default_factory=list)
     watches: int = 0
     sessions: int = 0
-    znodes: list[str] = field(default_factory=list)
+    records: list[str] = field(default_factory=list)
     at_owners: list[str] = field(default_factory=list)
 
 
@@ -105,7 +101,9 @@ def look(stack: ChaosStack, network: Network) -> Traces:
             for broker in READ_ONLY:
                 if there.rpartition(":")[0] == network.addresses[broker] and (there, here) not in own[broker]:
                     found.orphans.append(f"{name} {here} <- {broker} {there}")
-    _look_at_zookeeper(stack, network, found)
+    if stack.spec.metadata == ZOOKEEPER:  # Oxia does not tell its sessions and watches
+        _look_at_zookeeper(stack, network, found)
+    found.records = pool_records(stack.endpoints.metadata_store)
     for topic in TOPICS:
         _look_at_owner(stack, topic.full, found)
     return found
@@ -138,25 +136,10 @@ def _look_at_zookeeper(stack: ChaosStack, network: Network, found: Traces) -> No
             session = line.strip()
         elif session in sessions:
             found.watches += 1
-    client = KazooClient(hosts=f"{host}:{port}", timeout=_ANSWER_S)
-    client.start(_ANSWER_S)
-    try:
-        found.znodes = sorted(_below(client, ROOT)) if client.exists(ROOT) else []
-    finally:
-        client.stop()
-        client.close()
-
-
-def _below(client: KazooClient, path: str) -> list[str]:
-    """Return all znodes without children, except for the members of pools and empty folders."""
-    children = client.get_children(path)
-    if not children:
-        return [] if "/brokers/" in path or path.rpartition("/")[2] in _FOLDERS else [path]
-    return [found for child in children for found in _below(client, f"{path}/{child}")]
 
 
 def _four_letters(host: str, port: int, word: str) -> str:
-    with socket.create_connection((host, port), timeout=_ANSWER_S) as connection:
+    with socket.create_connection((host, port), timeout=ANSWER_S) as connection:
         connection.sendall(word.encode())
         parts = []
         while part := connection.recv(1 << 16):
@@ -194,7 +177,7 @@ def compare(before: Traces, after: Traces, *, local: bool = False) -> list[str]:
         wrong.append(f"{after.watches} watches at ZooKeeper, and {before.watches} at the start")
     if after.sessions > len(after.memory_mb):
         wrong.append(f"{after.sessions} sessions of {len(after.memory_mb)} brokers at ZooKeeper")
-    wrong += [f"znode {path}" for path in after.znodes if path not in before.znodes]
+    wrong += [f"record {path}" for path in after.records if path not in before.records]
     wrong += [f"at the owner: {text}" for text in after.at_owners]
     wrong += [f"orphan connection: {text}" for text in after.orphans]
     return wrong

@@ -51,6 +51,7 @@ def test_shapes_are_picked_by_their_names():
     )
     assert Plan(explicit_lac_ms=1000).described("once a side") == "once a side, explicit LAC every 1000 ms"
     assert Plan().named("latency") == "latency"
+    assert Plan(release="5.0.0-M1", explicit_lac_ms=0).named("latency") == "latency-5.0.0-M1-lac-0"
     assert Plan(transactions=True, tail="owner", explicit_lac_ms=0).named("latency") == (
         "latency-transactions-tail-owner-lac-0"
     )

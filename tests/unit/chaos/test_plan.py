@@ -11,11 +11,11 @@ from tests.chaos.plan import (
     CHAOS_GAP_S,
     LINK_FAULTS,
     MENU,
+    METADATA,
     NODES,
     PROCESS_FAULTS,
     QUIET_S,
     SOAK_GAP_S,
-    ZOOKEEPER,
     Kind,
     connected,
     make_plan,
@@ -63,7 +63,7 @@ def test_every_fault_is_possible(seed: int) -> None:
 
 @given(SEEDS)
 @settings(max_examples=30, deadline=None)
-def test_two_bookies_or_owners_are_never_down_at_once_and_nobody_starts_without_zookeeper(seed: int) -> None:
+def test_two_bookies_or_owners_are_never_down_at_once_and_nobody_starts_without_metadata(seed: int) -> None:
     faults = [fault for fault in make_plan(seed, 900).faults if fault.kind in PROCESS_FAULTS]
     for index, fault in enumerate(faults):
         for later in faults[index + 1 :]:
@@ -72,7 +72,7 @@ def test_two_bookies_or_owners_are_never_down_at_once_and_nobody_starts_without_
             assert fault.node != later.node
             roles = {role(fault.node), role(later.node)}
             assert roles not in ({"bookie"}, {"broker"})
-            assert ZOOKEEPER not in roles
+            assert METADATA not in roles
 
 
 def test_every_kind_of_fault_comes_in_a_thousand() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from devstack.common.run import tail
-from tests.chaos.stack import lacked_zookeeper
+from tests.chaos.stack import lacked_store
 
 REFUSED = "pulsar-readonly serve: --metadata-store: no ZooKeeper answers at 198.18.17.9:31870 within 10 s"
 
@@ -14,12 +14,13 @@ REFUSED = "pulsar-readonly serve: --metadata-store: no ZooKeeper answers at 198.
         REFUSED,
         f"2026-11-23 13:29:13 WARNING kazoo.client: Connection dropped\n{REFUSED}\n",
         tail(f"earlier\n{REFUSED}\n"),
+        "pulsar-readonly serve: --metadata-store: Oxia at 198.18.17.9:31870: no Oxia answers within 10 s (refused)",
     ],
 )
-def test_the_last_line_of_the_log_shows_a_start_without_zookeeper(log):
-    assert lacked_zookeeper(log)
+def test_the_last_line_of_the_log_shows_a_start_without_the_metadata_store(log):
+    assert lacked_store(log)
 
 
 @pytest.mark.parametrize("log", ["", f"{REFUSED}\n2026-11-23 13:29:16 INFO readonly_engine: serving\n"])
 def test_any_other_exit_is_a_violation(log):
-    assert not lacked_zookeeper(log)
+    assert not lacked_store(log)

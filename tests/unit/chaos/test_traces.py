@@ -38,7 +38,7 @@ def test_nothing_is_left() -> None:
         ("to_bookies", {"ro-0": 13}, "connections to bookies"),
         ("watches", 100, "watches at ZooKeeper"),
         ("sessions", 2, "2 sessions of 1 brokers"),
-        ("znodes", ["/pulsar-readonly/pools/chaos/claims/x"], "znode"),
+        ("records", ["/pulsar-readonly/pools/chaos/claims/x"], "record"),
         ("at_owners", ["t: s: c0"], "at the owner"),
         ("orphans", ["bookie-0 <- ro-0"], "orphan connection"),
     ],
