@@ -185,9 +185,8 @@ class Controller:
 
     def resync(self) -> None:
         """List all objects, and reconcile every pool."""
-        touched = (
-            self._refresh_namespaces()
-        )  # before the bindings: a restart must not release one whose namespace is allowed
+        # before the bindings: a restart must not release one whose namespace is allowed
+        touched = self._refresh_namespaces()
         lacking = missing_kinds(self._kube, tuple(OPTIONAL), self._namespaces()[0])
         self._store.set_unserved(lacking)
         for kind in WATCHED:
@@ -220,12 +219,13 @@ class Controller:
     def _refresh_namespaces(self) -> set[PoolKey]:
         """Read the labels of all served namespaces; return the pools that a change affects."""
         known = self._store.namespaces
+        began = known.checkpoint()
         try:
             if self._settings.namespaces:
                 found = [self._kube.get(NAMESPACE, "", name) for name in self._settings.namespaces]
-                changed = known.replace(body for body in found if body is not None)
+                changed = known.replace((body for body in found if body is not None), began)
             else:
-                changed = known.replace(self._kube.list(NAMESPACE, None))
+                changed = known.replace(self._kube.list(NAMESPACE, None), began)
         except KubeError as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
