@@ -129,8 +129,10 @@ def test_a_pool_whose_source_is_missing_holds_no_topics_of_any_cluster(store, pu
     put("first", "shared", OLD)
     put("second", "demo", NEW)
     assert held_back("demo") == {}
-    assert found("demo").prevailing["team/second"].endswith(
-        "for ReadOnlyBrokerPool team/shared, which has no source cluster yet; this binding is in force"
+    assert (
+        found("demo")
+        .prevailing["team/second"]
+        .endswith("for ReadOnlyBrokerPool team/shared, which has no source cluster yet; this binding is in force")
     )
 
 
