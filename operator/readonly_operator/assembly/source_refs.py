@@ -108,8 +108,9 @@ def _referred(context: Context, body: Manifest, name: str, used: UsedSource | No
     if not same and former:  # the rules of the kind have checked each change of the same object
         _compare(f"ReadOnlySource {name}", former, read.source.metadata_store_url)
     if used is None:
-        # a pool without brokers begins now: its bindings must not take topics that others got meanwhile
-        since = "" if former else context.now().astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        # a pool without brokers begins now: its bindings must not take topics that others got meanwhile, also in this second
+        begin = context.now().astimezone(dt.UTC) + dt.timedelta(seconds=1)
+        since = "" if former else begin.strftime("%Y-%m-%dT%H:%M:%SZ")
     else:
         since = used.since
     return replace(read, since=since)

@@ -1,8 +1,8 @@
 """Conflicts: bindings that claim a topic which another binding claims for another pool of the same source cluster.
 
 The first claim wins. A claim begins when the binding and its pool both exist, the pool has a source cluster, and it allows the
-binding. It ends with any of them. So a binding without a pool holds no topic, and takes none back from a binding in force when its
-pool is created later. A pool whose ReadOnlySource is missing could be of any cluster: it must not hold the topics of all.
+binding. It ends with any of them. So a binding without a pool holds no topic, and takes none back from a binding in force when
+its pool is created later. A pool whose ReadOnlySource is missing could be of any cluster: it must not hold the topics of all.
 
 Brokers do not get any part of the other binding while the conflict lasts. A held-back binding still claims its topics: its author
 must change it, and no third binding changes state meanwhile.

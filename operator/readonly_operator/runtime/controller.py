@@ -41,6 +41,9 @@ MIN_RETRY_SECONDS = 0.5
 MAX_RETRY_SECONDS = 60.0
 RELIST_SECONDS = 5.0
 """Delay between a restart of the watches and a full list: watches do not report deletions in between."""
+FOREIGN_SECONDS = 1.0
+"""Delay after a change of a binding of another namespace. Its users, whom the pool may not even allow, must not keep a worker and
+the pool's brokers busy: each reconcile handles all their changes since."""
 STOP_SECONDS = 5.0
 STUCK_SECONDS = 300.0
 """A reconcile that takes longer is stuck, and fails the liveness probe. Each of its steps has a much shorter deadline."""
@@ -164,7 +167,8 @@ class Controller:
             touched = self._store.put(kind, body)
         for key in touched:
             self._delays.pop(key, None)
-            self._queue.add(key)
+            foreign = kind == BINDING and body["metadata"]["namespace"] != key.namespace
+            self._queue.add(key, FOREIGN_SECONDS if foreign else 0.0)
         if kind == POOL:
             self._clusters.wake()
 

@@ -82,12 +82,12 @@ def test_the_first_connection_has_a_time_that_stays(server, context, put, refer,
     put(SOURCE, source_body())
     refer()
     written()
-    assert server.status(POOL, "demo")["source"]["since"] == "2026-01-01T12:00:00Z"
+    assert server.status(POOL, "demo")["source"]["since"] == "2026-01-01T12:00:01Z", "rounded up"
     put(SOURCE, source_body(generation=2, metadataStoreUrl="zk:b:2181,c:2181"))
     later = replace(context, now=lambda: context.now() + dt.timedelta(hours=1))
     reconcile(later, DEMO)
     found = server.status(POOL, "demo")["source"]
-    assert (found["generation"], found["since"]) == (2, "2026-01-01T12:00:00Z")
+    assert (found["generation"], found["since"]) == (2, "2026-01-01T12:00:01Z")
 
 
 def test_a_pool_with_a_source_of_its_own_had_its_connection_before(server, put, written, refer, pool_body):
