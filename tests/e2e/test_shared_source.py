@@ -95,3 +95,17 @@ def test_a_pool_cannot_go_to_another_cluster(operator, namespace, pool, shared):
     )
     assert done.returncode
     assert "must keep at least one host and the chroot" in done.stderr
+
+
+def test_a_pool_without_a_source_holds_no_topic_and_takes_none_back(operator, namespace, pool, shared, binding):
+    topic = f"persistent://public/default/{namespace}"
+    operator.apply(shared("late", replicas=0), binding("first", topic, pool="late"))
+    operator.expect("rotb", "first", namespace, {"Ready": ("False", "PoolFailed")})
+    operator.apply(pool(replicas=0), binding("second", topic))
+    operator.expect(
+        "rotb", "second", namespace, {"Ready": ("False", "NoBrokers"), "TopicConflict": ("True", "Prevails")}
+    )
+    operator.apply(source_body(namespace))
+    operator.expect("rotb", "first", namespace, {"Ready": ("False", "Conflict")})
+    assert operator.get("robp", "late", namespace)["status"]["source"]["since"]
+    operator.expect("rotb", "second", namespace, {"Ready": ("False", "NoBrokers")})

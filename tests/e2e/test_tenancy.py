@@ -6,6 +6,7 @@ import json
 import uuid
 
 import pytest
+import yaml
 
 TOPIC = "persistent://public/default/orders"
 AT_ONCE_SECONDS = 10.0
@@ -90,7 +91,9 @@ def test_a_restart_of_the_operator_releases_no_binding_of_a_selected_namespace(
     system = ("deployment/pulsar-readonly-operator", "-n", "pulsar-readonly-system")
     operator("rollout", "restart", *system)
     operator("rollout", "status", *system, "--timeout=180s", timeout=200)
-    operator("annotate", "rotb", "orders", "-n", bound, "touched=yes")
+    # a pool that is made afterwards shows that the new process has reconciled the others
+    operator.apply(pool("later", replicas=0))
+    operator.expect("robp", "later", namespace, {"Ready": ("True", "ScaledToZero")}, timeout=60)
     operator.expect("rotb", "orders", bound, SERVED)
     assert operator.get("configmap", "demo-bindings", namespace)["metadata"]["resourceVersion"] == before
 
@@ -106,6 +109,23 @@ def test_a_later_permission_takes_no_topic_back(operator, writer, namespace, bou
     message = operator.expect("rotb", "orders", bound, {"Ready": ("False", "Conflict")})["Ready"]
     assert f"{namespace}/mine" in message
     operator.expect("rotb", "mine", namespace, SERVED)
+
+
+def test_a_binding_of_another_namespace_decides_no_cursors_of_the_pools_own(
+    operator, namespace, other, pool, binding, eventually
+):
+    """Of several bindings of a topic, brokers take the first one that names a keeper of cursors."""
+    guest = binding("aaa", TOPIC)
+    guest["metadata"]["namespace"] = other
+    guest["spec"] |= {"poolRef": {"name": "demo", "namespace": namespace}, "cursors": "Local"}
+    operator.apply(pool(replicas=0, allowedBindings={"namespaces": {"from": "All"}}), guest, binding("zzz", TOPIC))
+
+    def own_first():
+        text = operator.get("configmap", "demo-bindings", namespace)["data"]["bindings.yaml"]
+        found = [one["name"] for one in yaml.safe_load(text)["bindings"]]
+        assert found == [f"{namespace}/zzz", f"{other}/aaa"]
+
+    eventually(own_first)
 
 
 def test_the_namespace_of_the_pool_cannot_change(operator, namespace, bound):

@@ -96,8 +96,10 @@ class Definition:
         """Return one version. Only its name, `storage` and descriptions may depend on the name: conversion changes nothing.
 
         Only the newest version has descriptions: `kubectl apply` keeps a copy of the definition in an annotation of limited size.
+        A kind with selectable fields has them in every version. The API server moves parts that are the same in all versions out
+        of them, and refuses selectable fields there without the schema (apiextensions-apiserver, conversion and validation).
         """
-        newest = name == SERVED[-1]
+        whole = name == SERVED[-1] or bool(self.selectable)
         made: dict[str, Any] = {
             "name": name,
             "served": True,
@@ -107,8 +109,8 @@ class Definition:
         if self.selectable:
             made["selectableFields"] = [{"jsonPath": path} for path in self.selectable]
         columns = [column.openapi() for column in self.columns]
-        made["additionalPrinterColumns"] = columns if newest else [without(one, {"description"}) for one in columns]
-        made["schema"] = {"openAPIV3Schema": self._schema() if newest else without(self._schema(), {"description"})}
+        made["additionalPrinterColumns"] = columns if whole else [without(one, {"description"}) for one in columns]
+        made["schema"] = {"openAPIV3Schema": self._schema() if whole else without(self._schema(), {"description"})}
         return made
 
     def _schema(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from readonly_operator.api.pool.allowed_bindings import SELECTOR
+from readonly_operator.api.pool.allowed_bindings import SELECTOR, parse_allowed_bindings
 from readonly_operator.bindings.admission import TYPE, accepted_condition
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import NAMESPACE
@@ -14,23 +14,24 @@ from readonly_operator.kube.status import Condition, ConditionStatus
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from readonly_operator.api.pool import Pool
     from readonly_operator.assembly.context import Context
     from readonly_operator.bindings.pool_bindings import PoolBindings
     from readonly_operator.kube.kinds import Manifest
     from readonly_operator.kube.names import PoolKey
 
 
-def admit(context: Context, pool: Pool, bindings: PoolBindings) -> PoolBindings:
-    """Return the bindings that the pool allows, and the others with the reason.
+def admit(context: Context, key: PoolKey, body: Manifest, bindings: PoolBindings) -> PoolBindings:
+    """Return the bindings that a pool allows, and the others with the reason. The rest of its spec may be invalid.
 
     Raises:
+        ApiSpecError: its spec.allowedBindings is invalid.
         KubeError: the labels of a namespace could not be read; a retry may help.
     """
-    if pool.allowed_bindings.namespaces.scope == SELECTOR:
+    rules = parse_allowed_bindings(body.get("spec") or {})
+    if rules.namespaces.scope == SELECTOR:
         every = (*(body for _, body in (*bindings.good, *bindings.broken)), *bindings.leaving)
-        _read_labels(context, {body["metadata"]["namespace"] for body in every} - {pool.key.namespace})
-    return bindings.allowed(pool, context.store.namespaces)
+        _read_labels(context, {body["metadata"]["namespace"] for body in every} - {key.namespace})
+    return bindings.allowed(key, rules, context.store.namespaces)
 
 
 def _read_labels(context: Context, namespaces: set[str]) -> None:

@@ -143,13 +143,17 @@ def report_pool_not_found(
 def report_pool_failed(
     context: Context, bindings: Sequence[tuple[Binding, Manifest]], reason: str, message: str
 ) -> None:
-    """Write that the pool cannot be reconciled. The details stay in the pool's namespace."""
+    """Write that the pool cannot be reconciled."""
     for binding, body in bindings:
-        text = f'ReadOnlyBrokerPool "{binding.pool_name}": {reason}'
-        text += (
-            f": {message}" if binding.namespace == binding.pool.namespace else "; its condition Ready has the message"
-        )
+        text = pool_failure(binding.pool, binding.namespace, reason, message)
         _write(context, body, _all("PoolFailed", text) + last_accepted(body, allowed=False), {})
+
+
+def pool_failure(key: PoolKey, namespace: str, reason: str, message: str) -> str:
+    """Return why a pool cannot be reconciled, for a binding of a namespace: the details stay in the pool's own."""
+    if key.namespace == namespace:
+        return f'ReadOnlyBrokerPool "{key.name}": {reason}: {message}'
+    return f'ReadOnlyBrokerPool "{key}": {reason}; its condition Ready has the message'
 
 
 def report_invalid(context: Context, broken: Sequence[tuple[str, Manifest]]) -> None:

@@ -10,6 +10,7 @@ from readonly_operator.api.pool.explicit_lac import RESTORE
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly import cursor_release
 from readonly_operator.assembly.identity import identified
+from readonly_operator.bindings.pool_bindings import full_name
 from readonly_operator.cluster import registration
 from readonly_operator.cluster.explicit_lac import conditions as explicit_lac
 from readonly_operator.cluster.explicit_lac.requests import SettingRequest
@@ -125,16 +126,30 @@ def abandon_bindings(context: Context, bindings: PoolBindings, reason: str) -> N
 
 
 def hold_bindings(
-    context: Context, bindings: PoolBindings, reason: str, report: Callable[[Manifest, Condition], object]
+    context: Context,
+    bindings: PoolBindings,
+    reason: Callable[[str], str],
+    report: Callable[[Manifest, Condition], object],
 ) -> None:
     """Report why the deletion of bindings waits that release local cursors; remove the finalizer of other deleted bindings.
+
+    Bindings that the pool does not allow wait for nothing.
+
+    Args:
+        context: dependencies.
+        bindings: the bindings of the pool.
+        reason: returns why, in words for users of a namespace.
+        report: called with a binding whose deletion waits, and the condition.
 
     Raises:
         KubeError: the API server refused.
     """
     for body in filter(cursor_release.is_leaving, bindings.leaving):
-        if cursor_release.releases(body):
-            report(body, cursor_release.waiting(reason))
+        denial = bindings.denials.get(full_name(body))
+        if denial:
+            _finish_binding(context, body, cursor_release.abandoned(body, denial))
+        elif cursor_release.releases(body):
+            report(body, cursor_release.waiting(reason(body["metadata"]["namespace"])))
         else:
             _finish_binding(context, body, None)
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from readonly_operator.assembly.rollouts import is_outdated
-from readonly_operator.kube.kinds import CERTIFICATE, STATEFUL_SET, Manifest, kind_of
+from readonly_operator.kube.kinds import CERTIFICATE, POD, STATEFUL_SET, Manifest, kind_of
+from readonly_operator.kube.pods import is_running, secrets_of
 from readonly_operator.kube.status import Condition, ConditionStatus
 from readonly_operator.model.certificate import certificate_name, issued_secret
 
@@ -26,7 +27,7 @@ class IssuedCertificate:
 
     Attributes:
         condition: CertificateIssued; None for a pool without an issuer.
-        is_there: whether its Secret has ever been written, as far as the operator can tell.
+        is_there: whether cert-manager reports that its Secret has it. Without an issuer nothing is awaited.
     """
 
     condition: Condition | None = None
@@ -46,16 +47,17 @@ class IssuedCertificate:
             )
             return cls(Condition(TYPE, ConditionStatus.FALSE, "CertManagerNotFound", message), is_there=False)
         found = store.get(CERTIFICATE, pool.key.namespace, name) or {}
+        if (found.get("spec") or {}).get("secretName") != secret:
+            found = {}  # it is about to be changed: its status is about another Secret
         status = found.get("status") or {}
-        conditions = {one.get("type"): one for one in status.get("conditions") or ()}
-        ready = conditions.get("Ready") or {}
-        # cert-manager counts issued certificates in `revision`; the Secret stays while a renewal is not ready
-        is_there = bool(status.get("revision")) or ready.get("status") == "True"
-        if ready.get("status") == "True":
+        ready = next((one for one in status.get("conditions") or () if one.get("type") == "Ready"), {})
+        # a status of an older spec is about other names, or about another Secret
+        current = ready.get("observedGeneration", 0) in {0, found.get("metadata", {}).get("generation", 0)}
+        if ready.get("status") == "True" and current:
             return cls(Condition(TYPE, ConditionStatus.TRUE, "Issued", f"Certificate {name} is in Secret {secret}"))
-        words = ready.get("message") or "cert-manager has not answered yet"
+        words = (current and ready.get("message")) or "cert-manager has not answered yet"
         message = f"Certificate {name} for Secret {secret}: {words}"
-        return cls(Condition(TYPE, ConditionStatus.FALSE, "NotIssued", message), is_there)
+        return cls(Condition(TYPE, ConditionStatus.FALSE, "NotIssued", message), is_there=False)
 
 
 def waits_for_certificate(store: Store, pool: Pool, stateful_set: Manifest) -> bool:
@@ -66,10 +68,16 @@ def waits_for_certificate(store: Store, pool: Pool, stateful_set: Manifest) -> b
         pool: the pool.
         stateful_set: its desired StatefulSet.
     """
-    if pool.update_strategy.type == "OnDelete" or IssuedCertificate.of(store, pool).is_there:
+    tls = pool.listeners.tls
+    if tls is None or pool.update_strategy.type == "OnDelete" or IssuedCertificate.of(store, pool).is_there:
         return False
     live = store.get(STATEFUL_SET, pool.key.namespace, pool.key.name)
-    return live is not None and is_outdated(live, stateful_set)
+    if live is None or not is_outdated(live, stateful_set) or not (live.get("status") or {}).get("replicas", 0):
+        return False
+    # a running broker proves that the Secret was written, and it stays while a renewal is not ready. The Certificate does not:
+    # its revision may be of a Secret of another name
+    secret = issued_secret(pool, tls)
+    return not any(is_running(pod) and secret in secrets_of(pod) for pod in store.of_pool(POD, pool.key))
 
 
 def waiting(pool: Pool) -> Condition:

@@ -70,7 +70,7 @@ class LookupHistory:
         """Return the last delivered entries by binding: this process's, else those of an unedited ConfigMap."""
         if key in self._last:
             return {entry.name: entry for entry in self._last[key].bindings}
-        revision = LookupConfig.of_entries(there.values()).revision
+        revision = LookupConfig.of_entries(there.values(), key.namespace).revision
         return there if revision in ((known or {}).get("data") or {}).get(BINDINGS_KEY, "") else {}
 
 

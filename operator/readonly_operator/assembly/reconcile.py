@@ -73,17 +73,20 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
     try:
         if is_paused(body) and not has_source(body):
             return _skip_paused(context, key, body, bindings)
+        if not is_paused(body):
+            # first: users of a namespace that the pool does not allow learn nothing of its other errors
+            bindings = admit(context, key, body, bindings)
         source = Resolution(body, None) if is_paused(body) else resolve_source(context, body)
         body = source.body
         pool = identified(context.store, Pool.load(body))
         if is_paused(body):
             return _skip_paused(context, key, body, bindings)
-        bindings = admit(context, pool, bindings)
         finalizer_errors = finalizer.sync_finalizer(context, pool, body)
         binding_errors = finalizer.sync_binding_finalizers(context, bindings.good)
         bindings = bindings.without_conflicts(context.store, context.brokers.matched, pool)
         fitted = _fit(context, pool, bindings)
-        bindings, lookup = bindings.without_oversized(fitted.refused), LookupConfig.of_entries(fitted.entries)
+        bindings = bindings.without_oversized(fitted.refused)
+        lookup = LookupConfig.of_entries(fitted.entries, pool.key.namespace)
         limitations, waits_for, waits = _apply(context, pool, body, lookup)
         limitations += [*readiness.oversized(len(bindings.oversized)), *source.limitations]
     except (ApiSpecError, NameConflictError, KubeError) as error:
@@ -165,7 +168,7 @@ def _skip_paused(context: Context, key: PoolKey, body: Manifest, bindings: PoolB
     for binding, binding_body in bindings.good:
         write_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{binding.pool_name}" is paused')
     reason = f'ReadOnlyBrokerPool "{key.name}" is paused'
-    finalizer.hold_bindings(context, bindings, reason, partial(_report_leaving, context))
+    finalizer.hold_bindings(context, bindings, lambda _: reason, partial(_report_leaving, context))
     binding_status.report_invalid(context, bindings.broken)
     return Outcome(settled=True, look_again=False)
 
@@ -362,7 +365,11 @@ def _report_failure(
     binding_status.report_pool_failed(context, bindings.readable, reason, message)
     binding_status.report_not_allowed(context, bindings)
     binding_status.report_invalid(context, bindings.broken)
-    held = f'ReadOnlyBrokerPool "{key.name}": {reason}: {message}'
-    finalizer.hold_bindings(context, bindings, held, partial(_report_leaving, context))
+    finalizer.hold_bindings(
+        context,
+        bindings,
+        lambda namespace: binding_status.pool_failure(key, namespace, reason, message),
+        partial(_report_leaving, context),
+    )
     # no event announces that a foreign object or a quota is gone
     return Outcome(settled=False, look_again=reason in {"NameConflict", "Refused"})

@@ -121,7 +121,13 @@ def _is_changed(live: Manifest, desired: Manifest) -> bool:
 
 
 def _is_pending(live: Manifest, replaced: int) -> bool:
-    """Return whether fewer pods than these run the newest template."""
+    """Return whether fewer pods than these run the newest template.
+
+    Of a StatefulSet that is held, a status of before the last change counts as yes. It is about the template before: taken for
+    the newest, it would release the brokers at the next reconcile.
+    """
+    if is_held(live) and not _is_observed(live):
+        return True
     status = live.get("status") or {}
     current, update = status.get("currentRevision"), status.get("updateRevision")
     return (

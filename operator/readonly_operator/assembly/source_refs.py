@@ -7,8 +7,9 @@ So a changed reference, a new ReadOnlySource of the same name, and a change betw
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -68,7 +69,7 @@ def resolve_source(context: Context, body: Manifest) -> Resolution:
             _check_inline(body, used)
             found = None
         else:
-            found = _referred(context.store, body, name, used)
+            found = _referred(context, body, name, used)
     except UnresolvedSourceError as error:
         if used is None:
             raise
@@ -90,8 +91,8 @@ def _check_inline(body: Manifest, used: UsedSource | None) -> None:
         _compare("spec.source", used.source.metadata_store_url, wanted)
 
 
-def _referred(store: Store, body: Manifest, name: str, used: UsedSource | None) -> UsedSource:
-    namespace = body["metadata"]["namespace"]
+def _referred(context: Context, body: Manifest, name: str, used: UsedSource | None) -> UsedSource:
+    namespace, store = body["metadata"]["namespace"], context.store
     found = store.get(SOURCE, namespace, name)
     if found is None:
         text = f"there is no ReadOnlySource {name} in namespace {namespace}"
@@ -106,7 +107,13 @@ def _referred(store: Store, body: Manifest, name: str, used: UsedSource | None) 
     former = _served(store, body) if used is None else used.source.metadata_store_url
     if not same and former:  # the rules of the kind have checked each change of the same object
         _compare(f"ReadOnlySource {name}", former, read.source.metadata_store_url)
-    return read
+    if used is None:
+        # a pool without brokers begins now: its bindings must not take topics that others got meanwhile, also in this second
+        begin = context.now().astimezone(dt.UTC) + dt.timedelta(seconds=1)
+        since = "" if former else begin.strftime("%Y-%m-%dT%H:%M:%SZ")
+    else:
+        since = used.since
+    return replace(read, since=since)
 
 
 def _compare(what: str, former: str, wanted: str) -> None:

@@ -1,7 +1,8 @@
 """Conflicts: bindings that claim a topic which another binding claims for another pool of the same source cluster.
 
-The first claim wins. A claim begins when the binding and its pool both exist and the pool allows the binding. It ends with any of
-the three. So a binding without a pool holds no topic, and takes none back from a binding in force when its pool is created later.
+The first claim wins. A claim begins when the binding and its pool both exist, the pool has a source cluster, and it allows the
+binding. It ends with any of them. So a binding without a pool holds no topic, and takes none back from a binding in force when
+its pool is created later. A pool whose ReadOnlySource is missing could be of any cluster: it must not hold the topics of all.
 
 Brokers do not get any part of the other binding while the conflict lasts. A held-back binding still claims its topics: its author
 must change it, and no third binding changes state meanwhile.
@@ -10,13 +11,12 @@ must change it, and no third binding changes state meanwhile.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.metadata_store import StoreUrl
-from readonly_operator.api.pool.allowed_bindings import NO_OTHERS
-from readonly_operator.api.pool.source_ref import metadata_store_of
+from readonly_operator.api.pool.source_ref import connected_since, metadata_store_of
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.bindings.admission import accepted_since, allowed_by, denial
 from readonly_operator.bindings.overlap import find_overlap
@@ -60,27 +60,27 @@ class _PoolState:
 
     Attributes:
         metadata_store: URL of its source cluster's metadata store; None if unknown.
-        created: creation time, as the API server writes it.
+        created: when it could first serve, as the API server writes times.
         absent: why its bindings claim nothing, in words; empty for a pool that exists.
-        allowed: the bindings that it allows.
+        allowed: the bindings that it allows; None for a pool that does not exist, which says nothing about that.
     """
 
     metadata_store: str | None
     created: str
     absent: str
-    allowed: AllowedBindings = NO_OTHERS
+    allowed: AllowedBindings | None = None
 
     @classmethod
     def of(cls, store: Store, key: PoolKey) -> _PoolState:
         body = store.get(POOL, key.namespace, key.name)
         if body is None:
             return cls(None, "", "does not exist")
-        deleting = "deletionTimestamp" in body["metadata"]
         url = metadata_store_of(body)
+        absent = "" if isinstance(url, str) else "has no source cluster yet"
         return cls(
             url if isinstance(url, str) else None,
-            body["metadata"].get("creationTimestamp") or "",
-            "is being deleted" if deleting else "",
+            max(body["metadata"].get("creationTimestamp") or "", connected_since(body)),
+            "is being deleted" if "deletionTimestamp" in body["metadata"] else absent,
             allowed_by(body),
         )
 
@@ -92,7 +92,8 @@ class _PoolState:
 
 def find_conflicts(store: Store, matched: MatchedTopics, pool: Pool, bindings: Iterable[Binding]) -> BindingConflicts:
     """Return the conflicts of a pool's bindings with those of other pools; paused bindings are never held back."""
-    own = _PoolState.of(store, pool.key)
+    state_of = cache(partial(_PoolState.of, store))
+    own = state_of(pool.key)
     against: dict[str, str] = {}
     prevailing: dict[str, str] = {}
     contested = False
@@ -102,7 +103,7 @@ def find_conflicts(store: Store, matched: MatchedTopics, pool: Pool, bindings: I
         conflicting = [
             (other, state)
             for other in others
-            if not own.other_cluster(state := _PoolState.of(store, other.pool)) and _is_claimed(store, other, state)
+            if not own.other_cluster(state := state_of(other.pool)) and _is_claimed(store, other, state)
         ]
         rank = _rank(store, binding, own)
         first = [one for one in conflicting if not one[1].absent and _rank(store, *one) < rank]
@@ -130,12 +131,13 @@ def find_holders(store: Store, matched: MatchedTopics, key: PoolKey, bindings: I
     Returns:
         Message by full name of each binding with such a topic.
     """
-    own = _PoolState.of(store, key)
+    state_of = cache(partial(_PoolState.of, store))
+    own = state_of(key)
     found = {}
     for binding in bindings:
         texts = []
         for other in _loaded(store.conflicting_bindings(binding.namespace, binding.name)):
-            state = _PoolState.of(store, other.pool)
+            state = state_of(other.pool)
             if state.absent or own.other_cluster(state) or not _is_claimed(store, other, state):
                 continue
             both = find_overlap(other, binding, partial(matched, store.of_pool(POD, other.pool), other.full_name))
@@ -159,8 +161,8 @@ def _loaded(bodies: Iterable[Manifest]) -> list[Binding]:
 
 
 def _is_claimed(store: Store, binding: Binding, pool: _PoolState) -> bool:
-    """Return whether a binding claims its topics as far as its pool allows it; a missing pool says nothing about that."""
-    return bool(pool.absent) or not denial(pool.allowed, binding, store.namespaces)
+    """Return whether a binding claims its topics as far as its pool allows it."""
+    return pool.allowed is None or not denial(pool.allowed, binding, store.namespaces)
 
 
 def _rank(store: Store, binding: Binding, pool: _PoolState) -> tuple[str, str, str]:

@@ -71,17 +71,17 @@ class PoolBindings:
                 broken.append((str(error), body))
         return cls(tuple(good), tuple(broken), leaving=tuple(leaving))
 
-    def allowed(self, pool: Pool, known: NamespaceLabels) -> PoolBindings:
+    def allowed(self, key: PoolKey, rules: AllowedBindings, known: NamespaceLabels) -> PoolBindings:
         """Return the same bindings, without those that the pool does not allow.
 
         Args:
-            pool: the pool.
+            key: the pool.
+            rules: its spec.allowedBindings.
             known: labels of namespaces.
         """
-        rules = pool.allowed_bindings
         denials = {binding.full_name: denial(rules, binding, known) for binding, _ in self.good}
         for body in (*self.leaving, *(body for _, body in self.broken)):
-            denials[full_name(body)] = _denial_of(rules, pool.key, body, known)
+            denials[full_name(body)] = _denial_of(rules, key, body, known)
         denials = {name: message for name, message in denials.items() if message}
         if not denials:
             return self

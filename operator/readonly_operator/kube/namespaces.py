@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from readonly_operator.kube.kinds import Manifest
+
+
+class _Known(NamedTuple):
+    """State of a namespace.
+
+    Attributes:
+        version: its resource version.
+        labels: its labels.
+        position: checkpoint of the record.
+    """
+
+    version: int
+    labels: dict[str, str]
+    position: int
 
 
 class NamespaceLabels:
@@ -19,7 +33,8 @@ class NamespaceLabels:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[int, dict[str, str]]] = {}
+        self._known: dict[str, _Known] = {}
+        self._puts = 0
         self._problem = ""
 
     @property
@@ -30,7 +45,7 @@ class NamespaceLabels:
     def labels(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None while they are not known."""
         known = self._known.get(name)
-        return None if known is None else known[1]
+        return None if known is None else known.labels
 
     def put(self, body: Manifest) -> bool:
         """Record a namespace unless a newer state is known; return whether its labels changed."""
@@ -43,18 +58,32 @@ class NamespaceLabels:
         with self._lock:
             return self._known.pop(name, None) is not None
 
-    def replace(self, bodies: Iterable[Manifest]) -> set[str]:
-        """Record a complete list, and drop all other namespaces; return those whose labels changed."""
+    def checkpoint(self) -> int:
+        """Return a position for `replace`; call it before the list is requested."""
+        with self._lock:
+            return self._puts
+
+    def replace(self, bodies: Iterable[Manifest], began: int) -> set[str]:
+        """Record a complete list, and drop all other namespaces; return those whose labels changed.
+
+        The list is newer than everything recorded before it was requested, whatever the resource versions are: after a restore
+        of etcd they are lower than before.
+
+        Args:
+            bodies: the list.
+            began: the checkpoint before the list was requested. Namespaces recorded later may be newer, and stay.
+        """
         with self._lock:
             self._problem = ""
-            before = {name: labels for name, (_, labels) in self._known.items()}
+            before = {name: known.labels for name, known in self._known.items()}
             listed = set()
             for body in bodies:
                 listed.add(body["metadata"]["name"])
-                self._put(body)
+                self._put(body, since=began)
             for name in self._known.keys() - listed:
-                del self._known[name]
-            after = {name: labels for name, (_, labels) in self._known.items()}
+                if self._known[name].position <= began:
+                    del self._known[name]
+            after = {name: known.labels for name, known in self._known.items()}
         return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
 
     def forbid(self, problem: str) -> set[str]:
@@ -72,11 +101,13 @@ class NamespaceLabels:
             self._known.clear()
         return dropped
 
-    def _put(self, body: Manifest) -> bool:
+    def _put(self, body: Manifest, since: int = -1) -> bool:
+        """Record a namespace unless a newer state is known; what was recorded up to the checkpoint `since` is older."""
         metadata = body["metadata"]
         version, labels = int(metadata["resourceVersion"]), dict(metadata.get("labels") or {})
         known = self._known.get(metadata["name"])
-        if known is not None and version < known[0]:
+        if known is not None and known.position > since and version < known.version:
             return False
-        self._known[metadata["name"]] = version, labels
-        return known is None or known[1] != labels
+        self._puts += 1
+        self._known[metadata["name"]] = _Known(version, labels, self._puts)
+        return known is None or known.labels != labels

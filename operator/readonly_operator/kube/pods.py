@@ -79,3 +79,14 @@ def is_ready(pod: Manifest) -> bool:
     return "deletionTimestamp" not in pod["metadata"] and any(
         one["type"] == "Ready" and one["status"] == "True" for one in conditions
     )
+
+
+def is_running(pod: Manifest) -> bool:
+    """Return whether the pod's containers were started: the kubelet has mounted all its volumes."""
+    return (pod.get("status") or {}).get("phase") == "Running"
+
+
+def secrets_of(pod: Manifest) -> set[str]:
+    """Return the names of the Secrets that the pod mounts as volumes of their own."""
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    return {one["secret"]["secretName"] for one in volumes if one.get("secret")}

@@ -101,21 +101,29 @@ class LookupConfig:
 
     Attributes:
         revision: hash of the content; equal content has the same revision.
-        bindings: sorted by name.
+        bindings: those of the pool's own namespace first, then the others, each sorted by name.
     """
 
     revision: str
     bindings: tuple[Entry, ...]
 
     @classmethod
-    def of(cls, bindings: Iterable[Binding]) -> LookupConfig:
-        """Return the config of these bindings, in any order."""
-        return cls.of_entries(Entry.of(binding) for binding in bindings)
+    def of(cls, bindings: Iterable[Binding], namespace: str = "") -> LookupConfig:
+        """Return the config of these bindings, in any order; see `of_entries`."""
+        return cls.of_entries((Entry.of(binding) for binding in bindings), namespace)
 
     @classmethod
-    def of_entries(cls, entries: Iterable[Entry]) -> LookupConfig:
-        """Return the config of these entries, in any order."""
-        held = tuple(sorted(entries))
+    def of_entries(cls, entries: Iterable[Entry], namespace: str = "") -> LookupConfig:
+        """Return the config of these entries, in any order.
+
+        Of several bindings of a topic, brokers take tail and cursors of the first one that names them. A binding of another
+        namespace, whose name may sort before, must not decide that for the pool's own.
+
+        Args:
+            entries: the entries.
+            namespace: the pool's own; empty when the entries are of one namespace.
+        """
+        held = tuple(sorted(entries, key=lambda one: (one.name.partition("/")[0] != namespace, one)))
         # the letter keeps YAML parsers from reading a number
         return cls(f"r{digest([entry.document() for entry in held])}", held)
 

@@ -41,6 +41,9 @@ MIN_RETRY_SECONDS = 0.5
 MAX_RETRY_SECONDS = 60.0
 RELIST_SECONDS = 5.0
 """Delay between a restart of the watches and a full list: watches do not report deletions in between."""
+FOREIGN_SECONDS = 1.0
+"""Delay after a change of a binding of another namespace. Its users, whom the pool may not even allow, must not keep a worker and
+the pool's brokers busy: each reconcile handles all their changes since."""
 STOP_SECONDS = 5.0
 STUCK_SECONDS = 300.0
 """A reconcile that takes longer is stuck, and fails the liveness probe. Each of its steps has a much shorter deadline."""
@@ -164,7 +167,8 @@ class Controller:
             touched = self._store.put(kind, body)
         for key in touched:
             self._delays.pop(key, None)
-            self._queue.add(key)
+            foreign = kind == BINDING and body["metadata"]["namespace"] != key.namespace
+            self._queue.add(key, FOREIGN_SECONDS if foreign else 0.0)
         if kind == POOL:
             self._clusters.wake()
 
@@ -185,9 +189,8 @@ class Controller:
 
     def resync(self) -> None:
         """List all objects, and reconcile every pool."""
-        touched = (
-            self._refresh_namespaces()
-        )  # before the bindings: a restart must not release one whose namespace is allowed
+        # before the bindings: a restart must not release one whose namespace is allowed
+        touched = self._refresh_namespaces()
         lacking = missing_kinds(self._kube, tuple(OPTIONAL), self._namespaces()[0])
         self._store.set_unserved(lacking)
         for kind in WATCHED:
@@ -220,12 +223,13 @@ class Controller:
     def _refresh_namespaces(self) -> set[PoolKey]:
         """Read the labels of all served namespaces; return the pools that a change affects."""
         known = self._store.namespaces
+        began = known.checkpoint()
         try:
             if self._settings.namespaces:
                 found = [self._kube.get(NAMESPACE, "", name) for name in self._settings.namespaces]
-                changed = known.replace(body for body in found if body is not None)
+                changed = known.replace((body for body in found if body is not None), began)
             else:
-                changed = known.replace(self._kube.list(NAMESPACE, None))
+                changed = known.replace(self._kube.list(NAMESPACE, None), began)
         except KubeError as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise

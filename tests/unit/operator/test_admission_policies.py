@@ -23,10 +23,12 @@ from readonly_operator.kube.kinds import (
     POOL,
     SECRET,
     SERVICE,
+    SOURCE,
     STATEFUL_SET,
     kind_of,
 )
 from readonly_operator.kube.names import FINALIZER_WRITER, OPERATOR
+from readonly_operator.kube.versions import SERVED
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
@@ -120,6 +122,23 @@ def test_every_kind_that_the_operator_may_change_has_a_policy():
     }
     wanted = {(group, resource, operations[verb]) for group, resource, verb in granted if verb in operations}
     assert wanted - covered == set()
+
+
+def test_rules_name_versions_so_that_the_api_server_checks_the_types_of_expressions():
+    """It leaves out rules with * (apiserver, validating.TypeChecker), and looks at ten kinds of each policy."""
+    served = {(kind.group, kind.plural): {kind.version} for kind in (*CHILDREN, POD, LEASE, EVENT)}
+    served |= {(kind.group, kind.plural): set(SERVED) for kind in (POOL, BINDING, SOURCE)}
+    for one in documents("admission-policy/policies.yaml"):
+        if one["kind"] != "ValidatingAdmissionPolicy":
+            continue
+        constraints = one["spec"]["matchConstraints"]
+        assert constraints.get("matchPolicy", "Equivalent") == "Equivalent", "else other versions are a way around it"
+        kinds = 0
+        for rule in constraints["resourceRules"]:
+            for resource in rule["resources"]:
+                assert set(rule["apiVersions"]) == served[rule["apiGroups"][0], resource], resource
+                kinds += len(rule["apiVersions"])
+        assert kinds <= 10
 
 
 def documents(name):

@@ -65,6 +65,7 @@ class UsedSource:
         generation: of its spec.
         spec: its spec, JSON.
         source: its spec, parsed.
+        since: since when the pool has a connection, as the API server writes times; empty if it had one of its own before.
     """
 
     name: str
@@ -72,6 +73,7 @@ class UsedSource:
     generation: int
     spec: Mapping[str, Any]
     source: Source
+    since: str = ""
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> UsedSource | None:
@@ -104,11 +106,13 @@ class UsedSource:
     def _read(cls, record: Mapping[str, Any], path: str) -> UsedSource:
         spec = record["spec"]
         name, uid, generation = record.get("name") or "", record.get("uid") or "", record.get("generation") or 0
-        return cls(name, uid, generation, spec, _parsed(json.dumps(spec), f"{path}: spec"))
+        since = record.get("since") or ""
+        return cls(name, uid, generation, spec, _parsed(json.dumps(spec), f"{path}: spec"), since)
 
     def record(self) -> dict[str, Any]:
         """Return the value of status.source."""
-        return {"name": self.name, "uid": self.uid, "generation": self.generation, "spec": dict(self.spec)}
+        made = {"name": self.name, "uid": self.uid, "generation": self.generation, "spec": dict(self.spec)}
+        return {**made, "since": self.since} if self.since else made
 
 
 @lru_cache(maxsize=SOURCE_CACHE_SIZE)
@@ -157,6 +161,12 @@ def metadata_store_of(body: Mapping[str, Any]) -> Any:
     return spec_value(body, "source", "metadataStoreUrl") if used is None else used.source.metadata_store_url
 
 
+def connected_since(body: Mapping[str, Any]) -> str:
+    """Return since when a pool has a connection by sourceRef; empty if it had one of its own before, or has none."""
+    used = UsedSource.of(body)
+    return "" if used is None else used.since
+
+
 def source_fields(body: Mapping[str, Any]) -> str:
     """Return the beginning of the names of a source's fields, for messages about a pool."""
     used = UsedSource.of(body)
@@ -170,6 +180,10 @@ USED_SOURCE = Declared(
             "uid": Declared(Reported(), "Its uid."),
             "generation": Declared(Number(wide=True), "The metadata.generation of its spec."),
             "spec": Declared(Copied(Nested(Source)), "Its spec."),
+            "since": Declared(
+                Reported((("format", "date-time"),)),
+                "First use of a connection, unless the pool had a source of its own before. Claims of its bindings begin then.",
+            ),
         }
     ),
     "Connection that the pool uses, when its spec has a sourceRef. It stays when the ReadOnlySource is deleted.",

@@ -31,7 +31,7 @@ def differences(definition: dict) -> list[str]:
 
 
 def compared(version: dict) -> dict:
-    """A version without what may differ: `storage`, and descriptions, which only the newest one has."""
+    """A version without what may differ: `storage`, and descriptions, which not every one has."""
     made = {key: one for key, one in version.items() if key != "storage"}
     made["schema"] = {"openAPIV3Schema": without(version["schema"]["openAPIV3Schema"], {"description"})}
     made["additionalPrinterColumns"] = [without(one, {"description"}) for one in version["additionalPrinterColumns"]]
@@ -69,7 +69,16 @@ def test_the_newest_version_is_the_one_that_kubectl_explains(definition):
     counts = {one["name"]: json.dumps(one).count('"description": ') for one in versions(definition.manifest())}
     newest = counts.pop(SERVED[-1])
     assert newest > 20
-    assert set(counts.values()) == {0}
+    assert set(counts.values()) == {newest if definition.selectable else 0}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_api_server_finds_a_schema_beside_selectable_fields(path):
+    """It moves what is the same in all versions out of them, and refuses selectable fields there without the schema."""
+    found = versions(yaml.safe_load(path.read_text()))
+    fields = [one.get("selectableFields") for one in found]
+    if fields[0] and all(one == fields[0] for one in fields):
+        assert all(one["schema"] == found[0]["schema"] for one in found)
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.kind.plural)

@@ -6,6 +6,7 @@ import copy
 from dataclasses import replace
 
 import pytest
+from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import BINDING, POOL
@@ -231,3 +232,49 @@ def test_refused_topics_of_the_own_namespace_too(server, context, set_pool, put,
     assert conditions(server)["Ready"][1] == "NotAllowedByPool"
     assert "does not include public/default" in conditions(server)["Ready"][2]
     assert served(server) == set()
+
+
+def test_bindings_of_other_namespaces_come_after_the_pools_own_also_in_a_new_process(
+    server, context, put, set_pool, binding_body, foreign
+):
+    """Of several bindings of a topic, brokers take tail and cursors of the first one that names them."""
+    put(BINDING, binding_body("own"))
+    foreign(place="a-guest", cursors="Local")
+    set_pool(allowedBindings=ALL)
+    reconcile(context, DEMO)
+    text = server.objects["ConfigMap", "demo-bindings"]["data"][BINDINGS_KEY]
+    assert list(entries_of(text)) == ["team/own", "a-guest/orders"]
+    foreign(place="a-guest", cursors="Owner", annotations={PAUSED_KEY: "true"})
+    reconcile(replace(context, lookup_history=LookupHistory()), DEMO)
+    assert server.objects["ConfigMap", "demo-bindings"]["data"][BINDINGS_KEY] == text, "the paused one stays as it was"
+
+
+def test_an_error_of_the_pool_is_not_shown_to_a_leaving_binding_of_another_namespace(
+    server, context, put, pool_body, binding_body, foreign
+):
+    put(POOL, pool_body(allowedBindings=ALL, replicas="secret"))
+    leaving = {"deletionTimestamp": "2026-01-01T12:00:00Z", "finalizers": [FINALIZER_WRITER]}
+    foreign(onDeletion="Release", **leaving)
+    own = binding_body("own")
+    own["metadata"] |= leaving
+    own["spec"]["onDeletion"] = "Release"
+    put(BINDING, own)
+    reconcile(context, DEMO)
+    assert conditions(server)["LocalCursors"][2] == (
+        'local cursors are being removed: ReadOnlyBrokerPool "team/demo": InvalidSpec; its condition Ready has the message'
+    )
+    assert "'secret'" in conditions(server, "own")["LocalCursors"][2]
+
+
+def test_a_binding_that_a_broken_pool_does_not_allow_is_told_that_and_waits_for_nothing(
+    server, context, put, pool_body, foreign
+):
+    put(POOL, pool_body(replicas="secret"))
+    foreign()
+    leaving = {"deletionTimestamp": "2026-01-01T12:00:00Z", "finalizers": [FINALIZER_WRITER], "onDeletion": "Release"}
+    foreign("gone", **leaving)
+    reconcile(context, DEMO)
+    assert conditions(server)["Ready"][1] == "NotAllowedByPool"
+    assert server.status(POOL, "demo")["bindings"] == 0
+    assert ("ReadOnlyTopicBinding", "gone") not in server.objects
+    assert ("shop", "gone", "Warning", "NotReleased") in events(server)

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 from readonly_operator.assembly.reconcile import reconcile
-from readonly_operator.kube.kinds import CERTIFICATE, POOL, STATEFUL_SET
+from readonly_operator.kube.kinds import CERTIFICATE, POD, POOL, STATEFUL_SET
 from readonly_operator.kube.names import PoolKey
 from readonly_operator.model.hold import HELD_PARTITION
 
@@ -46,6 +46,21 @@ def brokers(server, context):
         revisions = {"updateRevision": update, "currentRevision": current}
         status = {"replicas": 2, "readyReplicas": 2, "updatedReplicas": updated, **revisions}
         context.store.put(STATEFUL_SET, server.add({**body, "status": status}))
+
+    return report
+
+
+@pytest.fixture
+def running(context):
+    """A broker whose containers run, with this Secret."""
+
+    def report(secret, phase="Running", version="1"):
+        owner = {"kind": "StatefulSet", "name": "demo", "uid": "demo", "controller": True}
+        metadata = {"name": "demo-0", "namespace": "team", "uid": "pod", "resourceVersion": version}
+        labels = DEMO.selector()
+        volumes = [{"name": "tls", "secret": {"secretName": secret}}]
+        body = {"metadata": {**metadata, "labels": labels, "ownerReferences": [owner]}, "spec": {"volumes": volumes}}
+        context.store.put(POD, {"apiVersion": "v1", "kind": "Pod", **body, "status": {"phase": phase}})
 
     return report
 
@@ -97,13 +112,51 @@ def test_running_brokers_are_replaced_when_the_certificate_is_there(server, cont
     assert partition(server) != HELD_PARTITION
 
 
-def test_a_renewal_that_fails_holds_nothing_back(server, context, write, brokers):
+def test_a_renewal_that_fails_holds_nothing_back(server, context, write, brokers, running):
     write(ISSUED)
     issue(server, context, revision=3, conditions=[{"type": "Ready", "status": "False", "message": "expired"}])
     brokers(2, "old", "old")
+    running("demo-listeners-uid-of-d")
     conditions = write(ISSUED, logLevel="debug")
     assert reason(conditions, "CertificateIssued") == ("False", "NotIssued")
     assert "UpdateHeld" not in conditions
+
+
+def test_another_secret_is_waited_for_like_the_first(server, context, write, brokers, running):
+    """The Certificate keeps its revision and, until cert-manager has seen the change, its condition."""
+    write(ISSUED)
+    issue(server, context, **READY)
+    brokers(2, "old", "old")
+    running("demo-listeners-uid-of-d")
+    renamed = {**ISSUED, "secretName": "mine"}
+    conditions = write(renamed)
+    assert server.objects["Certificate", "demo-listeners"]["spec"]["secretName"] == "mine"
+    assert reason(conditions, "UpdateHeld") == ("True", "WaitsForCertificate")
+    assert partition(server) == HELD_PARTITION
+    brokers(0)
+    generation = {"generation": 2}
+    server.objects["Certificate", "demo-listeners"]["metadata"] |= generation
+    stale = {**READY["conditions"][0], "observedGeneration": 1}
+    issue(server, context, revision=1, conditions=[stale])
+    conditions = write.again()
+    assert reason(conditions, "CertificateIssued") == ("False", "NotIssued"), "of the Secret before"
+    assert conditions["CertificateIssued"]["message"].endswith("for Secret mine: cert-manager has not answered yet")
+    assert reason(conditions, "UpdateHeld") == ("True", "WaitsForCertificate")
+    running("mine", "Pending", "2")
+    assert "UpdateHeld" in write.again(), "a pod that waits for the Secret proves nothing"
+    issue(server, context, revision=1, conditions=[{**stale, "observedGeneration": 2}])
+    conditions = write.again()
+    assert reason(conditions, "CertificateIssued") == ("True", "Issued")
+    assert "UpdateHeld" not in conditions
+    assert partition(server) != HELD_PARTITION
+
+
+def test_a_pool_without_brokers_waits_for_nothing(server, context, write, brokers):
+    write(BY_HAND)
+    body = server.objects["StatefulSet", "demo"]
+    context.store.put(STATEFUL_SET, server.add({**body, "status": {"replicas": 0}}))
+    assert "UpdateHeld" not in write(ISSUED)
+    assert partition(server) != HELD_PARTITION
 
 
 def test_without_cert_manager_all_else_works(server, context, write, brokers):

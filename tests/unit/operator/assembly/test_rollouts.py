@@ -224,3 +224,30 @@ def test_a_pool_that_is_held_from_its_creation_starts(world):
     world.reconcile("d")
     assert world.live("d")["spec"]["replicas"] == 2
     assert world.config("d")["cache-size"] == "256MiB"
+
+
+def test_a_pool_is_not_released_by_a_status_of_before_the_change(world):
+    """The operator reconciles again before the controller of StatefulSets has seen the new template."""
+    before = world.config("b")
+    world.apply("b", 2, logLevel="debug", updateStrategy={"hold": True})
+    world.upgrade("newer")
+    world.reconcile()
+    for name in NAMES:
+        body = copy.deepcopy(world.live(name))
+        body["metadata"]["generation"] = 2
+        revisions = {"updateRevision": world.current[name], "currentRevision": world.current[name]}
+        body["status"] = {
+            "replicas": 2,
+            "readyReplicas": 2,
+            "updatedReplicas": 2,
+            "observedGeneration": 1,
+            **revisions,
+        }
+        world.put(STATEFUL_SET, body)
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, HELD_PARTITION, HELD_PARTITION]
+    assert world.config("b") == before, "a broker that restarts reads it"
+    for name in ("b", "c"):
+        world.report(name, 0)
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, HELD_PARTITION, HELD_PARTITION]

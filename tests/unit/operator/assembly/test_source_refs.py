@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -74,6 +76,27 @@ def test_a_pool_uses_the_source_that_it_names_and_follows_its_changes(server, co
     assert written()[1] == "zk:b:2181,c:2181"
     assert server.status(POOL, "demo")["source"]["generation"] == 2
     assert server.status(SOURCE, "pulsar") == {"pools": 1}
+
+
+def test_the_first_connection_has_a_time_that_stays(server, context, put, refer, written):
+    put(SOURCE, source_body())
+    refer()
+    written()
+    assert server.status(POOL, "demo")["source"]["since"] == "2026-01-01T12:00:01Z", "rounded up"
+    put(SOURCE, source_body(generation=2, metadataStoreUrl="zk:b:2181,c:2181"))
+    later = replace(context, now=lambda: context.now() + dt.timedelta(hours=1))
+    reconcile(later, DEMO)
+    found = server.status(POOL, "demo")["source"]
+    assert (found["generation"], found["since"]) == (2, "2026-01-01T12:00:01Z")
+
+
+def test_a_pool_with_a_source_of_its_own_had_its_connection_before(server, put, written, refer, pool_body):
+    put(POOL, pool_body(replicas=0))
+    written()
+    put(SOURCE, source_body(metadataStoreUrl="zk:pulsar-zookeeper.pulsar:2181"))
+    refer()
+    written()
+    assert "since" not in server.status(POOL, "demo")["source"]
 
 
 def test_an_unchanged_pool_writes_nothing_again(server, context, put, refer, written):

@@ -60,7 +60,7 @@ def split(store):
     """Names of allowed bindings, and the messages of the others."""
 
     def found(pool):
-        bindings = PoolBindings.of(store, pool.key).allowed(pool, store.namespaces)
+        bindings = PoolBindings.of(store, pool.key).allowed(pool.key, pool.allowed_bindings, store.namespaces)
         return {one.full_name for one, _ in bindings.good}, dict(bindings.denials), bindings
 
     return found
@@ -152,7 +152,7 @@ def conflicts(store):
     def found(pool):
         key = PoolKey("team", pool)
         loaded = Pool.load(store.get(POOL, "team", pool))
-        bindings = PoolBindings.of(store, key).allowed(loaded, store.namespaces)
+        bindings = PoolBindings.of(store, key).allowed(key, loaded.allowed_bindings, store.namespaces)
         return find_conflicts(store, lambda *_: (), loaded, (binding for binding, _ in bindings.good))
 
     return found

@@ -115,6 +115,53 @@ def test_pools_of_different_clusters_may_have_the_same_topic(store, put, held_ba
     assert held_back("demo") == {}
 
 
+def shared(pool_body, **status):
+    """A pool with a sourceRef."""
+    body = pool_body("shared")
+    body["metadata"]["creationTimestamp"] = OLD
+    del body["spec"]["source"]
+    body["spec"]["sourceRef"] = {"name": "pulsar"}
+    return {**body, "status": status} if status else body
+
+
+def test_a_pool_whose_source_is_missing_holds_no_topics_of_any_cluster(store, put, held_back, found, pool_body):
+    store.put(POOL, shared(pool_body))
+    put("first", "shared", OLD)
+    put("second", "demo", NEW)
+    assert held_back("demo") == {}
+    assert (
+        found("demo")
+        .prevailing["team/second"]
+        .endswith("for ReadOnlyBrokerPool team/shared, which has no source cluster yet; this binding is in force")
+    )
+
+
+def test_a_pool_whose_source_comes_later_takes_no_topic_back(store, put, held_back, pool_body):
+    url = pool_body()["spec"]["source"]["metadataStoreUrl"]
+    spec = {**pool_body()["spec"]["source"], "metadataStoreUrl": url}
+    store.put(POOL, shared(pool_body, source={"name": "pulsar", "uid": "u", "spec": spec, "since": NEWEST}))
+    put("first", "shared", OLD)
+    put("second", "demo", NEW)
+    assert held_back("demo") == {}
+    assert held_back("shared").keys() == {"team/first"}
+
+
+def test_each_pool_is_read_once_for_all_its_bindings(store, put, found, monkeypatch):
+    for index in range(20):
+        put(f"a-{index}", "demo", OLD)
+        put(f"b-{index}", "other", NEW)
+    read = []
+    get = store.get
+
+    def counted(kind, *name):
+        read.append(kind)
+        return get(kind, *name)
+
+    monkeypatch.setattr(store, "get", counted)
+    assert len(found("other").against) == 20
+    assert read.count(POOL) <= 3
+
+
 def test_a_pool_that_is_not_there_or_goes_claims_nothing(store, put, held_back, pool_body):
     put("a", "gone", OLD)
     put("b", "demo", NEW)

@@ -56,17 +56,34 @@ def test_a_list_names_what_has_changed_and_drops_what_is_gone(known):
     for name in ("same", "changed", "gone"):
         known.put(namespace(name, 1, a="1"))
     listed = [namespace("same", 2, a="1"), namespace("changed", 2, a="2"), namespace("new", 2)]
-    assert known.replace(listed) == {"changed", "gone", "new"}
+    assert known.replace(listed, known.checkpoint()) == {"changed", "gone", "new"}
     assert known.labels("gone") is None
     assert known.drop("new")
     assert not known.drop("new")
+
+
+def test_a_list_counts_also_after_a_restore_of_the_api_servers_data(known):
+    """Resource versions are lower then. A label that is gone must not go on admitting bindings."""
+    known.put(namespace("shop", 90, tier="gold"))
+    began = known.checkpoint()
+    assert known.replace([namespace("shop", 40)], began) == {"shop"}
+    assert known.labels("shop") == {}
+
+
+def test_what_was_recorded_during_a_list_is_newer_than_the_list(known):
+    known.put(namespace("shop", 1, tier="old"))
+    began = known.checkpoint()
+    known.put(namespace("shop", 3, tier="gold"))
+    known.put(namespace("new", 4, tier="gold"))
+    assert known.replace([namespace("shop", 2, tier="old")], began) == set()
+    assert (known.labels("shop"), known.labels("new")) == ({"tier": "gold"}, {"tier": "gold"})
 
 
 def test_labels_that_cannot_be_read_any_more_are_not_used(known):
     known.put(namespace("shop", 1, a="1"))
     assert known.forbid("namespaces is forbidden") == {"shop"}
     assert (known.labels("shop"), known.problem) == (None, "namespaces is forbidden")
-    known.replace([namespace("shop", 1, a="1")])
+    known.replace([namespace("shop", 1, a="1")], known.checkpoint())
     assert (known.labels("shop"), known.problem) == ({"a": "1"}, "")
 
 

@@ -15,7 +15,7 @@ from readonly_engine.broker.server.drain import DRAIN_TIMEOUT_S
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.model.children import children
-from readonly_operator.model.lookup import LookupConfig
+from readonly_operator.model.lookup import Entry, LookupConfig
 from readonly_operator.model.quantities import canonical
 from readonly_operator.settings import Settings
 
@@ -475,6 +475,16 @@ def test_lookup_config_does_not_depend_on_order(make_binding):
     one, two = make_binding("a", "persistent://x/y/1", "persistent://x/y/2"), make_binding("b")
     swapped = make_binding("a", "persistent://x/y/2", "persistent://x/y/1")
     assert LookupConfig.of([one, two]) == LookupConfig.of([two, swapped])
+
+
+def test_a_binding_of_another_namespace_decides_nothing_for_the_pools_own():
+    """Brokers take tail and cursors of the first binding of a topic that names them."""
+    topic = ("persistent://x/y/1",)
+    guest, own = Entry("a-guest/all", topic, cursors="Local"), Entry("team/mine", topic, cursors="Owner")
+    for entries in ([guest, own], [own, guest]):
+        assert LookupConfig.of_entries(entries, "team").bindings == (own, guest)
+    assert LookupConfig.of_entries([own, guest], "a-guest").bindings == (guest, own)
+    assert LookupConfig.of_entries([own], "team") == LookupConfig.of_entries([own]), "one namespace: as before"
 
 
 def test_lookup_revision_changes_with_every_content(make_binding):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import queue
 import threading
 
 import pytest
 from readonly_operator.cluster import source_clusters
 from readonly_operator.kube.api_server import KubeError
-from readonly_operator.kube.kinds import CONFIG_MAP, POD, POOL
+from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POD, POOL
 from readonly_operator.kube.names import LABEL_POOL
 from readonly_operator.runtime import controller
 from readonly_operator.runtime.controller import Controller
@@ -67,6 +68,23 @@ def test_a_watch_that_begins_anew_makes_everything_be_listed(kube, running):
     assert not kube.listed.is_set()
     running.observe(CONFIG_MAP, None, body("two"))
     assert kube.listed.wait(WAIT_SECONDS), "what was deleted while nobody watched is known by a list only"
+
+
+def test_changes_in_another_namespace_are_collected(kube, pool_body, binding_body):
+    """Whoever may write bindings somewhere must not keep the workers and the brokers of a pool busy."""
+    made = Controller(kube, Settings(engine_image="engine"))
+    made.observe(POOL, "ADDED", pool_body())
+    assert len(made._queue) == 1
+    assert str(made._queue.get()) == "team/demo"
+    for version in range(1, 20):
+        foreign = copy.deepcopy(binding_body())
+        foreign["metadata"] |= {"namespace": "shop", "resourceVersion": str(version), "generation": version}
+        foreign["spec"]["poolRef"]["namespace"] = "team"
+        made.observe(BINDING, "MODIFIED", foreign)
+    assert len(made._queue) == 0
+    made.observe(BINDING, "ADDED", binding_body("own"))
+    assert len(made._queue) == 1, "the pool's own users do not wait"
+    made.stop()
 
 
 def test_a_worker_that_does_not_end_in_time_still_acts(kube, running, pool_body, monkeypatch):
