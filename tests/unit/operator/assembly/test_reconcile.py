@@ -307,10 +307,10 @@ def test_a_pool_may_move_to_node_ports_that_its_own_services_have(server, contex
     def allocate(manifest):
         if manifest["kind"] == "Service":
             wanted = {port.get("nodePort", 0) for port in manifest["spec"]["ports"]} - {0}
-            for (kind, name), other in server.objects.items():
-                if kind == "Service" and name != manifest["metadata"]["name"] and name not in server.deleted:
-                    if wanted & {port.get("nodePort", 0) for port in other["spec"]["ports"]}:
-                        raise KubeError("provided port is already allocated", 422)
+            own = {manifest["metadata"]["name"], *server.deleted}
+            others = [one for (kind, name), one in server.objects.items() if kind == "Service" and name not in own]
+            if wanted & {port.get("nodePort", 0) for one in others for port in one["spec"]["ports"]}:
+                raise KubeError("provided port is already allocated", 422)
         return keep(manifest)
 
     server.apply = allocate
