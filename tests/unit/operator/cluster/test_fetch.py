@@ -259,3 +259,27 @@ def test_something_is_sent_to_the_first_host_that_takes_it():
         send_to(source, "PUT", "/x", {"a": 1}, 5, fetch.ANONYMOUS)
     with pytest.raises(fetch.FetchError, match="refused"):
         send_to(source, "PUT", "/x", None, 5, fetch.ANONYMOUS)
+
+
+def test_a_check_that_fails_in_a_new_way_ends_no_thread_of_the_monitor():
+    port = free_port()
+    good, *bad = (
+        Source(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{port}", f"zk:127.0.0.1:{port}/{number}")
+        for number in range(20)
+    )
+    checked = threading.Event()
+
+    def credentials_for(source):
+        if source is not good:
+            raise RuntimeError("nobody expects this")
+        checked.set()
+        return fetch.ANONYMOUS
+
+    monitor = SourceMonitor(60, lambda _: None, credentials_for)
+    monitor.start()
+    try:
+        for source in (*bad, good):
+            monitor.report(source)
+        assert checked.wait(10)
+    finally:
+        monitor.stop()
