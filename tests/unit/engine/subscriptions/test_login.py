@@ -36,6 +36,8 @@ def test_the_reason_is_that_there_is_no_token_and_not_that_an_empty_one_is_refus
         async with make(config):
             pass
 
-    with pytest.raises(ToolError, match=r"--admin-oauth2: http://127\.0\.0\.1:\d+: request failed, ClientConnector") as error:
+    with pytest.raises(
+        ToolError, match=r"--admin-oauth2: http://127\.0\.0\.1:\d+: request failed, ClientConnector"
+    ) as error:
         asyncio.run(use())
     assert "s3cret" not in str(error.value)
