@@ -17,7 +17,7 @@ import urllib.request
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 GROUP = "custom.metrics.k8s.io"
 VERSION = f"{GROUP}/v1beta2"
@@ -67,7 +67,7 @@ def answer_to(path: str) -> dict[str, Any] | None:
             "groupVersion": VERSION,
             "resources": [{**resource, "singularName": ""}],
         }
-    match = _PATH.fullmatch(url.path)
+    match = _PATH.fullmatch(unquote(url.path))  # clients in Go send the * of all pods as %2A
     if match is None:
         return None
     (selector,) = parse_qs(url.query)["labelSelector"]

@@ -40,6 +40,7 @@ def custom_metrics(operator, client_image, namespace, tmp_path, eventually):
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     host = f"custom-metrics.{namespace}.svc"
     certificates.issue(authority, certificate, f"/CN={host}", usages="digitalSignature", alternatives=[f"DNS:{host}"])
+    operator.run("delete", "apiservice", API, "--ignore-not-found")  # of a run that was interrupted
     data = {path.name: base64.b64encode(path.read_bytes()).decode() for path in (certificate, key)}
     name = {"name": "custom-metrics", "namespace": namespace}
     operator.apply(
@@ -76,9 +77,11 @@ def custom_metrics(operator, client_image, namespace, tmp_path, eventually):
         conditions = json.loads(operator("get", "apiservice", API, "-o", "json"))["status"]["conditions"]
         assert [one["status"] for one in conditions if one["type"] == "Available"] == ["True"], conditions
 
-    eventually(available, 120)
-    yield
-    operator("delete", "apiservice", API)
+    try:
+        eventually(available, 120)
+        yield
+    finally:  # a group that does not answer holds up the deletion of every namespace
+        operator("delete", "apiservice", API)
 
 
 def test_the_pool_follows_its_connections(custom_metrics, operator, writer, namespace, pool, binding, eventually):

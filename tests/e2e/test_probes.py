@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import monotonic
+from datetime import datetime, timedelta
 
 READY = {"Ready": ("True", "BrokersReady"), "Progressing": ("False", "Settled")}
 
@@ -15,15 +15,25 @@ def test_timings_reach_the_pods(operator, namespace, pool):
     assert (container["livenessProbe"]["timeoutSeconds"], container["readinessProbe"]["periodSeconds"]) == (5, 2)
 
 
+def became_ready(pod) -> datetime:
+    """When a pod became ready, to the second."""
+    (condition,) = (one for one in pod["status"]["conditions"] if one["type"] == "Ready" and one["status"] == "True")
+    return datetime.fromisoformat(condition["lastTransitionTime"])
+
+
 def test_a_rollout_pauses_after_each_broker(operator, writer, namespace, pool):
     pause = {"minReadySeconds": 20}
     operator.apply(pool(replicas=2, updateStrategy=pause))
     operator.expect("robp", "demo", namespace, READY, timeout=180)
-    began = monotonic()
+    before = {name: operator.get("pod", name, namespace)["metadata"]["uid"] for name in ("demo-0", "demo-1")}
     operator.apply(pool(replicas=2, updateStrategy=pause, logLevel="debug"))
     operator.expect("robp", "demo", namespace, {"Progressing": ("True", "RollingOut")}, timeout=60)
     operator.expect("robp", "demo", namespace, READY, timeout=240)
-    assert monotonic() - began >= 40, "two brokers, each ready for 20 s"
+    last, first = (operator.get("pod", name, namespace) for name in before)
+    assert not {last["metadata"]["uid"], first["metadata"]["uid"]} & set(before.values()), "both were replaced"
+    made = datetime.fromisoformat(last["metadata"]["creationTimestamp"])
+    # both times are cut to whole seconds
+    assert made - became_ready(first) >= timedelta(seconds=pause["minReadySeconds"] - 1)
     operator.apply(pool(replicas=2, logLevel="debug"))
     operator.expect("robp", "demo", namespace, READY, timeout=60)
     assert not operator.get("statefulset", "demo", namespace)["spec"].get("minReadySeconds")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIFETIME_S = 10
+SILENCE_S = 60
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
 
@@ -27,11 +29,14 @@ class Issuer(ThreadingHTTPServer):
 
     Attributes:
         forms: bodies of the token requests.
+        speaks: whether it answers; requests wait else.
     """
 
     def __init__(self, token) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.token = token
+        self.speaks = threading.Event()
+        self.speaks.set()
         self.forms: list[str] = []
 
     @property
@@ -43,6 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Issuer
 
     def do_GET(self) -> None:
+        self.server.speaks.wait(SILENCE_S)
         self._answer({"token_endpoint": f"{self.server.url}/token"})
 
     def do_POST(self) -> None:
@@ -67,24 +73,73 @@ def issuer(secured) -> Iterator[Issuer]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield server
+    server.speaks.set()
     server.shutdown()
     server.server_close()
     thread.join(10)
 
 
-@pytest.mark.parametrize("cursors", ["owner", "local"])
-def test_a_pool_reads_with_tokens_that_expire(secured, issuer, tmp_path: Path, cursors: str) -> None:
-    stack, credentials = secured
+def a_pool(stack, issuer: Issuer, folder: Path, cursors: str) -> tuple[Pool, str]:
+    """A pool without brokers whose identity is the issuer's, and a topic that it serves."""
     admin = stack.admin()
     namespace = f"public/oauth2-{uuid.uuid4().hex[:8]}"
     admin.create_namespace(namespace)
     topic = f"persistent://{namespace}/test-{uuid.uuid4().hex[:12]}"
     admin.create_topic(topic)
-    key_file = tmp_path / "key.json"
+    key_file = folder / "key.json"
     key_file.write_text(json.dumps({"type": "client_credentials", "client_id": "me", "client_secret": "s3cret"}))
     settings = f"{{issuer-url: '{issuer.url}', key-file: {key_file}}}"
     options = ["--topics", f"persistent://{namespace}/.*", "--admin-oauth2", settings, "--cursors", cursors]
-    pool = Pool(stack.endpoints, tmp_path, uuid.uuid4().hex, options)
+    return Pool(stack.endpoints, folder, uuid.uuid4().hex, options), topic
+
+
+@pytest.mark.parametrize("cursors", ["owner", "local"])
+def test_a_pool_outlives_a_silence_of_the_server_that_is_longer_than_its_tokens(
+    secured, issuer, tmp_path: Path, cursors: str
+) -> None:
+    stack, credentials = secured
+    pool, topic = a_pool(stack, issuer, tmp_path, cursors)
+    token = pulsar.AuthenticationToken(credentials.token("admin"))
+    issuer.speaks.clear()
+    try:
+        pool.start(1)  # it starts without a token, and within the time of a startup probe
+        assert not issuer.forms
+        issuer.speaks.set()
+        wait_until(lambda: issuer.forms, 2 * SILENCE_S)
+        client = pulsar.Client(pool.brokers[0].url, authentication=token, logger=QUIET)
+        producer = client.create_producer(topic, batching_enabled=False)
+        consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+        granted = len(issuer.forms)
+        issuer.speaks.clear()
+        time.sleep(2 * LIFETIME_S)  # the last token has expired
+        for number in range(3):
+            producer.send(b"%d" % number)
+        if cursors == "local":  # the pool stores these with its own identity
+            issuer.speaks.set()
+        for number in range(3):
+            message = consumer.receive(int(2 * SILENCE_S * 1000))
+            assert message.data() == b"%d" % number
+            consumer.acknowledge(message)
+        issuer.speaks.set()
+        wait_until(lambda: len(issuer.forms) > granted, 2 * SILENCE_S)
+
+        def subscribes() -> bool:
+            try:
+                late = client.subscribe(topic, "late", initial_position=pulsar.InitialPosition.Earliest)
+            except pulsar.PulsarException:
+                return False
+            return late.receive(30_000).data() == b"0"
+
+        wait_until(subscribes, 2 * SILENCE_S)
+        client.close()
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("cursors", ["owner", "local"])
+def test_a_pool_reads_with_tokens_that_expire(secured, issuer, tmp_path: Path, cursors: str) -> None:
+    stack, credentials = secured
+    pool, topic = a_pool(stack, issuer, tmp_path, cursors)
     token = pulsar.AuthenticationToken(credentials.token("admin"))
     try:
         pool.start(1)

@@ -138,6 +138,19 @@ def test_both_workers_serve_and_one_that_is_killed_comes_back(
     assert workers.stop() == 0
 
 
+def test_a_worker_that_hangs_is_named_and_replaced(workers: BrokerProcess) -> None:
+    before = children_of(workers)
+    os.kill(min(before), signal.SIGSTOP)  # it keeps its ports, and ignores SIGTERM
+    wait_until(lambda: "does not answer" in asked(workers.http_port, "/readyz")[1], 30, "the reason is not shown")
+    wait_until(
+        lambda: children_of(workers) != before and asked(workers.http_port, "/readyz")[0] == 200,
+        120,
+        "the worker that hung is not replaced",
+    )
+    assert len(children_of(workers) & before) == 1, "the other one went on"
+    assert workers.stop() == 0
+
+
 def test_workers_share_the_cursors_of_their_pool(
     pulsar: Endpoints, tmp_path: Path, pulsar_client: pulsar_lib.Client, admin: PulsarAdmin, topic: str
 ) -> None:

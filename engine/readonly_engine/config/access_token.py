@@ -29,6 +29,9 @@ MAX_LIFETIME_S: Final = 86400.0
 """Bounds of a lifetime, so that a wrong number causes neither a stream of requests nor a token for ever."""
 REFRESH_FRACTION: Final = 0.8
 """Part of the lifetime after which a new token is requested."""
+MIN_REJECTED_AGE_S: Final = 300.0
+"""Age of a token from which its refusal by a broker makes another one due. A new one would not help a role without a permission,
+to which Pulsar answers 401 too, and must not be requested with every such answer."""
 FIRST_RETRY_S: Final = 1.0
 MAX_RETRY_S: Final = 60.0
 
@@ -79,7 +82,7 @@ class ClientCredentials:
         """
         try:
             document = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise AccessTokenError("the key file is not JSON") from None
         if not isinstance(document, dict):
             raise AccessTokenError("the key file is not a JSON object")
@@ -146,11 +149,17 @@ def token_endpoint(issuer_url: str, status: int, body: bytes) -> str:
     url = (_object(body) or {}).get("token_endpoint")
     try:
         parts = urlsplit(url) if isinstance(url, str) and len(url) <= MAX_URL_LENGTH else None
-        usable = parts is not None and bool(parts.hostname) and parts.username is None and (parts.port or 1) > 0
+        usable = parts is not None and bool(parts.hostname) and parts.username is None and parts.port != 0
     except ValueError:
         usable, parts = False, None
     allowed = ("https",) if issuer_url.startswith("https://") else ("http", "https")
-    if not usable or parts is None or parts.scheme not in allowed or not str(url).isprintable():
+    if (
+        not usable
+        or parts is None
+        or parts.scheme not in allowed
+        or not str(url).isprintable()
+        or not str(url).isascii()
+    ):
         raise AccessTokenError(
             f"the issuer's {DISCOVERY_PATH} has no token_endpoint of {' or '.join(f'{one}://' for one in allowed)}"
         )
@@ -162,7 +171,7 @@ class TokenRefresh:
 
     def __init__(self) -> None:
         self._token = ""
-        self._expires = self._due = -math.inf
+        self._requested = self._expires = self._due = -math.inf
         self._failures = 0
 
     def is_due(self, now: float) -> bool:
@@ -185,6 +194,7 @@ class TokenRefresh:
             requested: time of the request: the lifetime began after it.
         """
         self._token, self._failures = token.value, 0
+        self._requested = requested
         self._expires = requested + token.lifetime_s
         self._due = requested + REFRESH_FRACTION * token.lifetime_s
 
@@ -192,6 +202,14 @@ class TokenRefresh:
         """Handle a failed request: the next one follows after a longer delay."""
         self._due = now + min(FIRST_RETRY_S * 2.0 ** min(self._failures, 10), MAX_RETRY_S)
         self._failures += 1
+
+    def reject(self, token: str, now: float) -> None:
+        """Handle a token that a broker refused, though it has not expired: it was revoked, or its key was replaced.
+
+        Another one is due if this is still the token, and not a new one. The last one stays until then.
+        """
+        if token == self._token and not self._failures and now - self._requested >= MIN_REJECTED_AGE_S:
+            self._due = min(self._due, now)
 
     def restart(self) -> None:
         """Handle changed credentials: a token is due at once. The last one stays valid until then."""

@@ -16,6 +16,7 @@ import aiohttp
 from readonly_engine.metadata.topic_name import encode_name
 from readonly_engine.net.tls import Reloaded
 from readonly_engine.owner.errors import AdminRefusedError, OwnerUnavailableError
+from readonly_engine.owner.oauth2 import OAuth2Login
 from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.topic.position import EARLIEST, Position
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.net.tls import ClientTls
-    from readonly_engine.owner.oauth2 import OAuth2Login
 
 log = logging.getLogger(__name__)
 
@@ -396,7 +396,8 @@ class AdminClient:
         read: Callable[[aiohttp.ClientResponse, bytes], Any] | None,
     ) -> Any:
         # Redirects are followed here: aiohttp drops the token when the host changes, and the owner needs it.
-        headers = {} if self._token is None else {"Authorization": f"Bearer {self._token.get()}"}
+        token = "" if self._token is None else self._token.get()
+        headers = {"Authorization": f"Bearer {token}"} if self._token is not None else {}
         data = None if body is None else json.dumps(body.document).encode()
         if method != "GET":
             # Brokers refuse others, even without a body.
@@ -414,6 +415,8 @@ class AdminClient:
                 if response.status == HTTPStatus.NO_CONTENT:
                     return None
                 if response.status != HTTPStatus.OK:
+                    if response.status == HTTPStatus.UNAUTHORIZED and isinstance(self._token, OAuth2Login):
+                        self._token.reject(token)
                     hint = _hint(response.status, self._file_option, token=self._token is not None)
                     error = AdminRefusedError if hint else OwnerUnavailableError
                     raise error(f"the admin API answered {response.status} to {response.url.path}{hint}")

@@ -81,6 +81,10 @@ class OAuth2Login:
         """Return the access token; empty for none. Threads may call it."""
         return self._refresh.current(self._clock())
 
+    def reject(self, token: str) -> None:
+        """Handle a token that a broker refused; see TokenRefresh. `follow` requests another one within FILE_CHECK_S."""
+        self._refresh.reject(token, self._clock())
+
     async def follow(self) -> None:
         """Request a token whenever one is due."""
         while True:

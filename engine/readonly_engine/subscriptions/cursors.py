@@ -16,7 +16,7 @@ from readonly_engine.net.tls import ClientTls, TlsError
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
 from readonly_engine.subscriptions.backlog import TopicEntries
-from readonly_engine.subscriptions.login import oauth2_login
+from readonly_engine.subscriptions.login import access_token, oauth2_login
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.wire.errors import MalformedFrameError
 
@@ -153,6 +153,8 @@ async def pool_cursors(config: ToolConfig, **client_options: Any) -> AsyncIterat
         ToolError: a file of the settings cannot be used.
     """
     async with oauth2_login(config) as login:
+        if login is not None:
+            access_token(login)
         try:
             tls = None if config.writer_tls is None else ClientTls(config.writer_tls)
             admin = AdminClient(*config.admin_urls, tls=tls, token_file=config.admin_token_file, login=login)

@@ -13,7 +13,7 @@ from readonly_engine.owner.consumer import OwnerConsumer
 from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.owner.errors import OwnerRefusedError
 from readonly_engine.owner.identity import ANONYMOUS, Identity
-from readonly_engine.subscriptions.login import oauth2_login
+from readonly_engine.subscriptions.login import access_token, oauth2_login
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import (
@@ -132,7 +132,7 @@ async def forced_changes(config: ToolConfig) -> AsyncIterator[ForcedChanges]:
         except OSError as error:
             raise ToolError(f"--token-file {path}: {error}") from error
         if path is None and login is not None:
-            identity = Identity("token", login.current().encode())
+            identity = Identity("token", access_token(login).encode())
         directory = OwnerDirectory(*split_urls(config.service_url), tls=tls)
         try:
             yield ForcedChanges(directory, identity)

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.oauth2 import OAuth2Login
 from readonly_engine.tool.errors import ToolError
 
@@ -13,6 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from readonly_engine.subscriptions.settings import ToolConfig
+
+
+def access_token(login: OAuth2Login) -> str:
+    """Return the access token.
+
+    Raises:
+        ToolError: there is none; without one, each request would be refused for another reason.
+    """
+    try:
+        return login.get()
+    except OwnerUnavailableError as error:
+        raise ToolError(f"--{error}") from error
 
 
 @asynccontextmanager

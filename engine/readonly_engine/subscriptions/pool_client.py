@@ -13,7 +13,7 @@ import pulsar
 from pulsar.asyncio import PulsarException
 
 from readonly_engine.broker.cursors.client import file_token, stock_client
-from readonly_engine.subscriptions.login import oauth2_login
+from readonly_engine.subscriptions.login import access_token, oauth2_login
 from readonly_engine.tool.errors import ToolError
 
 if TYPE_CHECKING:
@@ -170,6 +170,8 @@ async def pool_client(config: ToolConfig, log: ClientLog) -> AsyncIterator[PoolC
     _check_token(config.token_file)
     async with oauth2_login(config) as login:
         path = config.user_token_file
+        if path is None and login is not None:
+            access_token(login)
         client = stock_client(
             config.service_url,
             config.service_tls,

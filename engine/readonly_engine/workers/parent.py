@@ -9,7 +9,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, web
+from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTimeout, web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from readonly_engine.background import run_forever
@@ -19,6 +19,7 @@ from readonly_engine.http.status.quota import PageQuota
 from readonly_engine.http.status.style import HEADERS
 from readonly_engine.net.interfaces import LOOPBACK
 from readonly_engine.status.addresses import host_of, page_url
+from readonly_engine.workers.liveness import PERIOD_S, Liveness
 from readonly_engine.workers.merge import merge
 from readonly_engine.workers.plan import worker_config
 from readonly_engine.workers.restarts import Restarts
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("readonly_engine.workers")
 
 REQUEST_TIMEOUT_S: Final = 5.0
+READY_TIMEOUT_S: Final = 1.5
+"""Time for a worker's readiness: shorter than the default of a kubelet's probe, 2 s, which would else miss the reason."""
 READY_POLL_S: Final = 0.2
 
 STOP_TIMEOUT_S: Final = 60.0
@@ -142,11 +145,12 @@ class Parent:
         while True:
             process = await worker.start()
             worker.restarts.started(loop.time())
-            watching = asyncio.create_task(self._watch(worker))
+            watching = [asyncio.create_task(watch(worker)) for watch in (self._watch, self._guard)]
             try:
                 status = await process.wait()
             finally:
-                watching.cancel()
+                for task in watching:
+                    task.cancel()
             pause = worker.restarts.ended(status, loop.time())
             if pause is None:
                 self._status = self._status or status
@@ -161,19 +165,41 @@ class Parent:
             worker.restarts.ready = not await self._why_unready(worker)
             await asyncio.sleep(READY_POLL_S)
 
-    async def _ask(self, worker: Worker, path: str) -> tuple[int, str]:
+    async def _guard(self, worker: Worker) -> None:
+        """Kill the worker once it hangs; its end restarts it. It would ignore SIGTERM."""
+        loop, liveness = asyncio.get_running_loop(), Liveness()
+        while True:
+            began = loop.time()
+            if liveness.hangs(answered=await self._answers(worker)):
+                break
+            await asyncio.sleep(max(0.0, began + PERIOD_S - loop.time()))
+        log.error("worker %d has not answered %d times in a row; killing it", worker.index, liveness.silent)
+        if worker.process is not None and worker.process.returncode is None:
+            worker.process.kill()
+
+    async def _answers(self, worker: Worker) -> bool:
+        """Return whether the worker's process answers. It lives, too, if it closes the connection: others may need its place."""
+        try:
+            await self._ask(worker, "/healthz", PERIOD_S)
+        except (ClientConnectorError, TimeoutError):
+            return False
+        except (ClientError, OSError, ValueError):
+            return True
+        return True
+
+    async def _ask(self, worker: Worker, path: str, timeout_s: float = REQUEST_TIMEOUT_S) -> tuple[int, str]:
         if self._session is None:
             raise OSError("no worker has been started yet")
-        async with self._session.get(worker.http + path) as response:
+        async with self._session.get(worker.http + path, timeout=ClientTimeout(total=timeout_s)) as response:
             return response.status, await response.text()
 
     async def _why_unready(self, worker: Worker) -> str:
         if worker.process is None or worker.process.returncode is not None:
             return f"worker {worker.index}: not running"
         try:
-            status, text = await self._ask(worker, "/readyz")
+            status, text = await self._ask(worker, "/readyz", READY_TIMEOUT_S)
         except (ClientError, OSError, TimeoutError) as error:
-            return f"worker {worker.index}: {error or 'does not answer'}"
+            return f"worker {worker.index}: {str(error) or 'does not answer'}"
         return "" if status == web.HTTPOk.status_code else f"worker {worker.index}: {text.strip()}"
 
     # HTTP

@@ -31,9 +31,20 @@ from readonly_operator.bindings.pool_bindings import PoolBindings
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import NameConflictError, Result
 from readonly_operator.kube.events import WARNING, Notice
-from readonly_operator.kube.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, STATEFUL_SET, Manifest, kind_of
+from readonly_operator.kube.kinds import (
+    BINDING,
+    CHILDREN,
+    CONFIG_MAP,
+    POD,
+    POOL,
+    SERVICE,
+    STATEFUL_SET,
+    Manifest,
+    kind_of,
+)
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.pods import is_ready, waiting_reason
+from readonly_operator.kube.port_order import in_port_order, port_blockers
 from readonly_operator.kube.status import Condition, ConditionStatus
 from readonly_operator.kube.workers import pod_workers
 from readonly_operator.model.children import children
@@ -198,10 +209,13 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
         config = store.get(CONFIG_MAP, key.namespace, key.config_map)
         former = before is not None and config is not None and is_outdated(before, stateful_set)
         wanted = held(wanted, pool, (config or {}).get("data") if former else None)
-    desired = [one for one in wanted if store.serves(kind_of(one))]
-    done = [(manifest, context.applier.apply(manifest)) for manifest in desired]
+    services = store.of_pool(SERVICE, key)
+    desired = in_port_order([one for one in wanted if store.serves(kind_of(one))], services)
+    blockers = port_blockers(desired, services)
+    done = context.applier.prune(blockers, desired, pool.uid)
+    done += [(manifest, context.applier.apply(manifest)) for manifest in desired]
     context.lookup_history.record(key, lookup)
-    known = [child for kind in CHILDREN for child in store.of_pool(kind, key)]
+    known = [child for kind in CHILDREN for child in store.of_pool(kind, key) if child not in blockers]
     replaced = before is None or not is_outdated(before, stateful_set)
     done += context.applier.prune(issued_certificate.prunable(known, replaced=replaced), desired, pool.uid)
     for manifest, result in done:

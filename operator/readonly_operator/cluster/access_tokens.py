@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -98,6 +99,19 @@ class AccessTokens:
                 raise FetchError(f"no access token of {wanted.issuer_url}: {login.problem}")
             return token, login.refresh.wait(now)
 
+    def reject(self, namespace: str, wanted: OAuth2, token: str) -> None:
+        """Handle a token that the admin API refused; see TokenRefresh.
+
+        Args:
+            namespace: as above.
+            wanted: as above.
+            token: the token.
+        """
+        with self._lock:
+            login = self._logins.get((namespace, wanted))
+        if login is not None:
+            login.refresh.reject(token, self._clock())
+
 
 def _request(wanted: OAuth2, credentials: ClientCredentials, context: ssl.SSLContext | None) -> AccessToken:
     """Discover the token endpoint, and request a token.
@@ -107,8 +121,16 @@ def _request(wanted: OAuth2, credentials: ClientCredentials, context: ssl.SSLCon
         FetchError: a server does not answer.
     """
     tls = Credentials(context=context)
-    status, body = exchange("GET", discovery_url(wanted.issuer_url), TIMEOUT_SECONDS, tls, max_bytes=MAX_ANSWER_BYTES)
-    url = token_endpoint(wanted.issuer_url, status, body)
-    form = credentials.form(wanted.audience, wanted.scope)
-    status, body = exchange("POST", url, TIMEOUT_SECONDS, tls, form, FORM_TYPE, max_bytes=MAX_ANSWER_BYTES)
+    try:
+        status, body = exchange(
+            "GET", discovery_url(wanted.issuer_url), TIMEOUT_SECONDS, tls, max_bytes=MAX_ANSWER_BYTES
+        )
+        url = token_endpoint(wanted.issuer_url, status, body)
+        form = credentials.form(wanted.audience, wanted.scope)
+        status, body = exchange("POST", url, TIMEOUT_SECONDS, tls, form, FORM_TYPE, max_bytes=MAX_ANSWER_BYTES)
+    except FetchError as error:
+        if not isinstance(error.__cause__, http.client.HTTPException):
+            raise
+        # such an error quotes the answer, and a server may send the form back, with the secret in it
+        raise FetchError("the answer is not one of HTTP, or is too large") from None
     return AccessToken.parse(status, body)

@@ -12,6 +12,7 @@ import os
 import ssl
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_engine.config.access_token import AccessTokenError, ClientCredentials
@@ -63,7 +64,7 @@ class CredentialsReader:
             if source in self._known:
                 return self._known[source][1]
         token, valid_seconds = self._token(source)
-        credentials = Credentials(token, self._context(source))
+        credentials = Credentials(token, self._context(source), partial(self._reject, source, token))
         with self._lock:
             self._known[source] = now + min(CACHE_TTL_SECONDS, valid_seconds), credentials
         return credentials
@@ -79,6 +80,12 @@ class CredentialsReader:
         if authentication.type != TOKEN or secret is None:
             return "", CACHE_TTL_SECONDS
         return self._secret_token(source.namespace, secret), CACHE_TTL_SECONDS
+
+    def _reject(self, source: Source, token: str) -> None:
+        """Handle a token that the admin API refused: an access token may be revoked long before it expires."""
+        authentication = source.authentication
+        if authentication is not None and authentication.oauth2 is not None:
+            self._tokens.reject(source.namespace, authentication.oauth2, token)
 
     def _access_token(self, namespace: str, wanted: OAuth2) -> tuple[str, float]:
         secret = wanted.secret_ref

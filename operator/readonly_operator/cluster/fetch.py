@@ -8,8 +8,14 @@ import socket
 import ssl
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
+
+from readonly_operator.cluster.deadline import answer_until, open_connection, remaining
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_BYTES = 8 * 1024 * 1024
 """Largest answer. A pool's bindings are limited by a ConfigMap's 1 MiB."""
@@ -28,10 +34,12 @@ class Credentials:
     Attributes:
         token: a bearer token; empty for none.
         context: TLS context; None for the system's default.
+        on_rejected: called when a server answers 401 to the token.
     """
 
     token: str = field(default="", repr=False)
     context: ssl.SSLContext | None = None
+    on_rejected: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
 
 ANONYMOUS = Credentials()
@@ -68,7 +76,7 @@ def get_json(url: str, timeout: float, credentials: Credentials = ANONYMOUS) -> 
         raise FetchError(_refusal(status, body), status)
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise FetchError("the answer is not JSON", status) from None
 
 
@@ -161,14 +169,9 @@ def _exchange(
 ) -> tuple[int, str, bytes]:
     deadline = time.monotonic() + timeout
     parts = urlsplit(url)
-    connection: http.client.HTTPConnection
     try:
-        if parts.scheme == "https":
-            connection = http.client.HTTPSConnection(
-                parts.hostname or "", parts.port, timeout=timeout, context=credentials.context
-            )
-        else:
-            connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
+        port = parts.port or (http.client.HTTPS_PORT if parts.scheme == "https" else http.client.HTTP_PORT)
+        connection = http.client.HTTPConnection(parts.hostname or "", port, timeout=timeout)
     except ValueError as error:
         raise FetchError(str(error).lower()) from None
     headers = {"Accept": "application/json", "Connection": "close"}
@@ -178,13 +181,22 @@ def _exchange(
         headers["Authorization"] = f"Bearer {credentials.token}"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
+        connection.sock = open_connection(connection.host, connection.port, deadline)
+        if parts.scheme == "https":
+            connection.default_port = http.client.HTTPS_PORT  # it is not part of the header Host
+            context = credentials.context or ssl.create_default_context()
+            connection.sock = context.wrap_socket(connection.sock, server_hostname=connection.host)
+        connection.sock.settimeout(remaining(deadline))
+        connection.response_class = partial(answer_until, deadline)
         connection.request(method, path, body=body, headers=headers)
         response = connection.getresponse()
         answer = _read(response, deadline, MAX_BYTES if max_bytes is None else max_bytes)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, UnicodeError, http.client.HTTPException) as error:
         raise FetchError(explain(error)) from error
     finally:
         connection.close()
+    if response.status == http.client.UNAUTHORIZED and credentials.token:
+        credentials.on_rejected()
     return response.status, response.headers.get("Location") or "", answer
 
 
@@ -209,12 +221,12 @@ def connect(host: str, port: int, timeout: float, context: ssl.SSLContext | None
     if not 0 < port < 65536:  # the C library takes it modulo 65536
         raise FetchError(f"{port} is no port")
     try:
-        with socket.create_connection((host, port), timeout) as plain:
+        with open_connection(host, port, time.monotonic() + timeout) as plain:
             if context is None:
                 return
             with context.wrap_socket(plain, server_hostname=host) as secured:
                 _await_refusal(secured)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise FetchError(explain(error)) from error
 
 
@@ -234,7 +246,7 @@ def _await_refusal(secured: ssl.SSLSocket) -> None:
 
 def explain(error: Exception) -> str:
     """Return the reason of an error in a few words."""
-    if isinstance(error, socket.gaierror):
+    if isinstance(error, (socket.gaierror, UnicodeError)):
         return "the host name does not resolve"
     if isinstance(error, TimeoutError):
         return "no answer in time"
@@ -253,6 +265,5 @@ def _read(response: http.client.HTTPResponse, deadline: float, max_bytes: int) -
         body += chunk
         if len(body) > max_bytes:
             raise http.client.HTTPException(f"the answer is larger than {max_bytes} bytes")
-        if time.monotonic() > deadline:
-            raise TimeoutError
+        remaining(deadline)
     return bytes(body)

@@ -207,7 +207,13 @@ class SourceMonitor:
 
     def _run(self) -> None:
         while (source := self._next()) is not None:
-            self._check(source)
+            try:
+                self._check(source)
+            except Exception:  # the thread serves all pools: one source must not end it
+                logger.exception("check of a source cluster failed, retrying: url=%s", source.admin_url)
+                with self._lock:
+                    if source in self._due:
+                        self._due[source] = time.monotonic() + RETRY_SECONDS
 
     def _next(self) -> Source | None:
         """Wait for the next due cluster; None after `stop`."""

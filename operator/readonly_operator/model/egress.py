@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from readonly_operator.api.pool import Pool
-    from readonly_operator.api.pool.egress import Egress
+    from readonly_operator.api.pool.egress import Egress, Servers
 
 DNS_PORT = 53
 BOOKIE_PORT = 3181
@@ -39,9 +39,17 @@ def egress_rules(pool: Pool, egress: Egress, workers: int) -> list[dict[str, Any
         _allowed(egress.brokers.ports or sorted(brokers), egress.brokers.to),
         _allowed(egress.metadata_store.ports or sorted(stores), egress.metadata_store.to),
         _allowed(egress.bookies.ports or (BOOKIE_PORT,), egress.bookies.to),
+        *_authorization_servers(pool, egress.authorization_servers),
         _allowed(egress.object_stores.ports or _object_store_ports(pool), egress.object_stores.to),
         *(_allowed(other.ports, other.to) for other in egress.additional),
     ]
+
+
+def _authorization_servers(pool: Pool, servers: Servers) -> list[dict[str, Any]]:
+    authentication = pool.source.authentication
+    if authentication is None or authentication.oauth2 is None:
+        return []
+    return [_allowed(servers.ports or _url_ports(authentication.oauth2.issuer_url), servers.to)]
 
 
 def _object_store_ports(pool: Pool) -> list[int]:

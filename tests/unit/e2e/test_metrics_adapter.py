@@ -19,12 +19,13 @@ def test_connections_are_the_sum_of_all_workers():
     assert program.connections("pulsar_readonly_connections 2.0\n") == 2
 
 
-def test_the_metric_is_found_and_its_values_are_those_of_the_pool(monkeypatch):
+@pytest.mark.parametrize("every", ["*", "%2A"])
+def test_the_metric_is_found_and_its_values_are_those_of_the_pool(monkeypatch, every):
     monkeypatch.setattr(program, "values", lambda namespace, pool: [(namespace, pool)])
     (resource,) = program.answer_to(PATH)["resources"]
     assert resource["name"] == "pods/pulsar_readonly_connections"
     query = "labelSelector=pulsar-readonly.io%2Fpool%3Ddemo"
-    found = program.answer_to(f"{PATH}/namespaces/team/pods/*/pulsar_readonly_connections?{query}")
+    found = program.answer_to(f"{PATH}/namespaces/team/pods/{every}/pulsar_readonly_connections?{query}")
     assert found["items"] == [("team", "demo")]
 
 

@@ -61,6 +61,7 @@ class Egress:
         brokers: owner brokers, with their admin API.
         metadata_store: ZooKeeper or Oxia of the source cluster.
         bookies: its bookies.
+        authorization_servers: OAuth 2.0 servers of the pool's own identity.
         object_stores: stores of offloaded ledgers.
         additional: any other servers.
     """
@@ -85,6 +86,14 @@ class Egress:
     )
     bookies: Servers = field(
         default=Servers(), metadata=declare(Nested(Servers), "Bookies of the source cluster. Known port: 3181.")
+    )
+    authorization_servers: Servers = field(
+        default=Servers(),
+        metadata=declare(
+            Nested(Servers),
+            "OAuth 2.0 servers with the issuer and the token endpoint of source.authentication.oauth2. Known port: that of "
+            "issuerUrl. Without oauth2, none are admitted.",
+        ),
     )
     object_stores: Servers = field(
         default=Servers(),

@@ -13,6 +13,7 @@ from readonly_engine.config.access_token import (
     MAX_LIFETIME_S,
     MAX_RETRY_S,
     MIN_LIFETIME_S,
+    MIN_REJECTED_AGE_S,
     AccessToken,
     AccessTokenError,
     ClientCredentials,
@@ -85,6 +86,8 @@ def test_the_issuer_names_its_token_endpoint():
         "https://u:p@a/b",
         "https://a:99999/",
         "https://[x/",
+        "https://a:0/",
+        "https://a/tok\u00e9n",
     ],
 )
 def test_another_token_endpoint_is_refused(endpoint):
@@ -192,3 +195,25 @@ def test_requests_are_never_more_frequent_than_the_bounds(lifetimes):
         assert 1 <= refresh.wait(now) <= MAX_LIFETIME_S
         now += refresh.wait(now)
         assert refresh.is_due(now + 1e-6)
+
+
+def test_a_refused_token_is_replaced_unless_it_is_new():
+    refresh = TokenRefresh()
+    refresh.succeed(AccessToken("old", 86400.0), 0.0)
+    refresh.reject("old", MIN_REJECTED_AGE_S - 1)
+    assert not refresh.is_due(MIN_REJECTED_AGE_S - 1), "a role without a permission is refused with any token"
+    refresh.reject("another", MIN_REJECTED_AGE_S)
+    assert not refresh.is_due(MIN_REJECTED_AGE_S)
+    refresh.reject("old", MIN_REJECTED_AGE_S)
+    assert (refresh.is_due(MIN_REJECTED_AGE_S), refresh.current(MIN_REJECTED_AGE_S)) == (True, "old")
+    refresh.fail(MIN_REJECTED_AGE_S)
+    refresh.reject("old", MIN_REJECTED_AGE_S)
+    assert not refresh.is_due(MIN_REJECTED_AGE_S), "a server that does not answer is not flooded"
+    refresh.succeed(AccessToken("new", 86400.0), 400.0)
+    refresh.reject("old", 800.0)
+    assert not refresh.is_due(800.0)
+
+
+def test_a_key_file_that_is_too_deep_is_none():
+    with pytest.raises(AccessTokenError, match="the key file is not JSON"):
+        ClientCredentials.of_key_file("[" * 100_000)

@@ -29,6 +29,7 @@ class Issuer:
     Attributes:
         forms: token requests.
         tokens: tokens of requests to the admin API.
+        accepts: header of the requests that the admin API accepts; empty for all.
     """
 
     def __init__(self):
@@ -37,6 +38,7 @@ class Issuer:
         self.base = ""
         self.lifetime = 3600
         self.refuses = None
+        self.accepts = ""
 
     async def discover(self, _):
         return web.json_response({"token_endpoint": f"{self.base}/token"})
@@ -49,7 +51,7 @@ class Issuer:
 
     async def admin(self, request):
         self.tokens.append(request.headers.get("Authorization"))
-        return web.json_response({})
+        return web.json_response({}, status=401 if self.accepts not in {"", self.tokens[-1]} else 200)
 
     @contextlib.asynccontextmanager
     async def serving(self, tls=None):
@@ -125,6 +127,29 @@ def test_a_token_is_renewed_early_and_with_changed_files_at_once(tmp_path):
             await login.refresh()
             assert login.get() == "token-3"
             assert [form["client_secret"] for form in issuer.forms] == ["s3cret", "s3cret", "another"]
+
+    asyncio.run(run())
+
+
+def test_a_token_that_the_brokers_refuse_is_replaced(key_file):
+    """For example because the server has new keys: the token would be valid for another hour."""
+
+    async def run():
+        now = [0.0]
+        async with Issuer().serving() as issuer:
+            login = OAuth2Login(config(issuer, key_file), lambda: now[0])
+            await login.refresh()
+            admin = AdminClient(issuer.base, login=login)
+            issuer.accepts = "Bearer token-2"
+            try:
+                for now[0], granted in ((10.0, 1), (400.0, 2), (401.0, 2)):
+                    with contextlib.suppress(OwnerUnavailableError):
+                        await admin.configuration()
+                    await login.refresh()
+                    assert len(issuer.forms) == granted
+                assert await admin.configuration() == {}
+            finally:
+                await admin.close()
 
     asyncio.run(run())
 

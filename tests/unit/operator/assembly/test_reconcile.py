@@ -293,3 +293,30 @@ def test_a_topic_of_a_missing_pool_is_served_by_another_one_and_both_bindings_sa
     assert message.endswith(
         "team/young for ReadOnlyBrokerPool team/demo; that binding keeps it when this pool is created"
     )
+
+
+def test_a_pool_may_move_to_node_ports_that_its_own_services_have(server, context, put, pool_body):
+    def listeners(first):
+        return {"external": {"type": "NodePort", "nodePorts": {"first": first}}}
+
+    server.refuses = False
+    put(POOL, pool_body(replicas=3, listeners=listeners(30000)))
+    reconcile(context, DEMO)
+    keep = server.apply
+
+    def allocate(manifest):
+        if manifest["kind"] == "Service":
+            wanted = {port.get("nodePort", 0) for port in manifest["spec"]["ports"]} - {0}
+            own = {manifest["metadata"]["name"], *server.deleted}
+            others = [one for (kind, name), one in server.objects.items() if kind == "Service" and name not in own]
+            if wanted & {port.get("nodePort", 0) for one in others for port in one["spec"]["ports"]}:
+                raise KubeError("provided port is already allocated", 422)
+        return keep(manifest)
+
+    server.apply = allocate
+    put(POOL, {**pool_body(replicas=2, listeners=listeners(30002)), "status": {}})
+    reconcile(context, DEMO)
+    ports = {n: server.objects["Service", f"demo-broker-{n}"]["spec"]["ports"][0]["nodePort"] for n in (0, 1)}
+    assert ports == {0: 30002, 1: 30004}
+    assert server.deleted.count("demo-broker-2") == 1, "its broker has ended, and its port is wanted"
+    assert ready(server.status(POOL, "demo")) != "Refused"

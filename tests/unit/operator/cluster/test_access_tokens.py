@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -38,6 +39,8 @@ class Issuer:
         forms: token requests.
         status: status of its answers to them.
         lifetime: of its tokens, in seconds.
+        endpoint: its token endpoint; empty for its own.
+        accepts: header of the requests that the admin API accepts; empty for all.
     """
 
     def __init__(self):
@@ -45,6 +48,8 @@ class Issuer:
         self.status = 200
         self.lifetime = 100
         self.base = ""
+        self.endpoint = ""
+        self.accepts = ""
 
     @contextmanager
     def serving(self):
@@ -53,9 +58,10 @@ class Issuer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 if self.path == "/.well-known/openid-configuration":
-                    self._answer(200, {"token_endpoint": f"{outer.base}/token"})
+                    self._answer(200, {"token_endpoint": outer.endpoint or f"{outer.base}/token"})
                 else:
-                    self._answer(200, [self.headers.get("Authorization")])
+                    token = self.headers.get("Authorization")
+                    self._answer(200 if outer.accepts in {"", token} else 401, [token])
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -172,6 +178,44 @@ def test_a_server_that_fails_leaves_the_token_until_it_expires_and_is_not_floode
         with pytest.raises(fetch.FetchError):
             reader(source())
     assert len(issuer.forms) == before
+
+
+@pytest.mark.parametrize("endpoint", ["http://a..b/token", "http://issuer/tok\u00e9n"])
+def test_rubbish_of_the_issuer_is_an_error_of_the_source(source, reader, issuer, endpoint):
+    issuer.endpoint = endpoint
+    with pytest.raises(fetch.FetchError, match=f"no access token of {issuer.base}: "):
+        reader(source())
+
+
+def test_a_server_that_sends_the_form_back_reaches_no_status(source, reader, issuer):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection:
+                said = connection.recv(65536)
+                while b"s3cret" not in said:
+                    said += connection.recv(65536)
+                connection.sendall(said.rpartition(b"\r\n")[2] + b"\r\n")
+
+        thread = Thread(target=serve)
+        thread.start()
+        issuer.endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}/token"
+        with pytest.raises(fetch.FetchError, match="the answer is not one of HTTP") as caught:
+            reader(source())
+        thread.join(10)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_token_that_the_admin_api_refuses_is_replaced(source, reader, now, issuer):
+    """For example because the server has new keys: the token would be valid for another hour."""
+    issuer.lifetime = 3600
+    issuer.accepts = "Bearer token-2"
+    for now[0] in (0.0, 400.0):
+        with pytest.raises(fetch.FetchError, match="HTTP 401"):
+            fetch.get_json(f"{issuer.base}/admin", 5, reader(source()))
+    now[0] = 431.0
+    assert fetch.get_json(f"{issuer.base}/admin", 5, reader(source())) == ["Bearer token-2"]
 
 
 def test_another_namespace_has_another_login(source, reader, issuer):

@@ -83,6 +83,73 @@ def test_an_answer_that_stops_half_way_ends_at_the_deadline():
         pause.set()
 
 
+@contextlib.contextmanager
+def dripping(line: bytes):
+    """A server that sends a line every 50 ms, until its client leaves."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ended = threading.Event()
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                while not ended.wait(0.05):
+                    connection.sendall(line)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            ended.set()
+            thread.join(timeout=15)
+
+
+@pytest.mark.parametrize("line", [b"HTTP/1.1 100 Continue\r\n\r\n", b"H"], ids=["continue", "status line"])
+def test_a_server_that_sends_a_little_now_and_then_ends_at_the_deadline(line):
+    with dripping(line) as url:
+        started = time.monotonic()
+        with pytest.raises(fetch.FetchError, match="no answer in time"):
+            fetch.get(url, 0.5)
+        assert time.monotonic() - started < 2
+
+
+def test_a_name_with_many_silent_addresses_ends_at_the_deadline(monkeypatch):
+    def many(*_, **__):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 1))] * 100
+
+    def connect(self, _):
+        time.sleep(min(self.gettimeout(), 0.2))
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "getaddrinfo", many)
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    for ask in (lambda: fetch.get("http://many.invalid/", 0.5), lambda: fetch.connect("many.invalid", 1, 0.5)):
+        started = time.monotonic()
+        with pytest.raises(fetch.FetchError, match="no answer in time"):
+            ask()
+        assert time.monotonic() - started < 3
+
+
+def test_a_second_address_is_tried(monkeypatch):
+    with serving(http_answer(b"[]")) as url:
+        port = int(url.rpartition(":")[2])
+        two = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", one)) for one in (free_port(), port)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: two)
+        assert fetch.get_json("http://two.invalid/", 5) == []
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".example"])
+def test_a_host_that_cannot_be_a_name_is_an_error_of_the_request(host):
+    for ask in (lambda: fetch.get(f"http://{host}:1/", 1), lambda: fetch.connect(host, 1, 1)):
+        with pytest.raises(fetch.FetchError, match="the host name does not resolve"):
+            ask()
+
+
+def test_json_that_is_too_deep_is_none():
+    with serving(http_answer(b"[" * 100_000)) as url, pytest.raises(fetch.FetchError, match="the answer is not JSON"):
+        fetch.get_json(url, 5)
+
+
 def test_a_huge_answer_is_cut(monkeypatch):
     monkeypatch.setattr(fetch, "MAX_BYTES", 10)
     with (
@@ -192,3 +259,27 @@ def test_something_is_sent_to_the_first_host_that_takes_it():
         send_to(source, "PUT", "/x", {"a": 1}, 5, fetch.ANONYMOUS)
     with pytest.raises(fetch.FetchError, match="refused"):
         send_to(source, "PUT", "/x", None, 5, fetch.ANONYMOUS)
+
+
+def test_a_check_that_fails_in_a_new_way_ends_no_thread_of_the_monitor():
+    port = free_port()
+    good, *bad = (
+        Source(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{port}", f"zk:127.0.0.1:{port}/{number}")
+        for number in range(20)
+    )
+    checked = threading.Event()
+
+    def credentials_for(source):
+        if source is not good:
+            raise RuntimeError("nobody expects this")
+        checked.set()
+        return fetch.ANONYMOUS
+
+    monitor = SourceMonitor(60, lambda _: None, credentials_for)
+    monitor.start()
+    try:
+        for source in (*bad, good):
+            monitor.report(source)
+        assert checked.wait(10)
+    finally:
+        monitor.stop()

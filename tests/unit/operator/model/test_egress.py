@@ -77,6 +77,31 @@ def test_the_port_of_an_object_store_is_that_of_its_endpoint(make_pool, endpoint
     assert rules(pool)[5] == ([port], None)
 
 
+def oauth2(issuer):
+    return {
+        "serviceUrl": "pulsar://a:6650",
+        "adminUrl": "http://a:8080",
+        "metadataStoreUrl": "zk:a:2181",
+        "authentication": {
+            "type": "OAuth2",
+            "oauth2": {"issuerUrl": issuer, "secretRef": {"name": "oauth2", "keyFile": "key.json"}},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("issuer", "port"),
+    [("https://issuer/realms/pulsar", 443), ("https://issuer:8443", 8443), ("http://issuer/a", 80)],
+)
+def test_brokers_reach_the_server_of_their_access_tokens(make_pool, issuer, port):
+    assert rules(make_pool(networkPolicy={"egress": {}}, source=oauth2(issuer)))[5] == ([port], None)
+    servers = {"to": [NETWORK], "ports": [9443]}
+    pool = make_pool(networkPolicy={"egress": {"authorizationServers": servers}}, source=oauth2(issuer))
+    assert rules(pool)[5:] == [([9443], [NETWORK]), ([443], None)]
+    without = make_pool(networkPolicy={"egress": {"authorizationServers": servers}})
+    assert rules(without) == rules(make_pool(networkPolicy={"egress": {}})), "nothing is admitted that nothing needs"
+
+
 def test_hosts_and_ports_are_those_of_the_spec(make_pool):
     egress = {
         "dns": {"ports": [5353]},

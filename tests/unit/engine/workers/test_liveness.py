@@ -1,0 +1,111 @@
+"""When a worker that no longer answers is restarted."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+from aiohttp import ClientSession
+from readonly_engine.config.reader import make_config
+from readonly_engine.workers import parent as module
+from readonly_engine.workers.liveness import MAX_SILENT, MAX_SILENT_AT_START, Liveness
+from readonly_engine.workers.parent import Parent
+
+CONFIG = {
+    "metadata-store": "zk:a:1",
+    "writer-url": "pulsar://a:1",
+    "admin-url": "http://a:1",
+    "topics": ["orders"],
+    "workers": 2,
+}
+
+
+def test_a_worker_that_has_answered_hangs_after_some_silence():
+    liveness = Liveness()
+    assert not liveness.hangs(answered=True)
+    assert [liveness.hangs(answered=False) for _ in range(MAX_SILENT)] == [False] * (MAX_SILENT - 1) + [True]
+
+
+def test_one_answer_ends_the_silence():
+    liveness = Liveness()
+    for answered in (True, *[False] * (MAX_SILENT - 1), True, *[False] * (MAX_SILENT - 1)):
+        assert not liveness.hangs(answered=answered)
+
+
+def test_a_start_may_take_longer():
+    liveness = Liveness()
+    assert [liveness.hangs(answered=False) for _ in range(MAX_SILENT_AT_START)].index(True) == MAX_SILENT_AT_START - 1
+
+
+class Process:
+    """A process that runs until it is killed."""
+
+    def __init__(self):
+        self.returncode = None
+
+    def kill(self):
+        self.returncode = -9
+
+
+async def guarded(url, monkeypatch, *, ends):
+    """Exit status of a worker at this URL, after some questions or once it is killed."""
+    monkeypatch.setattr(module, "PERIOD_S", 0.05)
+    monkeypatch.setattr("readonly_engine.workers.liveness.MAX_SILENT_AT_START", 3)
+    parent = Parent(make_config({}, CONFIG), [])
+    worker = parent._workers[0]
+    process = worker.process = Process()
+    worker.http = url
+    async with ClientSession() as parent._session:
+        guard = asyncio.create_task(parent._guard(worker))
+        await asyncio.wait([guard], timeout=10.0 if ends else 1.0)
+        guard.cancel()
+        await asyncio.gather(guard, return_exceptions=True)
+    return process.returncode
+
+
+def test_a_worker_that_takes_connections_and_never_answers_is_killed(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # the kernel completes connections
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        assert asyncio.run(guarded(url, monkeypatch, ends=True)) == -9
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", b""])
+def test_any_answer_and_a_closed_connection_are_signs_of_life(monkeypatch, answer):
+    """A flood of strangers may take the place of a question's connection; a worker that closes it lives."""
+
+    async def scene():
+        async def handle(reader, writer):
+            await reader.readline()
+            writer.write(answer)
+            writer.close()
+
+        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        try:
+            return await guarded(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", monkeypatch, ends=False)
+        finally:
+            server.close()
+            await server.wait_closed()
+
+    assert asyncio.run(scene()) is None
+
+
+def test_a_worker_without_an_answer_has_a_reason():
+    async def scene():
+        parent = Parent(make_config({}, CONFIG), [])
+        worker = parent._workers[1]
+        worker.process = Process()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            worker.http = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            async with ClientSession() as parent._session:
+                return await parent._why_unready(worker)
+
+    started = asyncio.run(_timed(scene))
+    assert started[0] == "worker 1: does not answer"
+    assert started[1] < 2.0, "the kubelet's probe waits 2 s"
+
+
+async def _timed(scene):
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    return await scene(), loop.time() - began
