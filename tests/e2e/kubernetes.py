@@ -66,11 +66,14 @@ class Kubernetes:
         self("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)}))
 
     def condition(self, kind: str, name: str, namespace: str, condition: str) -> dict[str, Any]:
-        """A condition that is about the current spec."""
+        """A condition that is about the current spec; LookupError when there is none of this type."""
         body = self.get(kind, name, namespace)
         status = body.get("status", {})
         assert status.get("observedGeneration") == body["metadata"]["generation"], "status is of an older spec"
-        return next(one for one in status["conditions"] if one["type"] == condition)
+        found = {one["type"]: one for one in status["conditions"]}
+        if condition not in found:
+            raise LookupError(f"no condition {condition} of {kind} {name}")
+        return found[condition]
 
     def expect(
         self, kind: str, name: str, namespace: str, expected: dict[str, tuple[str, str]], timeout: float = 30.0
