@@ -50,6 +50,9 @@ EVERYTHING = {
 IMAGE = ("--set", "image.repository=images.example.org/pulsar-readonly/operator")
 """The one value without a default."""
 OURS = ("-l", "app.kubernetes.io/part-of=pulsar-readonly")
+INSIDE = (
+    "deployments,roles,rolebindings,serviceaccounts,services,configmaps,secrets,poddisruptionbudgets,networkpolicies"
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +67,13 @@ def fresh(empty) -> Iterator[Kubernetes]:
     """The same, with what a test installs taken away after it."""
     yield empty
     empty("delete", "crd", "--ignore-not-found", *NAMED, timeout=60)
+    empty("delete", "clusterroles,clusterrolebindings", *OURS)
+    if empty("get", "namespace", SYSTEM, "--ignore-not-found", "-o", "name"):
+        empty("delete", INSIDE, "--all", "-n", SYSTEM)
+        empty("delete", "namespace", SYSTEM, "--wait=false")
+        # No controller runs here that would end the namespace.
+        ended = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}, "spec": {"finalizers": []}}
+        empty("replace", "--raw", f"/api/v1/namespaces/{SYSTEM}/finalize", "-f", "-", stdin=json.dumps(ended))
 
 
 def definitions(kubernetes: Kubernetes) -> dict[str, dict[str, Any]]:
