@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +38,9 @@ class Row(NamedTuple):
         return self.planned / self.measured - 1
 
     def __str__(self) -> str:
-        return f"{self.shape:48} measured {self.measured:14,.0f}  planned {self.planned:14,.0f}  {self.difference:+5.0%}"
+        return (
+            f"{self.shape:48} measured {self.measured:14,.0f}  planned {self.planned:14,.0f}  {self.difference:+5.0%}"
+        )
 
 
 def measurements(bench: str) -> list[dict]:
@@ -149,7 +152,7 @@ def memory(load: Workload) -> float:
 def check(title: str, rows: list[Row]) -> None:
     """Print the rows; fail if one differs by more than the margin."""
     lines = "\n".join(map(str, rows))
-    print(f"{title}\n{lines}")
+    sys.stdout.write(f"{title}\n{lines}\n")
     far = [row for row in rows if not abs(row.difference) <= MARGIN]
     assert not far, f"{len(far)} of {len(rows)} differ by more than {MARGIN:.0%}:\n{lines}"
 
@@ -184,8 +187,8 @@ def test_cpu_of_backlogs_at_the_owner():
 def test_cpu_that_readers_add_at_the_owner():
     """Of few readers and acks it is a difference of two large figures that varies by a factor of 2: see test_measured.py."""
     check("CPU of the readers at the owner, us per second", owner_rows("fan-out", "saturation"))
-    print("not compared, as the measurement itself varies by more:")
-    print("\n".join(map(str, owner_rows("few-readers", "shared"))))
+    others = "\n".join(map(str, owner_rows("few-readers", "shared")))
+    sys.stdout.write(f"not compared, as the measurement itself varies by more:\n{others}\n")
 
 
 def test_cpu_of_idle_topics():
