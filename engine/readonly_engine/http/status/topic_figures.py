@@ -102,8 +102,8 @@ class PageFigures:
         if view.subscription:
             if view.subscription not in members.names:
                 return None
-            own = sorted(self._consumers(members, view.subscription), key=_address)
-            chosen, pages = page_of(own, view.page)
+            # In the order of their arrival: a sort of all would hold the event loop up.
+            chosen, pages = page_of(self._consumers(members, view.subscription), view.page)
             row = self._subscription(topic, view.subscription, members)
             clients = tuple(_client(one) for one in chosen)
             return Listed(pages, (await self._topic(topic, served, members),), (row,), clients, self._shortened)
@@ -171,7 +171,7 @@ class PageFigures:
         consumers, served_by, reason, finding, kind, lag, position = len(relayed), HERE, "", "", "", None, ""
         if subscription is None:
             first = relayed[0]
-            kind = CommandSubscribe.SubType.Name(first.subscribe_command.sub_type)
+            kind = _kind(first.subscribe_command.sub_type)
             served_by = first.peer or OWNER
             passed = self._passing.get((topic, name))
             if served_by == OWNER and passed is not None:
@@ -184,7 +184,7 @@ class PageFigures:
             size += subscription.counters.bytes
             unacked += sum(one.dispatch_state.unacked for one in subscription.consumers)
             consumers += len(subscription.consumers)
-            kind, lag = CommandSubscribe.SubType.Name(subscription.kind), subscription.backlog
+            kind, lag = _kind(subscription.kind), subscription.backlog
             position, served_by = str(subscription.mark_delete), HERE
         rate = self._rates.of((topic, name), messages, size, self._now)
         return SubscriptionState(
@@ -208,8 +208,12 @@ class PageFigures:
         return own + members.relayed.get(name, [])
 
 
-def _address(consumer: Consumer) -> tuple[str, int]:
-    return consumer.connection.peer, consumer.consumer_id
+def _kind(number: CommandSubscribe.SubType) -> str:
+    """Return Pulsar's name of a subscription type. A client may have sent a number without one."""
+    try:
+        return CommandSubscribe.SubType.Name(number)
+    except ValueError:
+        return f"unknown type {number}"
 
 
 def _client(consumer: Consumer) -> ClientState:
