@@ -26,7 +26,7 @@ BATCH_BYTES = 128 * 1024.0
 """Entries of the batched backlog (docs/explanation/performance.md, Catch-up)."""
 
 
-class Row(NamedTuple):
+class Comparison(NamedTuple):
     """A shape: the measured and the planned figure, in the same unit."""
 
     shape: str
@@ -66,7 +66,7 @@ def shape(bench: str, work: dict) -> str:
     return f"{bench}: {topics}{work['readers']} x {work['rate']}/s, {work['size']} B{batched}"
 
 
-def pool_rows(*benches: str) -> list[Row]:
+def pool_rows(*benches: str) -> list[Comparison]:
     """CPU of the read-only broker, in microseconds per second."""
     found = []
     for bench in benches:
@@ -74,11 +74,11 @@ def pool_rows(*benches: str) -> list[Row]:
             load = workload(bench, one["work"], one["rounds"])
             rounds = [turn["pool"] for turn in one["rounds"]]
             median = statistics.median(turn["cpu"]["engine"] / turn["seconds"] * 1e6 for turn in rounds)
-            found.append(Row(shape(bench, one["work"]), median, process_cpu(load, 1, Case.EXPECTED)))
+            found.append(Comparison(shape(bench, one["work"]), median, process_cpu(load, 1, Case.EXPECTED)))
     return found
 
 
-def owner_rows(*benches: str) -> list[Row]:
+def owner_rows(*benches: str) -> list[Comparison]:
     """CPU that readers add at the owner, in microseconds per second."""
     found = []
     for bench in benches:
@@ -92,11 +92,11 @@ def owner_rows(*benches: str) -> list[Row]:
                 * 1e6
                 for turn in one["rounds"]
             )
-            found.append(Row(shape(bench, one["work"]), median, cpu_alone(load, Case.EXPECTED)))
+            found.append(Comparison(shape(bench, one["work"]), median, cpu_alone(load, Case.EXPECTED)))
     return found
 
 
-def backlog_rows(side: str) -> list[Row]:
+def backlog_rows(side: str) -> list[Comparison]:
     """CPU for 1 MB of a backlog at the owner, or at a read-only broker that reads from bookies, in microseconds."""
     found = []
     for one in measurements("catch-up"):
@@ -112,11 +112,11 @@ def backlog_rows(side: str) -> list[Row]:
         else:
             empty = Workload((TopicLoad(1, 0, 0, 1, reader),), 0)
             planned = process_cpu(load, 1, Case.EXPECTED) - process_cpu(empty, 1, Case.EXPECTED)
-        found.append(Row(f"catch-up: {size} B{', batched' if batched else ''}", median, planned))
+        found.append(Comparison(f"catch-up: {size} B{', batched' if batched else ''}", median, planned))
     return found
 
 
-def idle_rows() -> list[Row]:
+def idle_rows() -> list[Comparison]:
     """CPU of a broker with open topics and without messages, in microseconds per second."""
     found = []
     for one in measurements("idle-topics"):
@@ -124,23 +124,23 @@ def idle_rows() -> list[Row]:
         load = Workload((TopicLoad(read, 0, 0, 1, (Subscriptions(SubscriptionType.READER, 1),)),), connections)
         measured = one["cpu"]["engine"] / one["seconds"] * 1e6
         found.append(
-            Row(f"idle topics: {read}, {connections} connections", measured, process_cpu(load, 1, Case.EXPECTED))
+            Comparison(f"idle topics: {read}, {connections} connections", measured, process_cpu(load, 1, Case.EXPECTED))
         )
     return found
 
 
-def memory_rows() -> list[Row]:
+def memory_rows() -> list[Comparison]:
     """Memory of a broker with open topics or with many subscriptions of one topic, in bytes, without its cache."""
     found = []
     for one in measurements("idle-topics"):
         read, connections = one["shape"]["read"], one["shape"]["connections"]
         load = Workload((TopicLoad(read, 0, 0, 1, (Subscriptions(SubscriptionType.READER, 1),)),), connections)
-        found.append(Row(f"idle topics: {read}, {connections} connections", one["full"], memory(load)))
+        found.append(Comparison(f"idle topics: {read}, {connections} connections", one["full"], memory(load)))
     for one in measurements("subscriptions"):
         if one["side"] == "pool":
             count = one["count"]
             load = Workload((TopicLoad(1, 1, 1024, 1, (Subscriptions(SubscriptionType.EXCLUSIVE, count),)),), 40)
-            found.append(Row(f"subscriptions: {count}", one["full"], memory(load)))
+            found.append(Comparison(f"subscriptions: {count}", one["full"], memory(load)))
     return found
 
 
@@ -149,7 +149,7 @@ def memory(load: Workload) -> float:
     return broker_bytes(load, policy, 1, Case.EXPECTED) - cache_bytes(load, policy, 1, Case.EXPECTED)
 
 
-def check(title: str, rows: list[Row]) -> None:
+def check(title: str, rows: list[Comparison]) -> None:
     """Print the rows; fail if one differs by more than the margin."""
     lines = "\n".join(map(str, rows))
     sys.stdout.write(f"{title}\n{lines}\n")
@@ -202,4 +202,4 @@ def test_memory():
 @pytest.mark.parametrize("factor", [0.69, 1.31])
 def test_a_plan_that_is_too_far_from_the_measurement_fails(factor):
     with pytest.raises(AssertionError, match="1 of 2 differ by more than 30%"):
-        check("", [Row("good", 100.0, 100.0), Row("bad", 100.0, 100.0 * factor)])
+        check("", [Comparison("good", 100.0, 100.0), Comparison("bad", 100.0, 100.0 * factor)])
