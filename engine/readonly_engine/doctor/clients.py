@@ -16,7 +16,7 @@ from readonly_engine.doctor.checks.failure import TOKEN_FILE
 from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.net.digest_md5 import Credentials, LoginError
 from readonly_engine.net.tls import ClientTls, TlsError
-from readonly_engine.owner.admin import AdminClient, read_token
+from readonly_engine.owner.admin import COMMAND_ANSWER_BYTES, AdminClient, read_token
 from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.identity import ANONYMOUS, TLS_METHOD, Identity
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 CLOSE_S: Final = 2.0
 """Limit for the end of the connections; the process ends after that anyway."""
-
-MAX_ADMIN_BYTES: Final = 64 << 20
-"""Bytes of an answer of the admin API. The internal statistics of a topic with 40,000 subscriptions have some 25 MB."""
 
 _SECRET_VARIABLES: Final = (
     "ACCESS_KEY_SECRET",
@@ -114,7 +111,7 @@ class Clients:
             tls=self.tls,
             token_file=self.config.admin_token_file,
             login=self.login,
-            max_answer_bytes=MAX_ADMIN_BYTES,
+            max_answer_bytes=COMMAND_ANSWER_BYTES,
         )
 
     async def log_in(self, deadline: Deadline) -> None:

@@ -107,8 +107,12 @@ def subjects_of(topics: list[str], namespaces: list[str]) -> Subjects:
     except TopicNameError as error:
         raise ConfigError(f"--topic: {error}") from error
     for text in namespaces:
-        tenant, found, local = text.partition("/")
-        if not (tenant and found and local) or "/" in local:
+        try:
+            parse_topic_name(f"persistent://{text}/x")
+            valid = text.count("/") == 1
+        except TopicNameError:
+            valid = False
+        if not valid:
             raise ConfigError(f"--namespace: must be TENANT/NAMESPACE, not {text!r}")
     return Subjects(tuple(dict.fromkeys(names)), tuple(dict.fromkeys(namespaces)))
 

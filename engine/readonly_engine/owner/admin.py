@@ -35,6 +35,9 @@ MAX_REDIRECTS = 5
 MAX_ANSWER_BYTES = 256 << 20
 """Bound of one answer. The internal statistics of a topic with 40,000 subscriptions have some 25 MB."""
 
+COMMAND_ANSWER_BYTES = 64 << 20
+"""Bound of one answer for commands, which ask several servers and topics at once."""
+
 MAX_VERSION_BYTES = 1024
 """Bytes of a broker's version that are kept."""
 

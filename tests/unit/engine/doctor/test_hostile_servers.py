@@ -86,7 +86,7 @@ def test_a_configuration_that_is_none(body):
 
 
 def test_an_answer_has_a_bound(monkeypatch):
-    monkeypatch.setattr(doctor_clients, "MAX_ADMIN_BYTES", 1000)
+    monkeypatch.setattr(doctor_clients, "COMMAND_ANSWER_BYTES", 1000)
 
     async def scene(clients, _url):
         return await ask_admin_apis(clients, Deadline(5))
