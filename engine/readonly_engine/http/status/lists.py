@@ -188,7 +188,8 @@ def _form(view: View, label: str) -> Html:
         tag("select", *choices, id="refresh", name="refresh"),
     )
     button = tag("button", text("Show"), type="submit")
-    return tag("form", *hidden, *([search] if label else []), refresh, button, action="./", method="get", role="search")
+    role: str | bool = "search" if label else False
+    return tag("form", *hidden, *([search] if label else []), refresh, button, action="./", method="get", role=role)
 
 
 def _pages(status: Status, view: View) -> Html:

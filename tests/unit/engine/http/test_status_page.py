@@ -120,8 +120,21 @@ def test_the_page_is_accessible(name):
     assert all(one["aria-labelledby"] in ids for one in tree.all("section"))
     assert tree.elements[[tag for tag, _, _ in tree.elements].index("body") + 1][1]["href"] == "#list"
     assert "list" in ids
+    searches = [form for form in tree.all("form") if form.get("role") == "search"]
+    assert len(searches) == len([one for one in tree.all("input") if one.get("type") == "search"])
     scrolled = [one for one in tree.all("div") if one.get("class") == "scroll"]
     assert all((one["tabindex"], one["role"]) == ("0", "region") for one in scrolled)
+
+
+def test_each_page_has_a_title_of_its_own():
+    """WCAG 2.2, 2.4.2: pages of different topics differ in tabs, histories and bookmarks."""
+    views = [View(), View(topic=P + "clicks"), View(topic=P + "clicks", subscription="audit")]
+    titles = [
+        re.findall("<title>(.*)</title>", render(status, view))[0]
+        for status, view in zip((SMALL, TOPIC, CLIENTS), views, strict=True)
+    ]
+    assert len(set(titles)) == 3
+    assert titles[2].startswith(f"audit · {P}clicks · ")
 
 
 def luminance(color):

@@ -16,6 +16,7 @@ from readonly_engine.sizing.owner_cost import (
     relayed_acks,
 )
 from readonly_engine.sizing.plan import make_plan
+from readonly_engine.sizing.report import as_table
 from readonly_engine.sizing.workload import Policy, Subscriptions, SubscriptionType, TopicLoad, Workload
 
 READER, SHARED, EXCLUSIVE = SubscriptionType.READER, SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE
@@ -116,6 +117,15 @@ def test_topics_that_should_not_be_bound_are_named():
         "Do not bind 7 of the topics: b0 (one subscription, and the owner pushes its messages), b1"
     )
     assert limits[-1].endswith(" and 2 more.")
+
+
+def test_names_of_topics_do_not_control_the_terminal():
+    good = replace(topic(Subscriptions(READER, 100)), name="a")
+    bad = replace(topic(Subscriptions(READER, 1)), name="b\x1b[2J\u202e" + 5000 * "x")
+    text = as_table(plan_of(good, bad))
+    assert "b\\x1b[2J\\u202e" in text
+    assert {one for one in text if not one.isprintable()} == {"\n"}
+    assert len(text) < 6000
 
 
 def test_equal_topics_are_counted_one_by_one():
