@@ -91,7 +91,7 @@ def lac_findings(
     return [
         warn(
             CHECK,
-            "unknown: the brokers' configuration cannot be read, and no topic was named",
+            "unknown: the brokers' configuration cannot be read, and no topic was measured",
             f"name an open topic by --topic, or {superuser_by(option)}",
         )
     ]
