@@ -154,6 +154,8 @@ def _served_by(one: SubscriptionState) -> Html:
 
 
 def _view_link(label: str, view: View) -> Html:
+    if len(view.topic) + len(view.subscription) > MAX_QUERY:
+        return name(label)  # a long name would take long to encode
     query = view.query()
     return tag("a", name(label), href=f"./{query}") if len(query) <= MAX_QUERY else name(label)
 

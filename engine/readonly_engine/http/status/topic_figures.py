@@ -16,12 +16,14 @@ from readonly_engine.status.state import (
     SubscriptionState,
     TopicState,
 )
+from readonly_engine.status.text import MAX_CLIPPED, clipped
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from readonly_engine.broker.passthrough.policy import PassedThrough
+    from readonly_engine.broker.session.rates import Rate
     from readonly_engine.broker.subscription.served_topic import ServedTopic
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.http.status.rates import RecentRates
@@ -148,18 +150,19 @@ class PageFigures:
         if not complete:
             self._shortened = True
             lag, slowest = None, ""
-        rate = self._rates.of(topic, messages, size, self._now) if complete else None
+        full_name = str(topic)
+        rate = self._rate(topic, full_name, messages, size) if complete else None
         tail = RELAYED
         if served is not None:
             tail = OWNER if served.tail is not None and served.tail.pushed else BOOKIES
         return TopicState(
-            name=str(topic),
+            name=clipped(full_name),
             subscriptions=len(members.names),
             consumers=consumers,
             message_rate=None if rate is None else rate.messages,
             byte_rate=None if rate is None else rate.bytes,
             lag=lag,
-            slowest=slowest,
+            slowest=clipped(slowest),
             tail=tail,
             passed_through=passed,
         )
@@ -186,9 +189,9 @@ class PageFigures:
             consumers += len(subscription.consumers)
             kind, lag = _kind(subscription.kind), subscription.backlog
             position, served_by = str(subscription.mark_delete), HERE
-        rate = self._rates.of((topic, name), messages, size, self._now)
+        rate = self._rate((topic, name), name, messages, size)
         return SubscriptionState(
-            name=name,
+            name=clipped(name),
             kind=kind,
             consumers=consumers,
             message_rate=None if rate is None else rate.messages,
@@ -198,8 +201,12 @@ class PageFigures:
             mark_delete=position,
             served_by=served_by,
             reason=reason,
-            finding=finding,
+            finding=clipped(finding),
         )
+
+    def _rate(self, key: object, name: str, messages: int, size: int) -> Rate | None:
+        """Return the rate since the last page; None for a long name, which is not kept."""
+        return self._rates.of(key, messages, size, self._now) if len(name) <= MAX_CLIPPED else None
 
     @staticmethod
     def _consumers(members: _Members, name: str) -> list[Consumer]:
@@ -219,9 +226,9 @@ def _kind(number: CommandSubscribe.SubType) -> str:
 def _client(consumer: Consumer) -> ClientState:
     window = consumer.flow_window
     return ClientState(
-        name=consumer.subscribe_command.consumer_name,
+        name=clipped(consumer.subscribe_command.consumer_name),
         address=consumer.connection.peer,
-        version=consumer.connection.client_version,
+        version=clipped(consumer.connection.client_version),
         permits=consumer.dispatch_state.permits if window is None else window.permits,
         unacked=consumer.dispatch_state.unacked if window is None else len(window.pending),
         messages=consumer.messages,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 
 import pytest
 from readonly_engine.doctor.checks.admin_api import AdminAnswer, admin_findings
@@ -141,6 +142,14 @@ def test_the_secrets_of_tiered_storage(tmp_path, monkeypatch):
     assert not {"AKIA", "p"} & set(found)
     ini.write_bytes(b"\xff\xfe")
     assert "s3-secret" not in secrets_of(config_of(tiered_storage={"credentials-file": str(ini)}))
+
+
+def test_no_log_has_the_texts_of_servers(monkeypatch):
+    """The report has them without secrets. A log of the engine would have them as they are."""
+    levels = []
+    monkeypatch.setattr("logging.basicConfig", lambda **settings: levels.append(settings["level"]))
+    assert main(["--pool", "p"]) == 2
+    assert levels == [logging.CRITICAL]
 
 
 def test_an_invalid_option_shows_no_password(capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import time
 
 import pytest
@@ -15,6 +16,7 @@ from readonly_engine.doctor.checks.metadata_store import store_findings
 from readonly_engine.doctor.checks.versions import version_findings
 from readonly_engine.doctor.clients import Clients, open_clients
 from readonly_engine.doctor.deadline import Deadline
+from readonly_engine.doctor.examination import Subjects, examine
 from readonly_engine.doctor.observe import bookies as observe_bookies
 from readonly_engine.doctor.observe.admin_api import MAX_CONCURRENT, ask_admin_apis, lac_intervals
 from readonly_engine.doctor.observe.bookies import ask_bookies
@@ -22,6 +24,7 @@ from readonly_engine.doctor.observe.brokers import MAX_CONCURRENT_LOOKUPS, look_
 from readonly_engine.doctor.observe.metadata_store import ask_store, connect_stores
 from readonly_engine.doctor.observe.policies import ask_about_namespace, ask_about_topic
 from readonly_engine.doctor.observe.subjects import find_namespaces, find_topics
+from readonly_engine.doctor.progress import Progress
 from readonly_engine.doctor.redaction import MAX_RAW_TEXT, MAX_TEXT, Redactor
 from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.metadata.errors import AccessDeniedError, MetadataError, MetadataUnavailableError
@@ -30,6 +33,7 @@ from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.owner.directory import OwnerDirectory
 
 from tests.unit.engine.doctor.played_cluster import AdminApi, MemoryStore, MemoryStores, config_of, topic_node
+from tests.unit.engine.doctor.test_command import healthy_api, play
 from tests.unit.engine.doctor.test_observe import CONFIGURATION, LEDGERS, NODES, ORDERS, clients_of, play_admin
 
 PATH = "persistent/public/default/orders"
@@ -153,6 +157,23 @@ def test_silent_brokers_take_no_time_from_the_others(monkeypatch):
         return found == {good: 200}
 
     assert asyncio.run(run())
+
+
+def test_silent_brokers_leave_the_topics_their_time(monkeypatch):
+    """The admin API may list brokers that this machine does not reach. A topic is examined beside them."""
+
+    async def scene(config):
+        silent = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
+        port = silent.sockets[0].getsockname()[1]
+        api.answers["brokers"] = [f"127.0.0.1:{port}"] * (2 * MAX_CONCURRENT)
+        try:
+            return await examine(config, Subjects((ORDERS,)), 4, Progress(io.StringIO(), "doctor"))
+        finally:
+            silent.close()
+
+    api = healthy_api()
+    found = {one.check: one for one in play(scene, None, api, monkeypatch)}
+    assert (found["topic"].result, found["explicit LAC"].result) == (Result.OK, Result.OK)
 
 
 def test_a_silent_owner_makes_no_other_topic_fail(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from readonly_engine.http.status.gather import MAX_MEMBERS, About, Gatherer, Not
 from readonly_engine.http.status.page import render
 from readonly_engine.http.status.slices import STEPS, Slices
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.status.document import encode
 from readonly_engine.status.state import MemberState, ReasonCount, Relief
 from readonly_engine.status.view import View
 
@@ -243,6 +245,19 @@ def test_passthrough_subscriptions_are_counted_in_slices(clock):
     status = read(gatherer(broker, clock), FIRST, slices)
     assert status.reasons == (ReasonCount("entry-filter", 20_000), ReasonCount("storage", 20_000))
     assert slices.steps >= 40_000
+
+
+def test_very_long_names_are_clipped_and_not_kept(clock):
+    """A client chooses them. The rates of a page would keep them after the client has gone."""
+    long = "s" * 1_000_000
+    consumer = played_consumer(parse_topic_name(P + "a"), consumer_name=long, version=long)
+    subscription = PlayedSubscription(backlog=1)
+    subscription.consumers = [consumer]
+    gathers = gatherer(PlayedBroker({P + "a": played_topic({long: subscription, "s": subscription})}), clock)
+    for view in (FIRST, View(topic=P + "a"), View(topic=P + "a", subscription="s")):
+        assert len(json.dumps(encode(read(gathers, view)))) < 30_000
+    assert all(len(str(key)) < 1000 for key in gathers._rates._samples)
+    assert len(gathers._rates) == 2  # the topic, and the subscription s
 
 
 def test_a_type_that_no_client_knows_is_a_number(clock):

@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import os
 import re
+import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -25,7 +26,7 @@ from readonly_engine.http.status.page import render, render_error, render_worker
 from readonly_engine.http.status.quota import MAX_CONCURRENT
 from readonly_engine.http.status.style import CSS, HEADERS
 from readonly_engine.status.document import decode
-from readonly_engine.status.state import Pages
+from readonly_engine.status.state import Pages, SubscriptionState
 from readonly_engine.status.view import View
 
 from tests.support.played_broker import STORES, PlayedBroker, PlayedSubscription, played_topic
@@ -173,6 +174,15 @@ def test_a_name_that_is_too_long_for_a_link_is_text():
     long = P + "x" * 5000
     page = render(replace(SMALL, topics=(replace(SMALL.topics[0], name=long),)), View())
     assert "topic=persistent" not in page
+
+
+def test_very_long_names_take_no_time():
+    """A client may choose the name of a subscription that is not durable: as long as a frame. Encoding it takes 50 ms."""
+    long = tuple(SubscriptionState(name=f"{number}{500_000 * 'é<'}", kind="Shared") for number in range(100))
+    began = time.thread_time()
+    page = render(replace(TOPIC, subscriptions=long), View(topic=P + "clicks"))
+    assert time.thread_time() - began < 0.5
+    assert len(page) < 200_000
 
 
 def test_errors_and_workers_are_escaped_too():
