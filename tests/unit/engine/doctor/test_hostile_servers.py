@@ -171,8 +171,13 @@ def test_silent_brokers_leave_the_topics_their_time(monkeypatch):
         finally:
             silent.close()
 
+    class Store(MemoryStore):
+        async def get(self, path):
+            await asyncio.sleep(0.05)
+            return await super().get(path)
+
     api = healthy_api()
-    found = {one.check: one for one in play(scene, None, api, monkeypatch)}
+    found = {one.check: one for one in play(scene, Store({}), api, monkeypatch)}
     assert (found["topic"].result, found["explicit LAC"].result) == (Result.OK, Result.OK)
 
 
