@@ -117,6 +117,12 @@ def check_replaceable(out: Path) -> None:
         raise DevstackError(f"release: OUT {out} exists and is no earlier release", remedy)
     listed = checksums.read(out)
     foreign = [name for name, digest in checksums.digests(out).items() if listed.get(name) != digest]
+    # A release has regular files only. A link, or a folder without files, is somebody else's.
+    foreign += [
+        path.relative_to(out).as_posix()
+        for path in sorted(out.rglob("*"))
+        if path.is_symlink() or not (path.is_file() or (path.is_dir() and any(path.iterdir())))
+    ]
     if foreign:
         raise DevstackError(f"release: OUT {out} has files that no release wrote: {', '.join(foreign[:5])}", remedy)
 

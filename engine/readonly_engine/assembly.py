@@ -27,6 +27,7 @@ from readonly_engine.broker.session.limits import Limits
 from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
 from readonly_engine.broker.subscription.topics import TopicRegistry
 from readonly_engine.broker.tail.budget import ANY_RATE, SUBSCRIPTION_PREFIX, TailSettings
+from readonly_engine.build_info import built_commit
 from readonly_engine.config.kinds import Address
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.config.settings import PORT_OFFSET, Tail
@@ -60,9 +61,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("readonly_engine")
 
 COMMIT_VARIABLE: Final = "PULSAR_READONLY_COMMIT"
-"""Variable of the environment with the commit of the image, which the status page shows."""
+"""Variable of the environment with the commit of the image, which the status page shows. Images of a release have it in the
+package instead (build_info.py)."""
 
-_COMMIT: Final = re.compile("[0-9a-f]{7,40}")
+_COMMIT: Final = re.compile("[0-9a-f]{7,64}")
 _LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -313,7 +315,7 @@ def about(config: EngineConfig, shared: EngineConfig | None) -> About:
     return About(
         service_url=config.writer_url,
         metadata_store=config.metadata_store,
-        commit=commit if _COMMIT.fullmatch(commit) else "",
+        commit=commit if _COMMIT.fullmatch(commit) else built_commit(),
         worker=-1 if shared is None else (config.http.port - shared.http.port) // PORT_OFFSET - 1,
         workers=1 if shared is None else shared.workers,
     )

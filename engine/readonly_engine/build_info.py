@@ -45,13 +45,22 @@ def commit(package: Path = _PACKAGE) -> str:
     Args:
         package: the folder of the package readonly_engine.
     """
+    if not (package / FILE).exists():
+        return _of_checkout(package.parents[1]) or UNKNOWN
+    return built_commit(package) or UNKNOWN
+
+
+def built_commit(package: Path = _PACKAGE) -> str:
+    """Return the commit that the package was built from, by its generated file; empty without a valid one.
+
+    Args:
+        package: the folder of the package readonly_engine.
+    """
     try:
         found = json.loads((package / FILE).read_text(encoding="utf-8"))["commit"]
-    except FileNotFoundError:
-        return _of_checkout(package.parents[1]) or UNKNOWN
     except (OSError, ValueError, KeyError, TypeError):
-        return UNKNOWN
-    return found if isinstance(found, str) and _COMMIT.fullmatch(found) else UNKNOWN
+        return ""
+    return found if isinstance(found, str) and _COMMIT.fullmatch(found) else ""
 
 
 def report() -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from readonly_engine.http.status.style import CSS
+
 READY = {"Ready": ("True", "BrokersReady")}
 
 
@@ -14,6 +16,7 @@ def test_each_broker_shows_itself_and_the_pool(operator, writer, namespace, pool
         base = f"/api/v1/namespaces/{namespace}/pods/demo-{number}:8080/proxy"
         page = operator("get", "--raw", f"{base}/")
         assert "<h1>Read-only broker" in page
+        assert f"<style>{CSS}</style>" in page  # as the policy allows it, also behind the API server's proxy
         assert "<script" not in page
         status = json.loads(operator("get", "--raw", f"{base}/status"))
         assert status["broker"]["pool_uid"] == operator.get("robp", "demo", namespace)["metadata"]["uid"]

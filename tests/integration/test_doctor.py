@@ -75,6 +75,8 @@ def addresses(endpoints: Endpoints, **replaced: str) -> list[str]:
         "timeout": str(TIMEOUT_S),
         **{name.replace("_", "-"): value for name, value in replaced.items()},
     }
+    if endpoints.bookkeeper_metadata_store:
+        values.setdefault("bookkeeper-metadata-store", endpoints.bookkeeper_metadata_store)
     return [*endpoints.pool_options, *(word for name, value in values.items() for word in (f"--{name}", value))]
 
 

@@ -13,6 +13,7 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
+from tests.integration.test_doctor import Report, addresses
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -159,3 +160,25 @@ def test_a_pool_reads_with_tokens_that_expire(secured, issuer, tmp_path: Path, c
     finally:
         pool.close()
     assert all("client_secret=s3cret" in form for form in issuer.forms)
+
+
+def test_the_doctor_logs_in(secured, issuer, tmp_path: Path) -> None:
+    """A refused token is one of admin-oauth2, and is not shown; without a token, nothing is asked."""
+    stack, _ = secured
+    key_file = tmp_path / "key.json"
+    key_file.write_text(json.dumps({"type": "client_credentials", "client_id": "me", "client_secret": "s3cret"}))
+    words = [*addresses(stack.endpoints), "--admin-oauth2", f"{{issuer-url: '{issuer.url}', key-file: {key_file}}}"]
+    good = Report(*words)
+    assert (good.status, good.failed) == (0, []), good.shown
+    assert "accepts the token of the pool" in good.of("service URL")[0]["observed"]
+
+    issuer.token = lambda: "a-token-of-nobody"
+    wrong = Report(*words)
+    assert {one["check"] for one in wrong.failed} == {"service URL", "admin API"}, wrong.shown
+    assert all("admin-oauth2" in one["remedy"] for one in wrong.failed)
+    assert "a-token-of-nobody" not in wrong.shown
+
+    key_file.unlink()
+    without = Report(*words)
+    assert {one["check"] for one in without.failed} == {"configuration", "service URL", "admin API"}, without.shown
+    assert "s3cret" not in good.shown + wrong.shown + without.shown

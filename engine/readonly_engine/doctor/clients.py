@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.bookkeeper.connect import BookieSecurity
 from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.doctor.checks.failure import TOKEN_FILE
 from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.net.digest_md5 import Credentials, LoginError
 from readonly_engine.net.tls import ClientTls, TlsError
-from readonly_engine.owner.admin import AdminClient, read_token
+from readonly_engine.owner.admin import COMMAND_ANSWER_BYTES, AdminClient, read_token
 from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.identity import ANONYMOUS, TLS_METHOD, Identity
@@ -39,6 +42,13 @@ _SECRET_VARIABLES: Final = (
     "ALIYUN_OSS_ACCESS_KEY_SECRET",
     "AZURE_STORAGE_ACCESS_KEY",
 )
+_SECRET_NAMES: Final = re.compile(
+    r"""["']?(aws_secret_access_key|aws_session_token|azure_storage_access_key|private_key|private_key_id)["']?"""
+    r"""\s*[=:]\s*["']?(?P<secret>[^"'\r\n]+)"""
+)
+"""Secrets in a file of tiered storage: an ini file, or the JSON of a service account."""
+
+_MAX_FILE_CHARACTERS: Final = 1 << 20
 
 
 @dataclass(slots=True)
@@ -55,7 +65,6 @@ class Clients:
         stores: the metadata stores.
         bookies: the bookies.
         tiered: tiered storage.
-        connected: whether the stores are connected.
         problems: texts about files and options that cannot be used; each begins with its option.
     """
 
@@ -68,7 +77,6 @@ class Clients:
     stores: ClusterStores | None = None
     bookies: BookiePool | None = None
     tiered: TieredStorage | None = None
-    connected: bool = False
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -78,21 +86,55 @@ class Clients:
             return ""
         return "certificate" if self.identity.auth_method == TLS_METHOD else self.identity.auth_method
 
+    @property
+    def credentials_option(self) -> str:
+        """Option of the pool's own credentials, for remedies; that of a token without any."""
+        config = self.config
+        if config.admin_oauth2 is not None:
+            return "admin-oauth2"
+        with_certificate = config.admin_token_file is None and config.writer_tls_certificate is not None
+        return "writer-tls-certificate" if with_certificate else TOKEN_FILE
+
+    @property
+    def secrets(self) -> list[str]:
+        """The secrets of the options, and the access token of this run."""
+        return [*secrets_of(self.config), "" if self.login is None else self.login.current()]
+
     def directory(self, *urls: str) -> OwnerDirectory:
         """Return a new directory of brokers."""
         return OwnerDirectory(*urls, tls=self.tls)
 
+    def admin_at(self, *urls: str) -> AdminClient:
+        """Return a new client of the admin API at these URLs."""
+        return AdminClient(
+            *urls,
+            tls=self.tls,
+            token_file=self.config.admin_token_file,
+            login=self.login,
+            max_answer_bytes=COMMAND_ANSWER_BYTES,
+        )
+
     async def log_in(self, deadline: Deadline) -> None:
-        """Request an access token, if the options name an OAuth 2.0 server. A failure is a text in `problems`."""
-        if self.login is not None:
-            try:
-                async with deadline.request():
-                    await self.login.refresh()
-                self.identity = Identity("token", self.login.get().encode())
-            except OwnerUnavailableError as error:
-                self.problems.append(str(error))
-            except TimeoutError:
-                self.problems.append("admin-oauth2: the server did not answer in time")
+        """Request an access token, if the options name an OAuth 2.0 server.
+
+        A failure is a text in `problems`. Then no broker and no admin API is asked: a request without credentials is refused,
+        with a reason that misleads.
+        """
+        if self.login is None:
+            return
+        problem = "admin-oauth2: the server did not answer in time"
+        try:
+            async with deadline.request():
+                await self.login.refresh()
+            self.identity = Identity("token", self.login.get().encode())
+        except OwnerUnavailableError as error:
+            problem = str(error)
+        except TimeoutError:
+            pass
+        else:
+            return
+        self.problems.append(problem)
+        self.identity, self.admin, self.admins = None, None, {}
 
     async def close(self) -> None:
         """Close all connections, at most for CLOSE_S."""
@@ -105,7 +147,7 @@ class Clients:
                 if self.bookies is not None:
                     self.bookies.close()
                     await self.bookies.wait_closed()
-                if self.stores is not None and self.connected:
+                if self.stores is not None:  # a connection that comes after its deadline would leave a session
                     await self.stores.close()
 
 
@@ -122,18 +164,16 @@ def open_clients(config: EngineConfig) -> Clients:
             clients.problems.append(f"{option}: {error}")
         return None
 
-    def admin(*urls: str) -> AdminClient:
-        return AdminClient(*urls, tls=clients.tls, token_file=config.admin_token_file, login=clients.login)
-
     files = config.writer_tls
     clients.tls = None if files is None else attempt("writer-tls", lambda: ClientTls(files))
     oauth2 = config.admin_oauth2
     if oauth2 is not None:
         clients.login = attempt("admin-oauth2", lambda: OAuth2Login(oauth2))
-    clients.identity = attempt("admin-token-file", lambda: pool_identity(config))
+    if oauth2 is None or clients.login is not None:
+        clients.identity = attempt("admin-token-file", lambda: pool_identity(config))
     if clients.identity is not None and (files is None or clients.tls is not None):
-        clients.admin = admin(*config.admin_urls)
-        clients.admins = {url: admin(url) for url in config.admin_urls}
+        clients.admin = clients.admin_at(*config.admin_urls)
+        clients.admins = {url: clients.admin_at(url) for url in config.admin_urls}
     clients.stores = attempt(
         "metadata-store",
         lambda: ClusterStores(config.metadata_url, config.bookkeeper_metadata_url, config.metadata_security),
@@ -172,6 +212,11 @@ def secrets_of(config: EngineConfig) -> list[str]:
         if path is not None:
             with suppress(LoginError):
                 found.append(Credentials.read(path).password)
+    stored = config.tiered_storage.credentials_file, os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+    for path in dict.fromkeys(Path(one) for one in stored if one):
+        with suppress(OSError, ValueError), path.open(encoding="utf-8") as file:
+            matches = _SECRET_NAMES.finditer(file.read(_MAX_FILE_CHARACTERS))
+            found += [part.strip() for one in matches for part in one["secret"].split("\\n")]
     return found
 
 

@@ -107,8 +107,12 @@ def subjects_of(topics: list[str], namespaces: list[str]) -> Subjects:
     except TopicNameError as error:
         raise ConfigError(f"--topic: {error}") from error
     for text in namespaces:
-        tenant, found, local = text.partition("/")
-        if not (tenant and found and local) or "/" in local:
+        try:
+            parse_topic_name(f"persistent://{text}/x")
+            valid = text.count("/") == 1
+        except TopicNameError:
+            valid = False
+        if not valid:
             raise ConfigError(f"--namespace: must be TENANT/NAMESPACE, not {text!r}")
     return Subjects(tuple(dict.fromkeys(names)), tuple(dict.fromkeys(namespaces)))
 
@@ -121,9 +125,8 @@ def main(argv: list[str]) -> int:
     """
     given = vars(parser().parse_args(argv))
     own: dict[str, Any] = {name: given.pop(name) for name in _OWN if name in given}
-    # The report has the texts of the engine's warnings.
-    logging.basicConfig(level=logging.ERROR, format=f"{NAME}: %(message)s")
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    # The report has the texts of the engine's warnings and errors. A log would have them with their secrets.
+    logging.basicConfig(level=logging.CRITICAL, format=f"{NAME}: %(message)s")
     path = given.pop("config", None)
     flags = {key_of(name): value for name, value in given.items()}
     try:
@@ -131,7 +134,7 @@ def main(argv: list[str]) -> int:
         ignored: list[str] = []
         config = make_config(read_config_file(Path(path), ignored.append) if path else {}, flags, topics_required=False)
     except ConfigError as error:
-        print_error(NAME, str(error))
+        print_error(NAME, Redactor(()).text(str(error)))
         return 2
     return run_command(NAME, _check(config, wanted, own, ignored), ())
 
@@ -146,9 +149,8 @@ async def _check(config: EngineConfig, wanted: Subjects, own: Mapping[str, Any],
         exit_now(INTERRUPTED)
     finally:
         writing.cancel()
-    found = [*map(_ignored, ignored), *found]
     redactor = Redactor(secrets_of(config))
-    found = [redactor.finding(one) for one in found]
+    found = [*(redactor.finding(_ignored(key)) for key in ignored), *found]
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
     try:
         sys.stdout.write(as_json(found) if own["output"] == "json" else as_table(found, width))

@@ -32,6 +32,7 @@ from readonly_engine.doctor.observe import names as dns
 from readonly_engine.doctor.observe import policies, subjects
 from readonly_engine.doctor.observe import tiered as offloaded
 from readonly_engine.doctor.observe.machine import observe_machine
+from readonly_engine.doctor.redaction import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -62,7 +63,7 @@ class Subjects:
 
 
 async def examine(config: EngineConfig, wanted: Subjects, timeout_s: float, progress: Progress) -> list[Finding]:
-    """Check a cluster and this machine; return the findings.
+    """Check a cluster and this machine; return the findings, without secrets and control characters.
 
     Args:
         config: options of a broker.
@@ -72,7 +73,9 @@ async def examine(config: EngineConfig, wanted: Subjects, timeout_s: float, prog
     """
     clients, deadline = open_clients(config), Deadline(timeout_s)
     await clients.log_in(deadline)
-    return await _Examination(clients, wanted, deadline, progress).run()
+    found = await _Examination(clients, wanted, deadline, progress).run()
+    redactor = Redactor(clients.secrets)
+    return [redactor.finding(one) for one in found]
 
 
 class _Examination:
@@ -133,7 +136,8 @@ class _Examination:
         problems = self._clients.problems
         if not problems:
             return [ok(CHECK_CONFIGURATION, "the options are valid, and their files can be used")]
-        return [fail(CHECK_CONFIGURATION, text, "correct the option or its file") for text in problems]
+        remedy = "correct the option or its file, or let this machine reach the server that it names"
+        return [fail(CHECK_CONFIGURATION, text, remedy) for text in problems]
 
     async def _machine(self) -> list[Finding]:
         return machine.machine_findings(observe_machine(self._clients.config))
@@ -142,17 +146,18 @@ class _Examination:
         return names.name_findings(await dns.resolve(dns.names_in(self._clients.config), self._deadline))
 
     async def _brokers(self) -> list[Finding]:
-        clients = self._clients
+        clients, option = self._clients, self._clients.credentials_option
+        local = clients.config.cursors is Cursors.LOCAL
         shaken = await asyncio.shield(self._shaking)
-        found = brokers.broker_findings(shaken, clients.credentials, required=clients.config.cursors is Cursors.LOCAL)
+        found = brokers.broker_findings(shaken, clients.credentials, option, required=local)
         if any(one.failure is None for one in shaken):
             persistent = [topic for topic in self._wanted.topics if topic.domain == "persistent"]
             lookups = await ask_broker.look_up_owners(persistent, clients, self._deadline)
-            found += brokers.owner_findings(lookups, clients.credentials)
+            found += brokers.owner_findings(lookups, clients.credentials, option)
         return found
 
     async def _admin(self) -> list[Finding]:
-        return admin_api.admin_findings(await asyncio.shield(self._asking))
+        return admin_api.admin_findings(await asyncio.shield(self._asking), self._clients.credentials_option)
 
     async def _versions(self) -> list[Finding]:
         answers = await asyncio.shield(self._asking)
@@ -177,9 +182,18 @@ class _Examination:
     async def _subjects(self) -> list[Finding]:
         failure = await asyncio.shield(self._connecting)
         answers = await asyncio.shield(self._asking)
-        intervals = await ask_admin.lac_intervals(self._clients, answers, self._deadline)
+        # Brokers that do not answer take their time. So the topics do not wait for them.
+        intervals, (sampled, others) = await asyncio.gather(
+            ask_admin.lac_intervals(self._clients, answers, self._deadline), self._topics(failure, answers)
+        )
+        return [*explicit_lac.lac_findings(intervals, sampled, self._clients.credentials_option), *others]
+
+    async def _topics(
+        self, failure: Failure | None, answers: Sequence[AdminAnswer]
+    ) -> tuple[list[explicit_lac.TopicLac], list[Finding]]:
+        """Return the samples of the topics' last confirmed entries, and the other findings about topics and namespaces."""
         if failure is not None or self._clients.stores is None:
-            return [*explicit_lac.lac_findings(intervals, ()), *self._unread(failure)]
+            return [], self._unread(failure)
         cluster, wanted = self._clients.stores.cluster, self._wanted
         found_topics, found_namespaces = await asyncio.gather(
             subjects.find_topics(wanted.topics, cluster, self._deadline),
@@ -193,11 +207,7 @@ class _Examination:
             self._offloaded(ledgers),
             self._state(found_topics, found_namespaces, answers),
         )
-        return [
-            *explicit_lac.lac_findings(intervals, sampled),
-            *state,
-            *tiered.tiered_findings(copies, len(ledgers)),
-        ]
+        return sampled, [*state, *tiered.tiered_findings(copies, len(ledgers))]
 
     def _unread(self, failure: Failure | None) -> list[Finding]:
         """Return a finding for each topic and namespace that cannot be checked without the metadata store."""
@@ -220,7 +230,7 @@ class _Examination:
         answers: Sequence[AdminAnswer],
     ) -> list[Finding]:
         """Return the findings about topics and namespaces; those of the admin API only if it answers."""
-        config, admin = self._clients.config, self._clients.admin
+        config, admin, option = self._clients.config, self._clients.admin, self._clients.credentials_option
         local = config.cursors is Cursors.LOCAL
         topic_answers = [one.answers for one in found_topics]
         namespace_answers = [one.answers for one in found_namespaces]
@@ -234,6 +244,10 @@ class _Examination:
                 *(policies.ask_about_namespace(one, admin, settings, self._deadline) for one in found_namespaces)
             )
         return [
-            *(finding for one in topic_answers for finding in topics.topic_findings(one, local_cursors=local)),
-            *(finding for one in namespace_answers for finding in topics.namespace_findings(one, local_cursors=local)),
+            *(found for one in topic_answers for found in topics.topic_findings(one, option, local_cursors=local)),
+            *(
+                found
+                for one in namespace_answers
+                for found in topics.namespace_findings(one, option, local_cursors=local)
+            ),
         ]

@@ -15,10 +15,14 @@ HIDDEN: Final = "***"
 MAX_TEXT: Final = 600
 """Characters of a text; the rest is left out. A server may answer with a page."""
 
+MAX_RAW_TEXT: Final = 20_000
+"""Characters of a text that are read at all."""
+
 MIN_SECRET: Final = 6
 """Characters of a secret from which on it is replaced: gaps in other words would reveal a shorter one."""
 
-_USER_IN_URL: Final = re.compile(r"(://)[^/@\s,]+@")
+_USER_IN_URL: Final = re.compile(r"(://|,)[^/@\s,]+@")
+"""A user of the first host of a URL, or of a later one."""
 
 
 class Redactor:
@@ -33,6 +37,12 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return a text in one line, without secrets, without users in URLs, and without control characters."""
+        if len(text) > MAX_RAW_TEXT:  # the cut may leave the begin of a secret, which no longer matches
+            longest = len(self._secrets[0]) if self._secrets else 0
+            text = text[:MAX_RAW_TEXT]
+            for secret in self._secrets:
+                text = text.replace(secret, HIDDEN)
+            text = f"{text[: max(0, len(text) - longest)]}..."
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
         text = _USER_IN_URL.sub(rf"\1{HIDDEN}@", " ".join(text.split()))

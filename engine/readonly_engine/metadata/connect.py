@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.metadata.cluster import ClusterMetadata
-from readonly_engine.metadata.errors import AccessDeniedError, MetadataUnavailableError
+from readonly_engine.metadata.errors import AccessDeniedError, MetadataError, MetadataUnavailableError
 from readonly_engine.metadata.migratable import MigratableStore
 from readonly_engine.metadata.security import OPEN_STORE
 from readonly_engine.metadata.url import StoreKind
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
+
+BOOKIES_STORE: Final = "the bookies' store"
+"""Begin of the text of an error of the bookies' store, where that is another one."""
 
 if TYPE_CHECKING:
     from readonly_engine.metadata.security import StoreSecurity
@@ -73,7 +76,7 @@ class ClusterStores:
         return self.main.denied + (0 if self.bookkeeper is self.main else self.bookkeeper.denied)
 
     async def start(self) -> None:
-        """Connect.
+        """Connect. After an error, and after a cancellation, no session is left.
 
         Raises:
             AccessDeniedError: a store refuses this client, or the client does not trust the store.
@@ -85,10 +88,12 @@ class ClusterStores:
             return
         try:
             await self.bookkeeper.start()
-        except MetadataUnavailableError as error:
+        except BaseException as error:
             await self.main.close()
-            kind = AccessDeniedError if isinstance(error, AccessDeniedError) else MetadataUnavailableError
-            raise kind(f"the bookies' store: {error}") from error
+            for kind in (AccessDeniedError, MetadataUnavailableError, MetadataError):
+                if isinstance(error, kind):
+                    raise kind(f"{BOOKIES_STORE}: {error}") from error
+            raise
 
     async def close(self) -> None:
         """End the sessions."""

@@ -13,7 +13,8 @@ MAX_CACHED_NAMES = 16_384
 MAX_CACHED_CHARACTERS = 256
 _PARTITION_SUFFIX = "-partition-"
 _PARTITION_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")  # `x-partition-01` is no partition (TopicName.getPartitionIndex)
-_TENANT_OR_NAMESPACE = re.compile(r"[-=:.\w]+")
+_TENANT_OR_NAMESPACE = re.compile(r"(?!\.{1,2}\Z)[-=:.\w]+")
+"""As Pulsar allows them (NamedEntity), without `.` and `..`: these would lead out of a path, and ZooKeeper refuses them."""
 
 
 def encode_name(text: str) -> str:

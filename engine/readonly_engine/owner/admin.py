@@ -35,6 +35,12 @@ MAX_REDIRECTS = 5
 MAX_ANSWER_BYTES = 256 << 20
 """Bound of one answer. The internal statistics of a topic with 40,000 subscriptions have some 25 MB."""
 
+COMMAND_ANSWER_BYTES = 64 << 20
+"""Bound of one answer for commands, which ask several servers and topics at once."""
+
+MAX_VERSION_BYTES = 1024
+"""Bytes of a broker's version that are kept."""
+
 _READ_BYTES = 1 << 20
 _CURSOR_VERSION = ("cursorLedger", "cursorLedgerLastEntry", "lastLedgerSwitchTimestamp")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -109,6 +115,7 @@ class AdminClient:
         token_file: a file with a bearer token, read again when it changes; None for no token.
         file_option: name of its option, for errors.
         login: has access tokens, instead of a file; None for none.
+        max_answer_bytes: bound of one answer; None for MAX_ANSWER_BYTES.
 
     Raises:
         OSError: the token cannot be read.
@@ -122,7 +129,9 @@ class AdminClient:
         token_file: Path | None = None,
         file_option: str = "admin-token-file",
         login: OAuth2Login | None = None,
+        max_answer_bytes: int | None = None,
     ) -> None:
+        self._max_answer_bytes = max_answer_bytes or MAX_ANSWER_BYTES
         self._file_option = file_option if login is None else "admin-oauth2"
         self._urls = [url.rstrip("/") for url in urls]
         self._preferred = 0
@@ -420,10 +429,13 @@ class AdminClient:
                     hint = _hint(response.status, self._file_option, token=self._token is not None)
                     error = AdminRefusedError if hint else OwnerUnavailableError
                     raise error(f"the admin API answered {response.status} to {response.url.path}{hint}")
-                found = await _body(response)
+                found = await _body(response, self._max_answer_bytes)
                 if read is not None:
                     return read(response, found)
-                return json.loads(found) if found else None  # a namespace without the policy has no body
+                try:
+                    return json.loads(found) if found else None  # a namespace without the policy has no body
+                except RecursionError:
+                    raise ValueError(f"the answer to {response.url.path} is nested too deeply") from None
         raise OwnerUnavailableError(
             f"the admin API redirected {MAX_REDIRECTS} times, at last to {url}; expected an answer after one or two"
         )
@@ -450,25 +462,24 @@ def _redirected(response: aiohttp.ClientResponse) -> str:
     return url
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes:
+async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
     """Return the body of an answer.
 
     Raises:
-        OwnerUnavailableError: the body has more than MAX_ANSWER_BYTES.
+        OwnerUnavailableError: the body has more than `most` bytes.
     """
     body = bytearray()
     async for piece in response.content.iter_chunked(_READ_BYTES):
         body += piece
-        if len(body) > MAX_ANSWER_BYTES:
-            raise OwnerUnavailableError(
-                f"the admin API answered {response.url.path} with more than {MAX_ANSWER_BYTES} bytes"
-            )
+        if len(body) > most:
+            raise OwnerUnavailableError(f"the admin API answered {response.url.path} with more than {most} bytes")
     return bytes(body)
 
 
 def _broker_version(response: aiohttp.ClientResponse, body: bytes) -> BrokerVersion:
     """Return a broker's version: a text that is no JSON, or is in quotes."""
-    return BrokerVersion(body.decode(errors="replace").strip().strip('"'), response.headers.get("Date", ""))
+    text = body[:MAX_VERSION_BYTES].decode(errors="replace")
+    return BrokerVersion(text.strip().strip('"'), response.headers.get("Date", ""))
 
 
 def _last_confirmed(stats: dict[str, Any]) -> Position | None:

@@ -16,7 +16,7 @@ from readonly_engine.doctor.redaction import Redactor
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.net.tls import ClientTls, TlsError
-from readonly_engine.owner.admin import AdminClient
+from readonly_engine.owner.admin import COMMAND_ANSWER_BYTES, AdminClient
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.oauth2 import OAuth2Login
 from readonly_engine.sizing.options import ADMIN_KEYS, JSON, PlanConfig, check, with_catch_up, workload_of
@@ -146,7 +146,13 @@ async def _observed(config: PlanConfig, topics: list[TopicName]) -> Workload:
         raise ToolError(f"--admin-oauth2: {error}") from error
     try:
         tls = None if config.admin_tls is None else ClientTls(config.admin_tls)
-        admin = AdminClient(*config.admin_urls, tls=tls, token_file=config.admin_token_file, login=login)
+        admin = AdminClient(
+            *config.admin_urls,
+            tls=tls,
+            token_file=config.admin_token_file,
+            login=login,
+            max_answer_bytes=COMMAND_ANSWER_BYTES,
+        )
     except TlsError as error:
         raise ToolError(f"--{error}") from error
     except (OSError, ValueError) as error:

@@ -34,15 +34,18 @@ WRITE_US: Final = Estimate(6.0, 6.6, 7.8)
 Source: Fan-out, 2026-11-24, 1,000 x 10/s: 7.11 (6.93 to 7.80) with 1 KB, less the wake (0.2) and the message (0.3).
 Low: 100 B."""
 
-MESSAGE_US: Final = Estimate(0.10, 0.15, 0.45)
-"""One entry for one consumer, besides the write.
-Source: Catch-up, 2026-11-22, 100 B from the cache: 667 (556 to 714) MB per CPU second.
+MESSAGE_US: Final = Estimate(0.01, 0.01, 0.45)
+"""One entry for one consumer, besides the write. Consumers at the tail share one set of frames.
+Source: Saturation, 2026-11-22, 20 x 10,000/s, 100 B: 0.46 us (218 MB per CPU second), less wakes, writes and reads.
 High: Fan-out, 2026-11-24, 50 x 1,000/s, 1 KB: 2.34 us, less the wakes and the writes."""
 
-SENT_KB_US: Final = Estimate(0.06, 0.13, 0.22)
-"""1,024 bytes to one consumer, mostly the kernel's sending.
-Source: Fan-out, 2026-11-24, 16 KB to 1 KB: 50 x 1,000/s (low), 200 x 100/s and 1,000 x 10/s (expected).
-High: Catch-up, 2026-11-22, 1 KB batched, from the cache: 4,483 MB per CPU second."""
+SENT_KB_US: Final = (
+    (16, Estimate(0.06, 0.13, 0.22)),
+    (64, Estimate(0.06, 0.065, 0.22)),
+)
+"""1,024 bytes to one consumer, mostly the kernel's sending, by the KB of a write.
+Source: Fan-out, 2026-11-24, 16 KB to 1 KB: 200 x 100/s and 1,000 x 10/s, one entry for each write; 50 x 1,000/s, some four
+entries. High: Catch-up, 2026-11-22, 1 KB batched, from the cache: 4,483 MB per CPU second."""
 
 READ_ENTRY_US: Final = Estimate(0.8, 0.9, 1.3)
 """One entry from a bookie to one consumer, without its bytes.
@@ -76,15 +79,19 @@ PROCESS_US: Final = Estimate(1_000, 1_000, 1_500)
 PROCESS_BYTES: Final = Estimate(62e6, 62e6, 72e6)
 """One process without clients. Source: Quiet clients, and Idle topics: 62 MB. High: Many subscriptions, 2026-11-22."""
 
-CONSUMER_BYTES: Final = Estimate(4.4e3, 7.2e3, 10.9e3)
-"""One consumer with its subscription. Source: Many subscriptions, 2026-11-22: 10.9, 7.2 and 4.4 KB; Quiet clients: 7.0 to 7.2."""
+CONSUMER_BYTES: Final = (
+    (10_000, Estimate(4.4e3, 7.2e3, 10.9e3)),
+    (40_000, Estimate(4.4e3, 4.4e3, 10.9e3)),
+)
+"""One consumer with its subscription, by the consumers of a process.
+Source: Many subscriptions, 2026-11-22: 10.9, 7.2 and 4.4 KB; Quiet clients: 7.0 to 7.2."""
 
 CONNECTION_BYTES: Final = Estimate(7.0e3, 7.2e3, 7.2e3)
 """One connection without a consumer of its own.
 Source: Quiet clients: 7.0 and 7.2 KB with a consumer, which is the upper bound."""
 
 TOPIC_BYTES: Final = Estimate(24e3, 28e3, 33e3)
-"""One open topic. Source: Idle topics, 2026-11-24: 31.8 and 37.7 KB with its reader, less CONSUMER_BYTES."""
+"""One open topic. Source: Idle topics, 2026-11-24: 31.8 and 37.7 KB with its reader, less CONSUMER_BYTES (7.2)."""
 
 FRAME_BYTES: Final = 100
 """Bytes of a delivered entry besides its content. Source: Local cursors, Limits: 1.1 KB for each delivery of 1 KB."""
@@ -102,14 +109,16 @@ OWNER_MAX_WAKES: Final = 100.0
 """Entries per second and topic from which on the owner's wakes do not grow. Source: Few readers, 1 x 1,000/s: 29.85 us."""
 
 OWNER_DELIVERY_US: Final = (
-    (100.0, Estimate(21, 30, 42)),
+    (10.0, Estimate(21, 26, 33)),
+    (100.0, Estimate(36, 38.5, 42)),
     (1_000.0, Estimate(5.0, 8.3, 10.1)),
     (5_000.0, Estimate(3.7, 3.95, 4.65)),
     (10_000.0, Estimate(2.13, 2.27, 2.6)),
 )
 """One entry to one consumer, by entries per second of the topic.
-Source: Fan-out, 2026-11-24 (1,000 x 10/s, 200 x 100/s, 50 x 1,000/s; low of the last: an earlier run, below the table), and
-Saturation, 2026-11-22 (259 and 44 MB per CPU second)."""
+Source: Fan-out, 2026-11-24 (1,000 x 10/s, 200 x 100/s, 50 x 1,000/s; low of the last: an earlier run, below the table; the
+first two are medians of 1 KB, 100 B and 1 KB batched, less OWNER_WAKE_US), and Saturation, 2026-11-22 (259 and 44 MB per CPU
+second)."""
 
 OWNER_KB_US: Final = Estimate(0, 0.15, 0.25)
 """1,024 bytes to one consumer, beyond the first ones. Source: Fan-out, 2026-11-24, 16 KB to 1 KB."""

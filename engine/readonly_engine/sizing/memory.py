@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.config.limits import MAX_BUFFERED_BYTES
 from readonly_engine.sizing import measured
 from readonly_engine.sizing.estimate import Case, Estimate
-from readonly_engine.sizing.pool_cost import instances
+from readonly_engine.sizing.pool_cost import consumer_bytes, instances
 
 if TYPE_CHECKING:
     from readonly_engine.sizing.workload import Policy, Workload
@@ -36,7 +36,7 @@ def broker_bytes(work: Workload, policy: Policy, processes: int, case: Case) -> 
     process = (
         measured.PROCESS_BYTES[case]
         + topics * measured.TOPIC_BYTES[case]
-        + consumers * measured.CONSUMER_BYTES[case]
+        + consumers * consumer_bytes(consumers, case)
         + max(0.0, connections - consumers) * measured.CONNECTION_BYTES[case]
     )
     slow = 0.0

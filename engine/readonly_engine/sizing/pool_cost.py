@@ -102,19 +102,24 @@ def _topic_cpu(load: TopicLoad, processes: float, wake: float, case: Case) -> fl
     cpu += share * min(load.entries, dispatches) * wake
     if not pushed(load, processes):
         cpu += share * load.entries * (measured.READ_ENTRY_US[case] + entry_kb * measured.READ_KB_US[case])
-    delivery = measured.MESSAGE_US[case] + entry_kb * measured.SENT_KB_US[case]
-    cpu += load.readers / processes * load.entries * delivery
-    write = measured.WRITE_US[case]
     if load.single:
-        cpu += load.single / processes * write * _writes(load.entries, load.single / following * write)
+        writes = _writes(load.entries, load.single / following * measured.WRITE_US[case])
+        cpu += load.single / processes * _delivery_us(load, writes, case)
     for one in load.served:
         if one.type in SPLIT_TYPES:
             writes = min(load.entries, MIN_DISPATCHES * one.consumers)
-            cost = writes * write + load.messages * measured.SHARED_MESSAGE_US[case]
+            cost = _delivery_us(load, writes, case) + load.messages * measured.SHARED_MESSAGE_US[case]
             cpu += one.count / processes * cost
         else:
             cpu += acks(load, one, case) / processes * measured.ACK_US[case]
     return cpu
+
+
+def _delivery_us(load: TopicLoad, writes: float, case: Case) -> float:
+    """Return the CPU per second of the deliveries to one subscription, with this number of writes per second."""
+    kb = load.bytes / 1024
+    sent = kb * sent_kb_us(kb / writes, case)
+    return writes * measured.WRITE_US[case] + load.entries * measured.MESSAGE_US[case] + sent
 
 
 def _writes(entries: float, cost: float) -> float:
@@ -196,11 +201,12 @@ def largest_unit(work: Workload, case: Case) -> Unit:
         if not load.readers or not load.entries:
             continue
         entry_kb = load.bytes / load.entries / 1024
-        follow = min(load.entries, MAX_DISPATCHES if load.single else MIN_DISPATCHES) * wake
+        dispatches = min(load.entries, MAX_DISPATCHES if load.single else MIN_DISPATCHES)
+        sent_kb = sent_kb_us(load.bytes / 1024 / dispatches, case)
+        follow = dispatches * wake
         follow += load.entries * (
-            measured.READ_ENTRY_US[case] + measured.MESSAGE_US[case]
-            + entry_kb * (measured.READ_KB_US[case] + measured.SENT_KB_US[case])
-        )  # fmt: skip
+            measured.READ_ENTRY_US[case] + measured.MESSAGE_US[case] + entry_kb * (measured.READ_KB_US[case] + sent_kb)
+        )
         found = max(found, Unit("a topic", follow), key=lambda one: one.cpu)
         for one in load.served:
             if one.type in SPLIT_TYPES:
@@ -221,6 +227,16 @@ def _interpolated(points: tuple[tuple[float, Estimate], ...], at: float, case: C
             return math.exp(math.log(below[1][case]) * (1 - share) + math.log(above[1][case]) * share)
         below = above
     return points[-1][1][case]
+
+
+def sent_kb_us(write_kb: float, case: Case) -> float:
+    """Return the cost of 1,024 bytes to one consumer, by the KB of a write."""
+    return _interpolated(measured.SENT_KB_US, write_kb, case)
+
+
+def consumer_bytes(consumers: float, case: Case) -> float:
+    """Return the memory of one consumer, by the consumers of a process."""
+    return _interpolated(measured.CONSUMER_BYTES, consumers, case)
 
 
 def owner_delivery_us(entries: float, case: Case) -> float:

@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.sizing import measured
+from readonly_engine.status.text import printable
 from readonly_engine.tool.table import table
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from readonly_engine.sizing.plan import OwnerPlan, Plan, PoolPlan
 
 WIDTH: Final = 100
+MAX_SENTENCE: Final = 2000
+"""Characters of a sentence of the advice. Some name topics."""
+
 DIGITS: Final = 4
 """Significant digits of the JSON document. The estimates have fewer."""
 
@@ -82,7 +86,8 @@ def as_table(plan: Plan) -> str:
     """Return the plan as text: the advice, the load, the pool and the owner brokers."""
     lines = [f"Does a pool suit this load? {plan.advice.suits}"]
     for text in (*plan.advice.reasons, *plan.advice.limits):
-        lines += textwrap.wrap(text, WIDTH, initial_indent="  - ", subsequent_indent="    ")
+        shown = printable(text, MAX_SENTENCE)  # with names of topics, which strangers choose
+        lines += textwrap.wrap(shown, WIDTH, initial_indent="  - ", subsequent_indent="    ")
     lines += ["", "Load"]
     lines += table([[title, f"{value:,.6g}"] for title, value in _load(plan).values()])
     head = ("", "LOW", "EXPECTED", "HIGH", "UNIT")

@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from readonly_engine.status.state import Status
+
+MAX_ITEMS: Final = 1000
+"""Items of a list that are decoded. A broker sends at most 200 (MAX_MEMBERS, PAGE_SIZE)."""
+
+MAX_NUMBER: Final = 1 << 63
+"""Bound of numbers, above all counters. Python has numbers that cannot be formatted, which JSON can hold."""
 
 
 class DocumentError(Exception):
@@ -20,10 +26,10 @@ def encode(status: Status) -> dict[str, Any]:
 
 
 def decode(document: object) -> Status:
-    """Return the state of a document.
+    """Return the state of a document, which another server may have sent.
 
     Raises:
-        DocumentError: a field has another type, or the document is no object.
+        DocumentError: a field has another type, or exceeds a bound, or the document is no object.
     """
     found: Status = _object(Status, document, "the answer")
     return found
@@ -50,8 +56,12 @@ def _value(kind: Any, value: object, where: str) -> Any:
     if get_origin(kind) is tuple:
         if not isinstance(value, list | tuple):
             raise DocumentError(f"{where} must be a list")
+        if len(value) > MAX_ITEMS:
+            raise DocumentError(f"{where} must have at most {MAX_ITEMS} items")
         return tuple(_value(get_args(kind)[0], item, where) for item in value)
     choices = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    if isinstance(value, int | float) and not abs(value) < MAX_NUMBER:  # a NaN, too
+        raise DocumentError(f"{where} must be a number between -2^63 and 2^63")
     if float in choices and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     for choice in choices:

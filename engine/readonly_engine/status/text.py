@@ -7,6 +7,9 @@ from typing import Final
 MAX_NAME: Final = 300
 """Characters of a foreign name that are shown. A client chooses the names of its consumers, and its version."""
 
+MAX_CLIPPED: Final = 4000
+"""Characters of a foreign name in a state. A client may choose names as long as a frame, some megabytes."""
+
 UNKNOWN: Final = "-"
 """Shown for a figure that is not known."""
 
@@ -24,6 +27,11 @@ def printable(text: str, limit: int = MAX_NAME) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def clipped(text: str) -> str:
+    """Return a foreign text of at most MAX_CLIPPED characters; an ellipsis shows the cut."""
+    return text if len(text) <= MAX_CLIPPED else f"{text[: MAX_CLIPPED - 1]}…"
 
 
 def count(number: int | None) -> str:

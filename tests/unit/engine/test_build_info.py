@@ -39,7 +39,7 @@ def checkout(package):
 
 def test_a_built_package_has_the_commit_in_its_file(package):
     (package / "build-info.json").write_text(build_info.content(COMMIT))
-    assert build_info.commit(package) == COMMIT
+    assert build_info.commit(package) == build_info.built_commit(package) == COMMIT
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_a_built_package_has_the_commit_in_its_file(package):
 )
 def test_a_damaged_file_names_no_commit(package, text):
     (package / "build-info.json").write_text(text)
-    assert build_info.commit(package) == "unknown"
+    assert (build_info.commit(package), build_info.built_commit(package)) == ("unknown", "")
 
 
 def test_without_file_and_checkout_it_is_unknown(package):
-    assert build_info.commit(package) == "unknown"
+    assert (build_info.commit(package), build_info.built_commit(package)) == ("unknown", "")
 
 
 def test_a_checkout_has_the_commit_of_git_and_a_mark_for_changes(checkout, package):

@@ -170,7 +170,17 @@ def test_a_status_page_is_published_where_others_reach_it(host, url, port):
 @pytest.mark.parametrize(("commit", "known"), [("0123abcd", "0123abcd"), ("", ""), ("<b>", ""), ("HEAD", "")])
 def test_the_commit_is_known_if_the_image_names_it(monkeypatch, commit, known):
     monkeypatch.setenv(COMMIT_VARIABLE, commit)
+    monkeypatch.setattr("readonly_engine.assembly.built_commit", lambda: "")
     given = {"metadata-store": "zk:a:1", "writer-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
     config = make_config(given, {"workers": 4})
     assert about(config, None) == ("pulsar://a:1", "zk:a:1", known, -1, 1)
     assert about(worker_config(config, 2), config)[2:] == (known, 2, 4)
+
+
+def test_an_image_of_a_release_has_its_commit_in_the_package(monkeypatch):
+    monkeypatch.delenv(COMMIT_VARIABLE, raising=False)
+    monkeypatch.setattr("readonly_engine.assembly.built_commit", lambda: 10 * "0123")
+    given = {"metadata-store": "zk:a:1", "writer-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
+    assert about(make_config(given, {}), None).commit == 10 * "0123"
+    monkeypatch.setenv(COMMIT_VARIABLE, "abcdef0")
+    assert about(make_config(given, {}), None).commit == "abcdef0"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 
 import pytest
 
@@ -96,6 +97,25 @@ def test_only_an_unchanged_earlier_release_is_replaced(inputs, tmp_path):
     (out / "notes.txt").unlink()
     (out / "b").write_text("changed")
     with pytest.raises(DevstackError, match="has files that no release wrote: b"):
+        build.check_replaceable(out)
+
+
+@pytest.mark.parametrize("kind", ["link to nothing", "link to a folder", "link to a file", "empty folder", "pipe"])
+def test_what_is_no_file_is_foreign_too(inputs, tmp_path, kind):
+    out = release(tmp_path / "out", inputs, {"a": "old"})
+    foreign = out / "mine"
+    if kind == "link to nothing":
+        foreign.symlink_to(tmp_path / "absent")
+    elif kind == "link to a folder":
+        (tmp_path / "other").mkdir()
+        foreign.symlink_to(tmp_path / "other")
+    elif kind == "link to a file":
+        foreign.symlink_to(out / "a")
+    elif kind == "pipe":
+        os.mkfifo(foreign)
+    else:
+        foreign.mkdir()
+    with pytest.raises(DevstackError, match="has files that no release wrote: mine"):
         build.check_replaceable(out)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from readonly_engine.doctor.checks.failure import ADMIN_API, Failure, FailureKind, remedy_of
+from readonly_engine.doctor.checks.failure import ADMIN_API, TOKEN_FILE, Failure, FailureKind, remedy_of, superuser_by
 from readonly_engine.doctor.checks.finding import Finding, fail, ok, warn
 
 if TYPE_CHECKING:
@@ -39,22 +39,27 @@ class AdminAnswer:
     configuration_failure: Failure | None = None
 
 
-def admin_findings(answers: Sequence[AdminAnswer]) -> list[Finding]:
-    """Return a finding for each host of the admin URL, and one about the right to read the configuration."""
+def admin_findings(answers: Sequence[AdminAnswer], option: str = TOKEN_FILE) -> list[Finding]:
+    """Return a finding for each host of the admin URL, and one about the right to read the configuration.
+
+    Args:
+        answers: the hosts.
+        option: option of the pool's credentials.
+    """
     alone = not any(one.failure is None for one in answers)
-    found = [_finding(one, alone=alone) for one in answers]
-    rights = _rights(answers)
+    found = [_finding(one, option, alone=alone) for one in answers]
+    rights = _rights(answers, option)
     return found if rights is None else [*found, rights]
 
 
-def _finding(one: AdminAnswer, *, alone: bool) -> Finding:
+def _finding(one: AdminAnswer, option: str, *, alone: bool) -> Finding:
     if one.failure is None:
         return ok(CHECK, f"answers: Pulsar {one.version}", one.url)
     result = fail if alone or one.failure.kind in _REFUSALS else warn
-    return result(CHECK, one.failure.text, remedy_of(one.failure, ADMIN_API), one.url)
+    return result(CHECK, one.failure.text, remedy_of(one.failure, replace(ADMIN_API, credentials=option)), one.url)
 
 
-def _rights(answers: Sequence[AdminAnswer]) -> Finding | None:
+def _rights(answers: Sequence[AdminAnswer], option: str) -> Finding | None:
     """Return the finding about the runtime configuration, which superusers alone may read; None if no host answers."""
     if any(one.configuration is not None for one in answers):
         return ok(CHECK_RIGHTS, "the role may read the brokers' configuration and policies")
@@ -65,6 +70,7 @@ def _rights(answers: Sequence[AdminAnswer]) -> Finding | None:
         return warn(
             CHECK_RIGHTS,
             "the role may not read the brokers' configuration; a pool then assumes the defaults of a stock broker",
-            "if the brokers have other limits (batch acks, unacked messages), set admin-token-file to a superuser's token",
+            f"if the brokers have other limits (batch acks, unacked messages), {superuser_by(option)}",
         )
-    return warn(CHECK_RIGHTS, f"configuration unknown: {failures[0].text}", remedy_of(failures[0], ADMIN_API))
+    remedy = remedy_of(failures[0], replace(ADMIN_API, credentials=option))
+    return warn(CHECK_RIGHTS, f"configuration unknown: {failures[0].text}", remedy)

@@ -42,11 +42,13 @@ class BookieAnswers:
         answers: the registered bookies.
         unregistered: ids of bookies with data that are not registered now.
         failure: the reason why the list of bookies is unknown; None for none.
+        more: number of further bookies, which were not asked.
     """
 
     answers: Sequence[BookieAnswer] = ()
     unregistered: Sequence[str] = ()
     failure: Failure | None = None
+    more: int = 0
 
 
 def bookie_findings(found: BookieAnswers) -> list[Finding]:
@@ -73,6 +75,10 @@ def bookie_findings(found: BookieAnswers) -> list[Finding]:
         )
         for bookie_id in found.unregistered
     ]
+    if found.more:
+        findings.append(
+            warn(CHECK_ALL, f"{found.more} more bookies were not asked", "check their addresses and logs yourself")
+        )
     return findings
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.doctor.checks.failure import BROKERS, Failure, FailureKind, remedy_of
+from readonly_engine.doctor.checks.failure import BROKERS, TOKEN_FILE, Failure, FailureKind, remedy_of
 from readonly_engine.doctor.checks.finding import Finding, fail, ok, warn
 
 if TYPE_CHECKING:
@@ -59,24 +59,28 @@ def version_in(server_version: str) -> str:
     return found[0] if found else ""
 
 
-def broker_findings(handshakes: Sequence[BrokerHandshake], credentials: str, *, required: bool) -> list[Finding]:
+def broker_findings(
+    handshakes: Sequence[BrokerHandshake], credentials: str, option: str = TOKEN_FILE, *, required: bool
+) -> list[Finding]:
     """Return a finding for each host of the service URL.
 
     Args:
         handshakes: the hosts.
         credentials: kind of the pool's own credentials, such as `token`; empty for none.
+        option: their option.
         required: whether the pool itself consumes and produces, as with local cursors. Otherwise clients bring their credentials.
     """
     alone = not any(one.failure is None for one in handshakes)
-    return [_finding(one, credentials, required=required, alone=alone) for one in handshakes]
+    return [_finding(one, credentials, option, required=required, alone=alone) for one in handshakes]
 
 
-def _finding(one: BrokerHandshake, credentials: str, *, required: bool, alone: bool) -> Finding:
+def _finding(one: BrokerHandshake, credentials: str, option: str, *, required: bool, alone: bool) -> Finding:
     if one.failure is not None:
         if one.failure.kind is FailureKind.CREDENTIALS and not credentials and not required:
             return ok(CHECK, "answers, and requires credentials; the pool has none, clients bring theirs", one.url)
         result = fail if alone or one.failure.kind is FailureKind.CREDENTIALS else warn
-        return result(CHECK, one.failure.text, remedy_of(one.failure, BROKERS), one.url)
+        remedy = remedy_of(one.failure, replace(BROKERS, credentials=option))
+        return result(CHECK, one.failure.text, remedy, one.url)
     login = f"accepts the {credentials} of the pool" if credentials else "accepts clients without credentials"
     observed = f"answers: {one.server_version or 'version unknown'}, protocol {one.protocol_version}; {login}"
     if one.protocol_version < MIN_PROTOCOL:
@@ -84,17 +88,18 @@ def _finding(one: BrokerHandshake, credentials: str, *, required: bool, alone: b
     return ok(CHECK, observed, one.url)
 
 
-def owner_findings(lookups: Sequence[OwnerLookup], credentials: str) -> list[Finding]:
+def owner_findings(lookups: Sequence[OwnerLookup], credentials: str, option: str = TOKEN_FILE) -> list[Finding]:
     """Return a finding for each topic: whether a lookup names its owner, and this machine reaches it.
 
     Args:
         lookups: the topics.
         credentials: as for `broker_findings`.
+        option: their option.
     """
-    return [_owner_finding(one, credentials) for one in lookups]
+    return [_owner_finding(one, credentials, option) for one in lookups]
 
 
-def _owner_finding(one: OwnerLookup, credentials: str) -> Finding:
+def _owner_finding(one: OwnerLookup, credentials: str, option: str) -> Finding:
     if one.failure is None:
         return ok(CHECK_OWNER, f"{one.owner} answers", one.topic)
     if one.failure.kind in {FailureKind.CREDENTIALS, FailureKind.RIGHTS} and not credentials:
@@ -105,7 +110,8 @@ def _owner_finding(one: OwnerLookup, credentials: str) -> Finding:
             one.topic,
         )
     if one.failure.kind in {FailureKind.CREDENTIALS, FailureKind.RIGHTS}:
-        return fail(CHECK_OWNER, one.failure.text, remedy_of(one.failure, BROKERS), one.topic)
+        remedy = remedy_of(one.failure, replace(BROKERS, credentials=option))
+        return fail(CHECK_OWNER, one.failure.text, remedy, one.topic)
     return fail(
         CHECK_OWNER,
         one.failure.text,

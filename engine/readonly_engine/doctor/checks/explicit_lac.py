@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.doctor.checks.failure import TOKEN_FILE, superuser_by
 from readonly_engine.doctor.checks.finding import Finding, ok, warn
 
 if TYPE_CHECKING:
@@ -74,12 +75,15 @@ def confirmation_s(samples: Sequence[LacSample]) -> tuple[float | None, float]:
     return longest, samples[-1].at_s - since if waiting else 0.0
 
 
-def lac_findings(intervals: Mapping[str, int | None], topics: Sequence[TopicLac]) -> list[Finding]:
+def lac_findings(
+    intervals: Mapping[str, int | None], topics: Sequence[TopicLac], option: str = TOKEN_FILE
+) -> list[Finding]:
     """Return the findings about explicit LAC.
 
     Args:
         intervals: setting of each broker whose configuration is known, in ms; None if it has no such setting.
         topics: the topics that were sampled.
+        option: option of the pool's credentials.
     """
     found = _settings(intervals) + [_topic(one) for one in topics]
     if found:
@@ -87,8 +91,8 @@ def lac_findings(intervals: Mapping[str, int | None], topics: Sequence[TopicLac]
     return [
         warn(
             CHECK,
-            "unknown: the brokers' configuration cannot be read, and no topic was named",
-            "name an open topic by --topic, or set admin-token-file to a superuser's token",
+            "unknown: the brokers' configuration cannot be read, and no topic was measured",
+            f"name an open topic by --topic, or {superuser_by(option)}",
         )
     ]
 
@@ -97,8 +101,8 @@ def _settings(intervals: Mapping[str, int | None]) -> list[Finding]:
     found = []
     for interval in sorted(set(intervals.values()), key=lambda one: one or 0):
         where = ", ".join(sorted(broker for broker, its in intervals.items() if its == interval))
-        if not interval:
-            found.append(warn(CHECK, f"off ({SETTING} is 0)", _REMEDY, where))
+        if interval is None or interval <= 0:
+            found.append(warn(CHECK, f"off ({SETTING} is {interval or 0})", _REMEDY, where))
         elif interval > LONG_INTERVAL_MS:
             found.append(
                 warn(

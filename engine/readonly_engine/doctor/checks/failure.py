@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 
 class FailureKind(StrEnum):
@@ -59,19 +60,23 @@ class PeerOptions:
     permission: str
 
 
+TOKEN_FILE: Final = "admin-token-file"  # noqa: S105 - the name of an option
+"""Option of the pool's credentials, unless the options have others."""
+
 BROKERS = PeerOptions(
     "writer-url",
     "writer-tls",
-    "admin-token-file",
+    TOKEN_FILE,
     "the right consume on the served topics (pulsar-admin grant-permission)",
 )
 ADMIN_API = PeerOptions(
     "admin-url",
     "writer-tls",
-    "admin-token-file",
+    TOKEN_FILE,
     "the right consume on the served topics (pulsar-admin grant-permission)",
 )
 METADATA_STORE = PeerOptions("metadata-store", "metadata-tls", "metadata-login-file", "the missing right, by setAcl")
+BOOKKEEPER_STORE = replace(METADATA_STORE, address="bookkeeper-metadata-store")
 BOOKIES = PeerOptions(
     "the bookie's advertisedAddress",
     "bookie-tls",
@@ -102,3 +107,19 @@ def remedy_of(failure: Failure, options: PeerOptions) -> str:
             return f"give the role or user of {options.credentials} {options.permission}"
         case FailureKind.OTHER:
             return f"check {options.address}, and the log of the server"
+
+
+def superuser_by(option: str) -> str:
+    """Return the remedy that gives the pool's role the rights of a superuser.
+
+    Args:
+        option: option of the pool's credentials.
+    """
+    return f"set {option} to a superuser's token" if option == TOKEN_FILE else f"make the role of {option} a superuser"
+
+
+def allowed_by(option: str, action: str) -> str:
+    """Return the remedy that lets the pool's role do something; the option is as for `superuser_by`."""
+    if option == TOKEN_FILE:
+        return f"set {option} to a token whose role may {action}"
+    return f"let the role of {option} {action}"

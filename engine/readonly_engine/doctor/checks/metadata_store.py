@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.doctor.checks.failure import METADATA_STORE, Failure, FailureKind, remedy_of
+from readonly_engine.doctor.checks.failure import BOOKKEEPER_STORE, METADATA_STORE, Failure, FailureKind, remedy_of
 from readonly_engine.doctor.checks.finding import Finding, fail, ok, warn
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class StoreAnswers:
         writes: path of each checked node of the pool, with the reason why it could not be written; None for none.
         members: URL of each live broker of a pool of this name, with its pool's uid; None if unknown.
         members_failure: the reason why the members are unknown; None for none.
+        of_bookies: whether the failure is that of the bookies' store, which is another one; then the URL is its own.
     """
 
     url: str
@@ -91,6 +92,7 @@ class StoreAnswers:
     writes: Mapping[str, Failure | None] | None = None
     members: Mapping[str, str | None] | None = None
     members_failure: Failure | None = None
+    of_bookies: bool = False
 
 
 def store_findings(answers: StoreAnswers, pool: str, pool_uid: str) -> list[Finding]:
@@ -102,7 +104,7 @@ def store_findings(answers: StoreAnswers, pool: str, pool_uid: str) -> list[Find
         pool_uid: uid of the pool; empty for none.
     """
     if answers.failure is not None:
-        remedy = remedy_of(answers.failure, METADATA_STORE)
+        remedy = remedy_of(answers.failure, BOOKKEEPER_STORE if answers.of_bookies else METADATA_STORE)
         if answers.failure.kind is FailureKind.RIGHTS:
             remedy = "correct the option or the right that the error names"
         return [fail(CHECK, answers.failure.text, remedy, answers.url)]

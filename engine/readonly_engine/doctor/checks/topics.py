@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.doctor.checks.failure import ADMIN_API, METADATA_STORE, Failure, FailureKind, remedy_of
+from readonly_engine.doctor.checks.failure import (
+    ADMIN_API,
+    METADATA_STORE,
+    TOKEN_FILE,
+    Failure,
+    FailureKind,
+    allowed_by,
+    remedy_of,
+)
 from readonly_engine.doctor.checks.finding import Finding, fail, ok, warn
 
 if TYPE_CHECKING:
@@ -79,11 +87,12 @@ class NamespaceAnswers:
     policies: Policies | None = None
 
 
-def topic_findings(answers: TopicAnswers, *, local_cursors: bool) -> list[Finding]:
+def topic_findings(answers: TopicAnswers, option: str = TOKEN_FILE, *, local_cursors: bool) -> list[Finding]:
     """Return the findings about a topic.
 
     Args:
         answers: the facts.
+        option: option of the pool's credentials.
         local_cursors: whether the pool keeps the cursors, so that it refuses the subscriptions that would pass through.
     """
     topic = answers.topic
@@ -96,10 +105,10 @@ def topic_findings(answers: TopicAnswers, *, local_cursors: bool) -> list[Findin
         return [warn(CHECK, "does not exist", "correct the name; brokers may create it at its first producer", topic)]
     found = [ok(CHECK, f"exists, {answers.partitions} partitions" if answers.partitions else "exists", topic)]
     if answers.state_failure is not None:
-        remedy = remedy_of(answers.state_failure, ADMIN_API)
+        remedy = remedy_of(answers.state_failure, replace(ADMIN_API, credentials=option))
         found.append(fail(CHECK_STATE, answers.state_failure.text, remedy, topic))
     if answers.policies is not None:
-        found += policy_findings(answers.policies, topic, local_cursors=local_cursors)
+        found += policy_findings(answers.policies, topic, option, local_cursors=local_cursors)
     if answers.direct and not local_cursors:
         names = sorted(answers.direct)
         listed = ", ".join(f"{name} ({answers.direct[name]})" for name in names[:MAX_LISTED])
@@ -115,7 +124,7 @@ def topic_findings(answers: TopicAnswers, *, local_cursors: bool) -> list[Findin
     return found
 
 
-def namespace_findings(answers: NamespaceAnswers, *, local_cursors: bool) -> list[Finding]:
+def namespace_findings(answers: NamespaceAnswers, option: str = TOKEN_FILE, *, local_cursors: bool) -> list[Finding]:
     """Return the findings about a namespace; the arguments are as for `topic_findings`."""
     name = answers.namespace
     if answers.store_failure is not None:
@@ -125,11 +134,13 @@ def namespace_findings(answers: NamespaceAnswers, *, local_cursors: bool) -> lis
         return [fail(CHECK_NAMESPACE, "does not exist", "correct the name, TENANT/NAMESPACE", name)]
     found = [ok(CHECK_NAMESPACE, f"exists, {answers.topics} topics or partitions", name)]
     if answers.policies is not None:
-        found += policy_findings(answers.policies, name, local_cursors=local_cursors)
+        found += policy_findings(answers.policies, name, option, local_cursors=local_cursors)
     return found
 
 
-def policy_findings(policies: Policies, subject: str, *, local_cursors: bool) -> list[Finding]:
+def policy_findings(
+    policies: Policies, subject: str, option: str = TOKEN_FILE, *, local_cursors: bool
+) -> list[Finding]:
     """Return the findings about policies that make subscriptions pass through (broker/passthrough/policy.py)."""
     found = []
     if policies.problem:
@@ -137,7 +148,7 @@ def policy_findings(policies: Policies, subject: str, *, local_cursors: bool) ->
             warn(
                 CHECK_PASSTHROUGH,
                 f"policies unknown: {policies.problem}",
-                "set admin-token-file to a token whose role may read the policies of the namespace",
+                allowed_by(option, "read the policies of the namespace"),
                 subject,
             )
         )

@@ -17,7 +17,7 @@ TESTED_PULSAR: Final = ("4.0.8", "4.2.4", "5.0.0-M1")
 
 OLDEST_PULSAR: Final = (4, 0)
 
-_PARTS: Final = re.compile(r"(\d+)\.(\d+)")
+_PARTS: Final = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})(?![0-9])")
 
 
 def version_findings(versions: Mapping[str, str]) -> list[Finding]:

@@ -13,12 +13,12 @@ from readonly_engine.doctor.checks.clocks import ClockSample
 from readonly_engine.doctor.checks.explicit_lac import SETTING
 from readonly_engine.doctor.checks.failure import Failure, FailureKind
 from readonly_engine.doctor.observe.failures import failure_of
-from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.errors import RelayError
 
 if TYPE_CHECKING:
     from readonly_engine.doctor.clients import Clients
     from readonly_engine.doctor.deadline import Deadline
+    from readonly_engine.owner.admin import AdminClient
 
 MAX_BROKERS: Final = 100
 """Active brokers whose configuration is read."""
@@ -71,11 +71,9 @@ async def lac_intervals(clients: Clients, answers: list[AdminAnswer], deadline: 
     slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def ask(broker: str) -> tuple[str, int | None] | None:
-        admin = AdminClient(
-            f"{scheme}://{broker}", tls=clients.tls, token_file=clients.config.admin_token_file, login=clients.login
-        )
+        admin = clients.admin_at(f"{scheme}://{broker}")
         try:
-            async with deadline.request(), slots:
+            async with slots, deadline.request():
                 return broker, _interval(await admin.configuration())
         except (RelayError, TimeoutError):
             return None
@@ -97,7 +95,9 @@ def _interval(configuration: object) -> int | None:
 
 def _host(broker: object) -> str:
     """Return HOST:PORT of a listed broker, which may have a scheme; empty for another value."""
+    if not isinstance(broker, str):
+        return ""
     try:
-        return urlsplit(f"//{str(broker).rpartition('//')[2]}").netloc
+        return urlsplit(f"//{broker.rpartition('//')[2]}").netloc.rpartition("@")[2]
     except ValueError:
         return ""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from readonly_engine.bookkeeper.errors import (
     BatchUnsupportedError,
-    BookieUnavailableError,
     BookKeeperError,
     NoSuchLedgerError,
 )
@@ -31,6 +30,9 @@ NO_LEDGER: Final = 2**62
 """Id of a ledger that no cluster has."""
 
 MAX_CONCURRENT: Final = 16
+MAX_BOOKIES: Final = 500
+"""Registered bookies that are asked, and bookies that are down and named; the others are counted."""
+
 BATCH_ATTEMPTS: Final = 2
 """A bookie that goes down closes a connection, too (BookiePool.refused_batch)."""
 
@@ -52,14 +54,17 @@ async def ask_bookies(clients: Clients, deadline: Deadline) -> BookieAnswers:
     with suppress(MetadataError, TimeoutError):  # brokers do not read cookies, so this right may be missing
         async with deadline.request():
             known = await stores.cluster.known_bookies()
-    unregistered = sorted(known - registered.keys())
+    down = sorted(known - registered.keys())
+    chosen = list(registered.items())[:MAX_BOOKIES]
+    more = len(registered) - len(chosen) + max(0, len(down) - MAX_BOOKIES)
     slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def ask(bookie_id: str, read_only: bool) -> BookieAnswer:
         async with slots:
             return await _ask(bookie_id, read_only, stores.cluster, pool, deadline)
 
-    return BookieAnswers(await asyncio.gather(*(ask(*one) for one in registered.items())), unregistered)
+    answers = await asyncio.gather(*(ask(*one) for one in chosen))
+    return BookieAnswers(answers, down[:MAX_BOOKIES], more=more)
 
 
 async def _ask(
@@ -87,7 +92,7 @@ async def _knows_batches(reader: LedgerReader, bookie_id: str, deadline: Deadlin
             continue
         except NoSuchLedgerError:
             return True
-        except (BookieUnavailableError, WireError, TimeoutError):
+        except (BookKeeperError, MetadataError, WireError, TimeoutError):
             return None
         else:
             return True

@@ -50,7 +50,7 @@ async def look_up_owners(topics: Sequence[TopicName], clients: Clients, deadline
 
     async def look_up(topic: TopicName) -> OwnerLookup:
         try:
-            async with deadline.request(), slots:
+            async with slots, deadline.request():
                 connection = await directory.owner_of(str(topic), identity)
         except (RelayError, TimeoutError) as error:
             return OwnerLookup(str(topic), failure=failure_of(error))

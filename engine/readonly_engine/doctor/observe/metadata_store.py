@@ -11,6 +11,7 @@ from readonly_engine.broker.pool.membership import POOLS_PATH, decode_member
 from readonly_engine.doctor.checks.failure import Failure, FailureKind
 from readonly_engine.doctor.checks.metadata_store import NodeAnswer, ReadPath, StoreAnswers, read_paths
 from readonly_engine.doctor.observe.failures import failure_of
+from readonly_engine.metadata.connect import BOOKIES_STORE
 from readonly_engine.metadata.errors import MetadataError
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ async def connect_stores(clients: Clients, deadline: Deadline) -> Failure | None
             await clients.stores.start()
     except (MetadataError, TimeoutError) as error:
         return failure_of(error)
-    clients.connected = True
     return None
 
 
@@ -49,7 +49,9 @@ async def ask_store(clients: Clients, failure: Failure | None, deadline: Deadlin
     """
     config = clients.config
     if failure is not None or clients.stores is None:
-        return StoreAnswers(config.metadata_store, failure)
+        of_bookies = failure is not None and failure.text.startswith(BOOKIES_STORE)
+        url = config.bookkeeper_metadata_store if of_bookies else None
+        return StoreAnswers(url or config.metadata_store, failure, of_bookies=of_bookies)
     stores = clients.stores
     locality = bool(config.locality) or config.locality_file is not None
     folder = f"{POOLS_PATH}/{quote(config.pool, safe='')}"

@@ -29,6 +29,8 @@ def _names(config: EngineConfig) -> Iterator[HostName]:
     for option, store in stores.items():
         if store is not None:
             yield from _of_urls(option, [f"//{host}" for host in store.hosts.split(",")])
+    if config.admin_oauth2 is not None:
+        yield from _of_urls("admin-oauth2", [config.admin_oauth2.issuer_url])
     for option, url in (("advertised-url", config.advertised_url), ("advertised-tls-url", config.advertised_tls_url)):
         if url:
             yield from _of_urls(option, [url], required=False)

@@ -13,7 +13,7 @@ from readonly_engine.owner.errors import RelayError
 from readonly_engine.owner.namespace_policies import entry_filters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from readonly_engine.doctor.deadline import Deadline
     from readonly_engine.doctor.observe.subjects import NamedNamespace, NamedTopic
@@ -46,10 +46,32 @@ async def ask_about_topic(topic: NamedTopic, admin: AdminClient, pool: str, dead
         except (RelayError, TimeoutError) as error:
             answers = replace(answers, state_failure=failure_of(error))
             break
-        for name, subscription in ((stats or {}).get("subscriptions") or {}).items():
-            if subscription.get("type") in _MULTIPLE and (count := len(direct_consumers(stats or {}, name, pool))):
-                direct[name] = max(count, direct.get(name, 0))
+        for name, count in _direct_consumers(stats or {}, pool):
+            direct[name] = max(count, direct.get(name, 0))
     return replace(answers, direct=direct, policies=await _topic_policies(topic.name.base, admin, deadline))
+
+
+def _direct_consumers(stats: Mapping[str, Any], pool: str) -> Iterator[tuple[str, int]]:
+    """Yield the Shared and Key_Shared subscriptions with consumers that are not of the pool, and their number.
+
+    Values of other types than those of Pulsar are skipped: the address may be that of another server.
+    """
+    subscriptions = stats.get("subscriptions")
+    for name, found in subscriptions.items() if isinstance(subscriptions, dict) else ():
+        listed = found.get("consumers") if isinstance(found, dict) and str(found.get("type")) in _MULTIPLE else None
+        consumers = [
+            {"metadata": one["metadata"] if isinstance(one.get("metadata"), dict) else {}}
+            for one in (listed if isinstance(listed, list) else ())
+            if isinstance(one, dict)
+        ]
+        count = len(direct_consumers({"subscriptions": {name: {"consumers": consumers}}}, name, pool))
+        if count:
+            yield name, count
+
+
+def _names(found: object) -> list[str]:
+    """Return the texts of a list; none for another value."""
+    return [str(one) for one in found] if isinstance(found, list) else []
 
 
 async def _topic_policies(topic: TopicName, admin: AdminClient, deadline: Deadline) -> Policies:
@@ -62,7 +84,7 @@ async def _topic_policies(topic: TopicName, admin: AdminClient, deadline: Deadli
             found = await admin.policy(topic, "entryFilters")
             filters = str(found.get("entryFilterNames") or "") if isinstance(found, dict) else ""
             found = await admin.policy(topic, "replication")
-            clusters = [str(one) for one in found] if isinstance(found, list) else []
+            clusters = _names(found)
     except (RelayError, TimeoutError) as error:
         problem = failure_of(error).text
     return Policies(filters, clusters, problem)
@@ -88,10 +110,5 @@ async def ask_about_namespace(
             found = await admin.namespace_policies(TopicName("persistent", tenant, local, ""))
     except (RelayError, TimeoutError) as error:
         return replace(answers, policies=Policies(problem=failure_of(error).text))
-    clusters = found.get("replication_clusters")
-    return replace(
-        answers,
-        policies=Policies(
-            entry_filters(found, configuration or {}), [str(one) for one in clusters] if clusters else []
-        ),
-    )
+    clusters = _names(found.get("replication_clusters"))
+    return replace(answers, policies=Policies(entry_filters(found, configuration or {}), clusters))

@@ -18,6 +18,7 @@ from readonly_engine.status.state import BrokerState, MemberState, ReasonCount, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from readonly_engine.broker.passthrough.policy import PassedThrough
     from readonly_engine.broker.server.broker import Broker
     from readonly_engine.broker.session.consumer import Consumer
     from readonly_engine.broker.subscription.served_topic import ServedTopic
@@ -96,7 +97,7 @@ class Gatherer:
         relayed = await self._relayed(slices)
         overview = await _overview(served, relayed, view, slices)
         relief = await self._relief(slices)
-        passing = {(one.topic, one.subscription): one for one in broker.passthrough.passed_through}
+        passing, reasons = await self._passing(slices)
         page = PageFigures(self._rates, view, slices, self._clock(), passing)
         if view.topic:
             try:
@@ -127,10 +128,7 @@ class Gatherer:
             member_count=len(members),
             source=self._source(overview),
             relief=relief,
-            reasons=tuple(
-                ReasonCount(reason, count)
-                for reason, count in sorted(Counter(one.reason for one in passing.values()).items())
-            ),
+            reasons=reasons,
             pages=listed.pages,
             topics=listed.topics,
             subscriptions=listed.subscriptions,
@@ -164,6 +162,19 @@ class Gatherer:
             if slices.add():
                 await slices.pause()
         return Relief(messages, size, *topics.pushed)
+
+    async def _passing(
+        self, slices: Slices
+    ) -> tuple[dict[tuple[TopicName, str], PassedThrough], tuple[ReasonCount, ...]]:
+        """Return the passthrough subscriptions, and the number of each reason."""
+        found: dict[tuple[TopicName, str], PassedThrough] = {}
+        counts: Counter[str] = Counter()
+        for one in self._broker.passthrough.passed_through:
+            found[one.topic, one.subscription] = one
+            counts[one.reason] += 1
+            if slices.add():
+                await slices.pause()
+        return found, tuple(ReasonCount(reason, count) for reason, count in sorted(counts.items()))
 
     def _broker_state(self, topics: int, subscriptions: int) -> BrokerState:
         broker, about = self._broker, self._about

@@ -154,6 +154,8 @@ def _served_by(one: SubscriptionState) -> Html:
 
 
 def _view_link(label: str, view: View) -> Html:
+    if len(view.topic) + len(view.subscription) > MAX_QUERY:
+        return name(label)  # a long name would take long to encode
     query = view.query()
     return tag("a", name(label), href=f"./{query}") if len(query) <= MAX_QUERY else name(label)
 
@@ -188,7 +190,8 @@ def _form(view: View, label: str) -> Html:
         tag("select", *choices, id="refresh", name="refresh"),
     )
     button = tag("button", text("Show"), type="submit")
-    return tag("form", *hidden, *([search] if label else []), refresh, button, action="./", method="get", role="search")
+    role: str | bool = "search" if label else False
+    return tag("form", *hidden, *([search] if label else []), refresh, button, action="./", method="get", role=role)
 
 
 def _pages(status: Status, view: View) -> Html:

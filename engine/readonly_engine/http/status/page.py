@@ -63,7 +63,8 @@ def render(status: Status, view: View) -> str:
             ),
         ),
     ]
-    return _document(f"{broker.url} · pool {broker.pool}", body, view.refresh)
+    shown = [one for one in (view.subscription, view.topic) if one]  # so that tabs and bookmarks differ
+    return _document(" · ".join([*shown, broker.url, f"pool {broker.pool}"]), body, view.refresh)
 
 
 def render_error(title: str, reason: str) -> str:

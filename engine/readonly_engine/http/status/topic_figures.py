@@ -16,12 +16,14 @@ from readonly_engine.status.state import (
     SubscriptionState,
     TopicState,
 )
+from readonly_engine.status.text import MAX_CLIPPED, clipped
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from readonly_engine.broker.passthrough.policy import PassedThrough
+    from readonly_engine.broker.session.rates import Rate
     from readonly_engine.broker.subscription.served_topic import ServedTopic
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.http.status.rates import RecentRates
@@ -102,8 +104,8 @@ class PageFigures:
         if view.subscription:
             if view.subscription not in members.names:
                 return None
-            own = sorted(self._consumers(members, view.subscription), key=_address)
-            chosen, pages = page_of(own, view.page)
+            # In the order of their arrival: a sort of all would hold the event loop up.
+            chosen, pages = page_of(self._consumers(members, view.subscription), view.page)
             row = self._subscription(topic, view.subscription, members)
             clients = tuple(_client(one) for one in chosen)
             return Listed(pages, (await self._topic(topic, served, members),), (row,), clients, self._shortened)
@@ -148,18 +150,19 @@ class PageFigures:
         if not complete:
             self._shortened = True
             lag, slowest = None, ""
-        rate = self._rates.of(topic, messages, size, self._now) if complete else None
+        full_name = str(topic)
+        rate = self._rate(topic, full_name, messages, size) if complete else None
         tail = RELAYED
         if served is not None:
             tail = OWNER if served.tail is not None and served.tail.pushed else BOOKIES
         return TopicState(
-            name=str(topic),
+            name=clipped(full_name),
             subscriptions=len(members.names),
             consumers=consumers,
             message_rate=None if rate is None else rate.messages,
             byte_rate=None if rate is None else rate.bytes,
             lag=lag,
-            slowest=slowest,
+            slowest=clipped(slowest),
             tail=tail,
             passed_through=passed,
         )
@@ -171,7 +174,7 @@ class PageFigures:
         consumers, served_by, reason, finding, kind, lag, position = len(relayed), HERE, "", "", "", None, ""
         if subscription is None:
             first = relayed[0]
-            kind = CommandSubscribe.SubType.Name(first.subscribe_command.sub_type)
+            kind = _kind(first.subscribe_command.sub_type)
             served_by = first.peer or OWNER
             passed = self._passing.get((topic, name))
             if served_by == OWNER and passed is not None:
@@ -184,11 +187,11 @@ class PageFigures:
             size += subscription.counters.bytes
             unacked += sum(one.dispatch_state.unacked for one in subscription.consumers)
             consumers += len(subscription.consumers)
-            kind, lag = CommandSubscribe.SubType.Name(subscription.kind), subscription.backlog
+            kind, lag = _kind(subscription.kind), subscription.backlog
             position, served_by = str(subscription.mark_delete), HERE
-        rate = self._rates.of((topic, name), messages, size, self._now)
+        rate = self._rate((topic, name), name, messages, size)
         return SubscriptionState(
-            name=name,
+            name=clipped(name),
             kind=kind,
             consumers=consumers,
             message_rate=None if rate is None else rate.messages,
@@ -198,8 +201,12 @@ class PageFigures:
             mark_delete=position,
             served_by=served_by,
             reason=reason,
-            finding=finding,
+            finding=clipped(finding),
         )
+
+    def _rate(self, key: object, name: str, messages: int, size: int) -> Rate | None:
+        """Return the rate since the last page; None for a long name, which is not kept."""
+        return self._rates.of(key, messages, size, self._now) if len(name) <= MAX_CLIPPED else None
 
     @staticmethod
     def _consumers(members: _Members, name: str) -> list[Consumer]:
@@ -208,16 +215,20 @@ class PageFigures:
         return own + members.relayed.get(name, [])
 
 
-def _address(consumer: Consumer) -> tuple[str, int]:
-    return consumer.connection.peer, consumer.consumer_id
+def _kind(number: CommandSubscribe.SubType) -> str:
+    """Return Pulsar's name of a subscription type. A client may have sent a number without one."""
+    try:
+        return CommandSubscribe.SubType.Name(number)
+    except ValueError:
+        return f"unknown type {number}"
 
 
 def _client(consumer: Consumer) -> ClientState:
     window = consumer.flow_window
     return ClientState(
-        name=consumer.subscribe_command.consumer_name,
+        name=clipped(consumer.subscribe_command.consumer_name),
         address=consumer.connection.peer,
-        version=consumer.connection.client_version,
+        version=clipped(consumer.connection.client_version),
         permits=consumer.dispatch_state.permits if window is None else window.permits,
         unacked=consumer.dispatch_state.unacked if window is None else len(window.pending),
         messages=consumer.messages,

@@ -241,7 +241,7 @@ def test_wrong_usage_is_status_2(words, capsys):
 def test_topics_and_namespaces_are_checked_once():
     found = subjects_of(["orders", "persistent://public/default/orders"], ["a/b", "a/b"])
     assert found == Subjects((ORDERS,), ("a/b",))
-    for name in ("a/b/c", "/b", "a/", ""):
+    for name in ("a/b/c", "/b", "a/", "", "a/..", "./b", "a b/c", "a/b\x1b"):
         with pytest.raises(ConfigError, match="--namespace"):
             subjects_of([], [name])
 

@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import os
 import re
+import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -25,7 +26,7 @@ from readonly_engine.http.status.page import render, render_error, render_worker
 from readonly_engine.http.status.quota import MAX_CONCURRENT
 from readonly_engine.http.status.style import CSS, HEADERS
 from readonly_engine.status.document import decode
-from readonly_engine.status.state import Pages
+from readonly_engine.status.state import Pages, SubscriptionState
 from readonly_engine.status.view import View
 
 from tests.support.played_broker import STORES, PlayedBroker, PlayedSubscription, played_topic
@@ -120,8 +121,21 @@ def test_the_page_is_accessible(name):
     assert all(one["aria-labelledby"] in ids for one in tree.all("section"))
     assert tree.elements[[tag for tag, _, _ in tree.elements].index("body") + 1][1]["href"] == "#list"
     assert "list" in ids
+    searches = [form for form in tree.all("form") if form.get("role") == "search"]
+    assert len(searches) == len([one for one in tree.all("input") if one.get("type") == "search"])
     scrolled = [one for one in tree.all("div") if one.get("class") == "scroll"]
     assert all((one["tabindex"], one["role"]) == ("0", "region") for one in scrolled)
+
+
+def test_each_page_has_a_title_of_its_own():
+    """WCAG 2.2, 2.4.2: pages of different topics differ in tabs, histories and bookmarks."""
+    views = [View(), View(topic=P + "clicks"), View(topic=P + "clicks", subscription="audit")]
+    titles = [
+        re.findall("<title>(.*)</title>", render(status, view))[0]
+        for status, view in zip((SMALL, TOPIC, CLIENTS), views, strict=True)
+    ]
+    assert len(set(titles)) == 3
+    assert titles[2].startswith(f"audit · {P}clicks · ")
 
 
 def luminance(color):
@@ -162,6 +176,15 @@ def test_a_name_that_is_too_long_for_a_link_is_text():
     assert "topic=persistent" not in page
 
 
+def test_very_long_names_take_no_time():
+    """A client may choose the name of a subscription that is not durable: as long as a frame. Encoding it takes 50 ms."""
+    long = tuple(SubscriptionState(name=f"{number}{500_000 * 'é<'}", kind="Shared") for number in range(100))
+    began = time.thread_time()
+    page = render(replace(TOPIC, subscriptions=long), View(topic=P + "clicks"))
+    assert time.thread_time() - began < 0.5
+    assert len(page) < 200_000
+
+
 def test_errors_and_workers_are_escaped_too():
     page = render_error("Invalid parameter", HOSTILE)
     assert "<script" not in page
@@ -170,6 +193,11 @@ def test_errors_and_workers_are_escaped_too():
     assert 'href="http://127.0.0.1:8180/"' in page
     assert "<script" not in page
     Tree(page)
+
+
+def test_a_proxy_that_writes_html_again_leaves_the_style_as_it_is():
+    """The API server's proxy escapes these characters in all texts. The hash of the policy would not be that of the style."""
+    assert not set(CSS) & set("<>&'\"")
 
 
 def test_the_policy_allows_this_style_and_nothing_else():

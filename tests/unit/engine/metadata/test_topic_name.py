@@ -44,6 +44,7 @@ def test_the_znode_of_a_topic(name, encoded):
         ("a-b/c.d/orders", "persistent://a-b/c.d/orders"),
         ("persistent://t/n/orders", "persistent://t/n/orders"),
         ("non-persistent://t/n/orders", "non-persistent://t/n/orders"),
+        ("persistent://.t/n../orders", "persistent://.t/n../orders"),
         ("persistent://t/n/with space/and slash", "persistent://t/n/with space/and slash"),
     ],
 )
@@ -63,6 +64,9 @@ def test_names_in_full_and_as_short_as_clients_write_them(text, full):
         "persistent://a//c",
         "persistent://a b/n/t",
         "a*/n/t",
+        "persistent://../n/t",
+        "persistent://t/../x",
+        "t/./x",
     ],
 )
 def test_what_is_no_topic_is_named_and_what_would_be_one(text):

@@ -253,8 +253,8 @@ def test_the_doctor_logs_in_and_says_what_is_wrong(key_file):
                 issuer.refuses = refuses
                 clients = open_clients(made)
                 await clients.log_in(Deadline(10))
-                assert clients.identity is not None
-                assert (clients.identity.auth_data if token else None) == token
+                assert (None if clients.identity is None else clients.identity.auth_data) == token
+                assert (clients.admin is None) == bool(problems)  # no request without a token
                 assert all(word in text for word, text in zip(problems, clients.problems, strict=True))
                 assert "s3cret" not in str(clients.problems)
                 await clients.close()

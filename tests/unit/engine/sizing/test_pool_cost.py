@@ -14,6 +14,7 @@ from readonly_engine.sizing.pool_cost import (
     MAX_PROCESSES,
     SECOND_US,
     bookie_reads,
+    consumer_bytes,
     largest_unit,
     network_in,
     network_out,
@@ -43,10 +44,10 @@ def work_of(*loads: TopicLoad, connections=None) -> Workload:
 def test_readers_at_the_tail_by_hand():
     """100 x 1,000/s, 1 KB: wakes are bounded by 4 ms, and writes by 6 % of a core."""
     work = work_of(load_of(100, 1000))
-    wakes, reads, messages = 250 * 184, 1000 * (0.9 + 0.65), 100 * 1000 * (0.15 + 0.13)
+    wakes, reads, messages = 250 * 184, 1000 * (0.9 + 0.65), 100 * 1000 * (0.01 + 0.13)
     by_hand = 1000 + 100 * 2.0 + 0.73 + wakes + reads + messages + 60_000
     assert process_cpu(work, 1, Case.EXPECTED) == pytest.approx(by_hand)
-    assert by_hand == pytest.approx(136_750.73)
+    assert by_hand == pytest.approx(122_750.73)
     assert bookie_reads(work, 1, Case.EXPECTED) == pytest.approx(1010)
     assert (network_in(work, 1), network_out(work)) == (1_024_000, 100 * (1_024_000 + 1000 * 100))
 
@@ -54,15 +55,31 @@ def test_readers_at_the_tail_by_hand():
 def test_readers_of_a_slow_topic_by_hand():
     """1,000 x 10/s: one write for each message and reader. The owner pushes the entries."""
     work = work_of(load_of(1000, 10))
-    by_hand = 1000 + 1000 * 2.0 + 0.73 + 10 * 184 + 1000 * 10 * (0.15 + 0.13 + 6.6)
+    by_hand = 1000 + 1000 * 2.0 + 0.73 + 10 * 184 + 1000 * 10 * (0.01 + 0.13 + 6.6)
     assert process_cpu(work, 1, Case.EXPECTED) == pytest.approx(by_hand)
     assert bookie_reads(work, 1, Case.EXPECTED) == 0
+
+
+def test_large_writes_cost_less_for_each_byte_by_hand():
+    """50 x 1,000/s, 16 KB: 6 % of a core are 182 writes per second and reader, of 5.5 entries each: more than 64 KB."""
+    work = work_of(load_of(50, 1000, 16 * 1024))
+    wakes, reads, messages = 250 * 184, 1000 * (0.9 + 16 * 0.65), 50 * 1000 * (0.01 + 16 * 0.065)
+    by_hand = 1000 + 50 * 2.0 + 0.73 + wakes + reads + messages + 60_000
+    assert process_cpu(work, 1, Case.EXPECTED) == pytest.approx(by_hand)
+
+
+def test_consumers_need_less_memory_each_where_there_are_many():
+    assert consumer_bytes(1, Case.EXPECTED) == consumer_bytes(10_000, Case.EXPECTED) == 7200
+    assert consumer_bytes(40_000, Case.EXPECTED) == pytest.approx(4400)
+    assert consumer_bytes(1e7, Case.EXPECTED) == 4400
+    totals = [count * consumer_bytes(count, Case.EXPECTED) for count in (9_000, 11_000, 20_000, 39_000, 41_000)]
+    assert totals == sorted(totals)
 
 
 def test_a_shared_subscription_by_hand():
     """100 consumers, 2,000/s: dispatches are 28 ms apart, and each message has an ack."""
     work = work_of(load_of(0, 2000, shared=1, consumers=100))
-    wakes, reads, messages = 184 / 28e-3, 2000 * (0.9 + 0.65), 2000 * (0.15 + 0.13)
+    wakes, reads, messages = 184 / 28e-3, 2000 * (0.9 + 0.65), 2000 * (0.01 + 0.13)
     by_hand = 1000 + 100 * 2.0 + 0.73 + wakes + reads + messages + 2000 * 6.6 + 2000 * 8.0
     assert process_cpu(work, 1, Case.EXPECTED) == pytest.approx(by_hand)
 

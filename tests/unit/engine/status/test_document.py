@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from readonly_engine.status.document import DocumentError, decode, encode
+from readonly_engine.status.document import MAX_ITEMS, MAX_NUMBER, DocumentError, decode, encode
 from readonly_engine.status.state import Status, TopicState
+from readonly_engine.top.observed import Observed
+from readonly_engine.top.screen import render
 
 from tests.support.states import ALL_HOSTILE, CLIENTS, SMALL, TOPIC
 
@@ -33,11 +35,26 @@ def test_fields_of_a_later_version_are_ignored_and_missing_ones_have_defaults():
         ({"topics": [{"consumers": True}]}, "consumers must be int"),
         ({"shortened": 1}, "shortened must be bool"),
         ({"broker": {"uptime_s": None}}, "uptime_s must be float"),
+        ({"broker": {"uptime_s": float("nan")}}, "uptime_s must be a number between"),
+        ({"broker": {"uptime_s": float("inf")}}, "uptime_s must be a number between"),
+        ({"broker": {"uptime_s": 10**400}}, "uptime_s must be a number between"),
+        ({"relief": {"delivered_bytes": 10**400}}, "delivered_bytes must be a number between"),
+        ({"topics": [{"message_rate": float("-inf")}]}, "message_rate must be a number between"),
+        ({"topics": [{"lag": 1 << 63}]}, "lag must be a number between"),
+        ({"topics": [{}] * (MAX_ITEMS + 1)}, "topics must have at most 1000 items"),
     ],
 )
 def test_another_type_is_one_clear_error(document, message):
     with pytest.raises(DocumentError, match=message):
         decode(document)
+
+
+def test_the_greatest_numbers_and_lists_can_be_shown():
+    largest = MAX_NUMBER - 1
+    document = {"topics": [{"lag": largest, "byte_rate": 9e18}] * MAX_ITEMS, "relief": {"delivered_bytes": largest}}
+    status = decode({**document, "broker": {"uptime_s": 9e18}})
+    assert len(status.topics) == MAX_ITEMS
+    assert render([Observed("http://a", status)], 120)
 
 
 def test_a_whole_number_is_a_rate_too():

@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 from readonly_engine.status import words
 from readonly_engine.status.state import Relief, SourceState
-from readonly_engine.status.text import MAX_NAME, byte_count, byte_rate, count, duration, printable, rate, short
+from readonly_engine.status.text import (
+    MAX_CLIPPED,
+    MAX_NAME,
+    byte_count,
+    byte_rate,
+    clipped,
+    count,
+    duration,
+    printable,
+    rate,
+    short,
+)
 
 from tests.support.states import HOSTILE
 
@@ -34,6 +45,12 @@ def test_a_figure_that_is_not_known_is_no_zero():
 )
 def test_a_time_has_two_units(seconds, text):
     assert duration(seconds) == text
+
+
+def test_a_name_of_a_state_is_clipped():
+    whole = MAX_CLIPPED * "x"
+    assert clipped(whole) == whole
+    assert clipped(whole + "y") == f"{whole[:-1]}…"
 
 
 def test_a_foreign_name_controls_nothing_and_is_bounded():

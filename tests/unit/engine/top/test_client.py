@@ -67,6 +67,11 @@ def test_a_broker_is_asked_once_for_what_is_shown():
         (lambda _: web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}), "the answer is no JSON"),
         (lambda _: web.Response(body=b" " * 2000), "the answer is longer than"),
         (lambda _: web.Response(text="[" * 100_000), "nested too deeply"),
+        (lambda _: web.Response(text='{"broker": {"uptime_s": 1e999}}'), "uptime_s must be a number between"),
+        (lambda _: web.Response(text='{"broker": {"uptime_s": NaN}}'), "uptime_s must be a number between"),
+        (lambda _: web.Response(text='{"relief": {"delivered_bytes": 1%s}}' % ("0" * 400)), "must be a number between"),
+        (lambda _: web.Response(text='{"relief": {"delivered_bytes": 1%s}}' % ("0" * 5000)), "4300 digits"),
+        (lambda _: web.Response(text='{"topics": [%s{}]}' % ("{}," * 5000)), "topics must have at most 1000 items"),
     ],
 )
 def test_another_answer_is_a_reason(monkeypatch, answer, error):
