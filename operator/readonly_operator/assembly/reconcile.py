@@ -146,10 +146,11 @@ def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: P
     if body is None:
         context.lookup_history.forget(key)
         context.cursor_releases.track(key, {})
-        finalizer.abandon_bindings(context, bindings, absent)
+        finalizer.abandon_bindings(context, bindings, absent, partial(_report_leaving, context))
         return Outcome(settled=True, look_again=False)
     own = is_leaving(body) and (body.get("spec") or {}).get("onDeletion") == RELEASE
-    finalizer.abandon_bindings(context, bindings, "" if own else f"ReadOnlyBrokerPool {key} is being deleted")
+    reason = "" if own else f"ReadOnlyBrokerPool {key} is being deleted"
+    finalizer.abandon_bindings(context, bindings, reason, partial(_report_leaving, context))
     values = _values(context, key, body, len(bindings))
     waits = finalizer.release(
         context, body, bindings, lambda condition: write_conditions(context, POOL, body, [condition], values)
