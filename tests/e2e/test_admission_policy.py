@@ -52,7 +52,7 @@ def test_the_api_server_finds_no_mistake_in_the_expressions(limited, eventually)
         return own
 
     own = eventually(checked, timeout=ENFORCED_SECONDS)
-    assert len(own) == 6
+    assert len(own) == 7
     warnings = {name: one["status"].get("typeChecking", {}).get("expressionWarnings") for name, one in own.items()}
     assert {name: found for name, found in warnings.items() if found} == {}
     broken = limited.get("validatingadmissionpolicy", "pulsar-readonly-operator-leases", "")

@@ -55,7 +55,7 @@ def test_a_change_reaches_all_pools(operator, namespace, shared, eventually):
     def followed():
         assert {settings(operator, namespace, name)["writer-url"] for name in ("one", "two")} == {changed}
 
-    eventually(followed, 15)
+    eventually(followed, 40)  # the pools roll in turn
     eventually(lambda: _assert_pools(operator, namespace, 2), 15)
     operator("delete", "robp", "two", "-n", namespace)
     eventually(lambda: _assert_pools(operator, namespace, 1), 15)

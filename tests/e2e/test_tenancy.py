@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 TOPIC = "persistent://public/default/orders"
-AT_ONCE_SECONDS = 10.0
+AT_ONCE_SECONDS = 30.0
 """Far less than the operator's resync."""
 LABEL = "pulsar-readonly-tests"
 
@@ -133,3 +133,35 @@ def test_the_namespace_of_the_pool_cannot_change(operator, namespace, bound):
     done = operator.run("patch", "rotb", "orders", "-n", bound, "--type=merge", "-p", patch)
     assert done.returncode != 0
     assert "cannot change; make a new binding for a pool of another namespace" in done.stderr
+
+
+RIGHTS = {
+    ("get", "readonlybrokerpools"): {"view", "edit", "admin"},
+    ("get", "readonlytopicbindings/status"): {"view", "edit", "admin"},
+    ("create", "readonlytopicbindings"): {"edit", "admin"},
+    ("delete", "readonlytopicbindings"): {"edit", "admin"},
+    ("create", "readonlybrokerpools"): {"admin"},
+    ("patch", "readonlysources"): {"admin"},
+    ("update", "readonlybrokerpools/scale"): {"admin"},
+    ("patch", "readonlybrokerpools/status"): set(),
+    ("patch", "readonlytopicbindings/status"): set(),
+    ("update", "readonlybrokerpools/finalizers"): set(),
+}
+
+
+def test_people_get_their_rights_by_the_roles_of_kubernetes(operator, namespace, eventually):
+    roles = ("view", "edit", "admin")
+    for role in roles:
+        operator(
+            "create", "rolebinding", role, "-n", namespace, f"--clusterrole={role}", f"--user={role}-of-{namespace}"
+        )
+
+    def may(role: str, verb: str, resource: str) -> bool:
+        kind, _, subresource = resource.partition("/")
+        asked = ("auth", "can-i", verb, f"{kind}.pulsar-readonly.io", "-n", namespace, f"--as={role}-of-{namespace}")
+        return operator.run(*asked, *([f"--subresource={subresource}"] if subresource else [])).stdout.strip() == "yes"
+
+    def granted():
+        assert {key: {role for role in roles if may(role, *key)} for key in RIGHTS} == RIGHTS
+
+    eventually(granted)  # a controller adds the rules to the roles

@@ -75,16 +75,13 @@ def sync_binding_finalizers(context: Context, bindings: Sequence[LoadedBinding])
         KubeError: the API server refused for another reason.
     """
     errors = {}
+    patches = _BindingPatches(context)
     for binding, body in bindings:
         if binding.paused or binding.releases == _is_present(body):
             continue
-        try:
-            _set(context, BINDING, body, present=binding.releases)
-        except KubeError as error:
-            if error.status == FORBIDDEN:
-                errors[binding.full_name] = _forbidden(local_cursors.TYPE, BINDING, binding.namespace)
-            elif error.status != HTTP_CONFLICT:  # the event about the other change reconciles the binding again
-                raise
+        forbidden = patches.set(body, present=binding.releases)
+        if forbidden is not None:
+            errors[binding.full_name] = forbidden
     return errors
 
 
@@ -103,26 +100,28 @@ def release_bindings(
     Raises:
         KubeError: the API server refused.
     """
-
-    def finish(body: Manifest, notice: Notice | None) -> None:
-        _finish_binding(context, body, notice)
-
-    return cursor_release.release_bindings(context, pool, bindings, brokers, finish, report)
+    finisher = _Finisher(context, report)
+    waits = cursor_release.release_bindings(context, pool, bindings, brokers, finisher.finish, report)
+    return waits or finisher.waits
 
 
-def abandon_bindings(context: Context, bindings: PoolBindings, reason: str) -> None:
+def abandon_bindings(
+    context: Context, bindings: PoolBindings, reason: str, report: Callable[[Manifest, Condition], object]
+) -> None:
     """Remove the finalizer of deleted bindings without releasing local cursors.
 
     Args:
         context: dependencies.
         bindings: the bindings of the pool.
         reason: why, for an event; empty for no event.
+        report: called with a binding whose finalizer the operator may not remove, and the condition.
 
     Raises:
         KubeError: the API server refused.
     """
+    finisher = _Finisher(context, report)
     for body in filter(cursor_release.is_leaving, bindings.leaving):
-        _finish_binding(context, body, cursor_release.abandoned(body, reason) if reason else None)
+        finisher.finish(body, cursor_release.abandoned(body, reason) if reason else None)
 
 
 def hold_bindings(
@@ -144,20 +143,77 @@ def hold_bindings(
     Raises:
         KubeError: the API server refused.
     """
+    finisher = _Finisher(context, report)
     for body in filter(cursor_release.is_leaving, bindings.leaving):
         denial = bindings.denials.get(full_name(body))
         if denial:
-            _finish_binding(context, body, cursor_release.abandoned(body, denial))
+            finisher.finish(body, cursor_release.abandoned(body, denial))
         elif cursor_release.releases(body):
             report(body, cursor_release.waiting(reason(body["metadata"]["namespace"])))
         else:
-            _finish_binding(context, body, None)
+            finisher.finish(body, None)
 
 
-def _finish_binding(context: Context, body: Manifest, notice: Notice | None) -> None:
-    _set(context, BINDING, body, present=False)
-    if notice is not None:
-        context.events.record(BINDING, body, [notice])
+class _BindingPatches:
+    """Changes of the finalizer of bindings. A refusal concerns the bindings of one namespace alone, and is met there once.
+
+    Anybody can write the finalizer into a binding that names a pool of somebody else. So it must cost the pool nothing.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._refused: set[str] = set()
+        self.conflict = False
+
+    def set(self, body: Manifest, *, present: bool) -> Condition | None:
+        """Add or remove the finalizer; return a condition that reports the missing right, and None otherwise.
+
+        Raises:
+            KubeError: the API server refused for another reason.
+        """
+        namespace = body["metadata"]["namespace"]
+        if namespace not in self._refused:
+            try:
+                _set(self._context, BINDING, body, present=present)
+            except KubeError as error:
+                if error.status == HTTP_CONFLICT:  # the event about the other change reconciles the binding again
+                    self.conflict = True
+                    return None
+                if error.status != FORBIDDEN:
+                    raise
+                self._refused.add(namespace)
+            else:
+                return None
+        return _forbidden(local_cursors.TYPE, BINDING, namespace)
+
+
+class _Finisher:
+    """End of the deletion of bindings.
+
+    Args:
+        context: dependencies.
+        report: called with a binding whose finalizer the operator may not remove, and the condition.
+
+    Attributes:
+        waits: whether the deletion of one goes on waiting.
+    """
+
+    def __init__(self, context: Context, report: Callable[[Manifest, Condition], object]) -> None:
+        self._context = context
+        self._report = report
+        self._patches = _BindingPatches(context)
+        self.waits = False
+
+    def finish(self, body: Manifest, notice: Notice | None) -> None:
+        """Remove the finalizer, and write the event about the result, if any."""
+        self._patches.conflict = False
+        forbidden = self._patches.set(body, present=False)
+        if forbidden is not None:
+            self._report(body, forbidden)
+        if forbidden is not None or self._patches.conflict:
+            self.waits = True
+        elif notice is not None:
+            self._context.events.record(BINDING, body, [notice])
 
 
 def registration_condition(context: Context, pool: Pool, finalizer_errors: Mapping[str, Condition]) -> list[Condition]:

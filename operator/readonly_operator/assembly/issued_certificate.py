@@ -50,7 +50,8 @@ class IssuedCertificate:
         if (found.get("spec") or {}).get("secretName") != secret:
             found = {}  # it is about to be changed: its status is about another Secret
         status = found.get("status") or {}
-        ready = next((one for one in status.get("conditions") or () if one.get("type") == "Ready"), {})
+        conditions = {one.get("type"): one for one in status.get("conditions") or ()}
+        ready = conditions.get("Ready") or {}
         # a status of an older spec is about other names, or about another Secret
         current = ready.get("observedGeneration", 0) in {0, found.get("metadata", {}).get("generation", 0)}
         if ready.get("status") == "True" and current:

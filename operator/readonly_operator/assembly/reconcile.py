@@ -22,7 +22,7 @@ from readonly_operator.assembly.cursor_release import is_leaving
 from readonly_operator.assembly.identity import identified
 from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
-from readonly_operator.assembly.rollouts import is_outdated
+from readonly_operator.assembly.rollouts import is_outdated, is_replaced
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
 from readonly_operator.assembly.source_refs import Resolution, report_pools, resolve_source
 from readonly_operator.assembly.status_throttle import MIN_INTERVAL_SECONDS
@@ -157,10 +157,11 @@ def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: P
     if body is None:
         context.lookup_history.forget(key)
         context.cursor_releases.track(key, {})
-        finalizer.abandon_bindings(context, bindings, absent)
+        finalizer.abandon_bindings(context, bindings, absent, partial(_report_leaving, context))
         return Outcome(settled=True, look_again=False)
     own = is_leaving(body) and (body.get("spec") or {}).get("onDeletion") == RELEASE
-    finalizer.abandon_bindings(context, bindings, "" if own else f"ReadOnlyBrokerPool {key} is being deleted")
+    reason = "" if own else f"ReadOnlyBrokerPool {key} is being deleted"
+    finalizer.abandon_bindings(context, bindings, reason, partial(_report_leaving, context))
     values = _values(context, key, body, len(bindings))
     waits = finalizer.release(
         context, body, bindings, lambda condition: write_conditions(context, POOL, body, [condition], values)
@@ -216,7 +217,7 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
     done += [(manifest, context.applier.apply(manifest)) for manifest in desired]
     context.lookup_history.record(key, lookup)
     known = [child for kind in CHILDREN for child in store.of_pool(kind, key) if child not in blockers]
-    replaced = before is None or not is_outdated(before, stateful_set)
+    replaced = before is None or is_replaced(before, stateful_set)
     done += context.applier.prune(issued_certificate.prunable(known, replaced=replaced), desired, pool.uid)
     for manifest, result in done:
         if result is not Result.NOOP:

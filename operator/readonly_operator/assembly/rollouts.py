@@ -107,6 +107,11 @@ def is_outdated(live: Manifest, desired: Manifest) -> bool:
     return _is_changed(live, desired) or is_pending(live)
 
 
+def is_replaced(live: Manifest, desired: Manifest) -> bool:
+    """Return whether all brokers run the desired pod template, by a status of after its last change."""
+    return _is_observed(live) and not is_outdated(live, desired)
+
+
 def is_pending(live: Manifest) -> bool:
     """Return whether some pods run another pod template than the newest."""
     return _is_pending(live, live["spec"].get("replicas", 1))

@@ -93,7 +93,7 @@ def owner(kind="ReadOnlyBrokerPool", version="pulsar-readonly.io/v1alpha1", name
 
 
 def test_expressions_use_no_reserved_word_and_are_all_evaluated(policies):
-    assert len(policies.every) == 6
+    assert len(policies.every) == 7
     for text in ("object.spec ==", "namespace.x", "has(1)", "a ? b", "f(x)"):
         with pytest.raises(CelError):
             compile_cel(text)
@@ -213,6 +213,39 @@ def test_what_a_deleted_pool_left_is_adopted_and_a_lost_label_restored(objects, 
         assert refuses("UPDATE", kind, one, changed(one, ownerReferences=None)) == []
         assert refuses("UPDATE", kind, one, changed(one, labels={})) == []
         assert refuses("UPDATE", kind, one, changed(one, labels=None)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("serviceAccountName",), "default"),
+        (("serviceAccountName",), None),
+        (("automountServiceAccountToken",), True),
+        (("automountServiceAccountToken",), None),
+        (("hostNetwork",), True),
+        (("hostPID",), True),
+        (("hostIPC",), True),
+        (("initContainers",), [{"name": "x"}]),
+        (("volumes", 0), {"name": "x", "hostPath": {"path": "/"}}),
+        (("volumes", 0), {"name": "x", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
+        (("containers", 0, "securityContext"), None),
+        (("containers", 0, "securityContext", "allowPrivilegeEscalation"), True),
+        (("containers", 0, "securityContext", "capabilities"), {"add": ["NET_ADMIN"]}),
+    ],
+)
+def test_brokers_get_no_rights_on_nodes_and_no_token(objects, refuses, path, value):
+    """Whoever has the operator's token could make the API server believe in a pool that does not exist."""
+    one = next(one for one in objects if kind_of(one) == STATEFUL_SET)
+    other = copy.deepcopy(one)
+    place = other["spec"]["template"]["spec"]
+    for name in path[:-1]:
+        place = place[name]
+    if value is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    for operation, old in (("CREATE", None), ("UPDATE", one)):
+        assert len(refuses(operation, STATEFUL_SET, other, old)) == 1
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import copy
 from dataclasses import replace
 
 import pytest
+from readonly_operator.assembly.finalizer import RETRY_SECONDS
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.kube.api_server import KubeError
@@ -278,3 +279,31 @@ def test_a_binding_that_a_broken_pool_does_not_allow_is_told_that_and_waits_for_
     assert server.status(POOL, "demo")["bindings"] == 0
     assert ("ReadOnlyTopicBinding", "gone") not in server.objects
     assert ("shop", "gone", "Warning", "NotReleased") in events(server)
+
+
+def test_a_finalizer_that_the_operator_may_not_remove_costs_the_pool_nothing(
+    server, context, put, pool_body, set_pool, foreign, monkeypatch
+):
+    """Anybody can write the finalizer into a binding that names the pool of somebody else, and delete the binding."""
+    merge, asked = server.merge, []
+
+    def refusing(manager, kind, namespace, name, patch):
+        asked.append((namespace, name))
+        if namespace != "team":
+            raise KubeError("readonlytopicbindings is forbidden", 403)
+        return merge(manager, kind, namespace, name, patch)
+
+    monkeypatch.setattr(server, "merge", refusing)
+    leaving = {"deletionTimestamp": "2026-01-01T12:00:00Z", "finalizers": [FINALIZER_WRITER]}
+    for name in ("one", "two"):
+        foreign(name, **leaving)
+    set_pool()
+    assert reconcile(context, DEMO).refresh_seconds == RETRY_SECONDS
+    assert asked == [("shop", "one")], "one refusal of a namespace is enough"
+    for name in ("one", "two"):
+        assert conditions(server, name)["LocalCursors"][:2] == ("False", "Forbidden")
+    body = pool_body(replicas=0)
+    body["metadata"] |= leaving
+    put(POOL, body)
+    reconcile(context, DEMO)
+    assert ("ReadOnlyBrokerPool", "demo") not in server.objects, "its deletion does not wait"

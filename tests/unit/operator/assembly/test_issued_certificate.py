@@ -186,6 +186,19 @@ def test_a_certificate_is_deleted_when_no_broker_needs_it(server, write, brokers
     assert "demo-listeners" in server.deleted
 
 
+def test_a_status_of_before_the_change_does_not_delete_the_certificate(server, context, write, brokers):
+    """The operator reconciles again before the controller of StatefulSets has seen the new template."""
+    write(ISSUED)
+    brokers(2, "old", "old")
+    write(BY_HAND)
+    body = copy.deepcopy(server.objects["StatefulSet", "demo"])
+    body["metadata"]["generation"] = 2
+    revisions = {"updateRevision": "old", "currentRevision": "old", "observedGeneration": 1}
+    context.store.put(STATEFUL_SET, server.add({**body, "status": {"replicas": 2, "updatedReplicas": 2, **revisions}}))
+    write.again()
+    assert "demo-listeners" not in server.deleted
+
+
 def test_a_certificate_of_somebody_else_is_left_alone(server, write):
     foreign = {"name": "demo-listeners", "namespace": "team", "ownerReferences": [{"controller": True, "uid": "other"}]}
     server.add(
