@@ -172,7 +172,7 @@ def _exchange(
     try:
         port = parts.port or (http.client.HTTPS_PORT if parts.scheme == "https" else http.client.HTTP_PORT)
         connection = http.client.HTTPConnection(parts.hostname or "", port, timeout=timeout)
-    except ValueError as error:
+    except (ValueError, http.client.InvalidURL) as error:
         raise FetchError(str(error).lower()) from None
     headers = {"Accept": "application/json", "Connection": "close"}
     if body is not None:
