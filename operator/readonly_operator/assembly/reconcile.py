@@ -32,6 +32,7 @@ from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import NameConflictError, Result
 from readonly_operator.kube.events import WARNING, Notice
 from readonly_operator.kube.kinds import (
+    AUTOSCALER,
     BINDING,
     CHILDREN,
     CONFIG_MAP,
@@ -97,7 +98,12 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
         fitted = _fit(context, pool, bindings)
         bindings, lookup = bindings.without_oversized(fitted.refused), LookupConfig.of_entries(fitted.entries)
         limitations, waits_for, waits = _apply(context, pool, body, lookup)
-        limitations += [*readiness.oversized(len(bindings.oversized)), *source.limitations]
+        autoscaler = context.store.get(AUTOSCALER, key.namespace, key.name) if pool.autoscaling else None
+        limitations += [
+            *readiness.oversized(len(bindings.oversized)),
+            *source.limitations,
+            *readiness.not_scaling(autoscaler or {}),
+        ]
     except (ApiSpecError, NameConflictError, KubeError) as error:
         return _report_failure(context, body, bindings, error)
     observed = _observe(context, pool, body, lookup, limitations, waits_for, waits=waits)

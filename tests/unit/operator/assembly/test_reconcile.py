@@ -12,7 +12,7 @@ import pytest
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.kube.api_server import KubeError
-from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POD, POOL, SERVICE, kind_of
+from readonly_operator.kube.kinds import AUTOSCALER, BINDING, CONFIG_MAP, POD, POOL, SERVICE, kind_of
 from readonly_operator.kube.names import FINALIZER_WRITER, LABEL_POOL, PAUSED_KEY, PoolKey
 
 DEMO = PoolKey("team", "demo")
@@ -348,3 +348,19 @@ def test_a_service_that_is_refused_does_not_keep_brokers_from_ending(server, con
     assert server.objects["StatefulSet", "demo"]["spec"]["template"] == template, (
         "no broker advertises a port it has not"
     )
+
+
+def test_a_pool_whose_autoscaler_cannot_decide_is_not_settled_in_silence(server, context, put, pool_body):
+    server.refuses = False
+    put(POOL, pool_body(replicas=0, autoscaling={"maxReplicas": 3, "targetConnections": 5}))
+    reconcile(context, DEMO)
+    active = {
+        "type": "ScalingActive",
+        "status": "False",
+        "reason": "FailedGetPodsMetric",
+        "message": "no custom metrics",
+    }
+    put(AUTOSCALER, {**server.objects["HorizontalPodAutoscaler", "demo"], "status": {"conditions": [active]}})
+    reconcile(context, DEMO)
+    (said,) = (one["message"] for one in server.status(POOL, "demo")["conditions"] if one["type"] == "Progressing")
+    assert said.endswith("but the HorizontalPodAutoscaler cannot decide: FailedGetPodsMetric: no custom metrics")
