@@ -9,7 +9,7 @@ from readonly_operator.kube.pods import is_ready, last_words, waiting_reason
 from readonly_operator.kube.status import STALLED_REASONS, Condition, ConditionStatus, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from readonly_operator.api.pool import Pool
     from readonly_operator.assembly.lookup_state import LookupState
@@ -139,7 +139,7 @@ def not_scaling(autoscaler: Manifest) -> list[str]:
         autoscaler: the existing one; empty for none.
     """
     found = (autoscaler.get("status") or {}).get("conditions") or ()
-    active = next((one for one in found if one.get("type") == "ScalingActive"), {})
+    active: Mapping[str, str] = next((one for one in found if one.get("type") == "ScalingActive"), {})
     if active.get("status") != "False" or active.get("reason") == "ScalingDisabled":
         return []
     words = " ".join(str(active.get("message") or "it gives no reason").split())[:MAX_QUOTE_LENGTH]
