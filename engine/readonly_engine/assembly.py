@@ -169,8 +169,8 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         raise StartError(f"--admin-token-file: {error}") from error
     renewing = None
     if login is not None:
-        await login.refresh()  # before the first clients; without an answer the broker starts all the same
         renewing = run_forever(login.follow, "renewing access tokens of --admin-oauth2")
+        await login.await_first()  # before the first clients; without an answer the broker starts all the same
     try:
         await stores.start()
     except MetadataError as error:

@@ -84,6 +84,18 @@ def custom_metrics(operator, client_image, namespace, tmp_path, eventually):
         operator("delete", "apiservice", API)
 
 
+def test_an_autoscaler_without_metrics_is_named_by_the_pool(operator, writer, namespace, pool, eventually):
+    operator.apply(pool(replicas=1, autoscaling={"maxReplicas": 3, "targetConnections": 3}))
+    operator.expect("robp", "demo", namespace, READY, timeout=120)
+
+    def named():
+        said = operator.condition("robp", "demo", namespace, "Progressing")
+        assert (said["status"], said["reason"]) == ("False", "Settled")
+        assert "but the HorizontalPodAutoscaler cannot decide: FailedGetPodsMetric: " in said["message"]
+
+    eventually(named, 90)
+
+
 def test_the_pool_follows_its_connections(custom_metrics, operator, writer, namespace, pool, binding, eventually):
     topic = f"persistent://public/default/autoscaling-{namespace}"
     scaling = {"minReplicas": 1, "maxReplicas": 3, "targetConnections": 3, "scaleDownStabilizationSeconds": 0}

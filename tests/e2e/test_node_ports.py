@@ -68,3 +68,17 @@ def test_type_and_ports_may_change(operator, namespace, pool, eventually):
             assert service["type"] == type_, json.dumps(service)
 
         eventually(changed, 30)
+
+
+def test_brokers_that_end_do_not_keep_the_others_from_their_ports(operator, namespace, pool, eventually):
+    operator.apply(pool(replicas=2, listeners={"external": by_node(30040)}))
+    eventually(lambda: ports_of(operator, namespace, 1))
+    # the range ends at 32767: the broker that ends would have no port there
+    operator.apply(pool(replicas=1, listeners={"external": by_node(32766)}))
+
+    def moved():
+        assert ports_of(operator, namespace, 0) == [32766]
+        assert operator.get("statefulset", "demo", namespace)["spec"]["replicas"] == 1
+        assert len(operator.list("service", namespace, "pulsar-readonly.io/pool=demo")) == 3
+
+    eventually(moved, 120)

@@ -49,3 +49,18 @@ def test_workers_come_and_go_by_a_rollout(operator, writer, namespace, pool, eve
         assert numbers(operator.get("service", "demo-headless", namespace)) == {"pulsar": 6650, "http": 8080}
 
     eventually(gone, 180)
+
+
+STOP_ONE = "import os, signal; os.kill(int(open('/proc/1/task/1/children').read().split()[0]), signal.SIGSTOP)"
+
+
+def test_a_worker_that_hangs_is_named_and_replaced_in_its_pod(operator, writer, namespace, pool):
+    operator.apply(pool(replicas=1, workers=2))
+    operator.expect("robp", "demo", namespace, READY, timeout=180)
+    operator("exec", "demo-0", "-n", namespace, "--", "python", "-c", STOP_ONE)
+    said = operator.expect("robp", "demo", namespace, {"Ready": ("False", "BrokersNotReady")}, timeout=60)
+    assert "worker " in said["Ready"]
+    assert "does not answer" in said["Ready"]
+    operator.expect("robp", "demo", namespace, READY, timeout=180)
+    pod = operator.get("pod", "demo-0", namespace)
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0, "the other worker went on"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
@@ -34,6 +35,8 @@ MIN_REJECTED_AGE_S: Final = 300.0
 to which Pulsar answers 401 too, and must not be requested with every such answer."""
 FIRST_RETRY_S: Final = 1.0
 MAX_RETRY_S: Final = 60.0
+
+_URL_TEXT: Final = re.compile("[!-~]+")
 
 _CODES: Final = frozenset(
     {
@@ -153,13 +156,7 @@ def token_endpoint(issuer_url: str, status: int, body: bytes) -> str:
     except ValueError:
         usable, parts = False, None
     allowed = ("https",) if issuer_url.startswith("https://") else ("http", "https")
-    if (
-        not usable
-        or parts is None
-        or parts.scheme not in allowed
-        or not str(url).isprintable()
-        or not str(url).isascii()
-    ):
+    if not usable or parts is None or parts.scheme not in allowed or not _URL_TEXT.fullmatch(str(url)):
         raise AccessTokenError(
             f"the issuer's {DISCOVERY_PATH} has no token_endpoint of {' or '.join(f'{one}://' for one in allowed)}"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from typing import TYPE_CHECKING, Final
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 10.0
 """Deadline of one request."""
+FIRST_S: Final = 3.0
+"""Longest time for which the start of a broker waits for its first token."""
 FILE_CHECK_S: Final = 5.0
 """Longest interval between two checks of the files."""
 
@@ -60,6 +63,7 @@ class OAuth2Login:
             raise ValueError(str(error).removeprefix("admin-oauth2-")) from None
         self._refresh = TokenRefresh()
         self._problem = "no token has been requested yet"
+        self._asked = asyncio.Event()
 
     @property
     def client_secret(self) -> str:
@@ -84,6 +88,12 @@ class OAuth2Login:
     def reject(self, token: str) -> None:
         """Handle a token that a broker refused; see TokenRefresh. `follow` requests another one within FILE_CHECK_S."""
         self._refresh.reject(token, self._clock())
+
+    async def await_first(self) -> None:
+        """Wait for the outcome of the first request, for FIRST_S at most: a silent server must not fail a startup probe."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_S):
+                await self._asked.wait()
 
     async def follow(self) -> None:
         """Request a token whenever one is due."""
@@ -111,10 +121,12 @@ class OAuth2Login:
             )
         else:
             self._refresh.succeed(token, requested)
+            self._asked.set()
             log.debug("access token obtained: issuer=%s lifetime_s=%.0f", self._config.issuer_url, token.lifetime_s)
 
     def _fail(self, problem: str) -> None:
         self._problem = problem
+        self._asked.set()
         self._refresh.fail(self._clock())
         log.warning("no access token, retrying: issuer=%s error=%s", self._config.issuer_url, problem)
 

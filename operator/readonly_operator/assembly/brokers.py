@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from readonly_operator.kube.store import Store
 
 MAX_CONCURRENT_QUERIES = 16
+MAX_TIMEOUTS = 2
+"""Deadlines of a query that all workers of a pod have together: with many silent pods the operator would else seem stuck."""
 MAX_QUOTE_LENGTH = 300
 """Longest quotation in a message, in characters."""
 REFRESH_RETRY_SECONDS = 2.0
@@ -31,6 +33,11 @@ REFRESH_RETRY_SECONDS = 2.0
 
 MATCHED_TTL_SECONDS = 30.0
 """How long the topics that a binding matches are cached; only new topics change them."""
+
+SILENT_TTL_SECONDS = 30.0
+"""How long a process that did not answer is not asked for topics again."""
+MAX_SILENT = 3
+"""Silent processes after which no other is asked for topics: a policy of the network may hide all brokers from the operator."""
 
 
 class Brokers:
@@ -51,12 +58,11 @@ class Brokers:
         self._threads = ThreadPoolExecutor(MAX_CONCURRENT_QUERIES, thread_name_prefix="ask-broker")
         self._refreshed: dict[str, tuple[str, float]] = {}
         self._matched: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._silent: dict[str, float] = {}
 
     def ask(self, pods: Sequence[Manifest]) -> list[BrokerReport]:
-        """Query all pods and their workers at the same time; return one report for each pod, in the order of the pods."""
-        queries = [(pod, port) for pod in pods for port in _http_ports(pod)]
-        reports = self._threads.map(self._ask, [pod for pod, _ in queries], [port for _, port in queries])
-        return [merged(list(islice(reports, len(_http_ports(pod))))) for pod in pods]
+        """Query all pods at the same time, and each pod's workers in turn; return one report for each pod, in their order."""
+        return list(self._threads.map(self._ask_pod, pods))
 
     def matched(self, pods: Sequence[Manifest], binding: str) -> tuple[str, ...]:
         """Return the topics that a binding matches, as one of the brokers with this binding reports; a recent answer is reused.
@@ -67,11 +73,23 @@ class Brokers:
         said = self._matched.get(binding)
         if said is not None and now - said[0] < MATCHED_TTL_SECONDS:
             return said[1]
+        silent = 0
         for base in _workers(filter(is_ready, pods)):
+            if silent == MAX_SILENT:
+                break
+            if now - self._silent.get(base, -SILENT_TTL_SECONDS) < SILENT_TTL_SECONDS:
+                silent += 1
+                continue
             try:
                 answer = get_json(f"{base}/bindings/topics?binding={quote(binding, safe='')}", self._timeout)
                 topics = tuple(map(str, answer["topics"]))
-            except (FetchError, KeyError, TypeError):
+            except FetchError as error:
+                if not error.status:
+                    silent += 1
+                    known = self._silent.copy()
+                    self._silent = {one: at for one, at in known.items() if now - at < SILENT_TTL_SECONDS} | {base: now}
+                continue
+            except (KeyError, TypeError):
                 continue
             fresh = self._matched.copy()  # several workers call this
             self._matched = {name: known for name, known in fresh.items() if now - known[0] < MATCHED_TTL_SECONDS}
@@ -108,16 +126,32 @@ class Brokers:
         """End the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, pod: Manifest, port: int) -> BrokerReport:
-        name = pod["metadata"]["name"]
+    def _ask_pod(self, pod: Manifest) -> BrokerReport:
+        """Query the workers of a pod in turn, until they take too long: a silent pod costs two timeouts, not one for each worker.
+
+        One worker that hangs does not hide the others: they may still serve a binding.
+        """
         address = (pod.get("status") or {}).get("podIP")
         reason = waiting_reason(pod)
         if reason or not address:
-            return BrokerReport(name, reachable=False, problem=reason or "it has no address yet")
-        base, ready = _base(pod, port), is_ready(pod)
+            return BrokerReport(pod["metadata"]["name"], reachable=False, problem=reason or "it has no address yet")
+        reports: list[BrokerReport] = []
+        began = self._clock()
+        for port in _http_ports(pod):
+            if (took := self._clock() - began) >= MAX_TIMEOUTS * self._timeout:
+                problem = f"not asked, because the workers before it took {took:.0f} s"
+                reports.append(BrokerReport(pod["metadata"]["name"], reachable=False, problem=problem))
+                break
+            reports.append(self._ask(pod, port))
+        found = merged(reports)
+        if found.serving or not any(report.reachable for report in reports):
+            return found
+        return replace(found, unready=self._unready(_base(pod, PORT_HTTP)))
+
+    def _ask(self, pod: Manifest, port: int) -> BrokerReport:
+        name, base = pod["metadata"]["name"], _base(pod, port)
         try:
-            answer = get_json(f"{base}/bindings", self._timeout)
-            return _report(name, answer, "" if ready else self._unready(_base(pod, PORT_HTTP)), serving=ready)
+            return _report(name, get_json(f"{base}/bindings", self._timeout), serving=is_ready(pod))
         except FetchError as error:
             return BrokerReport(name, reachable=False, problem=f"{base}/bindings: {error}")
 
@@ -147,7 +181,7 @@ def _base(pod: Manifest, port: int) -> str:
     return f"http://{host}:{port}"
 
 
-def _report(name: str, answer: Any, unready: str, *, serving: bool) -> BrokerReport:
+def _report(name: str, answer: Any, *, serving: bool) -> BrokerReport:
     try:
         return BrokerReport(
             name,
@@ -157,7 +191,6 @@ def _report(name: str, answer: Any, unready: str, *, serving: bool) -> BrokerRep
             stats={one["name"]: _stats(one) for one in answer["bindings"]},
             serving=serving,
             problem=answer.get("error") or "",
-            unready=unready,
         )
     except (KeyError, TypeError):
         raise FetchError("the answer is not a broker's") from None

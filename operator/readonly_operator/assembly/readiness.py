@@ -9,13 +9,15 @@ from readonly_operator.kube.pods import is_ready, last_words, waiting_reason
 from readonly_operator.kube.status import STALLED_REASONS, Condition, ConditionStatus, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from readonly_operator.api.pool import Pool
     from readonly_operator.assembly.lookup_state import LookupState
     from readonly_operator.kube.kinds import Manifest
     from readonly_operator.kube.names import PoolKey
 
+MAX_QUOTE_LENGTH = 300
+"""Longest quotation in a message, in characters."""
 NAME_TAKEN = "another pool of this name"
 """Part of a broker's last line when the metadata store has brokers of a pool with the same name and another uid."""
 
@@ -128,6 +130,20 @@ def oversized(count: int) -> list[str]:
         return []
     one = count == 1
     return [f"{count} binding{'' if one else 's'} {'does' if one else 'do'} not fit into the pool's ConfigMap"]
+
+
+def not_scaling(autoscaler: Manifest) -> list[str]:
+    """Return why the HorizontalPodAutoscaler cannot decide, in words; none while it can, or is inactive at 0 replicas.
+
+    Args:
+        autoscaler: the existing one; empty for none.
+    """
+    found = (autoscaler.get("status") or {}).get("conditions") or ()
+    active: Mapping[str, str] = next((one for one in found if one.get("type") == "ScalingActive"), {})
+    if active.get("status") != "False" or active.get("reason") == "ScalingDisabled":
+        return []
+    words = " ".join(str(active.get("message") or "it gives no reason").split())[:MAX_QUOTE_LENGTH]
+    return [f"the HorizontalPodAutoscaler cannot decide: {active.get('reason')}: {words}"]
 
 
 def kind_not_served(kind: str) -> str:

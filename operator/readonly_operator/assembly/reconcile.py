@@ -32,6 +32,7 @@ from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import NameConflictError, Result
 from readonly_operator.kube.events import WARNING, Notice
 from readonly_operator.kube.kinds import (
+    AUTOSCALER,
     BINDING,
     CHILDREN,
     CONFIG_MAP,
@@ -43,6 +44,7 @@ from readonly_operator.kube.kinds import (
     kind_of,
 )
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
+from readonly_operator.kube.ownership import owner_uid
 from readonly_operator.kube.pods import is_ready, waiting_reason
 from readonly_operator.kube.port_order import in_port_order, port_blockers
 from readonly_operator.kube.status import Condition, ConditionStatus
@@ -99,7 +101,12 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
         bindings = bindings.without_oversized(fitted.refused)
         lookup = LookupConfig.of_entries(fitted.entries, pool.key.namespace)
         limitations, waits_for, waits = _apply(context, pool, body, lookup)
-        limitations += [*readiness.oversized(len(bindings.oversized)), *source.limitations]
+        autoscaler = context.store.get(AUTOSCALER, key.namespace, key.name) if pool.autoscaling else None
+        limitations += [
+            *readiness.oversized(len(bindings.oversized)),
+            *source.limitations,
+            *readiness.not_scaling(autoscaler or {}),
+        ]
     except (ApiSpecError, NameConflictError, KubeError) as error:
         return _report_failure(context, body, bindings, error)
     observed = _observe(context, pool, body, lookup, limitations, waits_for, waits=waits)
@@ -210,6 +217,9 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
         config = store.get(CONFIG_MAP, key.namespace, key.config_map)
         former = before is not None and config is not None and is_outdated(before, stateful_set)
         wanted = held(wanted, pool, (config or {}).get("data") if former else None)
+    if before is not None and owner_uid(before) == pool.uid and pool.listeners.external is not None:
+        # brokers that end free their node ports and load balancers: a Service that waits for one must not keep them
+        context.applier.shrink(before, pool.replicas)
     services = store.of_pool(SERVICE, key)
     desired = in_port_order([one for one in wanted if store.serves(kind_of(one))], services)
     blockers = port_blockers(desired, services)

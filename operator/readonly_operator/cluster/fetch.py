@@ -9,7 +9,7 @@ import ssl
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin, urlsplit
 
 from readonly_operator.cluster.deadline import answer_until, open_connection, remaining
@@ -172,7 +172,7 @@ def _exchange(
     try:
         port = parts.port or (http.client.HTTPS_PORT if parts.scheme == "https" else http.client.HTTP_PORT)
         connection = http.client.HTTPConnection(parts.hostname or "", port, timeout=timeout)
-    except ValueError as error:
+    except (ValueError, http.client.InvalidURL) as error:
         raise FetchError(str(error).lower()) from None
     headers = {"Accept": "application/json", "Connection": "close"}
     if body is not None:
@@ -187,7 +187,7 @@ def _exchange(
             context = credentials.context or ssl.create_default_context()
             connection.sock = context.wrap_socket(connection.sock, server_hostname=connection.host)
         connection.sock.settimeout(remaining(deadline))
-        connection.response_class = partial(answer_until, deadline)
+        connection.response_class = cast("type[http.client.HTTPResponse]", partial(answer_until, deadline))
         connection.request(method, path, body=body, headers=headers)
         response = connection.getresponse()
         answer = _read(response, deadline, MAX_BYTES if max_bytes is None else max_bytes)

@@ -128,6 +128,20 @@ class Applier:
             )
         return after
 
+    def shrink(self, live: Manifest, replicas: int) -> None:
+        """Lower the replicas of an existing StatefulSet, and change nothing else of it.
+
+        Raises:
+            KubeError: the API server refused, or the StatefulSet has changed meanwhile.
+        """
+        metadata = live["metadata"]
+        if live["spec"].get("replicas", 1) <= replicas:
+            return
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"replicas": replicas}}
+        after = self._kube.merge(OPERATOR, kind_of(live), metadata["namespace"], metadata["name"], patch)
+        if after is not None:
+            self._store.put(kind_of(live), after)
+
     def prune(
         self, known: Iterable[Manifest], desired: Iterable[Manifest], owner: str
     ) -> list[tuple[Manifest, Result]]:

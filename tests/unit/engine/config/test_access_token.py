@@ -87,6 +87,8 @@ def test_the_issuer_names_its_token_endpoint():
         "https://a:99999/",
         "https://[x/",
         "https://a:0/",
+        "https://a b/token",
+        "https://a/b\nc",
         "https://a/tok\u00e9n",
     ],
 )

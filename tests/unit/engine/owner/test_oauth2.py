@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import socket
 
 import pytest
 from aiohttp import web
@@ -127,6 +128,31 @@ def test_a_token_is_renewed_early_and_with_changed_files_at_once(tmp_path):
             await login.refresh()
             assert login.get() == "token-3"
             assert [form["client_secret"] for form in issuer.forms] == ["s3cret", "s3cret", "another"]
+
+    asyncio.run(run())
+
+
+def test_a_broker_waits_for_its_first_token_but_not_for_a_silent_server(key_file, monkeypatch):
+    async def started(issuer):
+        login = OAuth2Login(config(issuer, key_file))
+        following = asyncio.create_task(login.follow())
+        began = asyncio.get_running_loop().time()
+        await login.await_first()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        return login.current(), asyncio.get_running_loop().time() - began
+
+    async def run():
+        async with Issuer().serving() as issuer:
+            assert (await started(issuer))[0] == "token-1"
+            issuer.refuses = lambda: web.json_response({}, status=503)
+            token, seconds = await started(issuer)
+            assert (token, seconds < 2.0) == ("", True)
+        monkeypatch.setattr("readonly_engine.owner.oauth2.FIRST_S", 0.1)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            issuer.base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            token, seconds = await started(issuer)
+        assert (token, seconds < 2.0) == ("", True)
 
     asyncio.run(run())
 

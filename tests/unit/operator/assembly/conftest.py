@@ -57,6 +57,9 @@ class Server:
         if self.refuses_patches:
             raise KubeError("forbidden", 403)
         body = copy.deepcopy(self.objects[kind.kind, name])
+        if "spec" in patch:
+            assert patch["metadata"] == {"resourceVersion": body["metadata"]["resourceVersion"]}
+            return self._keep({**body, "spec": {**body["spec"], **patch["spec"]}})
         body["metadata"]["finalizers"] = patch["metadata"]["finalizers"]
         if "deletionTimestamp" in body["metadata"] and not body["metadata"]["finalizers"]:
             return self.objects.pop((kind.kind, name)) and body

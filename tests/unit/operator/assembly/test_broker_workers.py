@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from readonly_operator.assembly.broker_report import BindingStats, BrokerReport, Lag, merged
+from readonly_operator.assembly.brokers import Brokers
+from readonly_operator.cluster import fetch
 from readonly_operator.model.lookup import Entry
 
 ORDERS, LOGS = Entry("team/orders", ("persistent://x/y/orders",)), Entry("team/logs", ("persistent://x/y/logs",))
@@ -128,3 +130,45 @@ def test_every_worker_of_every_pod_is_asked(context, monkeypatch, start):
 def test_topics_are_asked_of_the_first_worker_that_answers(context, start):
     broken, other = start(), start(bindings_topics={"topics": ["persistent://x/y/z"]})
     assert context.brokers.matched([pod(broken, other)], "team/orders") == ("persistent://x/y/z",)
+
+
+def many_workers(name, count=16):
+    made = pod(name=name)
+    ports = [{"name": f"http-{number}", "containerPort": 8180 + 100 * number} for number in range(count)]
+    made["spec"]["containers"][0]["ports"] = ports
+    return made
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """URLs that were asked of brokers that do not answer."""
+    urls = []
+
+    def get_json(url, _):
+        urls.append(url)
+        raise fetch.FetchError("no answer in time")
+
+    monkeypatch.setattr("readonly_operator.assembly.brokers.get_json", get_json)
+    return urls
+
+
+@pytest.fixture
+def brokers(asked):
+    """Queries that each take the whole deadline of 2 s."""
+    made = Brokers(None, None, 2.0, lambda: 2.0 * len(asked))
+    yield made
+    made.close()
+
+
+def test_silent_pods_cost_no_timeout_for_each_worker(asked, brokers):
+    (said,) = brokers.ask([many_workers("demo-0")])
+    assert len(asked) == 2
+    assert not said.reachable
+    assert said.problem.endswith("worker 2: not asked, because the workers before it took 4 s")
+
+
+def test_topics_are_asked_of_a_few_silent_processes_only(asked, brokers):
+    pods = [many_workers(f"demo-{number}") for number in range(50)]
+    for binding in range(20):
+        assert brokers.matched(pods, f"team/{binding}") == ()
+    assert len(asked) == 3, "they are remembered, too"

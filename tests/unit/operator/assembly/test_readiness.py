@@ -159,3 +159,26 @@ def test_a_name_that_was_free_when_the_broker_came_again_is_history(make_pool):
 def test_the_engine_says_so_in_these_words():
     sources = (ROOT / "engine" / "readonly_engine").rglob("*.py")
     assert any(f"{readiness.NAME_TAKEN} (uid" in path.read_text(encoding="utf-8") for path in sources)
+
+
+def hpa(status, reason, message="the HPA was unable to compute the replica count:\nunable to get metric"):
+    return {
+        "status": {"conditions": [{"type": "ScalingActive", "status": status, "reason": reason, "message": message}]}
+    }
+
+
+def test_an_autoscaler_without_metrics_is_reported():
+    (said,) = readiness.not_scaling(hpa("False", "FailedGetPodsMetric"))
+    assert said == (
+        "the HorizontalPodAutoscaler cannot decide: FailedGetPodsMetric: the HPA was unable to compute the replica count: "
+        "unable to get metric"
+    )
+    (said,) = readiness.not_scaling(hpa("False", "FailedGetPodsMetric", "x" * 5000))
+    assert len(said) < 400
+
+
+@pytest.mark.parametrize(
+    "autoscaler", [{}, {"status": {}}, hpa("True", "ValidMetricFound"), hpa("False", "ScalingDisabled")]
+)
+def test_an_autoscaler_that_decides_or_is_inactive_is_not(autoscaler):
+    assert readiness.not_scaling(autoscaler) == []

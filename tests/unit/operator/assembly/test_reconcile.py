@@ -12,7 +12,7 @@ import pytest
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.kube.api_server import KubeError
-from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POD, POOL, SERVICE, kind_of
+from readonly_operator.kube.kinds import AUTOSCALER, BINDING, CONFIG_MAP, POD, POOL, SERVICE, kind_of
 from readonly_operator.kube.names import FINALIZER_WRITER, LABEL_POOL, PAUSED_KEY, PoolKey
 
 DEMO = PoolKey("team", "demo")
@@ -313,10 +313,54 @@ def test_a_pool_may_move_to_node_ports_that_its_own_services_have(server, contex
                 raise KubeError("provided port is already allocated", 422)
         return keep(manifest)
 
-    server.apply = allocate
+    server.apply, server.refuses_patches = allocate, False
     put(POOL, {**pool_body(replicas=2, listeners=listeners(30002)), "status": {}})
     reconcile(context, DEMO)
     ports = {n: server.objects["Service", f"demo-broker-{n}"]["spec"]["ports"][0]["nodePort"] for n in (0, 1)}
     assert ports == {0: 30002, 1: 30004}
     assert server.deleted.count("demo-broker-2") == 1, "its broker has ended, and its port is wanted"
     assert ready(server.status(POOL, "demo")) != "Refused"
+
+
+def test_a_service_that_is_refused_does_not_keep_brokers_from_ending(server, context, put, pool_body):
+    """Their node ports may be those that the Service waits for."""
+
+    def listeners(first):
+        return {"external": {"type": "NodePort", "nodePorts": {"first": first}}}
+
+    server.refuses = False
+    put(POOL, pool_body(replicas=10, listeners=listeners(30000)))
+    reconcile(context, DEMO)
+    keep = server.apply
+
+    def refuse(manifest):
+        if manifest["kind"] == "Service" and "-broker-" in manifest["metadata"]["name"]:
+            raise KubeError("provided port is not in the valid range", 422)
+        return keep(manifest)
+
+    server.apply, server.refuses_patches = refuse, False
+    template = copy.deepcopy(server.objects["StatefulSet", "demo"]["spec"]["template"])
+    for replicas, expected in ((3, 3), (5, 3)):
+        put(POOL, {**pool_body(replicas=replicas, listeners=listeners(32760)), "status": {}})
+        reconcile(context, DEMO)
+        assert ready(server.status(POOL, "demo")) == "Refused"
+        assert server.objects["StatefulSet", "demo"]["spec"]["replicas"] == expected
+    assert server.objects["StatefulSet", "demo"]["spec"]["template"] == template, (
+        "no broker advertises a port it has not"
+    )
+
+
+def test_a_pool_whose_autoscaler_cannot_decide_is_not_settled_in_silence(server, context, put, pool_body):
+    server.refuses = False
+    put(POOL, pool_body(replicas=0, autoscaling={"maxReplicas": 3, "targetConnections": 5}))
+    reconcile(context, DEMO)
+    active = {
+        "type": "ScalingActive",
+        "status": "False",
+        "reason": "FailedGetPodsMetric",
+        "message": "no custom metrics",
+    }
+    put(AUTOSCALER, {**server.objects["HorizontalPodAutoscaler", "demo"], "status": {"conditions": [active]}})
+    reconcile(context, DEMO)
+    (said,) = (one["message"] for one in server.status(POOL, "demo")["conditions"] if one["type"] == "Progressing")
+    assert said.endswith("but the HorizontalPodAutoscaler cannot decide: FailedGetPodsMetric: no custom metrics")

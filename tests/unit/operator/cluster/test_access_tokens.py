@@ -180,7 +180,7 @@ def test_a_server_that_fails_leaves_the_token_until_it_expires_and_is_not_floode
     assert len(issuer.forms) == before
 
 
-@pytest.mark.parametrize("endpoint", ["http://a..b/token", "http://issuer/tok\u00e9n"])
+@pytest.mark.parametrize("endpoint", ["http://a..b/token", "http://issuer/tok\u00e9n", "http://a b/token"])
 def test_rubbish_of_the_issuer_is_an_error_of_the_source(source, reader, issuer, endpoint):
     issuer.endpoint = endpoint
     with pytest.raises(fetch.FetchError, match=f"no access token of {issuer.base}: "):

@@ -138,6 +138,11 @@ def test_a_second_address_is_tried(monkeypatch):
         assert fetch.get_json("http://two.invalid/", 5) == []
 
 
+def test_a_url_with_a_blank_in_its_host_is_an_error_of_the_request():
+    with pytest.raises(fetch.FetchError, match="control characters"):
+        fetch.get("http://a b:1/", 1)
+
+
 @pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".example"])
 def test_a_host_that_cannot_be_a_name_is_an_error_of_the_request(host):
     for ask in (lambda: fetch.get(f"http://{host}:1/", 1), lambda: fetch.connect(host, 1, 1)):
