@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from readonly_engine import build_info
 from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.connect import BookieSecurity
 from readonly_engine.bookkeeper.pool import BookiePool
@@ -140,6 +141,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         StartError: the broker cannot start.
     """
     descriptors.raise_limit()
+    build = await asyncio.to_thread(build_labels)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -273,7 +275,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         config.cursors,
         guard,
     )
-    http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared))
+    http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared), build)
     try:
         await listen("http", config.http, http.start)
         await listen("listen", config.listen, broker.start)
@@ -300,6 +302,12 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         await bookies.wait_closed()
         tiered.close()
         await stores.close()
+
+
+def build_labels() -> dict[str, str]:
+    """Return the build of this process as labels; the commit is that of the image where the environment has it."""
+    commit = os.environ.get(COMMIT_VARIABLE, "")
+    return build_info.labels() | ({"commit": commit} if _COMMIT.fullmatch(commit) else {})
 
 
 def about(config: EngineConfig, shared: EngineConfig | None) -> About:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 from typing import TYPE_CHECKING
 
@@ -54,4 +55,38 @@ def test_statistics_have_the_shape_of_pulsars(own_pool, pulsar_client, admin: Pu
     assert f'pulsar_readonly_messages_dispatched_total{{subscription="s",topic="{topic}"}} 10.0' in metrics
     for name, value in {"claims": 1, "members": 1, "resting": 0, "slow_clients": 0}.items():
         assert f"\npulsar_readonly_{name} {value}.0\n" in metrics
+    client.close()
+
+
+def value_of(metrics: str, name: str) -> float:
+    """The value of the only sample whose name and labels begin so."""
+    (found,) = [line for line in metrics.splitlines() if line.startswith(name)]
+    return float(found.rpartition(" ")[2])
+
+
+def test_latency_age_of_the_backlog_and_the_process_are_measured(own_pool, pulsar_client, topic: str) -> None:
+    broker = own_pool(1, "--topics", TESTS).brokers[0]
+    client = quiet_client(broker.url)
+    consumer = client.subscribe(topic, "s", consumer_type=SHARED)
+    producer = pulsar_client.create_producer(topic, batching_enabled=False)
+    sent = time.time()
+    for _ in range(3):
+        producer.send(bytes(100))
+    received = [consumer.receive(10_000) for _ in range(3)]
+    metrics = broker.get("/metrics")
+    name = "pulsar_readonly_end_to_end_latency_seconds"
+    counts = {read: value_of(metrics, f'{name}_count{{read="{read}"}}') for read in ("tail", "backlog")}
+    assert 1 <= sum(counts.values()) <= 3
+    assert sum(value_of(metrics, f'{name}_sum{{read="{read}"}}') for read in counts) < time.time() - sent + 1
+
+    age = f'pulsar_readonly_backlog_age_seconds{{subscription="s",topic="{topic}"}}'
+    wait_until(lambda: age in broker.get("/metrics"))
+    assert 0 <= value_of(broker.get("/metrics"), age) <= time.time() - sent + 1
+    for message in received:
+        consumer.acknowledge(message)
+    wait_until(lambda: value_of(broker.get("/metrics"), age) == 0)
+
+    assert value_of(metrics, "process_resident_memory_bytes") > 1 << 20
+    assert value_of(metrics, "process_open_fds") > 3
+    assert value_of(metrics, "pulsar_readonly_build_info{") == 1
     client.close()

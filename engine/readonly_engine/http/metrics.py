@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from readonly_engine.broker.cursors.commits import LATENCY_BOUNDS
+from readonly_engine.broker.cursors.commits import LATENCY_BOUNDS as COMMIT_BOUNDS
+from readonly_engine.broker.dispatch.latency import LATENCY_BOUNDS
 from readonly_engine.broker.passthrough.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from prometheus_client.metrics_core import Metric
 
     from readonly_engine.broker.dispatch.counters import Counters
     from readonly_engine.broker.server.broker import Broker
+    from readonly_engine.http.backlog_age import BacklogAges
     from readonly_engine.topic.cache import EntryCache
 
 _LABELS = ["topic", "subscription"]
@@ -33,11 +35,18 @@ _READER = re.compile(r"(reader|multiTopicsReader)-[0-9a-f]+")
 
 
 class BrokerCollector(Collector):
-    """Metrics of one broker. A subscription keeps its counters after its consumers have disconnected."""
+    """Metrics of one broker. A subscription keeps its counters after its consumers have disconnected.
 
-    def __init__(self, broker: Broker, cache: EntryCache) -> None:
+    Args:
+        broker: the broker.
+        cache: its cache of entries.
+        ages: measured ages of the subscriptions' backlogs.
+    """
+
+    def __init__(self, broker: Broker, cache: EntryCache, ages: BacklogAges) -> None:
         self._broker = broker
         self._cache = cache
+        self._ages = ages
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics; called by prometheus_client."""
@@ -58,6 +67,12 @@ class BrokerCollector(Collector):
         backlog = GaugeMetricFamily(
             "pulsar_readonly_backlog_entries", "Readable entries that are not acked", labels=_LABELS
         )
+        age = GaugeMetricFamily(
+            "pulsar_readonly_backlog_age_seconds",
+            "Time since the publication of the oldest readable entry that is not acked; missing while it is unknown",
+            labels=_LABELS,
+        )
+        oldest: dict[tuple[str, str], float] = {}
         connected: Counter[tuple[str, str]] = Counter()
         unacked: Counter[tuple[str, str]] = Counter()
         for topic, served in self._broker.topics.all:
@@ -65,10 +80,16 @@ class BrokerCollector(Collector):
                 label = self._label(str(topic), name)
                 connected[label] += len(subscription.consumers)
                 unacked[label] += subscription.backlog
+                seconds = self._ages.seconds(topic, name, served, subscription)
+                if seconds is not None:
+                    oldest[label] = max(oldest.get(label, 0.0), seconds)
         for (topic_label, name), count in connected.items():
             consumers.add_metric([topic_label, name], count)
             backlog.add_metric([topic_label, name], unacked[topic_label, name])
-        yield from (dispatched, size, acks, failures, consumers, backlog)
+        for label, seconds in oldest.items():
+            age.add_metric(label, seconds)
+        yield from (dispatched, size, acks, failures, consumers, backlog, age)
+        yield from self._latencies()
         passing = GaugeMetricFamily(
             "pulsar_readonly_passed_through",
             "Subscriptions that pass through to the owner, by reason",
@@ -90,6 +111,23 @@ class BrokerCollector(Collector):
             "pulsar_readonly_cache_misses", "Entries not found in the cache", value=self._cache.misses
         )
 
+    def _latencies(self) -> Iterator[Metric]:
+        sampler = self._broker.topics.latency
+        found = HistogramMetricFamily(
+            "pulsar_readonly_end_to_end_latency_seconds",
+            "Time from the publication of an entry until the broker hands it to the client's socket, of a sample of entries: "
+            "at most 100 per second. Redelivered and delayed ones are not measured",
+            labels=["read"],
+        )
+        for read, histogram in (("tail", sampler.tail), ("backlog", sampler.backlog)):
+            found.add_metric([read], _buckets(LATENCY_BOUNDS, histogram.counts), histogram.total)
+        yield found
+        yield CounterMetricFamily(
+            "pulsar_readonly_end_to_end_latency_clock_skew",
+            "Samples of this latency that were published later than the broker's clock says, which count as 0 seconds",
+            value=sampler.skewed,
+        )
+
     def _local_cursors(self) -> Iterator[Metric]:
         stores = [partition.store for partition in self._broker.local_cursors.held.values()]
         yield GaugeMetricFamily(
@@ -103,12 +141,10 @@ class BrokerCollector(Collector):
             value=sum(map(len, stores)),
         )
         counts = [sum(found) for found in zip(*(store.commits.latencies for store in stores), strict=True)]
-        counts = list(accumulate(counts or [0] * len(LATENCY_BOUNDS)))
-        bounds = [f"{bound:g}".replace("inf", "+Inf") for bound in LATENCY_BOUNDS]
         yield HistogramMetricFamily(
             "pulsar_readonly_local_cursor_commit_seconds",
             "Time from the first change of local cursors in a commit until it is stored",
-            buckets=list(zip(bounds, map(float, counts), strict=True)),
+            buckets=_buckets(COMMIT_BOUNDS, counts or [0] * len(COMMIT_BOUNDS)),
             sum_value=sum(store.commits.latency_sum for store in stores),
         )
 
@@ -199,3 +235,14 @@ class BrokerCollector(Collector):
         if _READER.fullmatch(subscription):
             return topic, "reader"
         return topic, "" if len(known) > MAX_LABELS else subscription
+
+
+def _buckets(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    """Return cumulative buckets of a histogram.
+
+    Args:
+        bounds: upper bounds; the last one is infinite.
+        counts: number of values in each bucket alone.
+    """
+    names = [f"{bound:g}".replace("inf", "+Inf") for bound in bounds]
+    return list(zip(names, map(float, accumulate(counts)), strict=True))
