@@ -19,6 +19,7 @@ from readonly_operator import metrics as operator_metrics
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.store import Store
 
+from docsite import renamed_metrics
 from docsite.markdown import NOTE, code, sentence, table
 
 if TYPE_CHECKING:
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 UNITS: Final = {
-    "resting": "0 or 1",
+    "suspended": "0 or 1",
     "bindings": "0 or 1",
     "leader": "0 or 1",
     "unwell": "1",
     "connected": "0 or 1",
     "info": "1",
     "skew": "samples",
-    "denied": "requests and connections",
+    "denials": "requests and connections",
     "seconds": "seconds",
     "bytes": "bytes",
     "messages": "messages",
@@ -43,25 +44,21 @@ UNITS: Final = {
     "acks": "acks",
     "read": "reads",
     "consumers": "consumers",
-    "moved": "consumers",
     "lookups": "lookups",
     "topics": "topics",
     "changes": "changes",
     "connections": "connections",
-    "refused": "connections and consumers",
+    "refusals": "connections and consumers",
     "clients": "clients",
     "producers": "producers",
-    "claims": "subscriptions",
     "subscriptions": "subscriptions",
     "partitions": "partitions",
-    "passed": "subscriptions",
     "members": "brokers",
     "brokers": "brokers",
-    "queue": "pools",
     "workqueue": "pools",
-    "failures": "reconciles",
-    "applied": "objects",
+    "reconcile": "reconciles",
     "objects": "objects",
+    "object": "objects",
     "events": "events",
 }
 """The unit of a metric whose name has this word; the first word that is there counts."""
@@ -71,11 +68,14 @@ HEAD = f"""# Metrics
 {NOTE}
 
 `/metrics` answers in Prometheus's text format. In Kubernetes, Prometheus adds the labels `namespace`, `pool` and `pod` to the metrics
-of brokers ([Monitor brokers](../how-to/monitoring.md)). With `--workers`, each sample has the label `worker` too.
+of brokers ([Monitor brokers](../how-to/monitoring.md)). Its `namespace` is that of Kubernetes. It renames Pulsar's to
+`exported_namespace`, unless the scrape has `honor_labels`. With `--workers`, each sample has the label `worker` too.
 """
 BROKER = f"""## Brokers
-`topic` and `subscription` are names. Readers get a new name each time, so all readers of a topic count as subscription `reader`.
-With more than {MAX_LABELS:,} subscriptions the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `topic` is too.
+`cluster`, `namespace`, `topic` and `subscription` mean the same as in Pulsar's own metrics: the name of the source cluster,
+TENANT/NAMESPACE, the full name of a topic or partition, and the subscription. `cluster` is empty until the admin API has named it.
+Readers get a new name each time, so all readers of a topic count as subscription `reader`. With more than {MAX_LABELS:,} subscriptions
+the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `namespace` and `topic` are too.
 `reason` is one of {", ".join(code(reason) for reason in Reason)}.
 `read` is `tail` for the newest entries of a topic, else `backlog`. End-to-end latency compares two clocks: that of the broker, and that
 of the owner where the cluster stores broker entry metadata (`brokerEntryMetadataInterceptors`), else that of the producer.
@@ -140,6 +140,7 @@ def page() -> str:
     """Return the whole page, Markdown."""
     head = ["metric", "type", "labels", "unit", "meaning"]
     parts = [HEAD, BROKER, table(head, _rows(of_broker())), f"\n{OPERATOR}", table(head, _rows(of_operator()))]
+    parts.append(f"\n{renamed_metrics.section()}")
     return "\n".join(parts) + "\n"
 
 

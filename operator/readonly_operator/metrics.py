@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 RECONCILES = Histogram(
-    "pulsar_readonly_operator_reconcile_seconds",
+    "pulsar_readonly_operator_reconcile_duration_seconds",
     "Duration of reconciling one pool",
     buckets=(0.005, 0.02, 0.1, 0.5, 2, 10),
 )
@@ -31,14 +31,14 @@ SOURCE_CLUSTERS: Final = "source-cluster"
 """Value of the label `controller` for background work at source clusters."""
 
 FAILURES = Counter(
-    "pulsar_readonly_operator_reconcile_failures_total",
+    "pulsar_readonly_operator_reconcile_errors_total",
     "Failed reconciles of pools, and unexpected errors of background work at source clusters; each is retried",
     ["controller"],
 )
 for _controller in (POOLS, SOURCE_CLUSTERS):
     FAILURES.labels(_controller)  # a rate needs the first value too
 
-WAITING = Gauge("pulsar_readonly_operator_queue_length", "Pools that wait for a reconcile")
+WAITING = Gauge("pulsar_readonly_operator_workqueue_depth", "Pools that wait for a reconcile")
 ADDS = Counter("pulsar_readonly_operator_workqueue_adds_total", "Pools that were queued for a reconcile")
 WAITED = Histogram(
     "pulsar_readonly_operator_workqueue_wait_seconds",
@@ -75,7 +75,7 @@ BUILD.labels(*_build()).set(1)
 LEADER = Gauge("pulsar_readonly_operator_leader", "1 while this process is the leader")
 
 APPLIED = Counter(
-    "pulsar_readonly_operator_applied_total",
+    "pulsar_readonly_operator_applied_objects_total",
     "Objects of pools that were created, patched or deleted",
     ["kind", "result"],
 )
@@ -127,7 +127,7 @@ class InventoryCollector(Collector):
         pools, bindings = self._store.pools(), self._store.bindings()
         labels = ["kind", "condition", "status"]
         found = GaugeMetricFamily(
-            "pulsar_readonly_operator_objects", "Pools and bindings by their conditions", labels=labels
+            "pulsar_readonly_operator_object_conditions", "Pools and bindings by their conditions", labels=labels
         )
         for kind, bodies in (("ReadOnlyBrokerPool", pools), ("ReadOnlyTopicBinding", bindings)):
             counts = Counts(
@@ -140,7 +140,7 @@ class InventoryCollector(Collector):
         yield found
         yield _unwell(pools)
         for name, text, field in (
-            ("brokers_wanted", "Desired brokers of all pools", "replicas"),
+            ("brokers_desired", "Desired brokers of all pools", "replicas"),
             ("brokers_ready", "Ready brokers of all pools", "readyReplicas"),
         ):
             value = sum(int((body.get("status") or {}).get(field) or 0) for body in pools)

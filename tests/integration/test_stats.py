@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
+from devstack.pulsar.spec import CLUSTER_NAME
 from tests.integration.fleet import SHARED, TESTS, quiet_client
+from tests.support.samples import value_of, values_of
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -52,16 +54,18 @@ def test_statistics_have_the_shape_of_pulsars(own_pool, pulsar_client, admin: Pu
         broker.get(path.replace("/stats", "x/stats"))
 
     metrics = broker.get("/metrics")
-    assert f'pulsar_readonly_messages_dispatched_total{{subscription="s",topic="{topic}"}} 10.0' in metrics
-    for name, value in {"claims": 1, "members": 1, "resting": 0, "slow_clients": 0}.items():
+    tenant, namespace = topic.removeprefix("persistent://").split("/")[:2]
+    labels = {"namespace": f"{tenant}/{namespace}", "topic": topic, "subscription": "s"}
+    assert value_of(metrics, "pulsar_readonly_dispatched_messages_total", **labels) == 10
+    assert value_of(metrics, "pulsar_readonly_consumers", **labels, cluster=CLUSTER_NAME) == 1
+    for name, value in {
+        "claimed_subscriptions": 1,
+        "pool_members": 1,
+        "dispatch_suspended": 0,
+        "slow_clients": 0,
+    }.items():
         assert f"\npulsar_readonly_{name} {value}.0\n" in metrics
     client.close()
-
-
-def value_of(metrics: str, name: str) -> float:
-    """The value of the only sample whose name and labels begin so."""
-    (found,) = [line for line in metrics.splitlines() if line.startswith(name)]
-    return float(found.rpartition(" ")[2])
 
 
 def test_latency_age_of_the_backlog_and_the_process_are_measured(own_pool, pulsar_client, topic: str) -> None:
@@ -75,18 +79,20 @@ def test_latency_age_of_the_backlog_and_the_process_are_measured(own_pool, pulsa
     received = [consumer.receive(10_000) for _ in range(3)]
     metrics = broker.get("/metrics")
     name = "pulsar_readonly_end_to_end_latency_seconds"
-    counts = {read: value_of(metrics, f'{name}_count{{read="{read}"}}') for read in ("tail", "backlog")}
+    counts = {read: value_of(metrics, f"{name}_count", read=read) for read in ("tail", "backlog")}
     assert 1 <= sum(counts.values()) <= 3
-    assert sum(value_of(metrics, f'{name}_sum{{read="{read}"}}') for read in counts) < time.time() - sent + 1
+    assert sum(value_of(metrics, f"{name}_sum", read=read) for read in counts) < time.time() - sent + 1
 
-    age = f'pulsar_readonly_backlog_age_seconds{{subscription="s",topic="{topic}"}}'
-    wait_until(lambda: age in broker.get("/metrics"))
-    assert 0 <= value_of(broker.get("/metrics"), age) <= time.time() - sent + 1
+    def ages() -> list[float]:
+        return values_of(broker.get("/metrics"), "pulsar_readonly_backlog_age_seconds", topic=topic, subscription="s")
+
+    wait_until(lambda: bool(ages()))
+    assert 0 <= ages()[0] <= time.time() - sent + 1
     for message in received:
         consumer.acknowledge(message)
-    wait_until(lambda: value_of(broker.get("/metrics"), age) == 0)
+    wait_until(lambda: ages() == [0])
 
     assert value_of(metrics, "process_resident_memory_bytes") > 1 << 20
     assert value_of(metrics, "process_open_fds") > 3
-    assert value_of(metrics, "pulsar_readonly_build_info{") == 1
+    assert value_of(metrics, "pulsar_readonly_build_info") == 1
     client.close()

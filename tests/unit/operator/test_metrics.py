@@ -56,7 +56,7 @@ def test_no_more_pools_are_named_than_the_bound():
 
 
 def failures(controller):
-    return REGISTRY.get_sample_value("pulsar_readonly_operator_reconcile_failures_total", {"controller": controller})
+    return REGISTRY.get_sample_value("pulsar_readonly_operator_reconcile_errors_total", {"controller": controller})
 
 
 @pytest.mark.parametrize("controller", [metrics.POOLS, metrics.SOURCE_CLUSTERS])

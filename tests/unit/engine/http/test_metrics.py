@@ -79,6 +79,28 @@ def test_subscriptions_that_share_labels_have_the_largest_age(broker, monkeypatc
     assert list(found.values()) == [7.0]
 
 
+@pytest.mark.parametrize(
+    ("bound", "labels"),
+    [
+        (2, 'cluster="one",namespace="public/default",subscription="s",topic="persistent://public/default/t"'),
+        (1, 'cluster="one",namespace="public/default",subscription="",topic="persistent://public/default/t"'),
+        (0, 'cluster="one",namespace="",subscription="",topic=""'),
+    ],
+)
+def test_labels_are_those_of_pulsar_until_there_are_too_many(broker, monkeypatch, bound, labels):
+    monkeypatch.setattr(metrics, "MAX_LABELS", bound)
+    broker.topics.cluster_name = "one"
+    serve(broker, "t", s=3, **{"reader-0123456789": 0})
+    found = of(samples(broker), "pulsar_readonly_backlog_entries")
+    assert found[f"pulsar_readonly_backlog_entries{{{labels}}}"] == 3
+
+
+def test_all_readers_of_a_topic_share_labels(broker):
+    serve(broker, "t", **{f"reader-{number:010x}": 1 for number in range(5)})
+    (line,) = of(samples(broker), "pulsar_readonly_consumers")
+    assert 'subscription="reader"' in line
+
+
 @pytest.mark.parametrize(("bound", "series"), [(30, 30), (29, 1), (2, 1)])
 def test_the_number_of_series_is_bounded(broker, monkeypatch, bound, series):
     monkeypatch.setattr(metrics, "MAX_LABELS", bound)
