@@ -96,3 +96,17 @@ def test_latency_age_of_the_backlog_and_the_process_are_measured(own_pool, pulsa
     assert value_of(metrics, "process_open_fds") > 3
     assert value_of(metrics, "pulsar_readonly_build_info") == 1
     client.close()
+
+
+def test_json_logs_have_fields_as_keys(own_pool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
+    broker = own_pool(1, "--topics", TESTS, "--log-format", "json").brokers[0]
+    pulsar_client.create_producer(topic).send(b"one")
+    client = quiet_client(broker.url)
+    client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest).receive(10_000)
+    admin.delete_topic(topic)
+    wait_until(lambda: f"topic was deleted: topic={topic}" in broker.log.read_text(), what="the deletion is logged")
+    lines = [json.loads(line) for line in broker.log.read_text().splitlines()]
+    assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+    (deleted,) = [line for line in lines if line["message"].startswith("topic was deleted")]
+    assert (deleted["topic"], deleted["level"]) == (topic, "info")
+    client.close()

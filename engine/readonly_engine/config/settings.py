@@ -405,7 +405,9 @@ class EngineConfig:
     log_level: str = field(
         default="info", metadata=option(choice_of("debug", "info", "warning", "error"), "lowest level of log lines")
     )
-    log_format: str = field(default="text", metadata=option(choice_of("text", "json"), "form of log lines"))
+    log_format: str = field(
+        default="text", metadata=option(choice_of("text", "json"), "form of log lines: text, or one JSON object each")
+    )
     unknown_keys: str = field(
         default=REJECT_UNKNOWN,
         metadata=option(
