@@ -49,7 +49,7 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     for name, key in _names(record.msg):
         if name not in RESERVED:
             try:
-                found[name] = _value(record.args[key])  # type: ignore[call-overload, index]
+                found[name] = _value(record.args[key])  # type: ignore[index]
             except (KeyError, IndexError):
                 return {}  # logging reports the mismatch itself
     return found
