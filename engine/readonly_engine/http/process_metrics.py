@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -37,11 +38,24 @@ class BuildCollector(Collector):
         yield found
 
 
-def process_registry() -> CollectorRegistry:
-    """Return a registry of the metrics `process_*`.
+class ProcessMetrics:
+    """Collects the metrics `process_*` in a thread, because that lists all descriptors: there is one for each client.
 
-    Collect it in a thread: it lists all descriptors of the process, of which there is one for each client.
+    Simultaneous requests share one collection, so that no flood of requests occupies the threads that read files.
+
+    Args:
+        registry: the metrics; by default those of this process.
     """
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    return registry
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        if registry is None:
+            registry = CollectorRegistry()
+            ProcessCollector(registry=registry)
+        self._registry = registry
+        self._collecting: asyncio.Task[bytes] | None = None
+
+    async def text(self) -> bytes:
+        """Return the metrics in Prometheus' text format."""
+        if self._collecting is None or self._collecting.done():
+            self._collecting = asyncio.create_task(asyncio.to_thread(generate_latest, self._registry))
+        return await asyncio.shield(self._collecting)

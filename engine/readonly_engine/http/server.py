@@ -15,7 +15,7 @@ from readonly_engine.http.bound import BoundTopics
 from readonly_engine.http.confirmed import LacUnavailableError, LastConfirmed
 from readonly_engine.http.guard import HttpPort
 from readonly_engine.http.metrics import BrokerCollector
-from readonly_engine.http.process_metrics import BuildCollector, process_registry
+from readonly_engine.http.process_metrics import BuildCollector, ProcessMetrics
 from readonly_engine.http.stats import Statistics
 from readonly_engine.http.status.gather import About, Gatherer
 from readonly_engine.http.status.handler import StatusPages
@@ -72,7 +72,7 @@ class HttpServer:
         self._registry.register(BrokerCollector(broker, cache, self._ages))
         self._registry.register(StoreCollector(stores))
         self._registry.register(BuildCollector(build))
-        self._process = process_registry()
+        self._process = ProcessMetrics()
         self._port: HttpPort | None = None
 
     async def start(self, host: str, port: int) -> None:
@@ -117,7 +117,7 @@ class HttpServer:
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         await self._ages.measure()
-        process = await asyncio.to_thread(generate_latest, self._process)
+        process = await self._process.text()
         return web.Response(
             body=generate_latest(self._registry) + process, headers={"Content-Type": CONTENT_TYPE_LATEST}
         )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.http import metrics
 from readonly_engine.http.metrics import BrokerCollector
-from readonly_engine.http.process_metrics import BUILD_LABELS, BuildCollector, process_registry
+from readonly_engine.http.process_metrics import BUILD_LABELS, BuildCollector, ProcessMetrics
+from readonly_engine.http.server import HttpServer
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.cache import EntryCache
 
@@ -136,7 +140,7 @@ def test_the_build_is_one_sample_with_all_labels():
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="metrics of processes exist on Linux only")
 def test_the_process_has_the_standard_metrics():
-    text = generate_latest(process_registry()).decode()
+    text = asyncio.run(ProcessMetrics().text()).decode()
     for name in (
         "process_cpu_seconds_total",
         "process_resident_memory_bytes",
@@ -146,3 +150,44 @@ def test_the_process_has_the_standard_metrics():
         "process_start_time_seconds",
     ):
         assert f"\n{name} " in text
+
+
+def test_simultaneous_requests_share_a_collection_of_the_process():
+    class Counting(Collector):
+        collections = 0
+
+        def collect(self):
+            Counting.collections += 1
+            return []
+
+    async def scene():
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(Counting())
+        before = Counting.collections
+        process = ProcessMetrics(registry)
+        first = asyncio.create_task(process.text())
+        others = [asyncio.create_task(process.text()) for _ in range(50)]
+        await asyncio.sleep(0)
+        first.cancel()  # its client has gone
+        await asyncio.gather(*others)
+        assert Counting.collections == before + 1
+        await process.text()
+        assert Counting.collections == before + 2
+
+    asyncio.run(scene())
+
+
+def test_the_page_has_the_broker_the_build_and_the_process(broker):
+    async def scene():
+        stores = SimpleNamespace(connected=True, denied=0)
+        server = HttpServer(broker, stores, EntryCache(1000), None, None, build={"version": "1.2.3"})
+        answer = await server._metrics(None)
+        await server.close()
+        return answer
+
+    answer = asyncio.run(scene())
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    families = {family.name: family for family in text_string_to_metric_families(answer.body.decode())}
+    assert families["pulsar_readonly_build_info"].samples[0].labels["version"] == "1.2.3"
+    assert {"pulsar_readonly_connections", "pulsar_readonly_metadata_store_connected"} <= families.keys()
+    assert "process_start_time_seconds" in families or not Path("/proc/self").is_dir()
