@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
 
 from devstack.kube import programs
 from docsite.metrics import labels, of_broker, of_operator
@@ -67,6 +70,26 @@ def test_every_metric_is_shown(metrics):
     shown = {name for _, text in expressions() for name in re.findall(r"pulsar_readonly_\w+", text)}
     ends = ("_sum", "_count", "_bucket")
     assert {name for name in metrics if not name.endswith(ends)} - shown == set()
+
+
+class Families(Collector):
+    """Metrics that were collected before."""
+
+    def __init__(self, families):
+        self._families = families
+
+    def collect(self):
+        return self._families
+
+
+@pytest.mark.parametrize("collect", [of_broker, of_operator])
+def test_promtool_finds_no_fault_with_names_and_texts(collect):
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Families(collect()))
+    text = generate_latest(registry)
+    path = str(programs.find("promtool", programs.PROMTOOL))
+    done = subprocess.run([path, "check", "metrics"], input=text, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.decode()) == (0, "")
 
 
 def test_the_alerts_are_raised_when_they_should_be(promtool):

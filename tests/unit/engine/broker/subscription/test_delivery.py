@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from readonly_engine.broker.dispatch.consumer_state import Delivery
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
@@ -228,6 +229,29 @@ def test_a_delivery_is_a_sample_of_latency_while_one_is_due(kind, tail):
         assert sum(measured.counts) == 1, "no sample is due"
         assert sum(other.counts) == 0
         assert len(timers) == 1
+        made.close()
+
+    asyncio.run(scene())
+
+
+def test_a_redelivery_is_no_sample_of_latency():
+    async def scene():
+        log, latency = CachedLog(), LatencySampler(lambda _: None)
+        made = subscription(log, Transactions(), CommandSubscribe.Shared, latency=latency)
+        state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Shared), writable=True)
+        consumer = SimpleNamespace(
+            dispatch_state=state,
+            lease_valid=True,
+            consumer_id=0,
+            deliver=lambda *_: None,
+            owner_consumer=SimpleNamespace(share_acks=lambda _: None),
+        )
+        made.add(consumer)
+        made._send([Delivery(state, log.entries[0], 1)])
+        assert latency.due
+        made._send([Delivery(state, log.entries[0], 0)])
+        assert not latency.due
+        assert sum(latency.backlog.counts) == 1
         made.close()
 
     asyncio.run(scene())
