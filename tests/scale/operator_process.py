@@ -42,7 +42,7 @@ class Operator:
     began: float
 
     def metrics(self) -> dict[str, float] | None:
-        """Return the sum of each metric over its labels; None before it answers."""
+        """Return the sum of each metric over its labels, of reconciles alone; None before it answers."""
         if self.process.poll() is not None:
             raise ScaleError(f"the operator ended:\n{self.log.read_text()[-2000:]}")
         try:
@@ -51,8 +51,9 @@ class Operator:
         except OSError:
             return None
         found: dict[str, float] = {}
-        for name, value in re.findall(r"^(\w+)(?:\{.*\})? (\S+)$", text, re.MULTILINE):
-            found[name] = found.get(name, 0.0) + float(value)
+        for name, labels, value in re.findall(r"^(\w+)(\{.*\})? (\S+)$", text, re.MULTILINE):
+            if 'controller="source-cluster"' not in labels:
+                found[name] = found.get(name, 0.0) + float(value)
         return found
 
     def resident_mib(self) -> float:
