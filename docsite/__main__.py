@@ -16,10 +16,11 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/cli.md": cli.page,
     "reference/conditions.md": conditions.page,
     "reference/configuration.md": configuration.page,
+    "reference/configuration.schema.json": configuration.schema_text,
     "reference/metrics.md": metrics.page,
     "reference/support.md": support.page,
 }
-"""Each generated page below docs/, and its generator."""
+"""Each generated page or file below docs/, and its generator."""
 
 
 def pictures() -> Mapping[str, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from readonly_engine.config import schema
 from readonly_engine.config.option import options_of
 from readonly_engine.config.settings import EngineConfig
 from readonly_engine.config.tiered import TieredConfig
@@ -36,6 +38,12 @@ cache-size: 1GiB
 tiered-storage: {{read-priority: bookkeeper-first}}
 ```
 """
+CHECK = """
+### Check of a file
+`pulsar-readonly serve --config FILE --check` checks options and file, and every file that they name: certificates, logins, tokens, bindings.
+It connects to nothing, and exits with 0 or with one error that names the option. [configuration.schema.json](configuration.schema.json) is
+the JSON Schema of the file, for editors and pipelines. It knows forms of single values only, and no keys of newer versions.
+"""
 TIERED = """## tiered-storage
 The keys of the mapping `tiered-storage`. Without them, a broker uses the driver, bucket, region and endpoint that the owner brokers
 stored with each offloaded ledger.
@@ -47,12 +55,17 @@ OPERATOR = """## The environment of the operator
 
 def page() -> str:
     """Return the whole page, Markdown."""
-    parts = [HEAD]
+    parts = [HEAD + CHECK]
     for title, options in groupby(options_of(EngineConfig), key=lambda one: one.group):
         parts += [f"### {title}", table(COLUMNS, map(_row, options)), ""]
     parts += [TIERED, table(COLUMNS, map(_row, options_of(TieredConfig))), ""]
     parts += [OPERATOR, table(("variable", *COLUMNS[1:]), _variables())]
     return "\n".join(parts) + "\n"
+
+
+def schema_text() -> str:
+    """Return the JSON Schema of the file."""
+    return json.dumps(schema.document(), indent=2) + "\n"
 
 
 def _row(one: Option) -> list[str]:

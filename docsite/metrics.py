@@ -6,16 +6,20 @@ import types
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client.metrics import MetricWrapperBase
+from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.passthrough.reasons import Reason
 from readonly_engine.broker.pool.bindings import Bindings
 from readonly_engine.broker.server.broker import Broker
+from readonly_engine.http.backlog_age import BacklogAges
 from readonly_engine.http.metrics import MAX_LABELS, BrokerCollector
+from readonly_engine.http.process_metrics import BuildCollector
 from readonly_engine.http.store_metrics import StoreCollector
 from readonly_engine.topic.cache import EntryCache
 from readonly_operator import metrics as operator_metrics
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.store import Store
 
+from docsite import renamed_metrics
 from docsite.markdown import NOTE, code, sentence, table
 
 if TYPE_CHECKING:
@@ -24,12 +28,14 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 UNITS: Final = {
-    "resting": "0 or 1",
+    "suspended": "0 or 1",
     "bindings": "0 or 1",
     "leader": "0 or 1",
     "unwell": "1",
     "connected": "0 or 1",
-    "denied": "requests and connections",
+    "info": "1",
+    "skew": "samples",
+    "denials": "requests and connections",
     "seconds": "seconds",
     "bytes": "bytes",
     "messages": "messages",
@@ -38,24 +44,21 @@ UNITS: Final = {
     "acks": "acks",
     "read": "reads",
     "consumers": "consumers",
-    "moved": "consumers",
     "lookups": "lookups",
     "topics": "topics",
     "changes": "changes",
     "connections": "connections",
-    "refused": "connections and consumers",
+    "refusals": "connections and consumers",
     "clients": "clients",
     "producers": "producers",
-    "claims": "subscriptions",
     "subscriptions": "subscriptions",
     "partitions": "partitions",
-    "passed": "subscriptions",
     "members": "brokers",
     "brokers": "brokers",
-    "queue": "pools",
-    "failures": "reconciles",
-    "applied": "objects",
+    "workqueue": "pools",
+    "reconcile": "reconciles",
     "objects": "objects",
+    "object": "objects",
     "events": "events",
 }
 """The unit of a metric whose name has this word; the first word that is there counts."""
@@ -65,27 +68,38 @@ HEAD = f"""# Metrics
 {NOTE}
 
 `/metrics` answers in Prometheus's text format. In Kubernetes, Prometheus adds the labels `namespace`, `pool` and `pod` to the metrics
-of brokers ([Monitor brokers](../how-to/monitoring.md)). With `--workers`, each sample has the label `worker` too.
+of brokers ([Monitor brokers](../how-to/monitoring.md)). Its `namespace` is that of Kubernetes. It renames Pulsar's to
+`exported_namespace`, unless the scrape has `honor_labels`. With `--workers`, each sample has the label `worker` too.
 """
 BROKER = f"""## Brokers
-`topic` and `subscription` are names. Readers get a new name each time, so all readers of a topic count as subscription `reader`.
-With more than {MAX_LABELS:,} subscriptions the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `topic` is too.
+`cluster`, `namespace`, `topic` and `subscription` mean the same as in Pulsar's own metrics: the name of the source cluster,
+TENANT/NAMESPACE, the full name of a topic or partition, and the subscription. `cluster` is empty until the admin API has named it.
+Readers get a new name each time, so all readers of a topic count as subscription `reader`. With more than {MAX_LABELS:,} subscriptions
+the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `namespace` and `topic` are too.
 `reason` is one of {", ".join(code(reason) for reason in Reason)}.
+`read` is `tail` for the newest entries of a topic, else `backlog`. End-to-end latency compares two clocks: that of the broker, and that
+of the owner where the cluster stores broker entry metadata (`brokerEntryMetadataInterceptors`), else that of the producer.
+
+`process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`, `process_open_fds`, `process_max_fds` and
+`process_start_time_seconds` have the meaning that Prometheus gives them. The operator has them too.
 """
 OPERATOR = """## Operator
 No metric has a label with the name of a pool or a binding. `kind` is a kind of Kubernetes object, `result` one of `created`,
 `patched` and `deleted`, `type` one of `Normal` and `Warning`. `condition` and `status` are those of [conditions](conditions.md).
+`controller` is `pool` for reconciles, and `source-cluster` for background work at source clusters.
 """
 
 
-def of_broker() -> list[Metric]:
-    """Return the metrics of a broker that serves nothing."""
+def idle_broker() -> Broker:
+    """Return a broker that serves nothing."""
     parts: Any = types.SimpleNamespace
-    topics = parts(counters={}, all=[], tail_changes=0, flush_accounting=lambda: None)
+    topics = parts(
+        counters={}, all=[], tail_changes=0, flush_accounting=lambda: None, latency=LatencySampler(), cluster_name=""
+    )
     passthrough = parts(passed_through=[])
     claim_store = parts(held=(), suspended=False)
     owners: Any = None
-    broker = Broker(
+    return Broker(
         owners,
         topics,
         passthrough,
@@ -96,8 +110,14 @@ def of_broker() -> list[Metric]:
         Bindings(),
         None,
     )
-    stores = parts(connected=True, denied=0)
-    return [*BrokerCollector(broker, EntryCache(1000)).collect(), *StoreCollector(stores).collect()]
+
+
+def of_broker() -> list[Metric]:
+    """Return the metrics of a broker that serves nothing."""
+    stores: Any = types.SimpleNamespace(connected=True, denied=0)
+    broker = idle_broker()
+    collectors = (BrokerCollector(broker, EntryCache(1000), BacklogAges(broker)), StoreCollector(stores))
+    return [metric for one in (*collectors, BuildCollector({})) for metric in one.collect()]
 
 
 def of_operator() -> list[Metric]:
@@ -120,6 +140,7 @@ def page() -> str:
     """Return the whole page, Markdown."""
     head = ["metric", "type", "labels", "unit", "meaning"]
     parts = [HEAD, BROKER, table(head, _rows(of_broker())), f"\n{OPERATOR}", table(head, _rows(of_operator()))]
+    parts.append(f"\n{renamed_metrics.section()}")
     return "\n".join(parts) + "\n"
 
 

@@ -34,7 +34,7 @@ SETTLE_S: Final = 15.0
 """Time after the first messages: their delivery is slower, and overlaps the end of the SUBSCRIBEs."""
 STORED_S: Final = 30.0
 OPTIONS: Final = ("--cursors", "local", "--cursor-partitions", "16")
-_BUCKET: Final = re.compile(r'pulsar_readonly_local_cursor_commit_seconds_bucket\{le="([^"]+)"\} ([0-9.e+]+)')
+_BUCKET: Final = re.compile(r'pulsar_readonly_local_cursor_commit_duration_seconds_bucket\{le="([^"]+)"\} ([0-9.e+]+)')
 
 
 @dataclass(frozen=True, slots=True)

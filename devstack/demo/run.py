@@ -211,7 +211,7 @@ class Demo:
             counts = found.setdefault(name, {})
             for family in text_string_to_metric_families(text):
                 for sample in family.samples:
-                    if sample.name == "pulsar_readonly_messages_dispatched_total":
+                    if sample.name == "pulsar_readonly_dispatched_messages_total":
                         subscription = sample.labels["subscription"]
                         counts[subscription] = counts.get(subscription, 0) + int(sample.value)
         return found

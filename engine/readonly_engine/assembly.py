@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from readonly_engine import build_info
 from readonly_engine.background import run_forever
-from readonly_engine.bookkeeper.connect import BookieSecurity
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker.cursors.client import file_token, stock_client
 from readonly_engine.broker.cursors.local_cursors import LocalCursors
@@ -40,11 +40,11 @@ from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableEr
 from readonly_engine.net import descriptors
 from readonly_engine.net.digest_md5 import LoginError
 from readonly_engine.net.interfaces import LOOPBACK
-from readonly_engine.net.tls import ClientTls, Reloaded, TlsError
+from readonly_engine.net.tls import TlsError
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
 from readonly_engine.owner.directory import OwnerDirectory
-from readonly_engine.owner.oauth2 import OAuth2Login
+from readonly_engine.start_files import StartError, open_files
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.wire.framing import StoredFrameLimit
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.config.settings import EngineConfig
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.net.tls import Reloaded
     from readonly_engine.topic.position import Position
 
 log = logging.getLogger("readonly_engine")
@@ -66,10 +67,6 @@ package instead (build_info.py)."""
 
 _COMMIT: Final = re.compile("[0-9a-f]{7,64}")
 _LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-
-
-class StartError(Exception):
-    """The broker cannot start; the text names the option and the reason."""
 
 
 def _tail_settings(pool: str, url: str) -> dict[Tail, TailSettings | None]:
@@ -116,18 +113,16 @@ def _url_of(scheme: str, address: Address, option: str) -> str:
     return f"{scheme}://{address}"
 
 
-def own_login(config: EngineConfig) -> OAuth2Login | None:
-    """Return the broker's login at an OAuth 2.0 server; None for none.
+def bound_patterns(config: EngineConfig) -> Bindings:
+    """Return the bindings of --topics.
 
     Raises:
-        StartError: a file of --admin-oauth2 cannot be used.
+        StartError: a pattern is invalid.
     """
-    if config.admin_oauth2 is None:
-        return None
     try:
-        return OAuth2Login(config.admin_oauth2)
-    except (OSError, ValueError) as error:
-        raise StartError(f"--admin-oauth2: {error}") from error
+        return Bindings((from_patterns("topics", config.topics),) if config.topics else ())
+    except BindingsError as error:
+        raise StartError(f"--topics: {error}") from error
 
 
 async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> None:
@@ -142,26 +137,18 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         StartError: the broker cannot start.
     """
     descriptors.raise_limit()
+    build = await asyncio.to_thread(build_labels)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if shared is not None:
         loop.add_reader(sys.stdin.fileno(), stop.set)
-    try:
-        patterns = Bindings((from_patterns("topics", config.topics),) if config.topics else ())
-    except BindingsError as error:
-        raise StartError(f"--topics: {error}") from error
+    patterns = bound_patterns(config)
     url, tls_url = advertised_url(config), advertised_tls_url(config)
+    tls, writer_tls, peer_tls, bookie_security, login = open_files(config)
     try:
-        tls = None if config.tls is None else Reloaded(config.tls.files, config.tls.server_context)
-        writer_tls = None if config.writer_tls is None else ClientTls(config.writer_tls)
-        peer_tls = None if config.peer_tls is None else ClientTls(config.peer_tls)
-        bookie_tls = None if config.bookie_tls is None else ClientTls(config.bookie_tls)
-        bookie_security = BookieSecurity(bookie_tls, config.bookie_login_file)
-        bookie_security.check()
         stores = ClusterStores(config.metadata_url, config.bookkeeper_metadata_url, config.metadata_security)
-        login = own_login(config)
         admin = AdminClient(*config.admin_urls, tls=writer_tls, token_file=config.admin_token_file, login=login)
     except (TlsError, LoginError) as error:
         raise StartError(f"--{error}") from error
@@ -275,7 +262,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         config.cursors,
         guard,
     )
-    http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared))
+    http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared), build)
     try:
         await listen("http", config.http, http.start)
         await listen("listen", config.listen, broker.start)
@@ -302,6 +289,12 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         await bookies.wait_closed()
         tiered.close()
         await stores.close()
+
+
+def build_labels() -> dict[str, str]:
+    """Return the build of this process as labels; the commit is that of the image where the environment has it."""
+    commit = os.environ.get(COMMIT_VARIABLE, "")
+    return build_info.labels() | ({"commit": commit} if _COMMIT.fullmatch(commit) else {})
 
 
 def about(config: EngineConfig, shared: EngineConfig | None) -> About:

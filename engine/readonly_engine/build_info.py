@@ -63,6 +63,17 @@ def built_commit(package: Path = _PACKAGE) -> str:
     return found if isinstance(found, str) and _COMMIT.fullmatch(found) else ""
 
 
+def labels() -> dict[str, str]:
+    """Return the facts of `report` as labels of a metric. It may start git, so call it once, and outside of an event loop."""
+    loaded = [] if os.environ.get(native.PURE_VARIABLE) == "1" else _loaded()
+    return {
+        "version": __version__,
+        "commit": commit(),
+        "python": platform.python_version(),
+        "native_modules": ",".join(name.rpartition(".")[2].lstrip("_") for name in loaded) or "none",
+    }
+
+
 def report() -> str:
     """Return the lines of `pulsar-readonly --version`."""
     lines = [f"pulsar-readonly {__version__}", f"commit: {commit()}", f"Python: {platform.python_version()}"]
@@ -100,6 +111,10 @@ def _git(root: Path, *arguments: str) -> str | None:
 def _native_modules() -> str:
     if os.environ.get(native.PURE_VARIABLE) == "1":
         return f"none ({native.PURE_VARIABLE}=1)"
-    loaded = [name for name in native.MODULES if native.load(name) is not None]
+    loaded = _loaded()
     missing = [name for name in native.MODULES if name not in loaded]
     return (", ".join(loaded) or "none") + (f"; not loaded: {', '.join(missing)}" if missing else "")
+
+
+def _loaded() -> list[str]:
+    return [name for name in native.MODULES if native.load(name) is not None]

@@ -1,28 +1,10 @@
-"""Formats of log lines: text, or one JSON object per line."""
+"""Logs of a broker: to standard error, as text or as one JSON object per line."""
 
 from __future__ import annotations
 
-import json
 import logging
-from datetime import UTC, datetime
 
-
-class _JsonFormatter(logging.Formatter):
-    def __init__(self, worker: int | None) -> None:
-        super().__init__()
-        self._worker = {} if worker is None else {"worker": worker}
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            **self._worker,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
+from readonly_engine.config.log_lines import JsonFormatter, TextFormatter
 
 
 def set_up_logging(level: str, log_format: str, worker: int | None = None) -> None:
@@ -35,9 +17,8 @@ def set_up_logging(level: str, log_format: str, worker: int | None = None) -> No
     """
     handler = logging.StreamHandler()
     if log_format == "json":
-        handler.setFormatter(_JsonFormatter(worker))
+        handler.setFormatter(JsonFormatter({} if worker is None else {"worker": worker}))
     else:
-        who = "" if worker is None else f"worker {worker}, "
-        handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)-7s {who}%(name)s: %(message)s"))
+        handler.setFormatter(TextFormatter("" if worker is None else f"worker {worker}, "))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("kazoo").setLevel(logging.WARNING)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
 from readonly_engine import collector
-from readonly_engine.assembly import StartError, advertised_tls_url, advertised_url, listen, serve
+from readonly_engine.assembly import advertised_tls_url, advertised_url, listen, serve
 from readonly_engine.config.arguments import parser
 from readonly_engine.config.option import ConfigError, key_of
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_engine.logs import set_up_logging
+from readonly_engine.preflight import check
+from readonly_engine.start_files import StartError
 from readonly_engine.workers.parent import Parent
 from readonly_engine.workers.plan import check_ports, worker_config
 
@@ -28,11 +30,16 @@ def main(argv: list[str]) -> int:
     """Run the command.
 
     Returns:
-        The exit status: 0 after a signal, 1 when the broker cannot start, 2 for invalid options.
+        The exit status: 0 after a signal, and after --check of a valid configuration; 1 when the broker cannot start, 2 for
+        invalid options.
     """
     unknown: list[str] = []
+    flags = vars(parser().parse_args(argv))
+    only_check = flags.pop("check", False)
     try:
-        config = _config(argv, unknown)
+        config = _config(flags, unknown)
+        if only_check:
+            return _check(config, unknown)
         if config.workers > 1:
             check_ports(config)
     except ConfigError as error:
@@ -58,7 +65,7 @@ def run_worker(index: int, argv: list[str]) -> int:
     Returns:
         The exit status, see `main`.
     """
-    config = _config(argv, [])
+    config = _config(vars(parser().parse_args(argv)), [])
     set_up_logging(config.log_level, config.log_format, index)
     collector.tune_garbage_collector()
     try:
@@ -78,9 +85,21 @@ async def _serve_by_workers(config: EngineConfig, argv: list[str]) -> int:
     return await parent.run()
 
 
-def _config(argv: list[str], unknown: list[str]) -> EngineConfig:
-    """Read the settings; add ignored keys of the file to `unknown`."""
-    flags = vars(parser().parse_args(argv))
+def _check(config: EngineConfig, unknown: list[str]) -> int:
+    """Check settings and files without a start; return the exit status."""
+    for key in unknown:
+        print(f"pulsar-readonly serve: unknown key {key!r} in the file of --config is ignored", file=sys.stderr)
+    try:
+        check(config)
+    except StartError as error:
+        print(f"pulsar-readonly serve: {error}", file=sys.stderr)
+        return 1
+    print("pulsar-readonly serve: the configuration is valid; no server was asked")
+    return 0
+
+
+def _config(flags: dict[str, Any], unknown: list[str]) -> EngineConfig:
+    """Make the settings of flags and of the file; add ignored keys of the file to `unknown`."""
     path = flags.pop("config", None)
     settings = {key_of(name): value for name, value in flags.items()}
     return make_config(read_config_file(Path(path), unknown.append) if path else {}, settings)

@@ -11,7 +11,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-import kopf
+from readonly_engine.config.log_lines import JsonFormatter, TextFormatter
 from readonly_engine.config.option import help_of, options_of
 
 from readonly_operator.settings import FLAGS, Settings, SettingsError, variable_of
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--metrics", metavar="HOST:PORT", help="serve Prometheus metrics there, for example *:8082")
     made.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="how log lines look (default: text)"
+        "--log-format", choices=("text", "json"), default="text", help="form of log lines (default: text)"
     )
     made.add_argument(
         "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="(default: info)"
@@ -122,14 +122,20 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
 
 
 def _configure_logs(log_format: str, log_level: str) -> None:
-    if log_format == "json":
-        kopf.configure(log_format=kopf.LogFormat.JSON)
-    else:
-        logging.basicConfig(format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter(of_record=_object_of) if log_format == "json" else TextFormatter())
+    logging.basicConfig(handlers=[handler])
     level = logging.getLevelName(log_level.upper())
     logging.getLogger().setLevel(level)
     # It logs a line for each event.
     logging.getLogger("kopf.objects").setLevel(level if log_level == "debug" else logging.WARNING)
+
+
+def _object_of(record: logging.LogRecord) -> dict[str, object]:
+    """Return kind and name of the Kubernetes object that kopf logs about, in the form of the operator's own fields."""
+    found = getattr(record, "k8s_ref", None) or {}
+    names = [found[key] for key in ("namespace", "name") if found.get(key)]
+    return {"kind": found.get("kind"), "object": "/".join(names)} if names else {}
 
 
 def _check_liveness(url: str) -> None:

@@ -2,32 +2,80 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import re
 from collections import Counter as Counts
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 
     from prometheus_client.metrics_core import Metric
 
 
 RECONCILES = Histogram(
-    "pulsar_readonly_operator_reconcile_seconds",
+    "pulsar_readonly_operator_reconcile_duration_seconds",
     "Duration of reconciling one pool",
     buckets=(0.005, 0.02, 0.1, 0.5, 2, 10),
 )
-FAILURES = Counter("pulsar_readonly_operator_reconcile_failures_total", "Failed reconciles, each of which is retried")
-WAITING = Gauge("pulsar_readonly_operator_queue_length", "Pools that wait for a reconcile")
+POOLS: Final = "pool"
+"""Value of the label `controller` for reconciles of pools."""
+SOURCE_CLUSTERS: Final = "source-cluster"
+"""Value of the label `controller` for background work at source clusters."""
+
+FAILURES = Counter(
+    "pulsar_readonly_operator_reconcile_errors_total",
+    "Failed reconciles of pools, and unexpected errors of background work at source clusters; each is retried",
+    ["controller"],
+)
+for _controller in (POOLS, SOURCE_CLUSTERS):
+    FAILURES.labels(_controller)  # a rate needs the first value too
+
+WAITING = Gauge("pulsar_readonly_operator_workqueue_depth", "Pools that wait for a reconcile")
+ADDS = Counter("pulsar_readonly_operator_workqueue_adds_total", "Pools that were queued for a reconcile")
+WAITED = Histogram(
+    "pulsar_readonly_operator_workqueue_wait_seconds",
+    "Time for which a due pool has waited for a worker",
+    buckets=(0.005, 0.02, 0.1, 0.5, 2, 10, 60),
+)
+LONGEST = Gauge(
+    "pulsar_readonly_operator_workqueue_longest_running_seconds",
+    "Duration so far of the longest present reconcile; 0 without one",
+)
+
+COMMIT_VARIABLE: Final = "PULSAR_READONLY_COMMIT"
+"""Variable of the environment with the commit of the image."""
+_COMMIT: Final = re.compile("[0-9a-f]{7,64}")
+
+
+def _build() -> tuple[str, str, str]:
+    """Return version, commit and Python; empty where unknown."""
+    try:
+        found = version("pulsar-readonly")
+    except PackageNotFoundError:
+        found = ""
+    commit = os.environ.get(COMMIT_VARIABLE, "")
+    return found, commit if _COMMIT.fullmatch(commit) else "", platform.python_version()
+
+
+BUILD = Gauge(
+    "pulsar_readonly_operator_build_info",
+    "1; the labels are version, commit and Python",
+    ["version", "commit", "python"],
+)
+BUILD.labels(*_build()).set(1)
 
 LEADER = Gauge("pulsar_readonly_operator_leader", "1 while this process is the leader")
 
 APPLIED = Counter(
-    "pulsar_readonly_operator_applied_total",
+    "pulsar_readonly_operator_applied_objects_total",
     "Objects of pools that were created, patched or deleted",
     ["kind", "result"],
 )
@@ -79,7 +127,7 @@ class InventoryCollector(Collector):
         pools, bindings = self._store.pools(), self._store.bindings()
         labels = ["kind", "condition", "status"]
         found = GaugeMetricFamily(
-            "pulsar_readonly_operator_objects", "Pools and bindings by their conditions", labels=labels
+            "pulsar_readonly_operator_object_conditions", "Pools and bindings by their conditions", labels=labels
         )
         for kind, bodies in (("ReadOnlyBrokerPool", pools), ("ReadOnlyTopicBinding", bindings)):
             counts = Counts(
@@ -92,7 +140,7 @@ class InventoryCollector(Collector):
         yield found
         yield _unwell(pools)
         for name, text, field in (
-            ("brokers_wanted", "Desired brokers of all pools", "replicas"),
+            ("brokers_desired", "Desired brokers of all pools", "replicas"),
             ("brokers_ready", "Ready brokers of all pools", "readyReplicas"),
         ):
             value = sum(int((body.get("status") or {}).get(field) or 0) for body in pools)
@@ -138,14 +186,25 @@ def set_leader(*, yes: bool) -> None:
     LEADER.set(yes)
 
 
-def watch_queue(queue: Sized) -> None:
-    """Read the queue's length whenever the gauge is collected."""
+def watch_queue(queue: Sized, longest: Callable[[], float]) -> None:
+    """Read the queue's length, and the seconds of the longest present reconcile, whenever the gauges are collected."""
     WAITING.set_function(queue.__len__)
+    LONGEST.set_function(longest)
 
 
-def count_failure() -> None:
-    """Count a failed reconcile."""
-    FAILURES.inc()
+def count_add() -> None:
+    """Count a pool that was queued."""
+    ADDS.inc()
+
+
+def observe_wait(seconds: float) -> None:
+    """Record how long a due pool has waited for a worker."""
+    WAITED.observe(seconds)
+
+
+def count_failure(controller: str) -> None:
+    """Count a failed reconcile, or an error of background work; `controller` is POOLS or SOURCE_CLUSTERS."""
+    FAILURES.labels(controller).inc()
 
 
 @contextmanager

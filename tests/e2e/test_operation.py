@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -120,7 +121,9 @@ def process(kubernetes, namespace, tmp_path):
         one.wait(timeout=30)
     for path in tmp_path.glob("*.log"):
         for line in path.read_text().splitlines():
-            assert line.startswith('{"message": '), line  # every line is JSON
+            found = json.loads(line)
+            assert {"time", "level", "logger", "message"} <= found.keys(), line
+            assert found["level"] in {"debug", "info", "warning", "error"}, line
 
 
 def test_another_process_takes_over(kubernetes, namespace, process, tmp_path, eventually, measured):

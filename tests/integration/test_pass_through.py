@@ -112,7 +112,9 @@ def test_a_consumer_at_the_owner_that_was_there_before_is_seen_at_once(txn_pool,
     direct = subscribe(owner, topic, kind)
     consumer = subscribe(through, topic, kind)
     assert reasons(txn_pool, topic) == ["direct-consumers"]
-    assert 'pulsar_readonly_passed_through{reason="direct-consumers"} 1.0' in txn_pool.brokers[0].get("/metrics")
+    assert 'pulsar_readonly_passed_through_subscriptions{reason="direct-consumers"} 1.0' in txn_pool.brokers[0].get(
+        "/metrics"
+    )
     publish(owner, topic, range(60))
     assert sorted(chain(*drain(consumer, direct, count=60))) == list(range(60))
     for one in (consumer, direct):

@@ -165,7 +165,7 @@ def test_rights_are_withdrawn_from_a_running_broker(own_pool, stack, owner, topi
         wait_until(lambda: text in broker.log.read_text(), 60, "the log has the missing right")
         lines = [line for line in broker.log.read_text().splitlines() if "refuses a request" in line and text in line]
         assert len(lines) == 1
-        assert "pulsar_readonly_metadata_denied_total 0.0" not in broker.get("/metrics")
+        assert "pulsar_readonly_metadata_store_denials_total 0.0" not in broker.get("/metrics")
         assert broker.get("/readyz") == "ok\n"
         servers.set_acls(path, rights("r"))
         assert receive(consumer, 1) == [10]

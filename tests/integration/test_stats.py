@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 
+from devstack.pulsar.spec import CLUSTER_NAME
 from tests.integration.fleet import SHARED, TESTS, quiet_client
+from tests.support.samples import value_of, values_of
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -51,7 +54,59 @@ def test_statistics_have_the_shape_of_pulsars(own_pool, pulsar_client, admin: Pu
         broker.get(path.replace("/stats", "x/stats"))
 
     metrics = broker.get("/metrics")
-    assert f'pulsar_readonly_messages_dispatched_total{{subscription="s",topic="{topic}"}} 10.0' in metrics
-    for name, value in {"claims": 1, "members": 1, "resting": 0, "slow_clients": 0}.items():
+    tenant, namespace = topic.removeprefix("persistent://").split("/")[:2]
+    labels = {"namespace": f"{tenant}/{namespace}", "topic": topic, "subscription": "s"}
+    assert value_of(metrics, "pulsar_readonly_dispatched_messages_total", **labels) == 10
+    assert value_of(metrics, "pulsar_readonly_consumers", **labels, cluster=CLUSTER_NAME) == 1
+    for name, value in {
+        "claimed_subscriptions": 1,
+        "pool_members": 1,
+        "dispatch_suspended": 0,
+        "slow_clients": 0,
+    }.items():
         assert f"\npulsar_readonly_{name} {value}.0\n" in metrics
+    client.close()
+
+
+def test_latency_age_of_the_backlog_and_the_process_are_measured(own_pool, pulsar_client, topic: str) -> None:
+    broker = own_pool(1, "--topics", TESTS).brokers[0]
+    client = quiet_client(broker.url)
+    consumer = client.subscribe(topic, "s", consumer_type=SHARED)
+    producer = pulsar_client.create_producer(topic, batching_enabled=False)
+    sent = time.time()
+    for _ in range(3):
+        producer.send(bytes(100))
+    received = [consumer.receive(10_000) for _ in range(3)]
+    metrics = broker.get("/metrics")
+    name = "pulsar_readonly_end_to_end_latency_seconds"
+    counts = {read: value_of(metrics, f"{name}_count", read=read) for read in ("tail", "backlog")}
+    assert 1 <= sum(counts.values()) <= 3
+    assert sum(value_of(metrics, f"{name}_sum", read=read) for read in counts) < time.time() - sent + 1
+
+    def ages() -> list[float]:
+        return values_of(broker.get("/metrics"), "pulsar_readonly_backlog_age_seconds", topic=topic, subscription="s")
+
+    wait_until(lambda: bool(ages()))
+    assert 0 <= ages()[0] <= time.time() - sent + 1
+    for message in received:
+        consumer.acknowledge(message)
+    wait_until(lambda: ages() == [0])
+
+    assert value_of(metrics, "process_resident_memory_bytes") > 1 << 20
+    assert value_of(metrics, "process_open_fds") > 3
+    assert value_of(metrics, "pulsar_readonly_build_info") == 1
+    client.close()
+
+
+def test_json_logs_have_fields_as_keys(own_pool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
+    broker = own_pool(1, "--topics", TESTS, "--log-format", "json").brokers[0]
+    pulsar_client.create_producer(topic).send(b"one")
+    client = quiet_client(broker.url)
+    client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest).receive(10_000)
+    admin.delete_topic(topic)
+    wait_until(lambda: f"topic was deleted: topic={topic}" in broker.log.read_text(), what="the deletion is logged")
+    lines = [json.loads(line) for line in broker.log.read_text().splitlines()]
+    assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+    (deleted,) = [line for line in lines if line["message"].startswith("topic was deleted")]
+    assert (deleted["topic"], deleted["level"]) == (topic, "info")
     client.close()

@@ -92,7 +92,7 @@ def served(parent: BrokerProcess) -> dict[str, float]:
     _, text = asked(parent.http_port, "/metrics")
     counts = {"0": 0.0, "1": 0.0}
     for line in text.splitlines():
-        if line.startswith("pulsar_readonly_messages_dispatched_total{"):
+        if line.startswith("pulsar_readonly_dispatched_messages_total{"):
             counts[line.partition('worker="')[2][0]] += float(line.rpartition(" ")[2])
     return counts
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tests.scale.control_plane import ControlPlane
 
 METRICS_PORT = 23759
-LOOKS = "pulsar_readonly_operator_reconcile_seconds_count"
-FAILED = "pulsar_readonly_operator_reconcile_failures_total"
-WAITING = "pulsar_readonly_operator_queue_length"
+LOOKS = "pulsar_readonly_operator_reconcile_duration_seconds_count"
+FAILED = "pulsar_readonly_operator_reconcile_errors_total"
+WAITING = "pulsar_readonly_operator_workqueue_depth"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -42,7 +42,7 @@ class Operator:
     began: float
 
     def metrics(self) -> dict[str, float] | None:
-        """Return its unlabelled metrics; None before it answers."""
+        """Return the sum of each metric over its labels, of reconciles alone; None before it answers."""
         if self.process.poll() is not None:
             raise ScaleError(f"the operator ended:\n{self.log.read_text()[-2000:]}")
         try:
@@ -50,7 +50,11 @@ class Operator:
                 text = answer.read().decode()
         except OSError:
             return None
-        return {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", text, re.MULTILINE)}
+        found: dict[str, float] = {}
+        for name, labels, value in re.findall(r"^(\w+)(\{.*\})? (\S+)$", text, re.MULTILINE):
+            if 'controller="source-cluster"' not in labels:
+                found[name] = found.get(name, 0.0) + float(value)
+        return found
 
     def resident_mib(self) -> float:
         """Return its resident memory, in MiB."""

@@ -270,7 +270,7 @@ OPERATORS_ROOMS = {
     "api": {"kube"},
     "bindings": {"api", "kube"},
     "model": {"api", "kube", "settings"},
-    "cluster": {"api", "kube"},
+    "cluster": {"api", "kube", "metrics"},
     "assembly": {"cluster", "model", "bindings", "api", "kube", "metrics", "settings"},
     "runtime": {"assembly", "cluster", "model", "bindings", "api", "kube", "metrics", "settings"},
 }

@@ -10,11 +10,16 @@ from readonly_engine.config.settings import EngineConfig
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser. Every option but --config is also a key of the configuration file; options not given are absent."""
+    """Return the parser. Options not given are absent. Every option but --config and --check is also a key of the file."""
     made = argparse.ArgumentParser(
         prog="pulsar-readonly serve",
         description="Run one read-only broker: serve topics of a Pulsar cluster from storage.",
         argument_default=argparse.SUPPRESS,
+    )
+    made.add_argument(
+        "--check",
+        action="store_true",
+        help="check the options, the file of --config and all files that they name, connect to nothing, and exit: 0 if valid",
     )
     add_options(made)
     return made

@@ -21,6 +21,7 @@ _SIZE: Final = re.compile(r"([0-9]{1,18})(B|KiB|MiB|GiB)?")
 _BYTES: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 _LOCALITY: Final = re.compile(r"(/[^/\s]+)+")
 _PORT: Final = re.compile("[0-9]{1,5}")
+_URL_HOST: Final = r"([^/,\s@]+@)?([^/:,\s\[\]]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
 MAX_PORT: Final = 65535
 MAX_SECONDS: Final = 600.0
 
@@ -126,18 +127,55 @@ def _read_endpoint(value: object) -> str | None:
     return text.rstrip("/") if text.startswith(("http://", "https://")) else None
 
 
+def _texts(pattern: str) -> dict[str, Any]:
+    """Return the JSON Schema of texts that match an expression as a whole."""
+    return {"type": "string", "pattern": f"^({pattern})$"}
+
+
+def _whole(least: int = 0, most: int = 10**18 - 1) -> dict[str, Any]:
+    """Return the JSON Schema of whole numbers in a range."""
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+_LISTS: Final = {"type": "array", "items": {"type": "string", "minLength": 1}}
+_COUNTS: Final = {"anyOf": [_whole(), _texts("[0-9]{1,18}")]}
+
 TEXT: Final = Kind("TEXT", "a non-empty text", read_text)
 NAME: Final = Kind("NAME", "a non-empty text", read_text)
 FILE: Final = Kind("FILE", "the path of a file", _read_path)
-FOLDER: Final = Kind("PATH", "an absolute path", _read_absolute_path)
-BOOLEAN: Final = Kind("true|false", "true or false", _read_boolean, lambda value: str(value).lower())
-ADDRESS: Final = Kind("HOST:PORT", "HOST:PORT", _read_address)
-SIZE: Final = Kind("SIZE", "a size such as 64MiB or 1GiB", _read_size, write_size)
-COUNT: Final = Kind("N", "a whole number of 0 or more", _read_count)
-LIMIT: Final = Kind("N", "a whole number, 0 for no limit", _read_count)
-SECONDS: Final = Kind("SECONDS", f"a number of seconds above 0, at most {MAX_SECONDS:g}", _read_seconds)
-ENDPOINT: Final = Kind("http[s]://HOST[:PORT]", "http://HOST:PORT or https://HOST", _read_endpoint)
-LOCALITY: Final = Kind("/ZONE/RACK", "/RACK or /ZONE/RACK (as in pulsar-admin bookies set-bookie-rack)", _read_locality)
+FOLDER: Final = Kind("PATH", "an absolute path", _read_absolute_path, schema=_texts("/.*"))
+BOOLEAN: Final = Kind(
+    "true|false",
+    "true or false",
+    _read_boolean,
+    lambda value: str(value).lower(),
+    schema={"enum": [True, False, "true", "false"]},
+)
+ADDRESS: Final = Kind("HOST:PORT", "HOST:PORT", _read_address, schema=_texts(r".+:[0-9]{1,5}"))
+SIZE: Final = Kind(
+    "SIZE",
+    "a size such as 64MiB or 1GiB",
+    _read_size,
+    write_size,
+    schema={"anyOf": [_whole(), _texts(r"[0-9]{1,18}(B|KiB|MiB|GiB)?")]},
+)
+COUNT: Final = Kind("N", "a whole number of 0 or more", _read_count, schema=_COUNTS)
+LIMIT: Final = Kind("N", "a whole number, 0 for no limit", _read_count, schema=_COUNTS)
+SECONDS: Final = Kind(
+    "SECONDS",
+    f"a number of seconds above 0, at most {MAX_SECONDS:g}",
+    _read_seconds,
+    schema={"type": "number", "exclusiveMinimum": 0, "maximum": MAX_SECONDS},
+)
+ENDPOINT: Final = Kind(
+    "http[s]://HOST[:PORT]", "http://HOST:PORT or https://HOST", _read_endpoint, schema=_texts("https?://.*")
+)
+LOCALITY: Final = Kind(
+    "/ZONE/RACK",
+    "/RACK or /ZONE/RACK (as in pulsar-admin bookies set-bookie-rack)",
+    _read_locality,
+    schema=_texts(_LOCALITY.pattern),
+)
 
 
 def url(scheme: str) -> Kind[str]:
@@ -147,7 +185,9 @@ def url(scheme: str) -> Kind[str]:
         text = read_text(value) or ""
         return text.rstrip("/") if _is_url(text, scheme) else None
 
-    return Kind(f"{scheme}://HOST:PORT", f"{scheme}://HOST:PORT", read)
+    return Kind(
+        f"{scheme}://HOST:PORT", f"{scheme}://HOST:PORT", read, schema=_texts(rf"{re.escape(scheme)}://{_URL_HOST}/?")
+    )
 
 
 def urls(plain: str, encrypted: str) -> Kind[str]:
@@ -161,7 +201,8 @@ def urls(plain: str, encrypted: str) -> Kind[str]:
         good = scheme in {plain, encrypted} and all(_is_url(one, scheme) for one in split_urls(text))
         return text if good else None
 
-    return Kind(f"{plain}[{suffix}]{hosts}", f"{plain}{hosts} or {encrypted}{hosts}", read)
+    schema = _texts(rf"({re.escape(plain)}|{re.escape(encrypted)})://{_URL_HOST}(,{_URL_HOST})*/?")
+    return Kind(f"{plain}[{suffix}]{hosts}", f"{plain}{hosts} or {encrypted}{hosts}", read, schema=schema)
 
 
 def number_between(least: int, most: int, advice: str) -> Kind[int]:
@@ -171,7 +212,8 @@ def number_between(least: int, most: int, advice: str) -> Kind[int]:
         found = _read_count(value)
         return found if found is not None and least <= found <= most else None
 
-    return Kind("N", f"a number from {least} to {most}, {advice}", read)
+    schema = {"anyOf": [_whole(least, most), _texts("[0-9]{1,18}")]}
+    return Kind("N", f"a number from {least} to {most}, {advice}", read, schema=schema)
 
 
 def choice_of(*values: str) -> Kind[str]:
@@ -195,7 +237,7 @@ def member_of(enumeration: type[E]) -> Kind[E]:
 
 def list_of(form: str, what: str) -> Kind[tuple[str, ...]]:
     """Return the kind of lists of texts, which are separate arguments on the command line."""
-    return Kind(form, f"a list of {what}", read_texts, write=", ".join, several=True)
+    return Kind(form, f"a list of {what}", read_texts, write=", ".join, several=True, schema=_LISTS)
 
 
 def mapping_of(
@@ -242,4 +284,5 @@ def comma_separated(read: Callable[[tuple[str, ...]], T], form: str, what: str) 
         items = read_texts(value.split(",") if isinstance(value, str) else value)
         return None if items is None else read(items)
 
-    return Kind(form, f"a list of {what}", read_items, write=lambda _: "")
+    schema = {"anyOf": [{"type": "string", "minLength": 1}, _LISTS]}
+    return Kind(form, f"a list of {what}", read_items, write=lambda _: "", schema=schema)

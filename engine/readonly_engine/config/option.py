@@ -6,7 +6,7 @@ Its flag, its key in the YAML file, its line in `--help`, its row in the referen
 from __future__ import annotations
 
 import reprlib
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -37,6 +37,8 @@ class Kind(Generic[T]):
         choices: all values, where they are few.
         several: whether the value is a list, of separate arguments on the command line.
         declaring: dataclass that declares the keys, where the value is a mapping.
+        schema: JSON Schema of the values in the file; None for a non-empty text, and for the kinds that the other attributes
+            describe: choices, and mappings.
     """
 
     form: str
@@ -46,6 +48,7 @@ class Kind(Generic[T]):
     choices: tuple[str, ...] = ()
     several: bool = False
     declaring: type | None = None
+    schema: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def parse(self, value: object) -> T:
         """Convert a value of the YAML file or the command line.
@@ -142,13 +145,13 @@ def options_of(declaring: type) -> tuple[Option, ...]:
         KeyError: a field is not declared by `option`.
     """
     found, group = [], ""
-    for field in fields(declaring):
-        declared: _Declaration = field.metadata[_DECLARATION]
+    for item in fields(declaring):
+        declared: _Declaration = item.metadata[_DECLARATION]
         group = declared.group or group
-        required = field.default is MISSING and field.default_factory is MISSING
-        default = "" if field.default in {MISSING, None, ""} else declared.kind.write(field.default)
+        required = item.default is MISSING and item.default_factory is MISSING
+        default = "" if item.default in {MISSING, None, ""} else declared.kind.write(item.default)
         found.append(
-            Option(field.name, declared.kind, declared.help, declared.unit, group, required, default, declared.unset)
+            Option(item.name, declared.kind, declared.help, declared.unit, group, required, default, declared.unset)
         )
     return tuple(found)
 

@@ -32,7 +32,7 @@ from readonly_engine.config.option import Kind, option
 from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.security import LoginScheme, NodeRights, StoreSecurity
-from readonly_engine.metadata.url import FORMS, MetadataUrl
+from readonly_engine.metadata.url import FORMS, PATTERN, MetadataUrl
 from readonly_engine.net.interfaces import ALL_INTERFACES
 from readonly_engine.net.tls import TlsFiles
 
@@ -97,7 +97,12 @@ def _read_metadata_store(value: object) -> str | None:
     return text
 
 
-METADATA_STORE: Final = Kind("URL", FORMS, _read_metadata_store)
+METADATA_STORE: Final = Kind(
+    "URL",
+    FORMS,
+    _read_metadata_store,
+    schema={"type": "string", "pattern": PATTERN},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,7 +410,9 @@ class EngineConfig:
     log_level: str = field(
         default="info", metadata=option(choice_of("debug", "info", "warning", "error"), "lowest level of log lines")
     )
-    log_format: str = field(default="text", metadata=option(choice_of("text", "json"), "form of log lines"))
+    log_format: str = field(
+        default="text", metadata=option(choice_of("text", "json"), "form of log lines: text, or one JSON object each")
+    )
     unknown_keys: str = field(
         default=REJECT_UNKNOWN,
         metadata=option(

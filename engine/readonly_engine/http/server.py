@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from readonly_engine.http.backlog_age import BacklogAges
 from readonly_engine.http.bound import BoundTopics
 from readonly_engine.http.confirmed import LacUnavailableError, LastConfirmed
 from readonly_engine.http.guard import HttpPort
 from readonly_engine.http.metrics import BrokerCollector
+from readonly_engine.http.process_metrics import BuildCollector, ProcessMetrics
 from readonly_engine.http.stats import Statistics
 from readonly_engine.http.status.gather import About, Gatherer
 from readonly_engine.http.status.handler import StatusPages
@@ -20,6 +23,8 @@ from readonly_engine.http.store_metrics import StoreCollector
 from readonly_engine.metadata.topic_name import decode_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.broker.server.broker import Broker
     from readonly_engine.metadata.cluster import ClusterMetadata
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
 
 NOTHING_KNOWN: Final = About()
+NO_BUILD: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class HttpServer:
@@ -42,6 +48,7 @@ class HttpServer:
         cluster: lists topics.
         bookies: connections to bookies, for the last confirmed entry.
         about: facts about this broker, for the status page.
+        build: the build of this process, as labels of a metric (BUILD_LABELS).
     """
 
     def __init__(
@@ -52,6 +59,7 @@ class HttpServer:
         cluster: ClusterMetadata,
         bookies: BookiePool,
         about: About = NOTHING_KNOWN,
+        build: Mapping[str, str] = NO_BUILD,
     ) -> None:
         self._broker = broker
         self._bound = BoundTopics(broker, cluster)
@@ -60,8 +68,11 @@ class HttpServer:
         self._status_pages = StatusPages(Gatherer(broker, stores, about))
         self._stores = stores
         self._registry = CollectorRegistry()
-        self._registry.register(BrokerCollector(broker, cache))
+        self._ages = BacklogAges(broker)
+        self._registry.register(BrokerCollector(broker, cache, self._ages))
         self._registry.register(StoreCollector(stores))
+        self._registry.register(BuildCollector(build))
+        self._process = ProcessMetrics()
         self._port: HttpPort | None = None
 
     async def start(self, host: str, port: int) -> None:
@@ -86,6 +97,7 @@ class HttpServer:
     async def close(self) -> None:
         """Close the port."""
         self._bound.close()
+        self._ages.close()
         if self._port is not None:
             await self._port.close()
 
@@ -104,7 +116,11 @@ class HttpServer:
         return web.Response(status=503, text=f"{reason}\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        await self._ages.measure()
+        process = await self._process.text()
+        return web.Response(
+            body=generate_latest(self._registry) + process, headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
 
     async def _bindings(self, _request: web.Request) -> web.Response:
         bindings = self._broker.bindings

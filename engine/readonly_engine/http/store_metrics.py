@@ -24,12 +24,12 @@ class StoreCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics; called by prometheus_client."""
         yield GaugeMetricFamily(
-            "pulsar_readonly_metadata_connected",
+            "pulsar_readonly_metadata_store_connected",
             "1 while the metadata store answers",
             value=self._stores.connected,
         )
         yield CounterMetricFamily(
-            "pulsar_readonly_metadata_denied",
+            "pulsar_readonly_metadata_store_denials",
             "Requests and connections that the metadata store refused: a right, a login or a certificate is missing",
             value=self._stores.denied,
         )

@@ -10,6 +10,7 @@ from readonly_engine.metadata.migratable import MigratableStore
 from readonly_engine.metadata.security import OPEN_STORE
 from readonly_engine.metadata.url import StoreKind
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.net.tls import ClientTls
 
 BOOKIES_STORE: Final = "the bookies' store"
 """Begin of the text of an error of the bookies' store, where that is another one."""
@@ -37,6 +38,23 @@ def store_at(url: MetadataUrl, security: StoreSecurity = OPEN_STORE) -> Metadata
         return OxiaStore(url.hosts, url.root, security)
     # The target of a migration is reached without TLS, as by the owner brokers (DualMetadataStore.initializeTargetStore).
     return MigratableStore(ZooKeeperStore(f"{url.hosts}{url.root}", security), store_at)
+
+
+def check_security(url: MetadataUrl, security: StoreSecurity) -> None:
+    """Check the files of TLS and login for a store. Nothing is connected.
+
+    Raises:
+        TlsError: a file of TLS cannot be used.
+        LoginError: the file of the login cannot be used, or the store has no logins.
+    """
+    if url.kind is StoreKind.OXIA:
+        from readonly_engine.metadata.oxia.credentials import channel_credentials  # noqa: PLC0415 - loads gRPC
+
+        channel_credentials(security)
+        return
+    security.login()
+    if security.tls is not None:
+        ClientTls(security.tls)
 
 
 class ClusterStores:

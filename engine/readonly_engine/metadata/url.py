@@ -14,6 +14,9 @@ FORMS: Final = "zk:HOST:PORT[,HOST:PORT...][/chroot] or oxia://HOST:PORT[/namesp
 _HOST: Final = r"(?:[^/:,\s\[\]]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
 _ZOOKEEPER: Final = re.compile(rf"zk:({_HOST}(?:,{_HOST})*)((?:/\S*)?)")
 _OXIA: Final = re.compile(rf"oxia://({_HOST})(?:/([^/\s]*))?")
+PATTERN: Final = rf"^(metadata-store:)?({_ZOOKEEPER.pattern}|{_OXIA.pattern})$"
+"""The forms as a regular expression for schemas."""
+
 _DEFAULT_NAMESPACE: Final = "default"
 
 

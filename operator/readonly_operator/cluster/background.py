@@ -8,6 +8,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from readonly_operator import metrics
+
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Mapping
@@ -115,8 +117,9 @@ class BackgroundController(ABC, Generic[Item, Subject, Report]):
 
 @contextlib.contextmanager
 def guarded(item: object) -> Iterator[None]:
-    """Log an exception of one item, and go on with the others."""
+    """Log and count an exception of one item, and go on with the others."""
     try:
         yield
     except Exception:
+        metrics.count_failure(metrics.SOURCE_CLUSTERS)
         logger.exception("background work failed, retrying: item=%s", item)

@@ -10,6 +10,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from readonly_operator import metrics
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -94,5 +96,6 @@ class BackgroundThread:
         try:
             return max(work.sync(), SETTLE_SECONDS)
         except Exception:
+            metrics.count_failure(metrics.SOURCE_CLUSTERS)
             logger.exception("background work failed, retrying")
             return RETRY_SECONDS

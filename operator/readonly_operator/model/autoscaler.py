@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
     from readonly_operator.api.pool.placement import Autoscaling
 
-DELIVERED_BYTES = "pulsar_readonly_bytes_dispatched_per_second"
+DELIVERED_BYTES = "pulsar_readonly_dispatched_bytes_per_second"
 CONNECTIONS = "pulsar_readonly_connections"
 """Names in custom.metrics.k8s.io: the brokers' own; the rate of a counter loses `_total`, as in the Prometheus Adapter."""
 

@@ -69,7 +69,7 @@ class Controller:
         self._kube = kube
         self._settings = settings
         self._store = Store(BindingTopicIndex())
-        self._queue = WorkQueue()
+        self._queue = WorkQueue(on_add=metrics.count_add, on_get=metrics.observe_wait)
         self._stopped = threading.Event()
         self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
         self._clusters = SourceClusters(
@@ -105,7 +105,7 @@ class Controller:
         self._started: dict[str, float] = {}
         self._workers: list[threading.Thread] = []
         self._threads: list[threading.Thread] = []
-        metrics.watch_queue(self._queue)
+        metrics.watch_queue(self._queue, self._longest_reconcile)
         metrics.watch_store(self._store)
 
     def start(self) -> None:
@@ -211,6 +211,11 @@ class Controller:
             and all(now - since < STUCK_SECONDS for since in self._started.copy().values())
         )
 
+    def _longest_reconcile(self) -> float:
+        """Return for how many seconds the longest present reconcile has run; 0 without one."""
+        now = time.monotonic()
+        return max((now - since for since in self._started.copy().values()), default=0.0)
+
     def _namespaces(self) -> tuple[str | None, ...]:
         return self._settings.namespaces or (None,)
 
@@ -252,11 +257,11 @@ class Controller:
                 outcome = reconcile(self._context, key)
         except KubeError as error:
             self._again(key, MIN_RETRY_SECONDS, MAX_RETRY_SECONDS)
-            metrics.count_failure()
+            metrics.count_failure(metrics.POOLS)
             logger.warning("reconcile failed, retrying: pool=%s error=%s", key, error)
         except Exception:
             self._again(key, MIN_RETRY_SECONDS, MAX_RETRY_SECONDS)
-            metrics.count_failure()
+            metrics.count_failure(metrics.POOLS)
             logger.exception("reconcile failed, retrying: pool=%s", key)
         else:
             if outcome.look_again:

@@ -21,10 +21,19 @@ class WorkQueue:
 
     Args:
         clock: seconds, monotonic.
+        on_add: called when a pool is queued that was not.
+        on_get: called with the seconds for which a due pool has waited, when a worker gets it.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        on_add: Callable[[], None] = lambda: None,
+        on_get: Callable[[float], None] = lambda _: None,
+    ) -> None:
         self._clock = clock
+        self._on_add = on_add
+        self._on_get = on_get
         self._changed = threading.Condition()
         self._due: dict[PoolKey, float] = {}
         self._heap: list[tuple[float, PoolKey]] = []
@@ -37,6 +46,8 @@ class WorkQueue:
             due = self._clock() + delay
             if key in self._due and self._due[key] <= due:
                 return
+            if key not in self._due:
+                self._on_add()
             self._due[key] = due
             heapq.heappush(self._heap, (due, key))
             self._changed.notify()
@@ -56,6 +67,7 @@ class WorkQueue:
                     _, key = heapq.heappop(self._heap)
                     del self._due[key]
                     self._busy.add(key)
+                    self._on_get(-wait)
                     return key
                 if end is not None:
                     if now >= end:

@@ -122,7 +122,7 @@ def test_keda_scales_a_pool_by_metrics_of_brokers():
     target = spec["scaleTargetRef"]
     assert (target["apiVersion"], target["kind"]) == (f"{POOL.group}/{SERVED[-1]}", POOL.kind)
     names = {name for one in spec["triggers"] for name in re.findall(r"pulsar_readonly_\w+", one["metadata"]["query"])}
-    assert names == {"pulsar_readonly_bytes_dispatched_total", CONNECTIONS}
+    assert names == {"pulsar_readonly_dispatched_bytes_total", CONNECTIONS}
 
 
 def test_argo_cd_installs_the_chart_with_values_that_it_has(template, tmp_path):

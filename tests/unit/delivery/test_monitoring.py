@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
 
 from devstack.kube import programs
 from docsite.metrics import labels, of_broker, of_operator
-from tests.unit.delivery.conftest import ROOT, run
+from tests.unit.delivery.conftest import ROOT, run, template_run
 
 FOLDER = ROOT / "monitoring"
 CHART_FILES = ROOT / "charts" / "pulsar-readonly" / "files"
@@ -67,6 +70,26 @@ def test_every_metric_is_shown(metrics):
     shown = {name for _, text in expressions() for name in re.findall(r"pulsar_readonly_\w+", text)}
     ends = ("_sum", "_count", "_bucket")
     assert {name for name in metrics if not name.endswith(ends)} - shown == set()
+
+
+class Families(Collector):
+    """Metrics that were collected before."""
+
+    def __init__(self, families):
+        self._families = families
+
+    def collect(self):
+        return self._families
+
+
+@pytest.mark.parametrize("collect", [of_broker, of_operator])
+def test_promtool_finds_no_fault_with_names_and_texts(collect):
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Families(collect()))
+    text = generate_latest(registry)
+    path = str(programs.find("promtool", programs.PROMTOOL))
+    done = subprocess.run([path, "check", "metrics"], input=text, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.decode()) == (0, "")
 
 
 def test_the_alerts_are_raised_when_they_should_be(promtool):
@@ -145,4 +168,37 @@ def test_every_alert_is_in_the_documentation():
     for rule in rules():
         assert rule["alert"] in text or rule["alert"].replace("PulsarReadonly", "...") in text, rule["alert"]
         assert rule["labels"]["severity"] in {"info", "warning", "critical"}
-        assert set(rule["annotations"]) == {"summary", "description"}
+        assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+
+
+def test_every_alert_has_a_runbook_of_its_own():
+    text = (ROOT / "docs" / "how-to" / "runbooks.md").read_text()
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert sorted(sections) == sorted(rule["alert"] for rule in rules())
+    for rule in rules():
+        assert rule["annotations"]["runbook_url"] == f"how-to/runbooks.html#{rule['alert'].lower()}"
+        for word in ("Effect", "Check", "Remedy"):
+            assert f"**{word}.**" in sections[rule["alert"]], (rule["alert"], word)
+
+
+def test_runbooks_name_metrics_that_exist(metrics):
+    text = (ROOT / "docs" / "how-to" / "runbooks.md").read_text()
+    families = {re.sub(r"_(bucket|count|sum)$", "", name) for name in metrics}
+    assert set(re.findall(r"pulsar_readonly_\w+", text)) <= families
+
+
+def test_the_chart_puts_the_site_of_the_documentation_in_front_of_runbooks(template):
+    site = "https://docs.example.com/latest/"
+    objects = template("monitoring.rules.enabled=true", f"monitoring.rules.runbookUrl={site}")
+    made = next(one for one in objects if one["kind"] == "PrometheusRule")
+    found = [rule for group in made["spec"]["groups"] for rule in group["rules"]]
+    assert len(found) == len(rules())
+    for rule in found:
+        assert rule["annotations"]["runbook_url"] == f"{site}how-to/runbooks.html#{rule['alert'].lower()}"
+
+
+@pytest.mark.parametrize("value", ["docs.example.com/", "https://docs.example.com", "https://a b/", "https://x/#y/"])
+def test_the_chart_refuses_a_site_that_gives_no_link(helm, value):
+    done = template_run(helm, "monitoring.rules.enabled=true", f"monitoring.rules.runbookUrl={value}")
+    assert done.returncode != 0
+    assert "runbookUrl" in done.stderr

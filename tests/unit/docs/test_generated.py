@@ -47,8 +47,11 @@ def test_the_page_of_the_configuration_has_defaults_and_units():
 
 def test_the_page_of_metrics_has_type_labels_and_unit():
     page = metrics.page()
-    assert "| `pulsar_readonly_bytes_dispatched_total` | counter | `topic`, `subscription` | bytes |" in page
-    assert "| `pulsar_readonly_operator_reconcile_seconds` | histogram |  | seconds |" in page
+    assert (
+        "| `pulsar_readonly_dispatched_bytes_total` | counter | `cluster`, `namespace`, `topic`, `subscription` | bytes |"
+        in page
+    )
+    assert "| `pulsar_readonly_operator_reconcile_duration_seconds` | histogram |  | seconds |" in page
     with pytest.raises(ValueError, match="pulsar_readonly_unheard_of: add a word"):
         metrics.unit("pulsar_readonly_unheard_of")
 

@@ -109,3 +109,12 @@ def test_the_report_says_that_none_could_be_loaded(monkeypatch):
         .splitlines()[3]
         .startswith("native modules: none; not loaded: readonly_engine.wire._entries, ")
     )
+
+
+def test_the_labels_of_the_metric_name_the_build(monkeypatch):
+    monkeypatch.setattr(build_info, "commit", lambda: COMMIT)
+    found = build_info.labels()
+    assert (found["commit"], found["python"]) == (COMMIT, platform.python_version())
+    assert set(found["native_modules"].split(",")) <= {"entries", "acks", "send", "decode", "none"}
+    monkeypatch.setenv(native.PURE_VARIABLE, "1")
+    assert build_info.labels()["native_modules"] == "none"

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from readonly_engine.assembly import (
     COMMIT_VARIABLE,
-    StartError,
     about,
     advertised_tls_url,
     advertised_url,
@@ -20,6 +19,7 @@ from readonly_engine.config.option import keys_of
 from readonly_engine.config.reader import make_config
 from readonly_engine.config.settings import EngineConfig
 from readonly_engine.serve import main
+from readonly_engine.start_files import StartError
 from readonly_engine.workers.plan import worker_config
 
 from devstack.pulsar.security import Credentials
@@ -31,7 +31,7 @@ FLAGS = [
 
 def test_every_setting_is_a_flag_and_the_other_way_round():
     flags = {option for action in parser()._actions for option in action.option_strings}
-    assert flags - {"-h", "--help", "--config"} == {f"--{key}" for key in keys_of(EngineConfig)}
+    assert flags - {"-h", "--help", "--config", "--check"} == {f"--{key}" for key in keys_of(EngineConfig)}
 
 
 def test_flags_that_are_not_given_are_no_settings():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 import subprocess
 import sys
@@ -163,3 +165,40 @@ def test_without_a_kubernetes_configuration_it_says_where_it_looks(tmp_path):
         "pulsar-readonly operator: no Kubernetes configuration: Invalid kube-config file. No configuration found. "
         "Run in a pod, or set KUBECONFIG"
     )
+
+
+@pytest.fixture
+def handler_of(monkeypatch):
+    """Returns the handler that the command gives to the root logger."""
+    found = []
+    monkeypatch.setattr(logging, "basicConfig", lambda **given: found.extend(given["handlers"]))
+    level = logging.getLogger().level
+
+    def configure(log_format):
+        command._configure_logs(log_format, "info")
+        (handler,) = found
+        return handler
+
+    yield configure
+    logging.getLogger().setLevel(level)
+    logging.getLogger("kopf.objects").setLevel(logging.NOTSET)
+
+
+def logged(text, *args):
+    return logging.getLogger("a").makeRecord("a", logging.INFO, "", 1, text, args, None)
+
+
+@pytest.mark.parametrize(
+    ("reference", "shown"),
+    [({"kind": "Pod", "namespace": "team", "name": "demo-0"}, "team/demo-0"), ({"name": "a"}, "a"), (None, None)],
+)
+def test_json_logs_have_the_keys_of_brokers_and_the_object(handler_of, reference, shown):
+    record = logged("changed: pool=%s", "team/demo")
+    record.k8s_ref = reference
+    found = json.loads(handler_of("json").format(record))
+    assert {"time", "level", "logger", "message"} < found.keys()
+    assert (found["pool"], found.get("object")) == ("team/demo", shown)
+
+
+def test_text_logs_hide_secrets(handler_of):
+    assert "pa55" not in handler_of("text").format(logged("url=%s", "http://me:pa55@x/"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry
+import pytest
+from prometheus_client import REGISTRY, CollectorRegistry
+from readonly_operator import metrics
+from readonly_operator.cluster.background import guarded
 from readonly_operator.metrics import MAX_NAMED_POOLS, InventoryCollector
 
 NAME = "pulsar_readonly_operator_pool_unwell"
@@ -50,3 +53,35 @@ def test_no_more_pools_are_named_than_the_bound():
     found = named(inventory)
     assert len(found) == MAX_NAMED_POOLS
     assert found[0] == ("team/p0000", "Ready")
+
+
+def failures(controller):
+    return REGISTRY.get_sample_value("pulsar_readonly_operator_reconcile_errors_total", {"controller": controller})
+
+
+@pytest.mark.parametrize("controller", [metrics.POOLS, metrics.SOURCE_CLUSTERS])
+def test_failures_are_counted_from_zero_by_controller(controller):
+    before = failures(controller)
+    assert before is not None, "a rate needs the series before the first failure"
+    metrics.count_failure(controller)
+    assert failures(controller) == before + 1
+
+
+def test_an_error_of_background_work_is_counted():
+    before = failures(metrics.SOURCE_CLUSTERS)
+    with guarded("item"):
+        raise RuntimeError("unexpected")
+    assert failures(metrics.SOURCE_CLUSTERS) == before + 1
+
+
+def test_the_build_is_one_sample():
+    (family,) = metrics.BUILD.collect()
+    (sample,) = family.samples
+    assert sample.value == 1
+    assert sample.labels["python"]
+
+
+@pytest.mark.parametrize(("commit", "shown"), [("0123abc", "0123abc"), ("", ""), ("<script>", ""), ("main", "")])
+def test_the_commit_is_that_of_the_image_if_it_is_one(monkeypatch, commit, shown):
+    monkeypatch.setenv(metrics.COMMIT_VARIABLE, commit)
+    assert metrics._build()[1] == shown

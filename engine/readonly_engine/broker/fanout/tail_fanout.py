@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
+from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.fanout.groups import BroadcastGroup, ConnectionGroup
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.net.direct_writer import NO_DESCRIPTOR
@@ -63,10 +64,18 @@ class TailFanout:
         tail: the topic.
         owner: the owner's limit on reads.
         guard: checks the leases before each delivery.
+        latency: measures some deliveries.
     """
 
-    def __init__(self, tail: TopicTail, owner: OwnerReadLimit, guard: LeaseGuard | None = None) -> None:
+    def __init__(
+        self,
+        tail: TopicTail,
+        owner: OwnerReadLimit,
+        guard: LeaseGuard | None = None,
+        latency: LatencySampler | None = None,
+    ) -> None:
         self._guard = guard or LeaseGuard()
+        self._latency = latency or LatencySampler()
         self._tail = tail
         self._owner = owner
         self._broadcast_groups: dict[FanoutKey, BroadcastGroup] = {}
@@ -142,6 +151,8 @@ class TailFanout:
             break
         for group in self._groups:
             group.deliver(batch)
+        if self._latency.due and (self._broadcast_groups or self._connection_groups):
+            self._latency.observe(batch.entries(batch.first, 1)[0], tail=True)
         if not batch.complete:
             self._tail.await_notification(batch.following)
 

@@ -64,6 +64,7 @@ class DeliveryLoop(Pausable):
         "_fanout",
         "_grouped_acks",
         "_guard",
+        "_latency",
         "_local",
         "_log",
         "_membership",
@@ -101,6 +102,7 @@ class DeliveryLoop(Pausable):
         self._timer: asyncio.TimerHandle | None = None
         self._fanout = parts.fanout
         self._guard = parts.guard
+        self._latency = parts.latency
         self._membership: FanoutMembership | None = None
         self._activating: tuple[Subscriber, asyncio.Task[None]] | None = None
         self._moving = 0
@@ -236,6 +238,8 @@ class DeliveryLoop(Pausable):
         consumer = self._consumers[id(state)]
         frames = batch.frames(consumer.consumer_id, self.topic.partition, state.epoch)
         consumer.deliver(frames, batch.messages)
+        if self._latency.due:
+            self._sample(batch.entries(batch.first, 1)[0])
         counters = self.counters
         counters.entries += len(batch)
         counters.messages += batch.messages
@@ -311,11 +315,15 @@ class DeliveryLoop(Pausable):
         consumer = self._consumers[id(state)]
         frame = entry.frame(consumer.consumer_id, self.topic.partition, state.epoch, redelivery_count, unacked)
         self._sent(consumer, frame, 1, entry.messages)
+        if self._latency.due and not redelivery_count:
+            self._sample(entry)
 
     def _send_run(self, state: ConsumerState, entries: Sequence[TopicEntry], messages: int) -> None:
         consumer = self._consumers[id(state)]
         frames = encode_views(entries, consumer.consumer_id, self.topic.partition, state.epoch)
         self._sent(consumer, frames, len(entries), messages)
+        if self._latency.due:
+            self._sample(entries[0])
 
     def _sent(self, consumer: Subscriber, frames: bytes, entries: int, messages: int) -> None:
         consumer.deliver(frames, messages)
@@ -325,6 +333,11 @@ class DeliveryLoop(Pausable):
         counters.bytes += len(frames)
         for rate in self._rates:
             rate.consume(messages, len(frames))
+
+    def _sample(self, entry: TopicEntry) -> None:
+        """Measure the latency of an entry that was just sent."""
+        latest = self._log.latest_batch
+        self._latency.observe(entry, tail=latest is not None and entry.position >= latest.first)
 
     def _ack_filtered(self, positions: list[Position]) -> None:
         """Ack markers and aborted messages, as the owner's dispatcher does (AbstractBaseDispatcher).

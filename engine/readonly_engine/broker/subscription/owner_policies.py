@@ -100,6 +100,11 @@ class OwnerPolicies:
         self._fetching = asyncio.Lock()
         self._topics: OrderedDict[TopicName, tuple[float, DispatchSettings]] = OrderedDict()
 
+    @property
+    def cluster_name(self) -> str:
+        """Name of the source cluster, as its brokers' configuration has it; empty while unknown."""
+        return str((self._configuration or {}).get("clusterName") or "")
+
     async def of(self, topic: TopicName, subscribe: CommandSubscribe) -> DispatchSettings:
         """Return the settings for a subscription."""
         configuration = await self._fetch_configuration(CONFIGURATION_TTL_S) or {}

@@ -87,6 +87,11 @@ class OwnerQueries:
             self._transactions = True
         return True
 
+    @property
+    def cluster_name(self) -> str:
+        """Name of the source cluster; empty while unknown. Nothing is requested for it."""
+        return self._policies.cluster_name
+
     async def configuration(self) -> dict[str, Any] | None:
         """Return the configuration of the owner brokers, as texts by key; None if unknown."""
         return await self._policies.configuration()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from readonly_engine.broker.dispatch.latency import LatencySampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,6 +42,7 @@ class SubscriptionParts:
         counters: counters of the subscription.
         fanout: fan-out at the topic's tail; None without it.
         guard: checks the leases before each delivery.
+        latency: measures some deliveries.
     """
 
     view: TopicView
@@ -55,3 +58,4 @@ class SubscriptionParts:
     counters: Counters
     fanout: TailFanout | None
     guard: LeaseGuard
+    latency: LatencySampler = field(default_factory=LatencySampler)

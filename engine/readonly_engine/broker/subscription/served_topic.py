@@ -14,6 +14,7 @@ from readonly_engine.topic.compacted import CompactedLog
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from readonly_engine.broker.dispatch.latency import LatencySampler
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.broker.tail.tail_consumer import TailConsumer
     from readonly_engine.lease_guard import LeaseGuard
@@ -47,6 +48,7 @@ class ServedTopic:
         log: the topic's log.
         transactions: the topic's transactions.
         guard: checks the leases before each delivery.
+        latency: measures some deliveries at the tail; None for none.
 
     Attributes:
         fanout: fan-out at the topic's tail.
@@ -55,10 +57,16 @@ class ServedTopic:
         tail: lets the owner push new entries; None where bookies are always polled.
     """
 
-    def __init__(self, log: TopicLog, transactions: TopicTransactions, guard: LeaseGuard) -> None:
+    def __init__(
+        self,
+        log: TopicLog,
+        transactions: TopicTransactions,
+        guard: LeaseGuard,
+        latency: LatencySampler | None = None,
+    ) -> None:
         self.log = log
         self.transactions = transactions
-        self.fanout = TailFanout(log, transactions, guard)
+        self.fanout = TailFanout(log, transactions, guard, latency)
         self._compacted: CompactedLog | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.joining = 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.dispatch.counters import Counters
+from readonly_engine.broker.dispatch.latency import SAMPLE_INTERVAL_S, LatencySampler
 from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.subscription.cursor_poller import CursorPoller
 from readonly_engine.broker.subscription.cursor_sync import begins_with_batch
@@ -70,6 +71,11 @@ MAX_REMEMBERED = 100_000
 """Bound of the subscriptions whose counters are kept. Subscriptions of readers have a new name each time."""
 
 
+def _after_sample_interval(call: Callable[[], None]) -> None:
+    """Call after the interval between two samples of latency. There is no timer while nothing is delivered."""
+    asyncio.get_running_loop().call_later(SAMPLE_INTERVAL_S, call)
+
+
 class TopicRegistry:
     """Opens a topic for its first subscription, closes it after its last.
 
@@ -92,6 +98,7 @@ class TopicRegistry:
         counters: counters of current and former subscriptions, the longest unused first.
         dropped_counters: sum of the counters that are not kept any more.
         tail_changes: number of changes of the source of new entries, of all topics.
+        latency: measures some deliveries, of all topics.
         namespace_policies: policies that all topics of a namespace share.
     """
 
@@ -132,7 +139,13 @@ class TopicRegistry:
         self._cursor_poller = CursorPoller(self.subscriptions, self._queries.consumer_state)
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
         self.dropped_counters = Counters()
+        self.latency = LatencySampler(_after_sample_interval)
         self._pushed_before = PushTotals()
+
+    @property
+    def cluster_name(self) -> str:
+        """Name of the source cluster; empty while unknown."""
+        return self._queries.cluster_name
 
     @property
     def all(self) -> Iterable[tuple[TopicName, ServedTopic]]:
@@ -162,7 +175,7 @@ class TopicRegistry:
                 partial(self._queries.max_read_position, topic),
                 partial(self._queries.transaction, topic),
             )
-            served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard)
+            served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard, self.latency)
             self._set_tail(topic, served)
         subscribe = consumer.subscribe_command
         name = subscribe.subscription
@@ -238,6 +251,7 @@ class TopicRegistry:
             counters=self._counters_of(topic, subscribe.subscription),
             fanout=served.fanout if view is served.log else None,
             guard=self._lease_guard,
+            latency=self.latency,
         )
         subscription = Subscription(parts, self._on_unreadable)
         with ExitStack() as cleanup:

@@ -180,7 +180,7 @@ class Autoscaling:
         metadata=declare(
             SIZE,
             "Target of bytes per second that a broker sends to consumers, for example 50Mi. It needs a server of "
-            "custom.metrics.k8s.io with the metric pulsar_readonly_bytes_dispatched_per_second of pods. Without it, no such "
+            "custom.metrics.k8s.io with the metric pulsar_readonly_dispatched_bytes_per_second of pods. Without it, no such "
             "target.",
         ),
     )

@@ -69,8 +69,8 @@ def test_objects_are_counted_by_their_conditions(pool_body, binding_body):
     registry = CollectorRegistry()
     registry.register(InventoryCollector(store))
     text = generate_latest(registry).decode()
-    objects = "pulsar_readonly_operator_objects"
+    objects = "pulsar_readonly_operator_object_conditions"
     assert f'{objects}{{condition="Ready",kind="ReadOnlyBrokerPool",status="False"}} 1.0' in text
     assert f'{objects}{{condition="Ready",kind="ReadOnlyTopicBinding",status="True"}} 2.0' in text
-    assert "pulsar_readonly_operator_brokers_wanted 3.0" in text
+    assert "pulsar_readonly_operator_brokers_desired 3.0" in text
     assert "pulsar_readonly_operator_brokers_ready 2.0" in text

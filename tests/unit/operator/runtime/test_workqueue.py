@@ -97,3 +97,17 @@ def test_close_wakes_those_who_wait():
     queue.close()
     waiting.join(timeout=5)
     assert got == [None]
+
+
+def test_each_added_pool_and_each_wait_for_a_worker_is_reported(clock):
+    added, waited = [], []
+    queue = WorkQueue(clock, lambda: added.append(1), waited.append)
+    queue.add(A)
+    queue.add(A)
+    queue.add(B, 5)
+    assert len(added) == 2, "a pool that is queued already counts once"
+    clock.now += 2
+    assert queue.get(0) == A
+    clock.now += 4
+    assert queue.get(0) == B
+    assert waited == [2, 1], "the time before a pool is due is no wait"

@@ -7,6 +7,7 @@ import socket
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.fanout import groups as groups_module
 from readonly_engine.broker.fanout.tail_fanout import TailFanout
 from readonly_engine.net.direct_writer import NO_DESCRIPTOR
@@ -172,7 +173,10 @@ class Scene:
         self.log = []
         self.tail = Tail()
         self.owner = Owner()
-        self.fanout = TailFanout(self.tail, self.owner)
+        self.timers = []
+        self.latency = LatencySampler(self.timers.append)
+        self.latency.due = False
+        self.fanout = TailFanout(self.tail, self.owner, latency=self.latency)
         self.subscribers = []
 
     def subscriber(self, **options):
@@ -212,6 +216,30 @@ def test_after_a_burst_alone_the_next_ones_come_together(scene):
         assert (one.entries, one.messages, one.permits) == (4, 5, 995)
         assert one.bytes == len(scene.expected(one.consumer_id))
         assert one.next == Position(1, 4)
+
+
+def test_a_batch_for_all_is_one_sample_of_latency_while_one_is_due(scene):
+    for _ in range(3):
+        scene.subscriber()
+    scene.tail.tell(1)
+    scene.tail.tell(1)
+    assert sum(scene.latency.tail.counts) == 0
+    scene.latency.due = True
+    scene.tail.tell(2, 1)
+    scene.tail.tell(1)
+    assert sum(scene.latency.tail.counts) == 1
+    assert sum(scene.latency.backlog.counts) == 0
+    assert len(scene.timers) == 1
+
+
+def test_a_batch_that_nobody_gets_is_no_sample_of_latency(scene):
+    one = scene.subscriber(permits=1)
+    scene.tail.tell(1)
+    assert one.member is not None
+    scene.latency.due = True
+    scene.tail.tell(1)
+    assert one.member is None
+    assert sum(scene.latency.tail.counts) == 0
 
 
 def test_what_waits_for_the_end_of_the_turn_goes_first(scene):

@@ -6,7 +6,9 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from readonly_engine.broker.dispatch.consumer_state import Delivery
 from readonly_engine.broker.dispatch.counters import Counters
+from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
 from readonly_engine.broker.subscription import delivery
 from readonly_engine.broker.subscription.parts import SubscriptionParts
@@ -17,6 +19,7 @@ from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
+from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MessageMetadata
@@ -81,7 +84,7 @@ class Log(Listeners):
         return []
 
 
-def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadable=None, local=None):
+def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadable=None, local=None, latency=None):
     parts = SubscriptionParts(
         view=log,
         subscribe=CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=kind, durable=True),
@@ -96,6 +99,7 @@ def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadab
         counters=Counters(),
         fanout=None,
         guard=LeaseGuard(),
+        latency=latency or LatencySampler(),
     )
     return Subscription(parts, on_unreadable)
 
@@ -193,6 +197,61 @@ def test_what_the_owner_does_not_allow_yet_is_delivered_when_it_does_and_asked_f
         transactions.waiting.pop()()
         assert sum(got) == 3
         assert transactions.waiting == [], "nothing is left to wait for"
+        made.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
+@pytest.mark.parametrize("tail", [False, True])
+def test_a_delivery_is_a_sample_of_latency_while_one_is_due(kind, tail):
+    async def scene():
+        log, timers = CachedLog(), []
+        if tail:
+            log.latest_batch = TailBatch(log.entries, Position(0, 3))
+        latency = LatencySampler(timers.append, lambda: 2.001)
+        made = subscription(log, Transactions(), kind, latency=latency)
+        made.start()
+        state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
+        state.permits = 1
+        consumer = SimpleNamespace(
+            dispatch_state=state,
+            lease_valid=True,
+            consumer_id=0,
+            deliver=lambda *_: None,
+            owner_consumer=SimpleNamespace(share_acks=lambda _: None),
+        )
+        made.add(consumer)
+        measured, other = (latency.tail, latency.backlog) if tail else (latency.backlog, latency.tail)
+        assert (sum(measured.counts), measured.total) == (1, 2.0)
+        state.permits = 2
+        made.add_permits(consumer, 2)
+        assert sum(measured.counts) == 1, "no sample is due"
+        assert sum(other.counts) == 0
+        assert len(timers) == 1
+        made.close()
+
+    asyncio.run(scene())
+
+
+def test_a_redelivery_is_no_sample_of_latency():
+    async def scene():
+        log, latency = CachedLog(), LatencySampler(lambda _: None)
+        made = subscription(log, Transactions(), CommandSubscribe.Shared, latency=latency)
+        state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Shared), writable=True)
+        consumer = SimpleNamespace(
+            dispatch_state=state,
+            lease_valid=True,
+            consumer_id=0,
+            deliver=lambda *_: None,
+            owner_consumer=SimpleNamespace(share_acks=lambda _: None),
+        )
+        made.add(consumer)
+        made._send([Delivery(state, log.entries[0], 1)])
+        assert latency.due
+        made._send([Delivery(state, log.entries[0], 0)])
+        assert not latency.due
+        assert sum(latency.backlog.counts) == 1
         made.close()
 
     asyncio.run(scene())

@@ -77,6 +77,23 @@ def test_a_cluster_has_transactions_where_its_brokers_say_so():
     assert not transactions_enabled({})
 
 
+@pytest.mark.parametrize(
+    ("configuration", "name"), [({"clusterName": "one"}, "one"), ({}, ""), ({"clusterName": None}, "")]
+)
+def test_the_name_of_the_cluster_is_known_from_the_brokers_configuration(configuration, name):
+    class Admin:
+        async def configuration(self):
+            return configuration
+
+    async def scene():
+        policies = OwnerPolicies(Admin())
+        assert policies.cluster_name == "", "nothing is asked for it"
+        await policies.configuration()
+        assert policies.cluster_name == name
+
+    asyncio.run(scene())
+
+
 def test_whether_brokers_have_transactions_is_known_from_their_last_answer():
     class Brokers:
         answers: ClassVar = [None, {}, None, {"transactionCoordinatorEnabled": "true"}]

@@ -17,6 +17,8 @@ from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
+from tests.support.waiting import until
+
 TOPIC = parse_topic_name("orders")
 STATE = OwnerCursorState(Position(1, 9), Position(1, 9))
 
@@ -329,5 +331,15 @@ def test_deliveries_to_subscriptions_that_are_forgotten_still_count(monkeypatch)
             counters.messages, counters.bytes = 1, 10
         assert len(served.counters) == 2
         assert (served.dropped_counters.messages, served.dropped_counters.bytes) == (3, 30)
+
+    asyncio.run(run())
+
+
+def test_a_sample_of_latency_is_due_again_after_the_interval():
+    async def run():
+        latency = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable).latency
+        latency.observe(SimpleNamespace(deliver_at=0, timestamp=1), tail=True)
+        assert not latency.due
+        await until(lambda: latency.due)
 
     asyncio.run(run())

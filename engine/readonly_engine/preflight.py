@@ -1,0 +1,85 @@
+"""`pulsar-readonly serve --check`: the checks of a start that need no server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from readonly_engine.assembly import advertised_tls_url, advertised_url, bound_patterns
+from readonly_engine.broker.pool.bindings import BindingsError, load_bindings
+from readonly_engine.config.kinds import is_locality
+from readonly_engine.metadata.connect import check_security
+from readonly_engine.net.digest_md5 import LoginError
+from readonly_engine.net.tls import TlsError
+from readonly_engine.start_files import StartError, open_files
+from readonly_engine.workers.plan import check_ports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from readonly_engine.config.settings import EngineConfig
+
+
+def check(config: EngineConfig) -> None:
+    """Check the settings against each other, and every file that they name. Nothing is connected, listened on or written.
+
+    Args:
+        config: settings, each of them valid by itself.
+
+    Raises:
+        ConfigError: the ports of workers collide.
+        StartError: any other setting or file cannot be used; names the option.
+    """
+    if config.workers > 1:
+        check_ports(config)
+    bound_patterns(config)
+    advertised_url(config)
+    advertised_tls_url(config)
+    open_files(config)
+    try:
+        for url in (config.metadata_url, config.bookkeeper_metadata_url):
+            if url is not None:
+                check_security(url, config.metadata_security)
+    except (TlsError, LoginError) as error:
+        raise StartError(f"--{error}") from error
+    if config.bindings is not None:
+        _check_bindings(config.bindings)
+    if config.locality_file is not None:
+        _check_locality(config.locality_file)
+    _check_tiered_storage(config)
+
+
+def _check_bindings(path: Path) -> None:
+    try:
+        load_bindings(path)
+    except BindingsError as error:
+        raise StartError(f"--bindings: {error}") from error
+
+
+def _check_locality(path: Path) -> None:
+    """Check the file if it is there: on Kubernetes the operator writes it after the broker has started."""
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartError(f"--locality-file: {path} cannot be read: {_reason(error)}") from error
+    if text and not is_locality(text):
+        raise StartError(f"--locality-file: {path} must have /RACK or /ZONE/RACK, not {text[:100]!r}")
+
+
+def _check_tiered_storage(config: EngineConfig) -> None:
+    """Check that the files exist; the driver of each ledger says what they must have."""
+    tiered = config.tiered_storage
+    if tiered.credentials_file is not None:
+        try:
+            tiered.credentials_file.read_bytes()
+        except OSError as error:
+            raise StartError(
+                f"--tiered-storage: credentials-file {tiered.credentials_file} cannot be read: {_reason(error)}"
+            ) from error
+    if tiered.filesystem_root is not None and not tiered.filesystem_root.is_dir():
+        raise StartError(f"--tiered-storage: filesystem-root {tiered.filesystem_root} must be a folder of this machine")
+
+
+def _reason(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)

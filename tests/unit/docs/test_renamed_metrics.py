@@ -1,0 +1,66 @@
+"""Names of metrics follow the conventions of Prometheus, and no former name is left anywhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from docsite.metrics import of_broker, of_operator
+from docsite.renamed_metrics import RENAMED, sample_names
+
+ROOT = Path(__file__).parents[3]
+KEPT = {"CHANGELOG.md", "docs/reference/metrics.md", "docsite/renamed_metrics.py"}
+"""Files with the table of former names."""
+NOT_BASE_UNITS = re.compile(r"_(ms|milliseconds|micros|nanos|minutes|hours|kib|mib|gib|kb|mb|percent)(_|$)")
+
+
+@pytest.fixture(scope="module")
+def families():
+    return [*of_broker(), *of_operator()]
+
+
+def test_no_former_name_is_left():
+    files = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True, timeout=20
+    ).stdout.split("\0")
+    former = re.compile(rf"\b({'|'.join(sorted(RENAMED, key=len, reverse=True))})(_bucket|_count|_sum)?\b")
+    found = {}
+    for name in files:
+        path = ROOT / name
+        if not name or name in KEPT or path.suffix == ".so" or not path.is_file():
+            continue
+        names = former.findall(path.read_text(encoding="utf-8", errors="replace"))
+        if names:
+            found[name] = names
+    assert found == {}
+
+
+def test_every_new_name_exists(families):
+    known = sample_names(families)
+    assert set(RENAMED.values()) - {"pulsar_readonly_dispatched_bytes_per_second"} <= known
+    assert not set(RENAMED) & known
+
+
+def test_names_follow_the_conventions(families):
+    """https://prometheus.io/docs/practices/naming: base units, `_total` for counters only, the unit right before it."""
+    for family in families:
+        assert re.fullmatch(r"pulsar_readonly_[a-z_]+[a-z]", family.name), family.name
+        assert not NOT_BASE_UNITS.search(family.name), family.name
+        assert not family.name.endswith(("_total", "_count", "_sum", "_bucket")), family.name
+        for unit in ("seconds", "bytes"):
+            if unit in family.name.split("_"):
+                assert family.name.endswith(f"_{unit}"), family.name
+        if family.type == "histogram":
+            assert family.name.endswith("_seconds"), family.name
+        if family.type == "gauge" and family.name.endswith("_info"):
+            assert "version" in family._labelnames
+
+
+def test_labels_have_pulsars_meaning_wherever_they_are(families):
+    of_topics = [family for family in families if "topic" in family._labelnames]
+    assert len(of_topics) >= 7
+    for family in of_topics:
+        assert tuple(family._labelnames) == ("cluster", "namespace", "topic", "subscription"), family.name

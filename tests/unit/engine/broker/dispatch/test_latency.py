@@ -1,0 +1,96 @@
+"""Latencies of a sample of entries, and nothing of an entry that is not sampled."""
+
+from __future__ import annotations
+
+import pytest
+from readonly_engine.broker.dispatch.latency import LATENCY_BOUNDS, LatencySampler
+
+NOW_S = 1_800_000_000.0
+NOW_MS = int(NOW_S * 1000)
+
+
+class Entry:
+    """Published at a time; it counts how often its metadata are decoded."""
+
+    def __init__(self, published, deliver_at=0):
+        self._published = published
+        self.deliver_at = deliver_at
+        self.decoded = 0
+
+    @property
+    def timestamp(self):
+        self.decoded += 1
+        return self._published
+
+
+class Timer:
+    """Runs what was scheduled when a test says so."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, call):
+        self.calls.append(call)
+
+    def expire(self):
+        (call,) = self.calls
+        self.calls.clear()
+        call()
+
+
+@pytest.fixture
+def timer():
+    return Timer()
+
+
+@pytest.fixture
+def sampler(timer):
+    return LatencySampler(timer, lambda: NOW_S)
+
+
+def test_a_sample_is_due_again_after_the_interval_only(sampler, timer):
+    assert sampler.due
+    sampler.observe(Entry(NOW_MS - 20), tail=True)
+    assert not sampler.due
+    timer.expire()
+    assert sampler.due
+
+
+def test_without_a_timer_nothing_is_ever_due():
+    assert not LatencySampler().due
+
+
+@pytest.mark.parametrize(
+    ("ms", "bucket"), [(0, 0.005), (5, 0.005), (6, 0.01), (999, 1.0), (600_000, 600.0), (600_001, float("inf"))]
+)
+def test_a_latency_counts_in_its_bucket(sampler, ms, bucket):
+    sampler.observe(Entry(NOW_MS - ms), tail=True)
+    assert {bound for bound, count in zip(LATENCY_BOUNDS, sampler.tail.counts, strict=True) if count} == {bucket}
+    assert sampler.tail.total == pytest.approx(ms / 1000)
+    assert sum(sampler.backlog.counts) == 0
+
+
+def test_backlog_counts_apart_from_the_tail(sampler):
+    sampler.observe(Entry(NOW_MS - 3_600_000), tail=False)
+    assert (sum(sampler.tail.counts), sum(sampler.backlog.counts)) == (0, 1)
+
+
+@pytest.mark.parametrize("published", [NOW_MS + 1, NOW_MS + 60_000, 2**64 - 1])
+def test_a_time_in_the_future_counts_in_the_lowest_bucket_and_as_skew(sampler, published):
+    sampler.observe(Entry(published), tail=True)
+    assert sampler.tail.counts[0] == 1
+    assert sampler.tail.total == 0
+    assert sampler.skewed == 1
+
+
+def test_an_entry_without_a_time_is_not_counted(sampler):
+    sampler.observe(Entry(0), tail=True)
+    assert sum(sampler.tail.counts) == 0
+    assert not sampler.due, "or each of many such entries would be decoded"
+
+
+def test_a_delayed_message_is_not_counted_and_not_decoded(sampler):
+    entry = Entry(NOW_MS - 60_000, deliver_at=NOW_MS)
+    sampler.observe(entry, tail=True)
+    assert sum(sampler.tail.counts) == 0
+    assert entry.decoded == 0

@@ -1,0 +1,170 @@
+"""Log lines as JSON: fields are keys of their own, values cannot forge any, and secrets are hidden."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from readonly_engine.config.log_lines import MAX_FIELD, RESERVED, JsonFormatter, TextFormatter, _names, fields_of
+
+ROOT = Path(__file__).parents[4]
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJyZWFkZXIifQ.c2lnbmF0dXJl"
+
+
+def record(text, *args, level=logging.INFO, error=None, **extra):
+    info = None if error is None else (type(error), error, error.__traceback__)
+    made = logging.getLogger("readonly_engine.x").makeRecord("readonly_engine.x", level, __file__, 1, text, args, info)
+    vars(made).update(extra)
+    return made
+
+
+def raised(text):
+    """An error with a traceback."""
+    with pytest.raises(RuntimeError) as caught:
+        raise RuntimeError(text)
+    return caught.value
+
+
+def line(*args, formatter=None, **given):
+    text = (formatter or JsonFormatter()).format(record(*args, **given))
+    assert "\n" not in text
+    return json.loads(text)
+
+
+def test_fields_are_keys_beside_time_level_logger_and_message():
+    topic, error = "persistent://a/b/c", ValueError("no bookie answers")
+    found = line("read failed: topic=%s subscription=%s client=%s error=%s", topic, "s", "10.0.0.7:4001", error)
+    assert found.pop("time").endswith("+00:00")
+    assert found == {
+        "level": "info",
+        "logger": "readonly_engine.x",
+        "message": f"read failed: topic={topic} subscription=s client=10.0.0.7:4001 error=no bookie answers",
+        "topic": topic,
+        "subscription": "s",
+        "client": "10.0.0.7:4001",
+        "error": "no bookie answers",
+    }
+
+
+def test_numbers_stay_numbers():
+    found = line("trimmed: count=%d wait=%.1f ready=%s none=%s", 3, 0.25, True, None)
+    assert (found["count"], found["wait"], found["ready"], found["none"]) == (3, 0.25, True, None)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_every_line_is_json_that_all_parsers_read(value):
+    text = JsonFormatter().format(record("x=%s", value))
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_values_that_look_like_fields_make_none():
+    found = line("connects: client=%s version=%s", "a error=boom level=error", 'x", "topic": "forged')
+    assert "error" not in found
+    assert "topic" not in found
+    assert found["level"] == "info"
+    assert found["client"] == "a error=boom level=error"
+
+
+def test_control_characters_stay_inside_of_a_line():
+    assert line("connects: client=%s", 'a\n{"level": "error"}\x1b[31m')["client"] == 'a\n{"level": "error"}\x1b[31m'
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_no_field_replaces_a_key_of_every_line(name):
+    found = line(f"a: {name}=%s topic=%s", "forged", "t")
+    assert found.get(name) != "forged"
+    assert found["topic"] == "t"
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "fields"),
+    [
+        ("100%% of x=%s", ("a",), {"x": "a"}),
+        ("%s x=%s", ("first", "second"), {"x": "second"}),
+        ("%*d x=%s", (5, 7, "a"), {"x": "a"}),
+        ("x=%(one)s y=%(two)d", ({"one": "a", "two": 2},), {"x": "a", "y": 2}),
+        ("x=%r", ("a",), {"x": "a"}),
+        ("no fields: %s", ("a=b",), {}),
+        ("a.x=%s", ("a",), {}),
+        ("x=%s", (), {}),
+        (ValueError("x=%s"), ("a",), {}),
+    ],
+)
+def test_fields_belong_to_their_arguments(text, args, fields):
+    assert fields_of(record(text, *args)) == fields
+
+
+def test_arguments_that_do_not_fit_lose_the_fields_only():
+    assert fields_of(record("x=%s y=%s", "a")) == {}
+
+
+def test_a_long_value_is_cut():
+    assert len(line("client=%s", "x" * (MAX_FIELD + 1))["client"]) == MAX_FIELD + 3
+    assert len(line("client=%s", "x" * MAX_FIELD)["client"]) == MAX_FIELD
+
+
+def test_an_exception_is_a_key_and_its_error_another():
+    found = line("task failed unexpectedly", error=raised("unexpected"), level=logging.ERROR)
+    assert (found["level"], found["error"]) == ("error", "RuntimeError: unexpected")
+    assert "test_log_lines.py" in found["exception"]
+
+
+@pytest.mark.parametrize(
+    ("secret", "value"),
+    [
+        ("pa55word", "pulsar://user:pa55word@broker:6650"),
+        ("pa55word", "https://a:1@x,pa55word@y:8080/path"),
+        (TOKEN, f"token:{TOKEN}"),
+        (TOKEN, f"header Authorization: Bearer {TOKEN} refused"),
+        ("opaque-0123", "Authorization: bearer opaque-0123"),
+    ],
+)
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()], ids=["json", "text"])
+def test_secrets_are_hidden_in_messages_fields_and_exceptions(formatter, secret, value):
+    text = formatter.format(record("refused: url=%s error=%s", value, value, error=raised(value)))
+    assert secret not in text
+    assert "***" in text
+
+
+def test_names_of_topics_and_plain_urls_stay():
+    topic, url = "persistent://a/b/c@d", "pulsar://broker:6650"
+    found = line("connects: topic=%s url=%s", topic, url)
+    assert (found["topic"], found["url"]) == (topic, url)
+
+
+def test_constant_keys_and_those_of_a_record():
+    formatter = JsonFormatter({"worker": 3}, lambda made: {"object": made.ref})
+    found = line("a: topic=%s", "t", formatter=formatter, ref={"kind": "Pod"})
+    assert (found["worker"], found["object"], found["topic"]) == (3, {"kind": "Pod"}, "t")
+
+
+def calls_of_logs():
+    """The texts of all log calls of the products."""
+    for folder in ("engine", "operator", "spark"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Attribute)
+                    and node.func.attr in {"debug", "info", "warning", "error", "exception"}
+                    and isinstance(node.func.value, ast.Name)
+                    and node.func.value.id in {"log", "logger"}
+                    and node.args
+                ):
+                    yield path, node.args[0]
+
+
+def test_the_text_of_a_log_call_is_constant_so_that_fields_are_found():
+    found = list(calls_of_logs())
+    assert len(found) > 150
+    for path, text in found:
+        assert isinstance(text, ast.Constant), f"{path.relative_to(ROOT)}:{text.lineno}"
+        assert isinstance(text.value, str)
+
+
+def test_no_log_call_uses_a_key_of_every_line():
+    for path, text in calls_of_logs():
+        assert not {name for name, _ in _names(text.value)} & RESERVED, path

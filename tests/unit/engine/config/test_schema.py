@@ -1,0 +1,89 @@
+"""The JSON Schema of the file accepts what a broker accepts, and refuses wrong forms of values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from readonly_engine.config import schema
+from readonly_engine.config.option import options_of
+from readonly_engine.config.reader import make_config
+from readonly_engine.config.settings import EngineConfig
+
+from tests.support.json_schema import is_valid
+from tests.unit.engine.config.test_settings import MALFORMED, REQUIRED
+
+ROOT = Path(__file__).parents[4]
+SCHEMA = schema.document()
+GOLDEN = sorted((ROOT / "tests" / "unit" / "operator" / "model" / "golden").glob("*.yaml"))
+
+LATER: dict[str, tuple[object, ...]] = {
+    "writer-url": ("pulsar://host:99999",),
+    "listen": ("host:65536",),
+    "dispatch-rate-per-broker": ({},),
+}
+"""Wrong values that no pattern finds: a broker refuses them at its start."""
+
+VALID = {
+    "metadata-store": ["zk:a:1,b:2/chroot", "metadata-store:zk:a:1", "oxia://a:6648/ns", "zk:[::1]:2181"],
+    "writer-url": ["pulsar://a:1,b:1", "pulsar+ssl://a:1"],
+    "admin-url": ["http://a:1", "https://a"],
+    "listen": ["*:6650", "[::1]:0"],
+    "metadata-tls-verify-hostname": [True, False, "true", "false"],
+    "cache-size": [1024, "1024", "64MiB", 0],
+    "max-connections": [0, "10", 10],
+    "workers": [1, "2", 64],
+    "topics": [["persistent://a/b/c.*"], []],
+    "locality": ["/zone/rack", "/rack"],
+    "advertised-listeners": ["internal:pulsar://a:1", ["internal:pulsar://a:1", "other:pulsar+ssl://a:2"]],
+    "tiered-storage": [{}, {"read-priority": "bookkeeper-first"}, "{region: eu}", {"request-timeout": 1.5}],
+    "dispatch-rate-per-broker": [{"messages": 5}, "{bytes: 1MiB}"],
+    "admin-oauth2": [{"issuer-url": "https://i", "key-file": "/k"}],
+    "unknown-keys": ["warn"],
+    "lookup-unbound": ["proxy"],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in VALID.items() for value in values])
+def test_what_a_broker_accepts_is_valid(key, value):
+    given = {**REQUIRED, key: value}
+    if key != "topics":
+        make_config(given, {})
+    assert is_valid(SCHEMA, given)
+
+
+@pytest.mark.parametrize("key", sorted(MALFORMED))
+def test_wrong_forms_are_invalid(key):
+    _, values = MALFORMED[key]
+    found = [value for value in values if is_valid(SCHEMA, {key: value})]
+    # a mapping may be given as a text of YAML, which only a broker reads
+    texts = SCHEMA["properties"][key].get("anyOf", [{}])[-1].get("description") == "the mapping as a text of YAML"
+    numbers = [value for value in found if isinstance(value, str) and value.isdecimal()]
+    assert [one for one in found if not (texts and isinstance(one, str)) and one not in LATER.get(key, ())] == numbers
+
+
+def test_unknown_keys_are_invalid_at_every_level():
+    assert not is_valid(SCHEMA, {"colour": "red"})
+    assert not is_valid(SCHEMA, {"tiered-storage": {"colour": "red"}})
+
+
+def test_every_option_is_described_with_its_default():
+    assert list(SCHEMA["properties"]) == [one.key for one in options_of(EngineConfig)]
+    for one in options_of(EngineConfig):
+        text = SCHEMA["properties"][one.key]["description"]
+        assert text.endswith(".")
+        assert not one.default or one.default in text
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_the_operators_files_are_valid(path):
+    found = [
+        yaml.safe_load(text)
+        for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        if one and one.get("kind") == "ConfigMap"
+        for name, text in one.get("data", {}).items()
+        if name == "engine.yaml"
+    ]
+    assert found
+    assert all(is_valid(SCHEMA, one) for one in found)

@@ -1,0 +1,203 @@
+"""Ages of backlogs: right figures, few reads, and no subscription that is never measured."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.bookkeeper.errors import ReadFailedError
+from readonly_engine.http import backlog_age
+from readonly_engine.http.backlog_age import KEPT_S, MAX_READS, BacklogAges
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.topic.chain import LedgerChain
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+
+NOW_S = 1_800_000_000.0
+ENTRIES = 1000
+
+
+class Log:
+    """A topic whose entry N was published N seconds after `began`."""
+
+    def __init__(self, began=NOW_S - 5000):
+        self.chain = LedgerChain()
+        info = ManagedLedgerInfo()
+        info.ledger_info.add(ledger_id=0)
+        self.chain.topic_changed(info)
+        self.chain.lac_advanced(0, ENTRIES - 1)
+        self.began = began
+        self.reads = []
+        self.error = None
+        self.held = None
+
+    async def read(self, position, count):
+        assert count == 1
+        self.reads.append(position)
+        if self.held is not None:
+            await self.held.wait()
+        if self.error is not None:
+            raise self.error
+        published = self.began and int((self.began + position.entry_id) * 1000)
+        return [SimpleNamespace(timestamp=published)]
+
+
+class Subscription:
+    def __init__(self, acked):
+        self.mark_delete = Position(0, acked)
+
+    @property
+    def has_backlog(self):
+        return self.mark_delete.entry_id < ENTRIES - 1
+
+
+class Scene:
+    """One topic with a subscription for each number of acked entries."""
+
+    def __init__(self, *acked, log=None):
+        self.now = NOW_S
+        self.loop_time = 0.0
+        self.log = log or Log()
+        self.topic = parse_topic_name("persistent://public/default/t")
+        found = {f"s{number}": Subscription(last) for number, last in enumerate(acked)}
+        self.served = SimpleNamespace(log=self.log, subscriptions=found)
+        topics = SimpleNamespace(all=[(self.topic, self.served)])
+        self.ages = BacklogAges(SimpleNamespace(topics=topics), lambda: self.now)
+
+    def seconds(self, name="s0"):
+        return self.ages.seconds(self.topic, name, self.served, self.served.subscriptions[name])
+
+    async def measure(self):
+        self.ages._began = float("-inf")  # as after the interval
+        await self.ages.measure()
+
+
+@pytest.fixture
+def play():
+    return asyncio.run
+
+
+def test_the_age_is_that_of_the_oldest_unacked_entry(play):
+    async def scene():
+        one = Scene(9, 999)
+        assert one.seconds("s0") is None, "nothing was measured yet"
+        await one.measure()
+        assert one.seconds("s0") == pytest.approx(5000 - 10)
+        assert one.seconds("s1") == 0
+        assert one.log.reads == [Position(0, 10)], "without backlog nothing is read"
+
+    play(scene())
+
+
+def test_a_subscription_that_stands_still_ages_and_is_not_read_again(play):
+    async def scene():
+        one = Scene(9)
+        await one.measure()
+        one.now += 60
+        await one.measure()
+        assert one.seconds() == pytest.approx(5000 - 10 + 60)
+        assert len(one.log.reads) == 1
+
+    play(scene())
+
+
+def test_after_the_next_ack_the_last_measurement_counts_for_a_while(play):
+    async def scene():
+        one = Scene(9)
+        await one.measure()
+        one.served.subscriptions["s0"].mark_delete = Position(0, 500)
+        one.now += KEPT_S
+        assert one.seconds() == pytest.approx(5000 - 10)
+        one.now += 1
+        assert one.seconds() is None
+        await one.measure()
+        assert one.seconds() == pytest.approx(5000 + KEPT_S + 1 - 501)
+
+    play(scene())
+
+
+def test_collections_in_a_row_share_a_round(play):
+    async def scene():
+        one = Scene(9)
+        await one.ages.measure()
+        one.served.subscriptions["s0"].mark_delete = Position(0, 10)
+        await one.ages.measure()
+        assert len(one.log.reads) == 1
+
+    play(scene())
+
+
+def test_a_round_has_a_bound_and_the_next_one_takes_the_others(play):
+    async def scene():
+        one = Scene(*range(MAX_READS + 20))
+        await one.measure()
+        assert len(one.log.reads) == MAX_READS
+        for subscription in one.served.subscriptions.values():
+            subscription.mark_delete = Position(0, subscription.mark_delete.entry_id + 200)
+        one.now += 10
+        await one.measure()
+        assert len(one.log.reads) == 2 * MAX_READS
+        assert all(one.seconds(name) is not None for name in one.served.subscriptions)
+
+    play(scene())
+
+
+def test_entries_that_cannot_be_read_do_not_hold_up_the_others(play):
+    async def scene():
+        one = Scene(*range(MAX_READS + 1))
+        one.log.error = ReadFailedError("no bookie answers")
+        await one.measure()
+        assert one.seconds("s0") is None
+        one.log.error = None
+        one.now += 10
+        await one.measure()
+        assert one.log.reads[MAX_READS] == Position(0, MAX_READS + 1), "the one that was not tried comes first"
+
+    play(scene())
+
+
+def test_a_collection_does_not_wait_for_storage_that_is_silent(play, monkeypatch):
+    async def scene():
+        monkeypatch.setattr(backlog_age, "WAIT_S", 0.01)
+        one = Scene(9)
+        one.log.held = asyncio.Event()
+        await one.measure()
+        assert one.seconds() is None
+        await one.measure()
+        assert len(one.log.reads) == 1, "the round goes on, and no second one begins"
+        one.ages.close()
+
+    play(scene())
+
+
+def test_a_clock_that_is_behind_the_owners_gives_no_negative_age(play):
+    async def scene():
+        one = Scene(9, log=Log(began=NOW_S + 60))
+        await one.measure()
+        assert one.seconds() == 0
+
+    play(scene())
+
+
+def test_an_entry_without_a_time_has_no_age(play):
+    async def scene():
+        one = Scene(9, log=Log(began=0))
+        await one.measure()
+        await one.measure()
+        assert one.seconds() is None
+        assert len(one.log.reads) == 1
+
+    play(scene())
+
+
+def test_a_subscription_that_has_ended_is_forgotten(play):
+    async def scene():
+        one = Scene(9)
+        await one.measure()
+        one.served.subscriptions.clear()
+        await one.measure()
+        assert not one.ages._measured
+        assert not one.ages._attempted
+
+    play(scene())

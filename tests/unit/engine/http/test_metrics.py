@@ -1,0 +1,193 @@
+"""What `/metrics` has: the figures of subscriptions under bounded labels, latencies, and the process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+from readonly_engine.broker.dispatch.counters import Counters
+from readonly_engine.broker.dispatch.latency import LatencySampler
+from readonly_engine.http import metrics
+from readonly_engine.http.metrics import BrokerCollector
+from readonly_engine.http.process_metrics import BUILD_LABELS, BuildCollector, ProcessMetrics
+from readonly_engine.http.server import HttpServer
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.topic.cache import EntryCache
+
+from docsite.metrics import idle_broker
+
+P = "persistent://public/default/"
+
+
+class Ages:
+    """Ages of backlogs by name of the subscription."""
+
+    def __init__(self, **known):
+        self._known = known
+
+    def seconds(self, topic, name, served, subscription):
+        return self._known.get(name)
+
+
+def played(backlog):
+    return SimpleNamespace(consumers=[object()], backlog=backlog, flush_accounting=lambda: None)
+
+
+@pytest.fixture
+def broker():
+    made = idle_broker()
+    made.topics.counters = OrderedDict()
+    return made
+
+
+def serve(broker, name, **backlogs):
+    """Serve a topic with a subscription for each backlog."""
+    topic = parse_topic_name(P + name)
+    served = SimpleNamespace(subscriptions={one: played(count) for one, count in backlogs.items()}, tail=None)
+    broker.topics.all.append((topic, served))
+    for one in backlogs:
+        broker.topics.counters[topic, one] = Counters(messages=2, bytes=20)
+
+
+def samples(broker, ages=None):
+    """Every sample, by its line of text without the value."""
+    registry = CollectorRegistry()
+    registry.register(BrokerCollector(broker, EntryCache(1000), ages or Ages()))
+    lines = generate_latest(registry).decode().splitlines()
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+
+
+def of(found, name):
+    return {key: value for key, value in found.items() if key.partition("{")[0] == name}
+
+
+def test_the_age_of_a_backlog_is_missing_while_it_is_unknown(broker):
+    serve(broker, "t", known=4, unknown=4, done=0)
+    found = of(samples(broker, Ages(known=12.5, done=0.0)), "pulsar_readonly_backlog_age_seconds")
+    assert {key.split('subscription="')[1].split('"')[0]: value for key, value in found.items()} == {
+        "known": 12.5,
+        "done": 0.0,
+    }
+
+
+def test_subscriptions_that_share_labels_have_the_largest_age(broker, monkeypatch):
+    monkeypatch.setattr(metrics, "MAX_LABELS", 2)
+    serve(broker, "t", a=1, b=1, c=1)
+    found = of(samples(broker, Ages(a=1.0, b=7.0)), "pulsar_readonly_backlog_age_seconds")
+    assert list(found.values()) == [7.0]
+
+
+@pytest.mark.parametrize(
+    ("bound", "labels"),
+    [
+        (2, 'cluster="one",namespace="public/default",subscription="s",topic="persistent://public/default/t"'),
+        (1, 'cluster="one",namespace="public/default",subscription="",topic="persistent://public/default/t"'),
+        (0, 'cluster="one",namespace="",subscription="",topic=""'),
+    ],
+)
+def test_labels_are_those_of_pulsar_until_there_are_too_many(broker, monkeypatch, bound, labels):
+    monkeypatch.setattr(metrics, "MAX_LABELS", bound)
+    broker.topics.cluster_name = "one"
+    serve(broker, "t", s=3, **{"reader-0123456789": 0})
+    found = of(samples(broker), "pulsar_readonly_backlog_entries")
+    assert found[f"pulsar_readonly_backlog_entries{{{labels}}}"] == 3
+
+
+def test_all_readers_of_a_topic_share_labels(broker):
+    serve(broker, "t", **{f"reader-{number:010x}": 1 for number in range(5)})
+    (line,) = of(samples(broker), "pulsar_readonly_consumers")
+    assert 'subscription="reader"' in line
+
+
+@pytest.mark.parametrize(("bound", "series"), [(30, 30), (29, 1), (2, 1)])
+def test_the_number_of_series_is_bounded(broker, monkeypatch, bound, series):
+    monkeypatch.setattr(metrics, "MAX_LABELS", bound)
+    serve(broker, "t", **{f"s{number}": 1 for number in range(30)})
+    found = samples(broker, Ages(**{f"s{number}": 1.0 for number in range(30)}))
+    for name in ("backlog_entries", "backlog_age_seconds", "consumers"):
+        assert len(of(found, f"pulsar_readonly_{name}")) == series
+
+
+def test_latencies_are_cumulative_buckets_apart_for_tail_and_backlog(broker):
+    sampler = broker.topics.latency = LatencySampler(lambda _: None, lambda: 1000.0)
+    for ms in (1, 7, 7):
+        sampler.observe(SimpleNamespace(timestamp=1_000_000 - ms, deliver_at=0), tail=True)
+    sampler.observe(SimpleNamespace(timestamp=1_000_001, deliver_at=0), tail=False)
+    found = samples(broker)
+    name = "pulsar_readonly_end_to_end_latency_seconds"
+    assert found[f'{name}_bucket{{le="0.005",read="tail"}}'] == 1
+    assert found[f'{name}_bucket{{le="0.01",read="tail"}}'] == 3
+    assert found[f'{name}_bucket{{le="+Inf",read="tail"}}'] == found[f'{name}_count{{read="tail"}}'] == 3
+    assert found[f'{name}_sum{{read="tail"}}'] == pytest.approx(0.015)
+    assert found[f'{name}_bucket{{le="0.005",read="backlog"}}'] == 1
+    assert found["pulsar_readonly_end_to_end_latency_clock_skew_total"] == 1
+
+
+def test_the_build_is_one_sample_with_all_labels():
+    registry = CollectorRegistry()
+    registry.register(BuildCollector({"version": "1.2.3", "commit": 'a"b'}))
+    text = generate_latest(registry).decode()
+    line = next(line for line in text.splitlines() if not line.startswith("#"))
+    assert line == 'pulsar_readonly_build_info{commit="a\\"b",native_modules="",python="",version="1.2.3"} 1.0'
+    assert all(f"{label}=" in line for label in BUILD_LABELS)
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="metrics of processes exist on Linux only")
+def test_the_process_has_the_standard_metrics():
+    text = asyncio.run(ProcessMetrics().text()).decode()
+    for name in (
+        "process_cpu_seconds_total",
+        "process_resident_memory_bytes",
+        "process_virtual_memory_bytes",
+        "process_open_fds",
+        "process_max_fds",
+        "process_start_time_seconds",
+    ):
+        assert f"\n{name} " in text
+
+
+def test_simultaneous_requests_share_a_collection_of_the_process():
+    class Counting(Collector):
+        collections = 0
+
+        def collect(self):
+            Counting.collections += 1
+            return []
+
+    async def scene():
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(Counting())
+        before = Counting.collections
+        process = ProcessMetrics(registry)
+        first = asyncio.create_task(process.text())
+        others = [asyncio.create_task(process.text()) for _ in range(50)]
+        await asyncio.sleep(0)
+        first.cancel()  # its client has gone
+        await asyncio.gather(*others)
+        assert Counting.collections == before + 1
+        await process.text()
+        assert Counting.collections == before + 2
+
+    asyncio.run(scene())
+
+
+def test_the_page_has_the_broker_the_build_and_the_process(broker):
+    async def scene():
+        stores = SimpleNamespace(connected=True, denied=0)
+        server = HttpServer(broker, stores, EntryCache(1000), None, None, build={"version": "1.2.3"})
+        answer = await server._metrics(None)
+        await server.close()
+        return answer
+
+    answer = asyncio.run(scene())
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    families = {family.name: family for family in text_string_to_metric_families(answer.body.decode())}
+    assert families["pulsar_readonly_build_info"].samples[0].labels["version"] == "1.2.3"
+    assert {"pulsar_readonly_connections", "pulsar_readonly_metadata_store_connected"} <= families.keys()
+    assert "process_start_time_seconds" in families or not Path("/proc/self").is_dir()

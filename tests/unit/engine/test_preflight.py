@@ -1,0 +1,160 @@
+"""`serve --check`: every mistake that needs no server is found, and no server is asked."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+from readonly_engine import preflight
+from readonly_engine.config.option import options_of
+from readonly_engine.config.settings import EngineConfig
+from readonly_engine.serve import main
+
+from devstack.pulsar.security import Credentials
+
+GIVEN = {
+    "metadata-store": "zk:127.0.0.1:1",
+    "writer-url": "pulsar://127.0.0.1:1",
+    "admin-url": "http://127.0.0.1:1",
+    "topics": "persistent://public/default/orders",
+    "advertised-url": "pulsar://me:6650",
+}
+
+
+def check(given):
+    return main(["--check", *(word for key, value in {**GIVEN, **given}.items() for word in (f"--{key}", str(value)))])
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory):
+    credentials = Credentials.make(tmp_path_factory.mktemp("preflight"))
+    credentials.certificate("other")
+    return credentials.folder
+
+
+@pytest.fixture
+def files(tmp_path, pem):
+    """Files by name: good ones, and broken ones."""
+    (tmp_path / "token").write_text("t0ken\n")
+    (tmp_path / "login").write_text("user:pa55word\n")
+    (tmp_path / "login-without-password").write_text("user-pa55word\n")
+    (tmp_path / "bindings.yaml").write_text("{revision: a, bindings: [{name: a, topics: [orders]}]}")
+    (tmp_path / "no-revision.yaml").write_text("{bindings: []}")
+    (tmp_path / "rack").write_text("/zone/rack\n")
+    (tmp_path / "no-rack").write_text("rack\n")
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "key.json").write_text('{"client_id": "a", "client_secret": "pa55word"}')
+    return lambda name: pem / name if name.endswith((".pem", ".key")) else tmp_path / name
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    """No connection and no listener may be made."""
+
+    def refuse(*_):
+        raise AssertionError("a socket was used")
+
+    for name in ("connect", "connect_ex", "bind", "listen"):
+        monkeypatch.setattr(socket.socket, name, refuse, raising=True)
+    before = threading.active_count()
+    yield
+    assert threading.active_count() == before, "a client was started"
+
+
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"metadata-store": "oxia://127.0.0.1:1/ns"},
+        {"tls-listen": "127.0.0.1:6651", "advertised-tls-url": "pulsar+ssl://me:6651", "tls-certificate": "@broker.pem",
+         "tls-key": "@broker.key", "tls-trust-certificates": "@ca.pem", "peer-tls-trust-certificates": "@ca.pem"},
+        {"metadata-tls-trust-certificates": "@ca.pem", "metadata-login-file": "@login", "bookie-login-file": "@login"},
+        {"admin-token-file": "@token", "bindings": "@bindings.yaml", "locality-file": "@rack"},
+        {"locality-file": "@not-written-yet"},
+        {"locality-file": "@empty"},
+        {"workers": "2"},
+    ],
+)  # fmt: skip
+def test_a_valid_configuration_is_said_to_be_valid(given, files, capsys):
+    given = {key: files(value[1:]) if value.startswith("@") else value for key, value in given.items()}
+    assert check(given) == 0
+    out, err = capsys.readouterr()
+    assert out == "pulsar-readonly serve: the configuration is valid; no server was asked\n"
+    assert err == ""
+
+
+MISTAKES = [
+    ({"cache-size": "lots"}, 2, "--cache-size: must be a size"),
+    ({"workers": "2", "http": "127.0.0.1:6750"}, 2, "workers: two processes need port 6750"),
+    ({"tls-listen": "127.0.0.1:6651"}, 2, "tls-certificate and tls-key are missing"),
+    ({"topics": "orders-.*"}, 1, "--topics: 'orders-.*' is not a topic pattern"),
+    ({"tls-listen": "*:6651", "tls-certificate": "@broker.pem", "tls-key": "@broker.key"}, 1, "--advertised-tls-url is missing"),
+    ({"tls-listen": "127.0.0.1:6651", "tls-certificate": "@broker.pem", "tls-key": "@other.key"}, 1,
+     "--tls-certificate and tls-key: "),
+    ({"writer-url": "pulsar+ssl://a:1", "writer-tls-trust-certificates": "@gone.pem"}, 1, "--writer-tls-trust-certificates: "),
+    ({"bookie-tls-trust-certificates": "@broker.key"}, 1, "--bookie-tls-trust-certificates: "),
+    ({"bookie-login-file": "@login-without-password"}, 1, "--bookie-login-file: "),
+    ({"metadata-login-file": "@gone"}, 1, "--metadata-login-file: "),
+    ({"metadata-tls-trust-certificates": "@gone.pem"}, 1, "--metadata-tls-trust-certificates: "),
+    ({"metadata-store": "oxia://a:1", "metadata-login-file": "@login"}, 1, "--metadata-login-file: a login is of ZooKeeper"),
+    ({"bookkeeper-metadata-store": "oxia://a:1", "metadata-login-file": "@login"}, 1, "--metadata-login-file: "),
+    ({"admin-token-file": "@empty"}, 1, "--admin-token-file: "),
+    ({"admin-oauth2": "{issuer-url: 'https://i', key-file: /gone/key.json}"}, 1, "--admin-oauth2: "),
+    ({"bindings": "@no-revision.yaml"}, 1, "--bindings: bindings file "),
+    ({"bindings": "@gone"}, 1, "--bindings: bindings file "),
+    ({"locality-file": "@no-rack"}, 1, "--locality-file: "),
+    ({"tiered-storage": "{credentials-file: /gone/credentials}"}, 1, "--tiered-storage: credentials-file /gone/credentials"),
+    ({"tiered-storage": "{filesystem-root: /gone/root}"}, 1, "--tiered-storage: filesystem-root /gone/root must be a folder"),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize(("given", "status", "says"), MISTAKES)
+def test_a_mistake_is_one_line_that_names_the_option(given, status, says, files, capsys):
+    given = {key: files(value[1:]) if value.startswith("@") else value for key, value in given.items()}
+    assert check(given) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith(f"pulsar-readonly serve: {says}")
+    assert "pa55word" not in line
+
+
+def test_every_option_with_a_file_has_a_mistake_here():
+    tried = {key for given, *_ in MISTAKES for key, value in given.items() if "gone" in value or "@" in value}
+    covered_with = {
+        "metadata-tls-certificate": "metadata-tls-trust-certificates",
+        "metadata-tls-key": "metadata-tls-trust-certificates",
+        "writer-tls-certificate": "writer-tls-trust-certificates",
+        "writer-tls-key": "writer-tls-trust-certificates",
+        "bookie-tls-certificate": "bookie-tls-trust-certificates",
+        "bookie-tls-key": "bookie-tls-trust-certificates",
+        "tls-trust-certificates": "tls-certificate",
+        "peer-tls-trust-certificates": "tls-certificate",
+    }
+    files = {one.key for one in options_of(EngineConfig) if one.kind.form == "FILE"}
+    assert {key for key in files if covered_with.get(key, key) not in tried} == set()
+
+
+@pytest.mark.usefixtures("offline")
+def test_keys_of_a_newer_version_are_named_and_do_no_harm(tmp_path, capsys):
+    file = tmp_path / "engine.yaml"
+    file.write_text("{unknown-keys: warn, colour: red}")
+    assert check({"config": file}) == 0
+    assert "unknown key 'colour'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_file_that_cannot_be_parsed_is_named(tmp_path, capsys):
+    file = tmp_path / "engine.yaml"
+    file.write_text("pool: [")
+    assert check({"config": file}) == 2
+    assert f"--config {file} is not YAML" in capsys.readouterr().err
+
+
+def test_without_the_option_nothing_is_checked_twice(monkeypatch, capsys):
+    monkeypatch.setattr(preflight, "check", lambda _: pytest.fail("checked without --check"))
+    assert main([word for key, value in {**GIVEN, "topics": "a-.*"}.items() for word in (f"--{key}", value)]) == 1
+    assert "--topics" in capsys.readouterr().err
