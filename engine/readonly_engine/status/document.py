@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from readonly_engine.status.state import Status
+
+MAX_NUMBER: Final = (1 << 63) - 1
+"""Largest figure of a document. A greater one, an infinity or a NaN could not be shown."""
 
 
 class DocumentError(Exception):
@@ -52,6 +55,8 @@ def _value(kind: Any, value: object, where: str) -> Any:
             raise DocumentError(f"{where} must be a list")
         return tuple(_value(get_args(kind)[0], item, where) for item in value)
     choices = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    if isinstance(value, int | float) and not -MAX_NUMBER <= value <= MAX_NUMBER:  # also for a NaN
+        raise DocumentError(f"{where} must be a number of at most {MAX_NUMBER:.2g}")
     if float in choices and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     for choice in choices:
