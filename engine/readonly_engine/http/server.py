@@ -33,7 +33,8 @@ NOTHING_KNOWN: Final = About()
 class HttpServer:
     """Serves the paths of one broker.
 
-    /, /status, /healthz, /readyz, /metrics, /bindings, /bindings/topics, /explicit-lac, /stats, and topics' statistics.
+    /, /status, /pool, /pool/status, /healthz, /readyz, /metrics, /bindings, /bindings/topics, /explicit-lac, /stats, and
+    topics' statistics.
 
     Args:
         broker: the broker.
