@@ -51,6 +51,7 @@ def test_statistics_have_the_shape_of_pulsars(own_pool, pulsar_client, admin: Pu
         broker.get(path.replace("/stats", "x/stats"))
 
     metrics = broker.get("/metrics")
+    assert "\nprocess_resident_memory_bytes " in metrics
     assert f'pulsar_readonly_messages_dispatched_total{{subscription="s",topic="{topic}"}} 10.0' in metrics
     for name, value in {"claims": 1, "members": 1, "resting": 0, "slow_clients": 0}.items():
         assert f"\npulsar_readonly_{name} {value}.0\n" in metrics

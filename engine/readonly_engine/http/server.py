@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from readonly_engine.http.bound import BoundTopics
@@ -63,6 +63,7 @@ class HttpServer:
         self._registry = CollectorRegistry()
         self._registry.register(BrokerCollector(broker, cache))
         self._registry.register(StoreCollector(stores))
+        ProcessCollector(registry=self._registry)
         self._port: HttpPort | None = None
 
     async def start(self, host: str, port: int) -> None:
