@@ -10,7 +10,7 @@ $(DOCS_STAMP):
 	@rm -f $(DOCS_VENV)/.stamp-* && touch $@
 
 .PHONY: docs docs-pages docs-serve docs-version
-docs-pages: $(STAMP) ## generate the reference pages and pictures of docs/ again from the code
+docs-pages: $(STAMP) ## generate the reference pages and pictures of docs/ and the dashboard again from the code
 	@$(PY) -m docsite
 docs: $(DOCS_STAMP) ## build the documentation into build/site; a broken link or a page outside the navigation fails the build
 	@$(MKDOCS) build --clean --quiet

@@ -1,4 +1,4 @@
-"""`python -m docsite`: write the generated reference pages and pictures below docs/."""
+"""`python -m docsite`: write the generated reference pages and pictures below docs/, and the dashboard."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from docsite import cli, conditions, configuration, metrics, sequence, support
+from docsite.dashboard import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +22,9 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/support.md": support.page,
 }
 """Each generated page or file below docs/, and its generator."""
+
+DASHBOARD: Final = DOCS.parent / "monitoring" / "grafana-dashboard.json"
+"""The dashboard. `make chart` copies it into the chart."""
 
 
 def pictures() -> Mapping[str, str]:
@@ -43,6 +47,7 @@ def main() -> int:
     """Write every generated file; returns the exit status."""
     for name, made in PAGES.items():
         (DOCS / name).write_text(made(), encoding="utf-8")
+    DASHBOARD.write_text(rows.text(), encoding="utf-8")
     for name, drawn in pictures().items():
         (DOCS / name).write_text(drawn, encoding="utf-8")
     return 0

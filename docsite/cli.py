@@ -1,4 +1,4 @@
-"""Generate docs/reference/cli.md from the argument parsers of `pulsar-readonly`."""
+"""Generate docs/reference/cli.md from the argument parsers of `pulsar-readonly` and `kubectl readonly`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from readonly_engine.command import PARTS
+from readonly_operator.kubectl import command as kubectl
 
 from docsite.markdown import NOTE, code, sentence, table
 
@@ -33,6 +34,7 @@ def page() -> str:
         for name, (module, _) in PARTS.items():
             made: argparse.ArgumentParser = importlib.import_module(module).parser()
             parts += list(_command(made, f"pulsar-readonly {name}", level=2))
+        parts += list(_command(kubectl.parser(), kubectl.NAME, level=2))
     return "\n".join(parts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any, Final
 
+from prometheus_client import ProcessCollector
 from prometheus_client.metrics import MetricWrapperBase
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.passthrough.reasons import Reason
@@ -20,6 +21,7 @@ from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.store import Store
 
 from docsite import renamed_metrics
+from docsite.dashboard import names
 from docsite.markdown import NOTE, code, sentence, table
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ UNITS: Final = {
     "suspended": "0 or 1",
     "bindings": "0 or 1",
     "leader": "0 or 1",
+    "fds": "files",
     "unwell": "1",
     "connected": "0 or 1",
     "info": "1",
@@ -79,15 +82,57 @@ the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `namespac
 `reason` is one of {", ".join(code(reason) for reason in Reason)}.
 `read` is `tail` for the newest entries of a topic, else `backlog`. End-to-end latency compares two clocks: that of the broker, and that
 of the owner where the cluster stores broker entry metadata (`brokerEntryMetadataInterceptors`), else that of the producer.
-
-`process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`, `process_open_fds`, `process_max_fds` and
-`process_start_time_seconds` have the meaning that Prometheus gives them. The operator has them too.
 """
 OPERATOR = """## Operator
 No metric has a label with the name of a pool or a binding. `kind` is a kind of Kubernetes object, `result` one of `created`,
 `patched` and `deleted`, `type` one of `Normal` and `Warning`. `condition` and `status` are those of [conditions](conditions.md).
 `controller` is `pool` for reconciles, and `source-cluster` for background work at source clusters.
 """
+
+PROCESS = """## Processes
+Brokers and the operator have these metrics of their own process, and programs of other projects have them too. In Kubernetes, the label
+`pool` distinguishes brokers.
+"""
+KUBERNETES = """## Kubernetes and Prometheus
+The dashboard also shows metrics that the kubelet (cAdvisor) and Prometheus provide. Without them, these panels are empty.
+"""
+OTHERS: Final = (
+    (names.ALERTS, "gauge", ("alertname", "alertstate", "severity"), "1", "1 for each pending or firing alert"),
+    (
+        names.PERIODS,
+        "counter",
+        ("namespace", "pod", "container"),
+        "periods",
+        "Periods of the CPU limit",
+    ),
+    (
+        names.THROTTLED,
+        "counter",
+        ("namespace", "pod", "container"),
+        "periods",
+        "Periods in which the CPU limit stopped the container",
+    ),
+    (
+        names.RECEIVED,
+        "counter",
+        ("namespace", "pod", "interface"),
+        "bytes",
+        "Bytes that a pod received",
+    ),
+    (
+        names.SENT,
+        "counter",
+        ("namespace", "pod", "interface"),
+        "bytes",
+        "Bytes that a pod sent",
+    ),
+)
+"""Metrics of other programs that the dashboard shows: name, type, labels, unit and meaning."""
+
+
+def of_process() -> list[Metric]:
+    """Return the metrics of a process."""
+    return list(ProcessCollector(registry=None).collect())
 
 
 def idle_broker() -> Broker:
@@ -139,7 +184,12 @@ def labels(metric: Any) -> tuple[str, ...]:
 def page() -> str:
     """Return the whole page, Markdown."""
     head = ["metric", "type", "labels", "unit", "meaning"]
+    others = [
+        [code(name), kind, ", ".join(map(code, given)), unit_, sentence(text)]
+        for name, kind, given, unit_, text in OTHERS
+    ]
     parts = [HEAD, BROKER, table(head, _rows(of_broker())), f"\n{OPERATOR}", table(head, _rows(of_operator()))]
+    parts += [f"\n{PROCESS}", table(head, _rows(of_process())), f"\n{KUBERNETES}", table(head, others)]
     parts.append(f"\n{renamed_metrics.section()}")
     return "\n".join(parts) + "\n"
 

@@ -22,5 +22,7 @@ def test_each_broker_shows_itself_and_the_pool(operator, writer, namespace, pool
         assert status["broker"]["pool_uid"] == operator.get("robp", "demo", namespace)["metadata"]["uid"]
         assert status["member_count"] == 2
         assert all(one["status_url"].endswith(":8080/") for one in status["members"])
+    whole = json.loads(operator("get", "--raw", f"/api/v1/namespaces/{namespace}/pods/demo-0:8080/proxy/pool/status"))
+    assert [one["error"] for one in whole["members"]] == ["", ""]
     shown = operator("exec", "-n", namespace, "demo-0", "--", "pulsar-readonly", "top", "--once")
     assert "2 brokers" in shown

@@ -108,6 +108,9 @@ def test_headers_head_and_errors(pair) -> None:
         ("HEAD", "/", 200),
         ("GET", "/?page=x", 400),
         ("GET", "/?topic=no", 404),
+        ("GET", "/pool", 200),
+        ("HEAD", "/pool/status", 200),
+        ("GET", "/pool?refresh=1", 400),
     ):
         request = urllib.request.Request(url + path, method=method)
         try:
@@ -117,6 +120,34 @@ def test_headers_head_and_errors(pair) -> None:
         assert response.status == code
         assert {key: response.headers[key] for key in HEADERS} == dict(HEADERS)
         assert (response.read() == b"") == (method == "HEAD")
+
+
+def test_the_page_of_the_pool_has_all_brokers_and_names_one_that_is_gone(pair, pulsar_client, topic) -> None:
+    client = quiet_client(pair.url)
+    client.subscribe(topic, "audit", SHARED)
+    serving(pair, topic)
+    asked, other = pair.brokers
+    urls = {one.url for one in pair.brokers}
+
+    def whole() -> bool:
+        found = json.loads(asked.get("/pool/status"))
+        states = {one["url"]: one["status"] for one in found["members"]}
+        return bool(
+            found["member_count"] == 2
+            and states.keys() == urls
+            and all(states.values())
+            and sum(one["broker"]["consumers"] for one in states.values()) >= 1
+        )
+
+    wait_until(whole)
+    page = asked.get("/pool")
+    assert "2 of 2" in page
+    assert other.url in page
+    assert "<script" not in page
+    client.close()
+    other.kill()  # its member node stays until its session ends
+    wait_until(lambda: "has no figures" in asked.get("/pool") or other.url not in asked.get("/pool"))
+    assert asked.url in asked.get("/pool")
 
 
 def test_a_flood_of_pages_harms_no_client(pair, pulsar_client, topic) -> None:

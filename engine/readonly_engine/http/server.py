@@ -39,7 +39,8 @@ NO_BUILD: Final[Mapping[str, str]] = MappingProxyType({})
 class HttpServer:
     """Serves the paths of one broker.
 
-    /, /status, /healthz, /readyz, /metrics, /bindings, /bindings/topics, /explicit-lac, /stats, and topics' statistics.
+    /, /status, /pool, /pool/status, /healthz, /readyz, /metrics, /bindings, /bindings/topics, /explicit-lac, /stats, and
+    topics' statistics.
 
     Args:
         broker: the broker.

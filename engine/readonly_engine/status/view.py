@@ -32,6 +32,7 @@ class View:
         prefix: begin of the names to list.
         page: page of the list, from 1. A page after the last one is the last one.
         refresh: seconds until the browser loads the page again, one of REFRESHES.
+        summary: whether to list nothing: the figures of the broker alone.
     """
 
     topic: str = ""
@@ -39,6 +40,7 @@ class View:
     prefix: str = ""
     page: int = 1
     refresh: int = 0
+    summary: bool = False
 
     def changed(self, **changes: Any) -> View:
         """Return another view. Its page is the first one, unless the changes name one."""
@@ -49,6 +51,8 @@ class View:
         default = View()
         names = ("topic", "subscription", "prefix", "page", "refresh")
         given = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(default, name)}
+        if self.summary:
+            given["summary"] = 1
         return f"?{urlencode(given)}" if given else ""
 
 
@@ -61,16 +65,29 @@ def parse_view(query: Mapping[str, str]) -> View:
     page = _number(query, "page", 1)
     if not 1 <= page <= MAX_PAGE:
         raise ViewError(f"page must be a whole number from 1 to {MAX_PAGE}")
-    refresh = _number(query, "refresh", 0)
-    if refresh not in REFRESHES:
-        raise ViewError(f"refresh must be one of {', '.join(map(str, REFRESHES))} seconds")
+    refresh = parse_refresh(query)
     prefix = query.get("prefix", "").strip()
     if len(prefix) > MAX_PREFIX:
         raise ViewError(f"prefix must have at most {MAX_PREFIX} characters, not {len(prefix)}")
     topic, subscription = query.get("topic", ""), query.get("subscription", "")
     if subscription and not topic:
         raise ViewError("subscription needs a topic; give topic=persistent://TENANT/NAMESPACE/TOPIC too")
-    return View(topic, subscription, prefix, page, refresh)
+    summary = query.get("summary", "")
+    if summary not in {"", "0", "1"}:
+        raise ViewError("summary must be 0 or 1")
+    return View(topic, subscription, prefix, page, refresh, summary == "1")
+
+
+def parse_refresh(query: Mapping[str, str]) -> int:
+    """Return the seconds between two loads of a page that has no list; other parameters are ignored.
+
+    Raises:
+        ViewError: the parameter is invalid.
+    """
+    refresh = _number(query, "refresh", 0)
+    if refresh not in REFRESHES:
+        raise ViewError(f"refresh must be one of {', '.join(map(str, REFRESHES))} seconds")
+    return refresh
 
 
 def _number(query: Mapping[str, str], name: str, default: int) -> int:

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit, urlunsplit
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from readonly_engine.status.addresses import without_user
-from readonly_engine.status.document import DocumentError, decode
+from readonly_engine.status.document import DocumentError
 from readonly_engine.status.text import printable
 from readonly_engine.tool.errors import ToolError
-from readonly_engine.top.observed import Observed
+from readonly_engine.top.observed import Observed, answered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,6 @@ MAX_ANSWER_BYTES: Final = 16 << 20
 """Bytes of an answer that are read. A page of 100 items has less than half, with the longest names."""
 
 MAX_WORKERS: Final = 64
-OK: Final = 200
 NOT_FOUND: Final = 404
 
 
@@ -75,11 +74,11 @@ class StatusClient:
                 return list(await asyncio.gather(*map(self._read_one, urls)))
         except (ClientError, OSError, TimeoutError, ValueError, DocumentError) as error:
             return [_failed(url, error)]
-        return [_observed(url, code, document)]
+        return [answered(without_user(url), code, document)]
 
     async def _read_one(self, url: str) -> Observed:
         try:
-            return _observed(url, *await self._get(url))
+            return answered(without_user(url), *await self._get(url))
         except (ClientError, OSError, TimeoutError, ValueError) as error:
             return _failed(url, error)
 
@@ -102,16 +101,6 @@ class StatusClient:
                 return response.status, json.loads(body)
             except RecursionError:
                 raise ValueError("the answer is nested too deeply") from None
-
-
-def _observed(url: str, code: int, document: Any) -> Observed:
-    if code != OK:
-        reason = document.get("reason") if isinstance(document, dict) else None
-        return Observed(without_user(url), error=printable(str(reason or f"HTTP status {code}")))
-    try:
-        return Observed(without_user(url), decode(document))
-    except DocumentError as error:
-        return Observed(without_user(url), error=str(error))
 
 
 def _failed(url: str, error: Exception) -> Observed:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
-import sys
-import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from readonly_engine.status.view import MAX_PAGE, View
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.tool.run import run_command
 from readonly_engine.top.client import StatusClient, check_url
-from readonly_engine.top.observed import Observed, merged
-from readonly_engine.top.screen import render
-from readonly_engine.top.terminal import Terminal
+from readonly_engine.top.options import add_screen_options, add_view_options, view_of
+from readonly_engine.top.showing import show
+
+if TYPE_CHECKING:
+    from readonly_engine.status.view import View
 
 NAME: Final = "pulsar-readonly top"
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
-INTERVAL_S: Final = 2.0
-MIN_INTERVAL_S: Final = 1.0
-MAX_INTERVAL_S: Final = 3600.0
-RATE_S: Final = 1.1
-"""Time between the two requests of --once. A broker gives a rate one second after the first."""
 
 _EXAMPLES: Final = """examples:
   pulsar-readonly top
@@ -50,27 +42,8 @@ def parser() -> argparse.ArgumentParser:
         type=_url,
         help=f"HTTP port of a broker, or of several workers (default {DEFAULT_URL})",
     )
-    made.add_argument("--topic", metavar="TOPIC", default="", help="full name of a topic, to list its subscriptions")
-    made.add_argument(
-        "--subscription", metavar="NAME", default="", help="a subscription of --topic, to list its consumers"
-    )
-    made.add_argument(
-        "--prefix", metavar="TEXT", default="", help="list only topics or subscriptions whose names begin with a text"
-    )
-    made.add_argument("--page", metavar="N", type=_page, default=1, help="page of the list, of 100 each (default 1)")
-    made.add_argument(
-        "--interval", metavar="SECONDS", type=_interval, default=INTERVAL_S,
-        help=f"time between two requests, from {MIN_INTERVAL_S:g} to {MAX_INTERVAL_S:g} (default {INTERVAL_S:g})",
-    )  # fmt: skip
-    made.add_argument(
-        "--once", action="store_true", help="print the figures once and end; it reads twice, for the rates"
-    )
-    made.add_argument(
-        "--output",
-        choices=("text", "json"),
-        default="text",
-        help="form: text, or a JSON object on each line (default text)",
-    )
+    add_view_options(made)
+    add_screen_options(made)
     return made
 
 
@@ -81,24 +54,6 @@ def _url(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _page(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_PAGE:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1 to {MAX_PAGE}")
-    return int(text)
-
-
-def _interval(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not MIN_INTERVAL_S <= seconds <= MAX_INTERVAL_S:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} must be a number of seconds from {MIN_INTERVAL_S:g} to {MAX_INTERVAL_S:g}"
-        )
-    return seconds
-
-
 def main(argv: list[str]) -> int:
     """Run the command.
 
@@ -107,63 +62,12 @@ def main(argv: list[str]) -> int:
     """
     made = parser()
     options = made.parse_args(argv)
-    if options.subscription and not options.topic:
-        made.error("argument --subscription: it needs --topic, the topic that has the subscription")
-    return run_command(NAME, _show(options), (ToolError,))
+    return run_command(NAME, _show(options, view_of(made, options)), (ToolError,))
 
 
-async def _show(options: argparse.Namespace) -> None:
-    view = View(options.topic, options.subscription, options.prefix, options.page)
+async def _show(options: argparse.Namespace, view: View) -> None:
     client = StatusClient(options.url or [DEFAULT_URL], view.query())
     try:
-        if options.once:
-            await _show_once(client, options.output)
-        else:
-            await _refresh(client, options)
+        await show(client, options)
     finally:
         await client.close()
-
-
-async def _show_once(client: StatusClient, output: str) -> None:
-    await client.read()
-    await asyncio.sleep(RATE_S)
-    observed = await client.read()
-    terminal = Terminal(sys.stdout)
-    lines = [_json(observed)] if output == "json" else render(observed, terminal.size[0])
-    sys.stdout.write("\n".join([*lines, ""]))
-    silent = [one for one in observed if one.status is None]
-    if silent:
-        raise ToolError(f"{len(silent)} of {len(observed)} brokers did not answer: {silent[0].url}: {silent[0].error}")
-
-
-async def _refresh(client: StatusClient, options: argparse.Namespace) -> None:
-    observed: list[Observed] = []
-    began = time.monotonic()
-    while options.output == "json":
-        began = await _next(client, observed, began)
-        sys.stdout.write(f"{_json(observed)}\n")
-        sys.stdout.flush()
-        await asyncio.sleep(options.interval)
-    with Terminal(sys.stdout) as terminal:
-
-        def draw() -> None:
-            if observed:
-                terminal.show(render(observed, *terminal.size))
-
-        terminal.on_resize(draw)
-        while True:
-            began = await _next(client, observed, began)
-            draw()
-            await asyncio.sleep(options.interval)
-
-
-async def _next(client: StatusClient, observed: list[Observed], began: float) -> float:
-    """Replace what is known by the results of further requests; return the time of these."""
-    newer = await client.read()
-    now = time.monotonic()
-    observed[:] = merged(observed, newer, now - began)
-    return now
-
-
-def _json(observed: list[Observed]) -> str:
-    return json.dumps({"brokers": [one.document() for one in observed]})

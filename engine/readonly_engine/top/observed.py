@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from readonly_engine.status.document import encode
+from readonly_engine.status.document import DocumentError, decode, encode
+from readonly_engine.status.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from readonly_engine.status.state import Status
+
+OK: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,23 @@ class Observed:
             "ageSeconds": round(self.age_s, 1),
             "status": None if self.status is None else encode(self.status),
         }
+
+
+def answered(url: str, code: int, document: Any) -> Observed:
+    """Return the result of a request: the state, or the reason that the answer has none.
+
+    Args:
+        url: URL or name of the broker, without a user.
+        code: the HTTP status.
+        document: the answer, JSON.
+    """
+    if code != OK:
+        reason = document.get("reason") if isinstance(document, dict) else None
+        return Observed(url, error=printable(str(reason or f"HTTP status {code}")))
+    try:
+        return Observed(url, decode(document))
+    except DocumentError as error:
+        return Observed(url, error=str(error))
 
 
 def merged(before: Iterable[Observed], newer: Iterable[Observed], passed_s: float) -> list[Observed]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -12,7 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
 from devstack.kube import programs
-from docsite.metrics import labels, of_broker, of_operator
+from docsite.dashboard import model, names, rows
+from docsite.metrics import OTHERS, labels, of_broker, of_operator, of_process
 from tests.unit.delivery.conftest import ROOT, run, template_run
 
 FOLDER = ROOT / "monitoring"
@@ -39,14 +41,26 @@ def expressions() -> list[tuple[str, str]]:
     return found
 
 
+KEYWORDS = {"and", "or", "unless", "bool", "offset"}
+
+
+def metrics_in(expression: str) -> set[str]:
+    """The metrics that an expression names."""
+    bare = re.sub(
+        r"\{[^}]*\}|\[[^\]]*\]|\b(?:by|on|ignoring|group_left|group_right|without) *\([^)]*\)", " ", expression
+    )
+    return set(re.findall(r"(?<![\w:$])[A-Za-z_][\w:]*(?![\w:]* *\()", bare)) - KEYWORDS
+
+
 EXPRESSIONS = [pytest.param(text, id=f"{name}-{index}") for index, (name, text) in enumerate(expressions())]
 
 
 @pytest.fixture(scope="module")
 def metrics() -> dict[str, set[str]]:
     """The labels of every sample that brokers and operator serve, by its name."""
-    families = (*of_broker(), *of_operator())
-    return {f"{one.name}{end}": set(labels(one)) for one in families for end in SAMPLES[one.type]}
+    families = (*of_broker(), *of_operator(), *of_process())
+    found = {f"{one.name}{end}": set(labels(one)) for one in families for end in SAMPLES[one.type]}
+    return found | {name: set(given) for name, _, given, _, _ in OTHERS}
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +71,7 @@ def promtool():
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_every_metric_exists_and_has_these_labels(metrics, expression):
-    named = set(re.findall(r"\b[a-z_]*pulsar_readonly_\w+", expression))
+    named = metrics_in(expression)
     assert named
     assert named <= set(metrics)
     grouped = {label.strip() for part in re.findall(r"by \(([^)]*)\)", expression) for label in part.split(",")}
@@ -69,7 +83,7 @@ def test_every_metric_exists_and_has_these_labels(metrics, expression):
 def test_every_metric_is_shown(metrics):
     shown = {name for _, text in expressions() for name in re.findall(r"pulsar_readonly_\w+", text)}
     ends = ("_sum", "_count", "_bucket")
-    assert {name for name in metrics if not name.endswith(ends)} - shown == set()
+    assert {name for name in metrics if name.startswith("pulsar_") and not name.endswith(ends)} - shown == set()
 
 
 class Families(Collector):
@@ -118,6 +132,41 @@ def test_every_expression_of_the_dashboard_can_be_parsed(promtool, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_metrics_are_found_in_expressions():
+    assert metrics_in('sum by (a, b) (rate(x_total{c=~"d"}[5m])) / (y > 0) and on (z) max(up)') == {
+        "x_total",
+        "y",
+        "up",
+    }
+
+
+PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+
+
+def test_every_metric_of_the_dashboard_is_documented():
+    documented = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
+    histograms = {
+        f"{name}{end}" for name in documented if name.endswith("_seconds") for end in ("_bucket", "_count", "_sum")
+    }
+    for name, text in expressions():
+        assert metrics_in(text) <= documented | histograms, name
+
+
+def test_the_dashboard_is_what_the_code_gives():
+    assert (FOLDER / "grafana-dashboard.json").read_text() == rows.text(), "run: make docs-pages chart"
+
+
+def test_each_name_in_the_list_exists_and_is_shown(metrics):
+    """So a metric that gets another name changes one line, and no line stays behind."""
+    listed = {value for key, value in vars(names).items() if key.isupper() and key != "ALERT_PREFIX"}
+    known = set(metrics) | {name.removesuffix("_bucket") for name in metrics if name.endswith("_bucket")}
+    assert listed <= known
+    text = (FOLDER / "grafana-dashboard.json").read_text()
+    assert {name for name in listed if name not in text} == set()
+    source = Path(rows.__file__).read_text() + Path(model.__file__).read_text()
+    assert re.findall(r"pulsar_readonly_\w+|process_\w+_|container_\w+_", source) == []
+
+
 def test_panels_say_what_they_show_and_do_not_overlap():
     taken: set[tuple[int, int]] = set()
     panels = dashboard()["panels"]
@@ -129,6 +178,137 @@ def test_panels_say_what_they_show_and_do_not_overlap():
         assert max(x for x, _ in cells) < 24, panel["title"]
         taken |= cells
         assert panel["type"] == "row" or panel["description"], panel["title"]
+    assert len({panel["title"] for panel in panels}) == len(panels)
+
+
+FIELDS = {
+    "title": str, "uid": str, "tags": list, "timezone": str, "editable": bool, "graphTooltip": int, "panels": list,
+    "time": dict, "templating": dict, "annotations": dict, "refresh": str, "schemaVersion": int, "version": int,
+    "links": list,
+}  # fmt: skip
+"""Fields of a dashboard, by Grafana's documentation of the JSON model (classic), and their types."""
+
+VARIABLE_FIELDS = {
+    "name", "label", "type", "datasource", "query", "definition", "refresh", "includeAll", "allValue", "multi", "sort",
+    "current",
+}  # fmt: skip
+PANEL_TYPES = {"row", "stat", "timeseries", "state-timeline"}
+"""Types of panels that are part of Grafana."""
+
+PANEL_FIELDS = {"id", "type", "title", "gridPos"}
+QUERIED_FIELDS = PANEL_FIELDS | {"description", "datasource", "fieldConfig", "options", "targets"}
+UNITS = {"short", "none", "mps", "ops", "Bps", "bytes", "s", "percentunit"}
+
+
+def test_the_dashboard_has_the_documented_fields():
+    found = dashboard()
+    assert found.keys() == FIELDS.keys()
+    assert all(type(found[name]) is kind for name, kind in FIELDS.items())
+    assert found["time"].keys() == {"from", "to"}
+    assert found["templating"].keys() == {"list"}
+    assert found["annotations"].keys() == {"list"}
+    assert found["graphTooltip"] in {0, 1, 2}
+    for one in found["templating"]["list"]:
+        assert one["type"] in {"datasource", "query"}
+        assert one.keys() <= VARIABLE_FIELDS
+
+
+@pytest.mark.parametrize("panel", dashboard()["panels"], ids=lambda panel: panel["title"])
+def test_a_panel_has_the_documented_fields(panel):
+    assert panel["type"] in PANEL_TYPES
+    place = panel["gridPos"]
+    assert place.keys() == {"x", "y", "w", "h"}
+    assert all(type(one) is int and one >= 0 for one in place.values())
+    assert place["w"] > 0
+    assert place["h"] > 0
+    if panel["type"] == "row":
+        assert panel.keys() == PANEL_FIELDS | {"collapsed", "panels"}
+        assert (place["w"], place["h"], place["x"], panel["panels"]) == (24, 1, 0, [])
+        return
+    assert panel.keys() == QUERIED_FIELDS
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    assert panel["datasource"] == source
+    assert panel["fieldConfig"].keys() == {"defaults", "overrides"}
+    assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
+    assert panel["targets"]
+    assert [one["refId"] for one in panel["targets"]] == [*"ABCDEFGH"[: len(panel["targets"])]]
+    for target in panel["targets"]:
+        assert target.keys() - {"legendFormat"} == {"refId", "datasource", "expr"}
+        assert target["datasource"] == source
+
+
+def test_rows_and_variables():
+    found = dashboard()
+    titles = [panel["title"] for panel in found["panels"] if panel["type"] == "row"]
+    assert titles == [
+        "Pools", "Alerts", "Dispatch", "Latency", "CPU", "Memory", "Network", "Pool and source cluster", "Operator",
+    ]  # fmt: skip
+    assert [one["name"] for one in found["templating"]["list"]] == [
+        "datasource",
+        "namespace",
+        "pool",
+        "broker",
+        "topic",
+    ]
+    brokers = (*of_broker(), *of_process())
+    own = {f"{one.name}{end}" for one in brokers for end in SAMPLES[one.type]}
+    for panel in found["panels"]:
+        for target in panel.get("targets", ()):
+            for name, given in re.findall(r"(\w+)\{([^}]*)\}", target["expr"]):
+                if name in own:
+                    assert given.startswith(model.BROKER), panel["title"]
+                if name.startswith("process_"):
+                    assert model.ANY_POOL in given, "other programs have this metric too"
+                if name.startswith("container_"):
+                    assert "and on (namespace, pod) max by (namespace, pod) (pulsar_readonly_" in target["expr"]
+
+
+def colours(value) -> set[str]:
+    """The colours that a part of the dashboard names."""
+    if isinstance(value, list):
+        return {colour for one in value for colour in colours(one)}
+    if not isinstance(value, dict):
+        return set()
+    named = {one for key, one in value.items() if key in {"color", "fixedColor"} and isinstance(one, str)}
+    return named | {colour for one in value.values() for colour in colours(one)}
+
+
+def test_states_of_alerts_have_one_colour_each():
+    assert {rule["labels"]["severity"] for rule in rules()} | {"ok"} == set(model.STATES)
+    assert len(set(model.STATES.values())) == len(model.STATES)
+    assert colours(dashboard()["panels"]) <= set(model.STATES.values())
+    (alerts,) = (panel for panel in dashboard()["panels"] if panel["title"] == "Firing alerts")
+    shown = {
+        override["matcher"]["options"]: override["properties"][0]["value"]["fixedColor"]
+        for override in alerts["fieldConfig"]["overrides"]
+    }
+    assert shown == {f"/^{severity}:/": colour for severity, colour in model.STATES.items()}
+    assert all(rule["alert"].startswith(names.ALERT_PREFIX) for rule in rules())
+
+
+@pytest.mark.parametrize(
+    "panel", [one for row in rows.rows() for one in row.panels if one.alert], ids=lambda one: one.title
+)
+def test_a_panel_has_the_colour_of_its_alert(panel):
+    """A panel whose metrics have an alert of this severity."""
+    (made,) = (one for one in dashboard()["panels"] if one["title"] == panel.title)
+    steps = made["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    assert [step["color"] for step in steps] == [model.STATES["ok"], model.STATES[panel.alert]]
+    assert steps[1]["value"] == panel.limit
+    shown = {name for target in made["targets"] for name in metrics_in(target["expr"])}
+    severities = {rule["labels"]["severity"] for rule in rules() if metrics_in(rule["expr"]) & shown}
+    assert panel.alert in severities | (
+        {"warning"} if any(name.startswith(("process_", "container_")) for name in shown) else set()
+    )
+
+
+def test_a_row_of_panels_begins_below_the_one_before():
+    panels = [model.Panel(str(number), "d", [("up", "")]) for number in range(4)]
+    made = model.laid_out(
+        [model.PanelRow("a", panels), model.PanelRow("b", [model.Panel("s", "d", [("up", "")], kind="stat")])]
+    )
+    places = [(one["gridPos"]["x"], one["gridPos"]["y"]) for one in made]
+    assert places == [(0, 0), (0, 1), (8, 1), (16, 1), (0, 9), (0, 17), (0, 18)]
 
 
 def test_variables_are_declared():

@@ -16,6 +16,7 @@ def test_the_page_is_what_the_code_gives(name):
 def test_the_page_of_the_command_line_has_every_option():
     page = cli.page()
     assert page.count("\n## pulsar-readonly ") == 8
+    assert page.count("\n### kubectl readonly ") == 3
     for option in (
         "--metadata-store URL",
         "--workers N",
@@ -23,6 +24,7 @@ def test_the_page_of_the_command_line_has_every_option():
         "--adopt",
         "--subscriptions TYPE=N[xCONSUMERS]...",
         "--lease",
+        "--topology",
     ):
         assert f"`{option}" in page
 

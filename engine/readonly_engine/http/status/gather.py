@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from readonly_engine import __version__
 from readonly_engine.http.status.listing import page_of
 from readonly_engine.http.status.rates import RecentRates
-from readonly_engine.http.status.topic_figures import PageFigures
+from readonly_engine.http.status.topic_figures import Listed, PageFigures
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.status.addresses import status_url, without_user
-from readonly_engine.status.state import BrokerState, MemberState, ReasonCount, Relief, SourceState, Status
+from readonly_engine.status.state import BrokerState, MemberState, Pages, ReasonCount, Relief, SourceState, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,23 +109,15 @@ class Gatherer:
             listed = await page.topic(topic, served.get(topic), relayed.get(topic, ()))
             if listed is None:
                 raise NotServedError(f"subscription {view.subscription} of {topic} has no consumers on this broker")
+        elif view.summary:
+            listed = Listed(Pages(), ())
         else:
             topics, pages = page_of(overview.topics, view.page)
             listed = await page.topics([(topic, served.get(topic), relayed.get(topic, ())) for topic in topics], pages)
-        members = sorted(broker.pool.members.values(), key=lambda member: member.url)
         return Status(
             broker=self._broker_state(len(served.keys() | relayed.keys()), overview.subscriptions),
-            members=tuple(
-                MemberState(
-                    url=member.url,
-                    status_url=status_url(member.url, member.http_port),
-                    consumers=broker.limits.consumers if member.url == broker.pool.url else member.consumers,
-                    locality=member.locality,
-                    itself=member.url == broker.pool.url,
-                )
-                for member in members[:MAX_MEMBERS]
-            ),
-            member_count=len(members),
+            members=() if view.summary else self.members(),
+            member_count=len(broker.pool.members),
             source=self._source(overview),
             relief=relief,
             reasons=reasons,
@@ -134,6 +126,26 @@ class Gatherer:
             subscriptions=listed.subscriptions,
             clients=listed.clients,
             shortened=listed.shortened,
+        )
+
+    @property
+    def pool(self) -> tuple[str, str]:
+        """Name and uid of the pool; the uid is empty without one."""
+        return self._broker.pool.name, self._broker.pool.uid
+
+    def members(self) -> tuple[MemberState, ...]:
+        """Return the brokers of the pool by their URLs, at most MAX_MEMBERS."""
+        broker = self._broker
+        members = sorted(broker.pool.members.values(), key=lambda member: member.url)
+        return tuple(
+            MemberState(
+                url=member.url,
+                status_url=status_url(member.url, member.http_port),
+                consumers=broker.limits.consumers if member.url == broker.pool.url else member.consumers,
+                locality=member.locality,
+                itself=member.url == broker.pool.url,
+            )
+            for member in members[:MAX_MEMBERS]
         )
 
     async def _relayed(self, slices: Slices) -> dict[TopicName, list[Consumer]]:

@@ -8,19 +8,17 @@ from readonly_engine.http.status.elements import (
     EMPTY,
     Column,
     Html,
-    document,
     facts_list,
     join,
     name,
-    style,
     table,
     tag,
     text,
 )
+from readonly_engine.http.status.frame import alarm, link, page_document, section
 from readonly_engine.http.status.lists import clients_section, subscriptions_section, topics_section
-from readonly_engine.http.status.style import CSS
 from readonly_engine.status import words
-from readonly_engine.status.text import byte_count, count, duration, printable
+from readonly_engine.status.text import byte_count, count, duration
 
 if TYPE_CHECKING:
     from readonly_engine.status.state import MemberState, Status
@@ -43,10 +41,10 @@ def render(status: Status, view: View) -> str:
         sections = [subscriptions_section(status, view)]
     else:
         sections = [
-            _section("broker", "This broker", _broker(status)),
-            _section("relief", "Owner relief", _relief(status)),
-            _section("source", "Source cluster", _source(status)),
-            _section("pool", "Pool", _pool(status)),
+            section("broker", "This broker", _broker(status)),
+            section("relief", "Owner relief", _relief(status)),
+            section("source", "Source cluster", _source(status)),
+            section("pool", "Pool", _pool(status)),
             topics_section(status, view),
         ]
     body = [
@@ -64,7 +62,7 @@ def render(status: Status, view: View) -> str:
         ),
     ]
     shown = [one for one in (view.subscription, view.topic) if one]  # so that tabs and bookmarks differ
-    return _document(" · ".join([*shown, broker.url, f"pool {broker.pool}"]), body, view.refresh)
+    return page_document(" · ".join([*shown, broker.url, f"pool {broker.pool}"]), body, view.refresh)
 
 
 def render_error(title: str, reason: str) -> str:
@@ -77,7 +75,7 @@ def render_error(title: str, reason: str) -> str:
     body = [
         tag("main", tag("h1", text(title)), tag("p", text(reason)), tag("p", tag("a", text("Status page"), href="./")))
     ]
-    return _document(title, body)
+    return page_document(title, body)
 
 
 def render_workers(workers: list[tuple[str, str]], reasons: list[str]) -> str:
@@ -87,7 +85,7 @@ def render_workers(workers: list[tuple[str, str]], reasons: list[str]) -> str:
         workers: name of each worker, and URL of its page; an empty URL for none.
         reasons: reasons of the workers that are not ready.
     """
-    items = [tag("li", _link(label, url)) for label, url in workers]
+    items = [tag("li", link(label, url)) for label, url in workers]
     body = [
         tag(
             "main",
@@ -97,23 +95,7 @@ def render_workers(workers: list[tuple[str, str]], reasons: list[str]) -> str:
             *(tag("p", text(reason), class_="bad") for reason in reasons),
         )
     ]
-    return _document("Workers", body)
-
-
-def _document(title: str, body: list[Html], refresh: int = 0) -> str:
-    head = [
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", text(title)),
-        tag("link", rel="icon", href="data:,"),
-        style(CSS),
-    ]
-    if refresh:
-        head.insert(0, tag("meta", http_equiv="refresh", content=str(refresh)))
-    return document(head, body)
-
-
-def _section(key: str, title: str, *content: Html) -> Html:
-    return tag("section", tag("h2", text(title), id=key), *content, aria_labelledby=key)
+    return page_document("Workers", body)
 
 
 def _path(view: View) -> Html:
@@ -140,7 +122,7 @@ def _broker(status: Status) -> Html:
     items = [
         ("Version", text(version)),
         ("Uptime", text(duration(broker.uptime_s))),
-        ("State", _alarm("leaving the pool") if broker.draining else text("serving")),
+        ("State", alarm("leaving the pool") if broker.draining else text("serving")),
         ("Pool", name(broker.pool)),
         ("Pool uid", name(broker.pool_uid or "none")),
         ("Locality", name(broker.locality or "unknown")),
@@ -177,11 +159,11 @@ def _source(status: Status) -> Html:
     items = [
         ("Owner brokers", name(source.service_url)),
         ("Metadata store", name(source.metadata_store)),
-        ("State of the metadata store", _alarm(store) if bad else text(store)),
+        ("State of the metadata store", alarm(store) if bad else text(store)),
         ("Explicit LAC", text(words.lac_text(source))),
     ]
     if source.bindings_error:
-        items.append(("Bindings", _alarm(source.bindings_error)))
+        items.append(("Bindings", alarm(source.bindings_error)))
     content = [facts_list(items)]
     if status.reasons:
         lines = [
@@ -196,18 +178,11 @@ def _pool(status: Status) -> Html:
     if status.member_count > len(status.members):
         caption += f", of which the first {count(len(status.members))} are listed"
     rows = [[_member(one), text(count(one.consumers)), name(one.locality)] for one in status.members]
-    return table(caption, _MEMBERS, rows)
+    all_of_them = tag("p", tag("a", text("Figures of all brokers of the pool"), href="./pool"))
+    return join([table(caption, _MEMBERS, rows), all_of_them])
 
 
 def _member(member: MemberState) -> Html:
     if member.itself:
         return join([name(member.url), text(" (this broker)")])
-    return _link(member.url, member.status_url)
-
-
-def _link(label: str, url: str) -> Html:
-    return tag("a", name(label), href=url, rel="noreferrer") if url else name(label)
-
-
-def _alarm(value: str) -> Html:
-    return tag("strong", text(printable(value)), class_="bad")
+    return link(member.url, member.status_url)

@@ -44,6 +44,14 @@ class PageQuota:
         self._running += 1
         return 0.0
 
+    def charge(self, spent_s: float) -> None:
+        """Record work for pages that is no page.
+
+        Args:
+            spent_s: seconds of the event loop that it took.
+        """
+        self._left -= spent_s
+
     def leave(self, spent_s: float) -> None:
         """Record the end of a page.
 
@@ -51,4 +59,4 @@ class PageQuota:
             spent_s: seconds of the event loop that it took.
         """
         self._running -= 1
-        self._left -= spent_s
+        self.charge(spent_s)

@@ -300,3 +300,14 @@ def test_a_subscription_that_ends_during_a_page_does_no_harm(clock):
         assert (await page).pages.items == 2000
 
     asyncio.run(scene())
+
+
+def test_a_summary_has_the_figures_of_the_broker_and_lists_nothing(clock):
+    broker = many(250, messages=3)
+    gathers, PlayedSubscription.reads = gatherer(broker, clock), 0
+    status = read(gathers, View(summary=True))
+    assert (status.broker.topics, status.relief.delivered_messages, status.member_count) == (250, 751, 2)
+    assert (status.topics, status.members) == ((), ())
+    assert PlayedSubscription.reads == 0
+    assert len(gathers._rates) == 0
+    assert [one.url for one in gathers.members()] == [one.url for one in read(gathers).members]

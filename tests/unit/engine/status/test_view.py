@@ -13,7 +13,7 @@ def test_without_parameters_it_is_the_first_page_of_all_topics():
 
 
 def test_a_query_comes_back_as_it_was():
-    view = View('persistent://a/b/c&d="<', "s p", "é#", 3, 5)
+    view = View('persistent://a/b/c&d="<', "s p", "é#", 3, 5, summary=True)
     from urllib.parse import parse_qsl  # noqa: PLC0415
 
     assert parse_view(dict(parse_qsl(view.query()[1:]))) == view
@@ -35,6 +35,7 @@ def test_another_list_begins_at_its_first_page():
         ({"refresh": "1"}, "refresh must be one of 0, 2, 5, 15, 60 seconds"),
         ({"prefix": "x" * 513}, "prefix must have at most 512 characters, not 513"),
         ({"subscription": "s"}, "subscription needs a topic"),
+        ({"summary": "yes"}, "summary must be 0 or 1"),
     ],
 )
 def test_a_wrong_parameter_is_one_clear_error(query, message):

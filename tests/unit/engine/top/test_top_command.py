@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import pytest
 from readonly_engine.status.view import MAX_PAGE
-from readonly_engine.top import command
+from readonly_engine.top import command, showing
 from readonly_engine.top.command import main
 from readonly_engine.top.observed import Observed
 from readonly_engine.top.terminal import frame, is_screen
@@ -71,7 +71,7 @@ class Client:
 @pytest.fixture
 def client(monkeypatch):
     monkeypatch.setattr(command, "StatusClient", Client)
-    monkeypatch.setattr(command, "RATE_S", 0.0)
+    monkeypatch.setattr(showing, "RATE_S", 0.0)
     Client.answers, Client.queries, Client.reads = [Observed("http://a:1", SMALL)], [], 0
     return Client
 

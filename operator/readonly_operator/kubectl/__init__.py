@@ -1,0 +1,1 @@
+"""`kubectl readonly`: pools as their users see them, by the user's own kubectl and with his rights. Standard library only."""

@@ -1,0 +1,209 @@
+"""Command line of `kubectl readonly`, a plugin of kubectl: kubectl runs the executable `kubectl-readonly`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.tool.errors import ToolError
+from readonly_engine.tool.run import INTERRUPTED, print_error, run_command
+from readonly_engine.top.options import add_screen_options, add_view_options, view_of
+from readonly_engine.top.showing import show
+
+from readonly_operator.kubectl import doctor, rights, tables, topology
+from readonly_operator.kubectl.connection import Connection, output_of
+from readonly_operator.kubectl.document import as_document
+from readonly_operator.kubectl.errors import PluginError
+from readonly_operator.kubectl.options import (
+    add_kubectl_options,
+    kubectl,
+    may_execute_command,
+    namespace_command,
+    pool_name,
+)
+from readonly_operator.kubectl.reading import Reader
+from readonly_operator.kubectl.top import PoolStatusReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from readonly_engine.status.view import View
+
+NAME: Final = "kubectl readonly"
+DEFAULT_NAMESPACE: Final = "default"
+
+_EXAMPLES: Final = """examples:
+  kubectl readonly status -n streaming
+  kubectl readonly status orders --output json
+  kubectl readonly status orders --topic persistent://public/default/orders
+  kubectl readonly status orders --topology > orders.mmd
+  kubectl readonly top orders
+  kubectl readonly doctor orders -- --topic persistent://public/default/orders --strict
+
+It runs kubectl with the user's configuration and rights; KUBECTL names another program than the kubectl of PATH.
+Exit status: 0, 1 if nothing can be shown, 2 for invalid options, 130 after an interrupt. doctor has that of the checks,
+and 2 if they cannot run."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    made = argparse.ArgumentParser(
+        prog=NAME,
+        description="Show pools of read-only brokers as their users see them. The commands only read.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    status = commands.add_parser(
+        "status",
+        help="pools, brokers, bindings, conditions and topics",
+        description="Show pools, brokers, bindings, conditions, topics and subscriptions, and where to look next.",
+    )
+    status.add_argument("name", metavar="NAME", nargs="?", type=pool_name, help="a pool; without it, all")
+    status.add_argument("-o", "--output", choices=("table", "json"), default="table", help="form (default table)")
+    status.add_argument("--topology", action="store_true", help="print a Mermaid flowchart instead")
+    add_view_options(status)
+    top = commands.add_parser(
+        "top",
+        help="figures of a pool's brokers, refreshed",
+        description="Show the figures of all brokers of a pool, as pulsar-readonly top does.",
+    )
+    top.add_argument("name", metavar="NAME", nargs="?", type=pool_name, help="a pool, if there are several")
+    add_view_options(top)
+    add_screen_options(top)
+    checks = commands.add_parser(
+        "doctor",
+        help="check the source cluster from a broker's pod",
+        description="Run pulsar-readonly doctor in the pod of a broker.",
+    )
+    checks.add_argument("name", metavar="NAME", nargs="?", type=pool_name, help="a pool, if there are several")
+    checks.add_argument("--broker", metavar="POD", default="", help="pod to run in (default: the first ready one)")
+    checks.add_argument(
+        "arguments",
+        metavar="-- OPTION",
+        nargs="*",
+        default=[],
+        help="further options of pulsar-readonly doctor, after --",
+    )
+    for one in (status, top, checks):
+        add_kubectl_options(one)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Returns:
+        The exit status; that of the checks for `doctor`.
+    """
+    made = parser()
+    given, passed = _split(sys.argv[1:] if argv is None else list(argv))
+    options = made.parse_args(given)
+    is_doctor = options.command == "doctor"
+    if passed and not is_doctor:
+        made.error("options after -- are for doctor only")
+    try:
+        with _ended_by_signals():
+            if is_doctor:
+                options.arguments += passed
+                return _doctor(options)
+            view = view_of(made, options)
+            if options.command == "top":
+                return _top(options, view)
+            return _status(options, view)
+    except PluginError as error:
+        print_error(f"{NAME} {options.command}", str(error))
+        return doctor.FAILED if is_doctor else 1
+    except BrokenPipeError:
+        # The reader of the output has ended, for example `head`. The rest must not be flushed at exit.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _split(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments before the first `--`, and those after it."""
+    at = argv.index("--") if "--" in argv else len(argv)
+    return argv[:at], argv[at + 1 :]
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does, so that kubectl and its folder go too."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _status(options: argparse.Namespace, view: View) -> int:
+    begin = kubectl(options)
+    namespace = _namespace(options, begin)
+    with Connection(begin) as connection:
+        snapshot = Reader(connection, namespace, view.query()).snapshot(options.name or "")
+    if options.topology:
+        lines = topology.render(snapshot)
+    elif options.output == "json":
+        lines = [json.dumps(as_document(snapshot), indent=2)]
+    else:
+        lines = tables.render(snapshot) or [f"no pools and bindings in namespace {namespace}"]
+    sys.stdout.write("\n".join([*lines, ""]))
+    sys.stdout.flush()
+    if options.topology:
+        for right in snapshot.missing:
+            print_error(f"{NAME} {options.command}", f"missing right: {right.text}")
+    return 0
+
+
+def _top(options: argparse.Namespace, view: View) -> int:
+    begin = kubectl(options)
+    namespace = _namespace(options, begin)
+    with Connection(begin) as connection:
+        reader = Reader(connection, namespace, view.query())
+        pool = reader.pool(options.name) if options.name else reader.only_pool()
+        return run_command(f"{NAME} top", show(PoolStatusReader(reader, pool.key), options), (ToolError,))
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    """Replace this process by kubectl, so that its exit status, terminal and signals are those of the checks."""
+    begin = kubectl(options)
+    namespace = _namespace(options, begin)
+    with Connection(begin) as connection:
+        reader = Reader(connection, namespace)
+        pool = reader.pool(options.name) if options.name else reader.only_pool()
+        pod = doctor.chosen(pool.key, reader.brokers(pool.key), options.broker)
+    status, said, problem = output_of(may_execute_command(begin, namespace, pod["metadata"]["name"]))
+    if status and said.partition(" ")[0] == "no":
+        raise PluginError(f"missing right: {rights.execute_in_pods(namespace).text}")
+    if status:
+        raise PluginError(f"the right to run a command in a pod is unknown: {problem or said}")
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    command = doctor.command(begin, pod, options.arguments, terminal=terminal)
+    sys.stdout.flush()
+    os.execvp(command[0], command)  # noqa: S606 - no shell, and the user's own kubectl
+
+
+def _namespace(options: argparse.Namespace, begin: Sequence[str]) -> str:
+    """Return the namespace that is given, else that of the context, else `default`, as kubectl chooses it."""
+    if options.namespace:
+        return str(options.namespace)
+    status, said, problem = output_of(namespace_command(begin))
+    if status:
+        raise PluginError(f"the namespace of the context is unknown: {problem}; give --namespace")
+    return said or DEFAULT_NAMESPACE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

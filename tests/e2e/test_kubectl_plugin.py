@@ -1,0 +1,154 @@
+"""`kubectl readonly` on a real pool: as a plugin of kubectl, as a user with few rights, and with the checks' exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+READY = {"Ready": ("True", "BrokersReady")}
+HELD = {"Ready": ("True", "Held")}
+USER = "jane"
+GROUP = "pulsar-readonly.io"
+
+
+@pytest.fixture
+def plugin(kubernetes, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs kubectl with the executable of the plugin on its PATH, as a user who has installed it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "kubectl-readonly"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m readonly_operator.kubectl.command "$@"\n')
+    program.chmod(0o755)
+    (folder / "kubectl").symlink_to(kubernetes._kubectl)
+
+    def run(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **os.environ,
+            "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+            "KUBECONFIG": kubernetes.kubeconfig,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        return subprocess.run(
+            [str(folder / "kubectl"), "readonly", *arguments], capture_output=True, text=True, check=False,
+            stdin=subprocess.DEVNULL, timeout=timeout, env=environment,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def running(operator, writer, namespace, pool, binding) -> str:
+    """A pool of two brokers with a binding; its namespace."""
+    operator.apply(pool(replicas=2), binding("orders", "persistent://public/default/orders"))
+    operator.expect("robp", "demo", namespace, READY, timeout=180)
+    operator.expect("rotb", "orders", namespace, HELD, timeout=60)
+    return namespace
+
+
+def grant(kubernetes, namespace: str, name: str, *rules: dict[str, Any]) -> None:
+    subject = {"kind": "User", "name": USER, "apiGroup": "rbac.authorization.k8s.io"}
+    kubernetes.apply(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": name, "namespace": namespace},
+            "rules": list(rules),
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": name, "namespace": namespace},
+            "subjects": [subject],
+            "roleRef": {"kind": "Role", "name": name, "apiGroup": "rbac.authorization.k8s.io"},
+        },
+    )
+
+
+def rule(group: str, verbs: list[str], *resources: str) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": list(resources), "verbs": verbs}
+
+
+def test_status_has_pools_brokers_and_bindings(running, plugin) -> None:
+    done = plugin("status", "-n", running)
+    assert done.returncode == 0, done.stderr
+    for text in ("demo-0", "demo-1", f"{running}/orders", "BrokersReady", "SourceReachable"):
+        assert text in done.stdout
+    assert "Missing rights" not in done.stdout
+    document = json.loads(plugin("status", "demo", "-n", running, "-o", "json").stdout)
+    (pool,) = document["pools"]
+    assert [one["pod"] for one in pool["brokers"]] == ["demo-0", "demo-1"]
+    assert all(one["processes"][0]["status"]["member_count"] == 2 for one in pool["brokers"])
+    chart = plugin("status", "--topology", "-n", running).stdout
+    assert chart.startswith("flowchart LR\n")
+    assert "demo-1" in chart
+
+
+def test_top_has_all_brokers(running, plugin) -> None:
+    done = plugin("top", "demo", "-n", running, "--once", "--output", "json")
+    assert done.returncode == 0, done.stderr
+    assert [one["url"] for one in json.loads(done.stdout)["brokers"]] == ["demo-0", "demo-1"]
+
+
+def test_doctor_has_the_exit_status_of_the_checks(running, plugin) -> None:
+    """Without --strict, warnings are no failure; an unknown option of the checks is status 2."""
+    done = plugin("doctor", "demo", "-n", running, "--", "--output", "json", timeout=180)
+    worst = {one["result"] for one in json.loads(done.stdout)["findings"]}
+    assert done.returncode == (2 if "fail" in worst else 0), done.stderr
+    assert plugin("doctor", "demo", "-n", running, "--", "--no-such-option").returncode == 2
+
+
+def test_a_user_with_few_rights_sees_what_they_allow(kubernetes, running, plugin) -> None:
+    as_user = ("-n", running, f"--as={USER}")
+    done = plugin("status", *as_user)
+    assert done.returncode == 1
+    assert f"missing right: list readonlybrokerpools.{GROUP} in namespace {running}" in done.stderr
+    grant(kubernetes, running, "pools", rule(GROUP, ["get", "list"], "readonlybrokerpools", "readonlytopicbindings"))
+    done = plugin("status", *as_user)
+    assert done.returncode == 0, done.stderr
+    assert f"{running}/orders" in done.stdout
+    assert f"list pods in namespace {running}" in done.stdout
+    grant(kubernetes, running, "pods", rule("", ["get", "list"], "pods"))
+    done = plugin("status", *as_user)
+    assert "demo-1" in done.stdout
+    assert f"get pods/proxy in namespace {running}" in done.stdout
+    assert "get pods/proxy" in plugin("top", "demo", "--once", *as_user).stderr
+    done = plugin("doctor", "demo", *as_user)
+    assert done.returncode == 2
+    assert f"create pods/exec in namespace {running}" in done.stderr
+    grant(kubernetes, running, "proxy", rule("", ["get"], "pods/proxy"))
+    done = plugin("status", *as_user)
+    assert "Missing rights" not in done.stdout
+    assert plugin("top", "demo", "--once", *as_user).returncode == 0
+
+
+def test_nothing_is_left_behind(running, plugin, tmp_path, monkeypatch) -> None:
+    """Neither a process of kubectl nor its folder."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    assert plugin("status", "-n", running).returncode == 0
+    assert list(folder.iterdir()) == []
+    listed = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True, timeout=20).stdout
+    assert "proxy --unix-socket=" not in listed
+
+
+def test_a_pool_that_is_not_well_says_where_to_look(operator, writer, namespace, pool, plugin, eventually) -> None:
+    body = pool(replicas=1)
+    body["spec"]["source"]["metadataStoreUrl"] = "zk:nobody.invalid:2181"
+    operator.apply(body)
+
+    def named() -> None:
+        done = plugin("status", "demo", "-n", namespace)
+        assert "SourceReachable is False (Unreachable)" in done.stdout
+        assert f"kubectl readonly doctor demo -n {namespace}" in done.stdout
+
+    eventually(named, timeout=120, every=3)

@@ -1,0 +1,334 @@
+"""The page of the pool: golden HTML, hostile answers, accessibility, and requests to other brokers within their bounds.
+
+A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/engine/http/test_pool_page.py, then read the diff.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from aiohttp import ClientSession, web
+from readonly_engine.broker.pool.membership import Member
+from readonly_engine.http.guard import HttpPort
+from readonly_engine.http.status import members as module
+from readonly_engine.http.status.gather import About, Gatherer
+from readonly_engine.http.status.handler import StatusPages
+from readonly_engine.http.status.members import MAX_CONCURRENT_REQUESTS, NOT_PUBLISHED, MemberReader
+from readonly_engine.http.status.pool_page import render_pool
+from readonly_engine.http.status.quota import BURST_S
+from readonly_engine.http.status.style import HEADERS
+from readonly_engine.status.document import encode
+from readonly_engine.status.pool import MemberAnswer, PoolState
+from readonly_engine.status.state import MemberState
+
+from tests.support.played_broker import STORES, PlayedBroker, PlayedSubscription, played_topic
+from tests.support.states import ALL_HOSTILE, HOSTILE, SMALL, P
+from tests.unit.engine.http.test_status_page import GOLDEN, Tree
+
+BARE = replace(SMALL, members=(), topics=())
+LEAVING = replace(
+    BARE,
+    broker=replace(SMALL.broker, url="pulsar://orders-1:6650", draining=True),
+    source=replace(SMALL.source, suspended=True),
+)
+POOL = PoolState(
+    "orders", "7c1e", 4,
+    (
+        MemberAnswer(MemberState("pulsar://orders-0:6650", "http://orders-0:8080/", 12, "/eu/a", itself=True), BARE),
+        MemberAnswer(MemberState("pulsar://orders-1:6650", "http://orders-1:8080/", 12, "/eu/b"), LEAVING),
+        MemberAnswer(MemberState("pulsar://orders-2:6650", "", 3, "/eu/b"), None, NOT_PUBLISHED),
+    ),
+)  # fmt: skip
+NASTY = PoolState(HOSTILE, HOSTILE, 1, (MemberAnswer(MemberState(HOSTILE, "", 1, HOSTILE), ALL_HOSTILE, HOSTILE),))
+
+
+def test_the_page_is_the_golden_one():
+    path, page = GOLDEN / "pool.html", render_pool(POOL, 5)
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(page, encoding="utf-8")
+    assert page == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("pool", [POOL, NASTY, PoolState()], ids=["small", "hostile", "empty"])
+def test_it_loads_nothing_and_is_accessible(pool):
+    page = render_pool(pool, 0)
+    tree = Tree(page)
+    assert not {tag for tag, _, _ in tree.elements} & {"script", "img", "iframe", "object", "embed", "base", "svg"}
+    for _, attributes, _ in tree.elements:
+        assert not any(key.startswith("on") or key in {"src", "style", "srcdoc"} for key in attributes)
+    assert all(re.match(r"#list$|\./|http://", one["href"]) for one in tree.all("a"))
+    assert [form["action"] for form in tree.all("form")] == ["./pool"]
+    assert tree.all("html") == [{"lang": "en"}]
+    assert [len(tree.all(landmark)) for landmark in ("header", "main", "footer", "h1", "title")] == [1] * 5
+    assert len(tree.all("table")) == len(tree.all("caption")) == 1
+    assert all(cell.get("scope") in {"col", "row"} for cell in tree.all("th"))
+    ids = {attributes["id"] for _, attributes, _ in tree.elements if "id" in attributes}
+    assert all(one["aria-labelledby"] in ids for one in tree.all("section"))
+    assert {label["for"] for label in tree.all("label")} == {one["id"] for one in tree.all("select")} == {"refresh"}
+    assert not {one for one in "".join(tree.text) if not one.isprintable()} - {"\n"}
+    assert len(page) < 30_000, "each name is 2,000 characters long, and is shown with 300"
+
+
+# Requests to other brokers
+
+
+@asynccontextmanager
+async def server(handle):
+    """A broker that answers as given; yields its port and what it was asked."""
+    asked = []
+
+    async def answer(request):
+        asked.append(request.path_qs)
+        return await handle(request)
+
+    app = web.Application()
+    app.router.add_get("/{rest:.*}", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield site._server.sockets[0].getsockname()[1], asked
+    finally:
+        await runner.cleanup()
+
+
+def member(port, number=0):
+    return MemberState(f"pulsar://m-{number}:6650", f"http://127.0.0.1:{port}/")
+
+
+def states(**given):
+    async def handle(_):
+        return web.json_response(encode(replace(SMALL, broker=replace(SMALL.broker, **given))))
+
+    return handle
+
+
+def read(handle, count=1, rounds=1):
+    """Ask several brokers at one port; return the answers, what was asked, and the seconds that were charged."""
+
+    async def scene():
+        charged = []
+        async with server(handle) as (port, asked):
+            reader = MemberReader(charged.append)
+            for _ in range(rounds):
+                found = await reader.read("orders", "7c1e", [member(port, number) for number in range(count)])
+            return found, asked, charged
+
+    return asyncio.run(scene())
+
+
+def test_a_broker_is_asked_for_its_figures_without_lists():
+    (one,), asked, charged = read(states(url="pulsar://m-0:6650"))
+    assert one.status is not None
+    assert one.status.topics == ()
+    assert asked == ["/status?summary=1"]
+    assert len(charged) == 1
+    assert charged[0] > 0
+
+
+def large(_):
+    return web.Response(body=b" " * (module.MAX_ANSWER_BYTES + 1))
+
+
+def at_bound(_):
+    document = encode(replace(SMALL, broker=replace(SMALL.broker, url="pulsar://m-0:6650")))
+    return web.Response(body=json.dumps(document).encode().ljust(module.MAX_ANSWER_BYTES))
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (at_bound, ""),
+        (large, "the answer is longer than 256 KiB"),
+        (lambda _: web.Response(text="<html>"), "the answer must be an object"),
+        (lambda _: web.Response(text="[" * 100_000), "the answer must be an object"),
+        (lambda _: web.Response(status=302, headers={"Location": "/elsewhere"}), "HTTP status 302"),
+        (lambda _: web.json_response({"reason": "busy"}, status=503), "busy"),
+    ],
+)
+def test_another_answer_is_a_reason(answer, error):
+    async def handle(request):
+        return answer(request)
+
+    (one,), asked, _ = read(handle)
+    assert one.error.startswith(error)
+    assert (one.status is None) == bool(error)
+    assert len(asked) == 1, "no redirect is followed"
+
+
+def test_a_broker_without_a_page_and_this_one_are_not_asked():
+    async def scene():
+        reader = MemberReader(lambda _: None)
+        found = await reader.read(
+            "orders", "", [MemberState("pulsar://a:1"), MemberState("pulsar://b:1", "http://b:1/", itself=True)]
+        )
+        return [(one.member.url, one.error) for one in found]
+
+    assert asyncio.run(scene()) == [("pulsar://a:1", NOT_PUBLISHED)]
+
+
+def test_silent_brokers_have_the_reason_within_the_deadlines(monkeypatch):
+    monkeypatch.setattr(module, "MEMBER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(module, "ROUND_TIMEOUT_S", 0.12)
+
+    async def handle(_):
+        await asyncio.Event().wait()
+
+    found, _, _ = read(handle, count=MAX_CONCURRENT_REQUESTS * 5)
+    assert {one.error for one in found} == {"no answer within 0.05 s", "no answer within 0.12 s"}
+
+
+def test_few_are_asked_at_once():
+    running, most = 0, 0
+
+    async def handle(_):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return web.json_response({})
+
+    found, asked, _ = read(handle, count=MAX_CONCURRENT_REQUESTS * 4)
+    assert most == MAX_CONCURRENT_REQUESTS
+    assert len(asked) == len(found) == MAX_CONCURRENT_REQUESTS * 4
+
+
+def test_all_viewers_share_a_round_and_nothing_is_kept_for_long(monkeypatch):
+    monkeypatch.setattr(module, "REUSE_S", 0.05)
+
+    async def scene():
+        async with server(states(url="pulsar://m-0:6650")) as (port, asked):
+            reader = MemberReader(lambda _: None)
+            await asyncio.gather(*(reader.read("orders", "", [member(port)]) for _ in range(50)))
+            assert len(asked) == 1
+            busier = replace(member(port), consumers=99)
+            (one,) = await reader.read("orders", "", [busier])
+            assert one.status is not None
+            assert len(asked) == 1, "another number of consumers is no other broker"
+            while reader._recent:
+                await asyncio.sleep(0.01)
+            await reader.read("orders", "", [member(port)])
+            assert len(asked) == 2
+
+    asyncio.run(scene())
+
+
+def test_a_broker_that_has_joined_since_is_asked_at_once():
+    async def scene():
+        async with server(states(url="pulsar://m-0:6650")) as (port, asked):
+            reader = MemberReader(lambda _: None)
+            await reader.read("orders", "", [member(port)])
+            found = await reader.read("orders", "", [member(port), member(port, 1)])
+            assert len(asked) == 3
+            assert [one.error for one in found] == ["", "another broker answers there: pulsar://m-0:6650"]
+
+    asyncio.run(scene())
+
+
+# Over HTTP
+
+
+def broker():
+    return PlayedBroker({P + "t": played_topic({"s": PlayedSubscription(messages=5)})})
+
+
+@asynccontextmanager
+async def pool_of(count):
+    """Brokers of one pool, each with its pages; yields a session for the first one, its pages, and all brokers."""
+    brokers, ports = [broker() for _ in range(count)], []
+    pages = [StatusPages(Gatherer(one, STORES, About())) for one in brokers]
+    for one in pages:
+        app = web.Application()
+        one.add_routes(app)
+        port = HttpPort(app)
+        await port.start("127.0.0.1", 0)
+        ports.append(port)
+    members = [Member(f"pulsar://127.0.0.1:{one.port}", http_port=one.port) for one in ports]
+    for one, its in zip(brokers, members, strict=True):
+        one.pool = SimpleNamespace(
+            url=its.url, name="orders", uid="7c1e", locality="", members={other.url: other for other in members}
+        )
+    try:
+        async with ClientSession(f"http://127.0.0.1:{ports[0].port}") as session:
+            yield session, pages[0], brokers
+    finally:
+        for port in ports:
+            await port.close()
+
+
+def test_the_page_has_all_brokers_of_the_pool():
+    async def scene():
+        async with pool_of(3) as (session, _, brokers):
+            async with session.get("/pool") as response:
+                assert (response.status, response.content_type) == (200, "text/html")
+                assert {key: response.headers[key] for key in HEADERS} == dict(HEADERS)
+                page = await response.text()
+            assert "3 of 3" in page
+            async with session.get("/pool/status") as response:
+                document = await response.json()
+            assert document["member_count"] == 3
+            assert {one["url"] for one in document["members"]} == {one.pool.url for one in brokers}
+            assert [one["status"]["relief"]["delivered_messages"] for one in document["members"]] == [6, 6, 6]
+            assert all(one["status"]["members"] == one["status"]["topics"] == [] for one in document["members"])
+            assert sum(one["itself"] for one in document["members"]) == 1
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("path", ["/pool", "/pool/status"])
+def test_a_wrong_parameter_and_other_methods_are_refused(path):
+    async def scene():
+        async with pool_of(1) as (session, _, _):
+            async with session.get(f"{path}?refresh=3") as response:
+                assert response.status == 400
+            async with session.head(path) as response:
+                assert response.status == 200
+                assert await response.read() == b""
+            async with session.post(path) as response:
+                assert response.status == 405
+
+    asyncio.run(scene())
+
+
+def test_pages_beyond_the_share_of_time_are_refused_before_any_broker_is_asked():
+    async def scene():
+        async with pool_of(2) as (session, pages, _):
+            pages._quota.charge(BURST_S + 10)
+            async with session.get("/pool") as response:
+                assert response.status == 503
+                assert int(response.headers["Retry-After"]) > 1
+            assert pages._members._recent == {}
+
+    asyncio.run(scene())
+
+
+def test_a_silent_broker_keeps_no_place_of_other_viewers(monkeypatch):
+    async def scene():
+        begun, go = asyncio.Event(), asyncio.Event()
+
+        async def silent(*_):
+            begun.set()
+            await go.wait()
+            return []
+
+        monkeypatch.setattr(MemberReader, "read", silent)
+        async with pool_of(2) as (session, pages, _):
+            waiting = [asyncio.create_task(session.get("/pool")) for _ in range(5)]
+            await begun.wait()
+            assert pages._quota._running == 0
+            async with session.get("/") as response:
+                assert response.status == 200
+            go.set()
+            assert {(await one).status for one in waiting} <= {200, 503}
+            assert pages._quota._running == 0
+
+    asyncio.run(scene())
