@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import pytest
+from readonly_engine.broker.session.name_bounds import MAX_NAME_BYTES
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
@@ -214,6 +215,27 @@ def test_an_ack_whose_id_is_as_long_as_a_frame_is_refused_and_costs_nobody_a_con
         assert answer.type == BaseCommand.ERROR
         assert f"the owner takes {FRAME_BYTES} at most" in answer.error.message
         client.ping()
+        assert neighbour.unharmed()
+
+
+def test_names_as_long_as_a_frame_are_refused_and_not_shown(pool: Pool, admin: PulsarAdmin, topic: str) -> None:
+    """At the bound, the metadata store of the owner has the names too."""
+    broker, longest = pool.brokers[0], "n" * MAX_NAME_BYTES
+    before = len(broker.get("/stats")) + len(broker.get("/metrics"))
+    with RawClient(broker.url) as client, Neighbour(broker.url, topic, admin) as neighbour:
+        for size in (MAX_NAME_BYTES + 1, 5 << 20):
+            name = "n" * size
+            with pytest.raises(RefusedError, match=f"name of the subscription has {size:,} bytes"):
+                client.subscribe(topic, name, consumer_id=1)
+            with pytest.raises(RefusedError, match=f"name of the consumer has {size:,} bytes"):
+                client.subscribe(topic, "s", consumer_id=1, consumer_name=name)
+            for request in (client.lookup, client.partitions, client.produce):
+                with pytest.raises(RefusedError, match=r"InvalidTopicName.*name of the topic has"):
+                    request(f"{topic}{name}")
+        client.subscribe(topic, longest, consumer_id=2, consumer_name=longest)
+        assert client.partitions(topic + "n" * (MAX_NAME_BYTES - len(topic))) == 0
+        assert longest in admin.stats(topic)["subscriptions"]
+        assert len(broker.get("/stats")) + len(broker.get("/metrics")) < before + 40 * MAX_NAME_BYTES
         assert neighbour.unharmed()
 
 

@@ -14,6 +14,8 @@ from readonly_engine.broker.session.bounds import (
 from readonly_engine.broker.session.client_consumers import ClientConsumers
 from readonly_engine.broker.session.client_producers import ClientProducers, close_unready
 from readonly_engine.broker.session.client_requests import SERVED_REQUESTS, ClientRequests
+from readonly_engine.broker.session.name_bounds import name_error
+from readonly_engine.broker.session.requests import refuse_lookup
 from readonly_engine.broker.session.services import Services
 from readonly_engine.broker.session.topic_watcher import TopicWatcher
 from readonly_engine.broker.session.transport import ClientTransport
@@ -364,6 +366,8 @@ class ClientConnection(ClientTransport):
             consumer = self._consumers.get(command.redeliver_unacknowledged_messages.consumer_id)
             if consumer is not None:
                 consumer.redeliver(command)
+        elif (error := name_error(command)) is not None:
+            refuse_lookup(self, command, body_of(command).request_id, error)
         elif kind == BaseCommand.SUBSCRIBE:
             self._client_consumers.subscribe(command, frame)
         elif kind in SERVED_REQUESTS:

@@ -1,0 +1,139 @@
+"""Names of topics and subscriptions at their bound, and above it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker.session.connection import ClientConnection
+from readonly_engine.broker.session.name_bounds import MAX_NAME_BYTES, NAMES, name_error
+from readonly_engine.wire.commands import body_of, decode_command, encode_command
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandGetOrCreateSchema,
+    CommandGetSchema,
+    CommandGetTopicsOfNamespace,
+    CommandLookupTopic,
+    CommandPartitionedTopicMetadata,
+    CommandProducer,
+    CommandSubscribe,
+    CommandWatchTopicList,
+    Schema,
+    ServerError,
+)
+
+SHORT = {
+    BaseCommand.SUBSCRIBE: BaseCommand(
+        subscribe=CommandSubscribe(topic="t", subscription="s", sub_type=0, consumer_id=1, request_id=7)
+    ),
+    BaseCommand.PRODUCER: BaseCommand(producer=CommandProducer(topic="t", producer_id=1, request_id=7)),
+    BaseCommand.LOOKUP: BaseCommand(lookup_topic=CommandLookupTopic(topic="t", request_id=7)),
+    BaseCommand.PARTITIONED_METADATA: BaseCommand(
+        partition_metadata=CommandPartitionedTopicMetadata(topic="t", request_id=7)
+    ),
+    BaseCommand.GET_SCHEMA: BaseCommand(get_schema=CommandGetSchema(topic="t", request_id=7)),
+    BaseCommand.GET_OR_CREATE_SCHEMA: BaseCommand(
+        get_or_create_schema=CommandGetOrCreateSchema(
+            topic="t", request_id=7, schema=Schema(name="s", schema_data=b"", type=Schema.String)
+        )
+    ),
+    BaseCommand.GET_TOPICS_OF_NAMESPACE: BaseCommand(
+        get_topics_of_namespace=CommandGetTopicsOfNamespace(namespace="t/n", request_id=7)
+    ),
+    BaseCommand.WATCH_TOPIC_LIST: BaseCommand(
+        watch_topic_list=CommandWatchTopicList(namespace="t/n", request_id=7, watcher_id=1, topics_pattern=".*")
+    ),
+}
+EACH = [
+    pytest.param(kind, field, id=f"{BaseCommand.Type.Name(kind)}-{field}") for kind in NAMES for field in NAMES[kind]
+]
+NAMESPACE = "t/" + "n" * (MAX_NAME_BYTES - 2)
+ANSWERS = {
+    BaseCommand.LOOKUP: BaseCommand.LOOKUP_RESPONSE,
+    BaseCommand.PARTITIONED_METADATA: BaseCommand.PARTITIONED_METADATA_RESPONSE,
+}
+
+
+def command_with(kind, field, name):
+    command = BaseCommand()
+    command.CopyFrom(SHORT[kind])
+    command.type = kind
+    setattr(body_of(command), field, name)
+    return command
+
+
+@pytest.mark.parametrize(("kind", "field"), EACH)
+def test_a_name_at_the_bound_is_accepted_and_a_longer_one_is_not(kind, field):
+    what = {"consumer_name": "consumer", "producer_name": "producer"}.get(field, field)
+    code = ServerError.InvalidTopicName if field == "topic" else ServerError.NotAllowedError
+    for character in ("n", "é"):
+        longest = character * (MAX_NAME_BYTES // len(character.encode()))
+        assert name_error(command_with(kind, field, longest)) is None
+        error = name_error(command_with(kind, field, longest + "n"))
+        assert str(error) == f"the name of the {what} has 8,193 bytes; give a name of at most 8,192 bytes"
+        assert error.code == code
+        assert not error.retriable
+
+
+class Task:
+    """A task that never ends."""
+
+    def add_done_callback(self, callback):
+        pass
+
+
+class Client:
+    """A connection whose answers are kept. Its broker counts the tasks of accepted commands."""
+
+    def __init__(self, monkeypatch):
+        self.answers, self.tasks = [], 0
+        requests = SimpleNamespace(acquire=lambda _: True, release=lambda _: None)
+        broker = SimpleNamespace(draining=False, subscribing=0, spawn=self.spawn, requests=requests)
+        self.connection = ClientConnection(broker)
+        monkeypatch.setattr(
+            ClientConnection, "send", lambda _, frame: self.answers.append(decode_command(frame[4:])[0])
+        )
+
+    def spawn(self, coroutine):
+        coroutine.close()
+        self.tasks += 1
+        return Task()
+
+    def sends(self, command):
+        self.connection.data_received(encode_command(command))
+
+
+@pytest.mark.parametrize(("kind", "field"), EACH)
+def test_a_connection_refuses_a_long_name_in_the_response_of_its_command(monkeypatch, kind, field):
+    client = Client(monkeypatch)
+    client.connection.connected = True
+    client.connection._splitter.max_frame_bytes = 6 << 20
+    client.sends(command_with(kind, field, "t/" + "n" * ((5 << 20) - 2)))
+    (answer,) = client.answers
+    assert client.tasks == 0
+    assert answer.type == ANSWERS.get(kind, BaseCommand.ERROR)
+    assert body_of(answer).request_id == 7
+    assert "has 5,242,880 bytes" in body_of(answer).message
+    assert answer.ByteSize() < 200  # it does not repeat the name
+    client.sends(command_with(kind, field, NAMESPACE if field == "namespace" else "n" * MAX_NAME_BYTES))
+    assert (client.tasks, len(client.answers)) == (1, 1)
+
+
+def test_a_client_that_is_not_authenticated_gets_no_such_answer(monkeypatch, caplog):
+    client = Client(monkeypatch)
+    client.connection.services.half_open = SimpleNamespace(set_buffered=lambda *_: None)
+    client.sends(command_with(BaseCommand.LOOKUP, "topic", "n" * (MAX_NAME_BYTES + 1)))
+    assert client.answers == []
+    assert "LOOKUP before it was connected" in caplog.text
+
+
+def test_every_command_of_clients_with_a_topic_or_namespace_has_a_bound():
+    kinds = {kind.replace("_", "").lower(): number for kind, number in BaseCommand.Type.items()}
+    names = {"lookuptopic": "lookup", "partitionmetadata": "partitionedmetadata"}
+    found = set()
+    for field in BaseCommand.DESCRIPTOR.fields:
+        message = field.message_type
+        if message is not None and {"topic", "namespace"} & set(message.fields_by_name):
+            key = field.name.replace("_", "").lower()
+            found.add(kinds[names.get(key, key)])
+    assert found == set(NAMES)
