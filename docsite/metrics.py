@@ -12,7 +12,7 @@ from readonly_engine.broker.passthrough.reasons import Reason
 from readonly_engine.broker.pool.bindings import Bindings
 from readonly_engine.broker.server.broker import Broker
 from readonly_engine.http.backlog_age import BacklogAges
-from readonly_engine.http.metrics import MAX_LABELS, BrokerCollector
+from readonly_engine.http.metrics import MAX_LABEL_CHARACTERS, MAX_LABELS, BrokerCollector
 from readonly_engine.http.process_metrics import BuildCollector
 from readonly_engine.http.store_metrics import StoreCollector
 from readonly_engine.topic.cache import EntryCache
@@ -78,7 +78,8 @@ BROKER = f"""## Brokers
 `cluster`, `namespace`, `topic` and `subscription` mean the same as in Pulsar's own metrics: the name of the source cluster,
 TENANT/NAMESPACE, the full name of a topic or partition, and the subscription. `cluster` is empty until the admin API has named it.
 Readers get a new name each time, so all readers of a topic count as subscription `reader`. With more than {MAX_LABELS:,} subscriptions
-the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `namespace` and `topic` are too.
+the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `namespace` and `topic` are too. A name of more than
+{MAX_LABEL_CHARACTERS} characters is empty as well.
 `reason` is one of {", ".join(code(reason) for reason in Reason)}.
 `read` is `tail` for the newest entries of a topic, else `backlog`. End-to-end latency compares two clocks: that of the broker, and that
 of the owner where the cluster stores broker entry metadata (`brokerEntryMetadataInterceptors`), else that of the producer.

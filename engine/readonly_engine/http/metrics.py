@@ -32,6 +32,10 @@ _LABELS = ["cluster", "namespace", "topic", "subscription"]
 MAX_LABELS = 1000
 """Subscriptions with labels of their own. Above it, labels name topics only; above ten times as many, there is one total."""
 
+MAX_LABEL_CHARACTERS = 512
+"""Longest name in a label; a longer one is left out. An exposition repeats each name about ten times, and Prometheus may refuse
+all of it for one long label (label_value_length_limit)."""
+
 _Labels = tuple[str, str, str, str]
 """Values of _LABELS."""
 
@@ -235,7 +239,7 @@ class BrokerCollector(Collector):
         return found.items()
 
     def _label(self, topic: TopicName, subscription: str) -> _Labels:
-        """Return the labels of a subscription: its names while there are few subscriptions. Readers of a topic share one."""
+        """Return the labels of a subscription: its names while they are short and few. Readers of a topic share one."""
         known, cluster = self._broker.topics.counters, self._broker.topics.cluster_name
         if len(known) > MAX_LABELS * 10:
             return cluster, "", "", ""
@@ -243,7 +247,9 @@ class BrokerCollector(Collector):
             subscription = "reader"
         elif len(known) > MAX_LABELS:
             subscription = ""
-        return cluster, f"{topic.tenant}/{topic.namespace}", str(topic), subscription
+        names = f"{topic.tenant}/{topic.namespace}", str(topic), subscription
+        namespace, full_name, subscription = (name if len(name) <= MAX_LABEL_CHARACTERS else "" for name in names)
+        return cluster, namespace, full_name, subscription
 
 
 def _buckets(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:

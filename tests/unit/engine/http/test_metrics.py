@@ -100,6 +100,21 @@ def test_labels_are_those_of_pulsar_until_there_are_too_many(broker, monkeypatch
     assert found[f"pulsar_readonly_backlog_entries{{{labels}}}"] == 3
 
 
+def test_a_name_at_the_bound_is_a_label_and_longer_ones_share_an_empty_one(broker):
+    longest = "t" * (metrics.MAX_LABEL_CHARACTERS - len(P))
+    serve(broker, longest, **{"s" * metrics.MAX_LABEL_CHARACTERS: 1, "s" * (metrics.MAX_LABEL_CHARACTERS + 1): 2})
+    serve(broker, longest + "t", s=3)
+    serve(broker, longest + "u", s=4)
+    found = samples(broker)
+    prefix = 'pulsar_readonly_backlog_entries{cluster="",namespace="public/default",subscription='
+    assert of(found, "pulsar_readonly_backlog_entries") == {
+        f'{prefix}"{"s" * metrics.MAX_LABEL_CHARACTERS}",topic="{P}{longest}"}}': 1,
+        f'{prefix}"",topic="{P}{longest}"}}': 2,
+        f'{prefix}"s",topic=""}}': 7,
+    }
+    assert sum(of(found, "pulsar_readonly_dispatched_messages_total").values()) == 8
+
+
 def test_all_readers_of_a_topic_share_labels(broker):
     serve(broker, "t", **{f"reader-{number:010x}": 1 for number in range(5)})
     (line,) = of(samples(broker), "pulsar_readonly_consumers")
