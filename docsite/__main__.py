@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docsite import cli, conditions, configuration, metrics, sequence, support
+from docsite import cli, conditions, configuration, evidence, metrics, sequence, support
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,6 +16,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/cli.md": cli.page,
     "reference/conditions.md": conditions.page,
     "reference/configuration.md": configuration.page,
+    "reference/evidence.md": evidence.page,
     "reference/metrics.md": metrics.page,
     "reference/support.md": support.page,
 }
