@@ -28,8 +28,8 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """The row of a block.
+class Treatment:
+    """What becomes of one block.
 
     Attributes:
         outcome: what becomes of it.
@@ -40,24 +40,24 @@ class Row:
     note: str
 
 
-def local(text: str) -> Row:
+def local(text: str) -> Treatment:
     """Return the row of a block that runs without a server."""
-    return Row(Outcome.LOCAL, text)
+    return Treatment(Outcome.LOCAL, text)
 
 
-def cluster(test: str) -> Row:
+def cluster(test: str) -> Treatment:
     """Return the row of a block that a test runs on a cluster."""
-    return Row(Outcome.CLUSTER, test)
+    return Treatment(Outcome.CLUSTER, test)
 
 
-def not_run(reason: str) -> Row:
+def not_run(reason: str) -> Treatment:
     """Return the row of a block that nothing runs."""
-    return Row(Outcome.NOT_RUN, reason)
+    return Treatment(Outcome.NOT_RUN, reason)
 
 
-def no_commands(kind: str) -> Row:
+def no_commands(kind: str) -> Treatment:
     """Return the row of a block that has no commands."""
-    return Row(Outcome.NO_COMMANDS, kind)
+    return Treatment(Outcome.NO_COMMANDS, kind)
 
 
 PULSAR: Final = "tests/integration/test_shell_blocks.py"
@@ -72,7 +72,7 @@ ADMIN: Final = "a command of Pulsar alone; it needs the cluster of the reader"
 YAML: Final = "YAML"
 OUTPUT: Final = "output"
 
-PAGES: Final[Mapping[str, Mapping[str, Row]]] = {
+PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "how-to/adopt-bare-metal.md": {
         "sudo useradd": not_run(MACHINE),
         "sed -i": not_run("edits and restarts owner brokers of the reader's machines"),
