@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import re
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -112,6 +115,22 @@ def test_the_commands_have_options_paths_and_names_that_exist(block):
         assert found == {}
 
 
+OTHERS = sorted({*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"} - {DOCS / page for page in pages()})
+
+
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_on_other_pages_are_right_too(path):
+    """They need no row, because most of them show the form of a command."""
+    blocks = [one for one in in_text(path.name, path.read_text(encoding="utf-8")) if one.language in SHELLS]
+    shown = [
+        one
+        for one in blocks
+        if has_commands(one.text) or re.search(r"^ *pulsar-readonly [a-z]", one.text, re.MULTILINE)
+    ]
+    every = [words for one in shown for words in commands(one.text)]
+    assert {" ".join(words): wrong for words in every if (wrong := problems(words))} == {}
+
+
 @pytest.fixture(scope="module")
 def tools() -> dict[str, tuple[str, ...]]:
     """kubectl and helm that need no cluster."""
@@ -138,6 +157,21 @@ def test_a_block_that_needs_a_cluster_fails_without_one(shell):
             shell.run(Block("x.md", "", text))
     with pytest.raises(AssertionError, match="status 2"):
         shell.run(Block("x.md", "", "pulsar-readonly plan --reader"))
+
+
+def test_the_overlay_of_the_page_builds_with_its_images(tools, tmp_path: Path):
+    text = find("how-to/install.md", "resources:").text
+    folder = os.path.relpath(ROOT / "manifests" / "cluster-wide", tmp_path)
+    local, replaced = re.subn(r"\[https://[^]]+//manifests/cluster-wide\?ref=[^]]+\]", f"[{folder}]", text)
+    assert replaced == 1
+    (tmp_path / "kustomization.yaml").write_text(local)
+    command = [tools["kubectl"][-1], "kustomize", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    (deployment,) = [one for one in yaml.safe_load_all(done.stdout) if one["kind"] == "Deployment"]
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == "images.example.org/pulsar-readonly/operator:0.1.0"
+    assert container["args"][-1] == "--engine-image=images.example.org/pulsar-readonly/engine:0.1.0"
 
 
 def test_lines_are_left_out_and_texts_replaced(tmp_path: Path):
