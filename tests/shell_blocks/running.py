@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LINKS: Final = ("charts", "crds", "examples", "manifests")
 """Folders of the repository that commands name."""
 
-LIMIT_S: Final = 300
+LIMIT_S: Final = 420
 
 
 def find(page: str, begin: str) -> Block:

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 BLOCKS = candidates()
 ROWS = [(page, begin, row) for page, rows in PAGES.items() for begin, row in rows.items()]
 LOCAL = [(page, begin, row.note) for page, begin, row in ROWS if row.outcome is Outcome.LOCAL]
+CLUSTER = [(page, begin, row.note) for page, begin, row in ROWS if row.outcome is Outcome.CLUSTER]
+SHORTEST_BEGIN = 4
+"""Of the text by which a test finds a block."""
 TOKENS = ("pool-reader.jwt", "token")
 """Files that commands read, with something in them."""
 FEWEST_WORDS = 4
@@ -83,24 +86,38 @@ def test_an_indented_block_is_found():
     assert has_commands(block.text)
 
 
-def test_every_reason_is_a_sentence_and_every_test_exists_and_names_the_page():
-    functions: dict[str, dict[str, str]] = {}
+def test_every_reason_is_a_sentence_about_what_exists():
     for page, begin, row in ROWS:
         if row.outcome is Outcome.NOT_RUN:
             assert len(row.note.split()) >= FEWEST_WORDS, (page, begin)
             assert [name for name in row.note.replace(";", " ").replace("`", " ").split() if is_missing(name)] == []
-        if row.outcome is Outcome.CLUSTER:
-            path, _, name = row.note.partition("::")
-            source = (ROOT / path).read_text(encoding="utf-8")
-            known = functions.setdefault(
-                path, {one.name: ast.get_source_segment(source, one) or "" for one in functions_of(source)}
-            )
-            assert name in known, row.note
-            assert page in known[name], f"{row.note} does not run a block of {page}"
 
 
-def functions_of(source: str) -> list[ast.FunctionDef]:
-    return [one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")]
+@pytest.mark.parametrize(("page", "begin", "test"), CLUSTER, ids=lambda value: str(value)[-40:])
+def test_the_named_test_runs_the_block(page, begin, test):
+    path, _, name = test.partition("::")
+    known = texts_of((ROOT / path).read_text(encoding="utf-8"))
+    assert name in known
+    (block,) = [one for one in BLOCKS if one.page == page and begin in rows_of(one)]
+    assert page in known[name]
+    assert [one for one in known[name] if len(one) >= SHORTEST_BEGIN and block.first.startswith(one)]
+
+
+def texts_of(source: str) -> dict[str, set[str]]:
+    """The texts in each test of a file, with those of its fixtures in that file."""
+    functions = {one.name: one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)}
+
+    def texts(name: str) -> set[str]:
+        node = functions[name]
+        own = {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+        return own.union(*(texts(one.arg) for one in node.args.args if one.arg in functions and one.arg != name))
+
+    return {name: texts(name) for name in functions if name.startswith("test_")}
+
+
+def test_texts_of_a_test_and_its_fixtures_are_found():
+    source = "def a():\n    x('one')\ndef b(a):\n    x('two')\ndef test_c(b, tmp_path):\n    x('three')\n"
+    assert texts_of(source) == {"test_c": {"one", "two", "three"}}
 
 
 def is_missing(name: str) -> bool:
