@@ -23,6 +23,7 @@ from tests.chaos.plan import CHAOS_GAP_S, SOAK_GAP_S, make_plan
 from tests.chaos.run import RATE, ChaosError, Run
 from tests.chaos.verdict import Limits
 from tests.faults.table import write
+from tests.support.stamp import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +117,7 @@ def _write(results: list[RunResult], soak: Outcome | None) -> None:
     picture = DOCS / "testing" / "soak.svg"
     picture.parent.mkdir(exist_ok=True)
     picture.write_text(curves.draw_soak(soak), encoding="utf-8")
-    rows = [f"Seed {results[-1].seed}, {results[-1].minutes:g} minutes.", "", *runs.table(results)]
+    rows = [stamp(), f"Seed {results[-1].seed}, {results[-1].minutes:g} minutes.", "", *runs.table(results)]
     rows += ["", "![memory, open files, tasks and latency over time](testing/soak.svg)"]
     write(DOCS / "testing.md", rows, (report.SOAK_BEGIN, report.SOAK_END))
 

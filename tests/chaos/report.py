@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from bench.document import machine
 from tests.chaos.observed import Faults
 from tests.chaos.runs import RunResult, summarize, table
 from tests.chaos.traces import document
@@ -22,7 +24,7 @@ _LAST_FAULTS: Final = 6
 
 
 def result(outcome: Outcome, minutes: float) -> RunResult:
-    """Return the result of a run.
+    """Return the result of a run that has just ended on this machine.
 
     Args:
         outcome: the run.
@@ -30,7 +32,8 @@ def result(outcome: Outcome, minutes: float) -> RunResult:
     """
     assert outcome.injector is not None
     faults = summarize(outcome.verdict, Faults(outcome.injector.done))
-    return RunResult(outcome.plan.seed, minutes, outcome.messages, faults)
+    day = time.strftime("%Y-%m-%d", time.gmtime())
+    return RunResult(outcome.plan.seed, minutes, outcome.messages, faults, day, machine())
 
 
 def lines(outcome: Outcome) -> list[str]:

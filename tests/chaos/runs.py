@@ -54,12 +54,16 @@ class RunResult:
         minutes: duration of the faults.
         messages: messages in the topics at the end.
         faults: results by kind of fault.
+        date: its day in UTC, such as 2026-11-25; empty in older files.
+        machine: processors and Python of its machine; empty in older files.
     """
 
     seed: int
     minutes: float
     messages: int
     faults: dict[str, FaultResult] = field(default_factory=dict)
+    date: str = ""
+    machine: str = ""
 
     def __str__(self) -> str:
         return f"{self.seed} ({self.minutes:g} minutes)"

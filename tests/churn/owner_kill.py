@@ -25,6 +25,7 @@ from devstack.pulsar.cluster import PulsarCluster
 from tests.churn.link import LinkError, RawConnection, find
 from tests.churn.stack import SESSION_TIMEOUT_S, SPEC
 from tests.faults.table import write
+from tests.support.stamp import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -248,7 +249,7 @@ def main(argv: list[str] | None = None) -> int:
     rows = table(outcomes)
     sys.stdout.write("\n".join(rows) + "\n")
     if args.write:
-        write(DOCUMENT, rows, (BEGIN, END))
+        write(DOCUMENT, [stamp(), *rows], (BEGIN, END))
     pooled_gaps, direct = (max(max(run.gaps) for run in outcomes[way]) for way in ways)
     return 0 if pooled_gaps < direct else 1
 

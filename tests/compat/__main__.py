@@ -19,6 +19,7 @@ from tests.compat.cells import Verdict
 from tests.compat.run import Named, Run
 from tests.compat.scenarios.catalogue import SCENARIOS
 from tests.compat.stack import SPEC, make_place
+from tests.support.stamp import stamp
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "compatibility.md"
 _WORKERS = 10
@@ -85,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
     for each in wrong:
         say(f"ERROR: {each}")
     if args.write:
-        table.write(DOCUMENT, lines)
+        table.write(DOCUMENT, [stamp(), *lines])
     return 1 if wrong else 0
 
 

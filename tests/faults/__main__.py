@@ -17,6 +17,7 @@ from tests.faults.scenarios import SCENARIOS, Scenario, ScenarioError
 from tests.faults.stack import SPEC, FaultyStack
 from tests.faults.table import table, write
 from tests.oracle.owner import OwnerError
+from tests.support.stamp import stamp
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
 
@@ -58,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     rows = table(outcomes)
     sys.stdout.write("\n".join(rows) + "\n")
     if args.write and outcomes:
-        write(DOCUMENT, rows)
+        write(DOCUMENT, [stamp(), *rows])
     return 1 if wrong else 0
 
 

@@ -19,6 +19,7 @@ from tests.hostile.attacks import ATTACKS
 from tests.hostile.commands import ROWS, broker_counts, run_row, settled, worse_row
 from tests.hostile.run import run_attack, worse
 from tests.hostile.table import BEGIN, COMMANDS_BEGIN, COMMANDS_END, END, commands_table, table
+from tests.support.stamp import stamp
 from tests.support.waiting import wait_until
 
 DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
@@ -72,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
     for (rows, marks), found in zip(tables, (outcomes, reactions), strict=True):
         sys.stdout.write("\n".join(rows) + "\n")
         if args.write and found:
-            write(DOCUMENT, rows, marks)
+            write(DOCUMENT, [stamp(), *rows], marks)
     return 1 if wrong else 0
 
 

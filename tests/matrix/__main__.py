@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bench.document import machine
 from devstack.cache import cache_root
 from devstack.console import say
 from devstack.program import run_program
@@ -77,7 +78,7 @@ def run_cell(release: str, suite: Suite, sizes: Sizes, log: Path, environment: M
     seconds = time.monotonic() - begin
     figures = suite.figures(log.read_text(errors="replace")) or f"no report; exit status {code}"
     say(f"{release}, {suite.name}: {'passed' if code == 0 else 'FAILED'} after {seconds / 60:.1f} minutes: {figures}")
-    return Cell(release, suite.name, shown, date, round(seconds, 1), code == 0, figures)
+    return Cell(release, suite.name, shown, date, round(seconds, 1), code == 0, figures, machine())
 
 
 def main(argv: list[str] | None = None) -> int:

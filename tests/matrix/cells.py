@@ -23,6 +23,7 @@ class Cell:
         seconds: its duration.
         passed: whether its exit status was 0.
         figures: counts of its report.
+        machine: processors and Python of its machine; empty in older files.
     """
 
     release: str
@@ -32,6 +33,7 @@ class Cell:
     seconds: float
     passed: bool
     figures: str
+    machine: str = ""
 
 
 def load(path: Path) -> list[Cell]:

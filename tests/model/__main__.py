@@ -13,6 +13,7 @@ from tests.faults.table import write
 from tests.model.report import mutant_table, steps, table
 from tests.model.scenarios import MUTANTS, SCENARIOS, scenario
 from tests.model.search import MAX_STATES, Search
+from tests.support.stamp import stamp
 
 if TYPE_CHECKING:
     from tests.model.search import Outcome
@@ -63,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
         lines += [f"{mutant.name}: {mutant.about}", *steps(outcome), ""]
     sys.stdout.write("\n".join([*lines, *rows]) + "\n")
     if args.write:
-        write(DOCUMENT, rows, MARKS)
+        write(DOCUMENT, [stamp(), *rows], MARKS)
     passed = all(not outcome.violation and outcome.complete for _, outcome in outcomes) and all(
         mutant.found in outcome.violation for mutant, outcome in found_back
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,6 +51,15 @@ def test_results_are_kept_by_seed_and_a_repeated_run_replaces_its_own(tmp_path: 
     again = RunResult(7, 12, 30, {})
     assert add(file, [again]) == [other, again] == load(file)
     assert list(map(str, load(file))) == ["3 (10 minutes)", "7 (12 minutes)"]
+
+
+def test_a_result_has_its_day_and_machine_and_older_ones_have_none(tmp_path: Path) -> None:
+    made = result(outcome(), 15)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", made.date)
+    assert re.fullmatch(r"\d+ CPUs, \S+, Python [\d.]+\S*", made.machine)
+    older = {"seed": 3, "minutes": 10, "messages": 20, "faults": {}}
+    (tmp_path / "results.json").write_text(json.dumps([older]))
+    assert load(tmp_path / "results.json") == [RunResult(3, 10, 20, {})]
 
 
 def test_a_failure_shows_the_seed_the_message_and_the_faults_before() -> None:

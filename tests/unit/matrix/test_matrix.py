@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -105,6 +107,16 @@ def test_a_cell_is_what_its_command_said(tmp_path: Path, code: int, output: str)
     assert cell.figures == ("3 things 4.2.4 zookeeper" if output else f"no report; exit status {code}")
     assert cell.command.startswith("PULSAR_READONLY_PULSAR=4.2.4 PULSAR_READONLY_METADATA=zookeeper python -c")
     assert sys.executable not in cell.command
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", cell.date)
+    assert re.fullmatch(r"\d+ CPUs, \S+, Python [\d.]+\S*", cell.machine)
+
+
+def test_cells_of_before_have_no_machine(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    row = {name: value for name, value in dataclasses.asdict(CELL).items() if name != "machine"}
+    path.write_text(json.dumps([row]))
+    assert load(path) == [CELL]
+    assert CELL.machine == ""
 
 
 def test_a_release_on_oxia_is_told_to_its_command(tmp_path: Path) -> None:

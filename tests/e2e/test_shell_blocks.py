@@ -1,0 +1,105 @@
+"""Blocks of commands in the how-to guides and tutorials, run as they are on a real Kubernetes: tests/shell_blocks/registry.py."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.conftest import SOURCE, WRITER
+from tests.shell_blocks.blocks import ROOT, of_page
+from tests.shell_blocks.running import Shell, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SERVING = {"Ready": ("True", "BrokersReady"), "LookupConfigured": ("True", "Held")}
+
+
+@pytest.fixture
+def shell(operator, tmp_path: Path) -> Callable[..., Shell]:
+    """Makes a shell whose kubectl is of the cluster: texts of the pages and what takes their place."""
+
+    def make(**replaced: str) -> Shell:
+        folder = tmp_path / uuid.uuid4().hex
+        folder.mkdir()
+        return Shell(folder, {"kubectl": (operator._kubectl,)}, replaced, {"KUBECONFIG": operator.kubeconfig})
+
+    return make
+
+
+def test_the_canary_of_the_guide(operator, writer, namespace, shell, eventually):
+    page = "how-to/adopt-helm-chart.md"
+    topic = f"canary-{uuid.uuid4().hex[:8]}"
+    names = {"NAMESPACE": namespace, "NAME-0": "canary-0", "robp/NAME": "robp/canary", "rotb/BINDING": "rotb/canary"}
+    made = shell(**names, **{"default/orders": f"default/{topic}", "readers": namespace})
+    (made.folder / "pool-reader.jwt").write_text("no-token-is-needed-here")
+    made.run(find(page, "kubectl create namespace"), "kubectl create namespace")
+    (manifest,) = [
+        block for block in of_page(page) if block.language == "yaml" and "kind: ReadOnlySource" in block.text
+    ]
+    (made.folder / "canary.yaml").write_text(made.text(manifest))
+    made.run(find(page, "kubectl apply"))
+    operator.expect("robp", "canary", namespace, SERVING, timeout=60)
+    shown = made.run(find("how-to/troubleshooting.md", "kubectl get robp"))
+    assert "canary-0" in shown
+    assert "BrokersReady" in shown
+    made.run(find(page, "kubectl delete"))
+
+    def gone():
+        with pytest.raises(LookupError):
+            operator.get("rotb", "canary", namespace)
+
+    eventually(gone, 30)
+    operator.expect("robp", "canary", namespace, {"Ready": ("True", "BrokersReady")})
+
+
+def test_the_tutorial(operator, writer, shell):
+    page = "tutorials/kubernetes.md"
+    made = shell()
+    try:
+        made.run(find(page, "kubectl apply"))
+        operator.expect("robp", "demo", "default", SERVING, timeout=60)
+        shown = made.run(find("tutorials/demo.md", "export PATH"))
+        assert "BrokersReady" in shown
+        made.run(find("how-to/pools.md", "kubectl patch robp demo"))
+        operator.expect("robp", "demo", "default", {"UpdateHeld": ("True", "Held")})
+    finally:
+        operator("delete", "-f", str(made.folder / "examples" / "quickstart.yaml"), "--ignore-not-found", timeout=300)
+
+
+def test_a_source_is_shared(operator, namespace, pool, shell):
+    source = {
+        "apiVersion": "pulsar-readonly.io/v1beta1",
+        "kind": "ReadOnlySource",
+        "metadata": {"name": "pulsar", "namespace": namespace},
+        "spec": dict(SOURCE),
+    }
+    operator.apply(source, pool("orders", replicas=0))
+    operator.expect("robp", "orders", namespace, {"Ready": ("True", "ScaledToZero")})
+    shown = shell(**{"-n shop": f"-n {namespace}"}).run(find("how-to/pools.md", "kubectl get ros"))
+    assert "pulsar" in shown
+    operator.expect("robp", "orders", namespace, {"SourceResolved": ("True", "Resolved")})
+
+
+def test_rights_are_granted(operator, namespace, shell):
+    shell(**{"-n shop": f"-n {namespace}"}).run(find("how-to/pools.md", "kubectl create role"))
+    account = "system:serviceaccount:pulsar-readonly-system:pulsar-readonly-operator"
+    for name, answer in (("orders-reader", "yes"), ("other", "no")):
+        done = operator.run("auth", "can-i", "get", f"secrets/{name}", "-n", namespace, f"--as={account}")
+        assert done.stdout.strip() == answer, done.stderr
+
+
+def test_the_grants_of_managed_explicit_lac(operator, writer, shell):
+    note = "pulsar-readonly.io/explicit-lac-from"
+    try:
+        shell().run(find("how-to/explicit-lac.md", "kubectl apply -k"))
+        assert operator.get("statefulset", "pulsar-broker", WRITER)["metadata"]["annotations"][note] == "team-a"
+        account = "system:serviceaccount:pulsar-readonly-system:pulsar-readonly-operator"
+        done = operator.run("auth", "can-i", "patch", "configmaps/pulsar-broker", "-n", WRITER, f"--as={account}")
+        assert done.stdout.strip() == "yes", done.stderr
+    finally:
+        operator("annotate", "statefulset", "pulsar-broker", "-n", WRITER, f"{note}-")
+        operator("delete", "-k", str(ROOT / "manifests" / "explicit-lac"), "--ignore-not-found")

@@ -1,0 +1,39 @@
+"""docs/explanation/alternatives.md: its figures of a pool are figures of the page of measurements."""
+
+from __future__ import annotations
+
+import re
+
+from docsite.__main__ import DOCS
+
+MEASURED = (DOCS / "explanation" / "performance.md").read_text(encoding="utf-8")
+TEXT = (DOCS / "explanation" / "alternatives.md").read_text(encoding="utf-8")
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+ROWS = re.findall(
+    r"^\| (?!work|---)(.+?) \|$", TEXT.partition("## Figures of a pool")[2].partition("\n## ")[0], re.MULTILINE
+)
+
+
+def lines_with(numbers: list[str]) -> list[str]:
+    """The rows of the measurements that have all of these numbers."""
+    return [
+        line for line in MEASURED.splitlines() if line.startswith("|") and set(numbers) <= set(NUMBER.findall(line))
+    ]
+
+
+def test_every_row_is_of_one_measurement():
+    assert len(ROWS) == 8
+    for row in ROWS:
+        figures = NUMBER.findall(" ".join(row.split("|")[1:]))
+        assert len(figures) >= 2
+        assert lines_with(figures), f"no row of performance.md has {figures}"
+
+
+def test_a_wrong_figure_is_found():
+    assert lines_with(["8.23", "2.34", "0.28"])
+    assert not lines_with(["8.24", "2.34", "0.28"])
+
+
+def test_other_sections_have_no_measurement():
+    other = TEXT.partition("## Figures of a pool")[0]
+    assert re.findall(r"\d+(?:\.\d+)? (?:µs|ms|MB|%|KB)\b", other) == []

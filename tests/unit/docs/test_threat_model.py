@@ -1,0 +1,81 @@
+"""docs/explanation/threat-model.md: every option with a secret is in its table, and what it says of pods and rights is so."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+from readonly_engine.config.arguments import parser
+from readonly_operator.api.binding import Binding
+from readonly_operator.api.pool import Pool
+from readonly_operator.model.children import children
+from readonly_operator.model.lookup import LookupConfig
+from readonly_operator.settings import Settings
+
+from docsite.__main__ import DOCS
+
+ROOT = DOCS.parent
+TEXT = (DOCS / "explanation" / "threat-model.md").read_text(encoding="utf-8")
+NO_SECRETS = {"config", "bindings", "locality-file"}
+"""Options with a file that has no credential; files of authorities are public too."""
+POD = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
+
+def files() -> set[str]:
+    """The options of a broker whose value is a file, and those with credentials in a mapping."""
+    found = set()
+    for action in parser()._actions:
+        name = action.option_strings[-1].removeprefix("--")
+        if str(action.metavar) == "FILE" or name in {"admin-oauth2", "tiered-storage"}:
+            found.add(name)
+    return {name for name in found - NO_SECRETS if not name.endswith("trust-certificates")}
+
+
+def section(heading: str) -> str:
+    found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", TEXT, re.DOTALL | re.MULTILINE)
+    assert found, heading
+    return found[1]
+
+
+def test_every_option_with_a_credential_is_in_the_table():
+    told = {name for row in section("Credentials").splitlines() for name in re.findall(r"`([\w-]+)`", row)}
+    assert len(files()) > 10
+    assert {name for name in files() if name != "tls-certificate"} - told == set()
+
+
+def test_pods_are_as_the_page_says():
+    body = {
+        "apiVersion": "pulsar-readonly.io/v1beta1",
+        "kind": "ReadOnlyBrokerPool",
+        "metadata": {"name": "p", "namespace": "n", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {
+            "source": {"serviceUrl": "pulsar://b:6650", "adminUrl": "http://b:8080", "metadataStoreUrl": "zk:z:2181"},
+            "image": "images.example.org/engine:1",
+        },
+    }
+    made = children(Pool.load(body), LookupConfig.of(list[Binding]()), Settings())
+    pod = next(one for one in made if one["kind"] == "StatefulSet")["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert {name: pod["containers"][0]["securityContext"][name] for name in POD} == POD
+
+
+def test_the_operator_has_the_rights_of_the_page_and_no_more():
+    bodies = yaml.safe_load_all((ROOT / "manifests" / "cluster-wide" / "rbac.yaml").read_text(encoding="utf-8"))
+    rules = [rule for body in bodies if body["kind"] == "ClusterRole" for rule in body["rules"]]
+    resources = {resource for rule in rules for resource in rule["resources"]}
+    assert not resources & {"secrets", "roles", "rolebindings", "clusterroles", "clusterrolebindings"}
+    (nodes,) = [rule for rule in rules if "nodes" in rule["resources"]]
+    assert nodes["verbs"] == ["get"]
+    writes = {verb for rule in rules if "readonlybrokerpools" in rule["resources"] for verb in rule["verbs"]}
+    assert writes == {"get", "list", "watch"}
+
+
+def test_policies_do_not_limit_volumes():
+    """If they do one day, the page says too little."""
+    assert "volumes" not in (ROOT / "manifests" / "admission-policy" / "policies.yaml").read_text(encoding="utf-8")
+    assert "They do not limit the volumes" in TEXT
