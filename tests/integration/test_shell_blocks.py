@@ -206,7 +206,7 @@ def test_the_tutorial_of_a_process(tutorial: Shell, admin: PulsarAdmin, topic: s
         f"order {number}" for number in range(ORDERS)
     ]
     shown = tutorial.run(find(page, "curl"))
-    dispatched = [line for line in shown.splitlines() if line.startswith("pulsar_readonly_messages_dispatched_total{")]
+    dispatched = [line for line in shown.splitlines() if line.startswith("pulsar_readonly_dispatched_messages_total{")]
     assert [float(line.rpartition(" ")[2]) for line in dispatched] == [ORDERS]
     # The topic's own counter has the copy that the owner pushes to the read-only broker, too.
     assert [line.rpartition(":")[2] for line in shown.splitlines() if line.startswith('"tutorial":{')] == ["0"]
