@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.shell_blocks.running import Shell, find
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -90,6 +92,34 @@ def test_status_has_pools_brokers_and_bindings(running, plugin) -> None:
     chart = plugin("status", "--topology", "-n", running).stdout
     assert chart.startswith("flowchart LR\n")
     assert "demo-1" in chart
+
+
+def test_the_blocks_of_the_guide(kubernetes, running, tmp_path) -> None:
+    """With the namespace of the test as that of the context, and its pool's name."""
+    page = "how-to/kubectl-plugin.md"
+    config = tmp_path / "kubeconfig"
+    config.touch(0o600)
+    config.write_text(kubernetes("config", "view", "--raw", "--flatten"))
+    kubernetes("--kubeconfig", str(config), "config", "set-context", "--current", f"--namespace={running}")
+    folder = tmp_path / "shell"
+    folder.mkdir()
+    own = (sys.executable, "-m", "readonly_operator.kubectl.command")
+    shell = Shell(
+        folder,
+        {"kubectl": (kubernetes._kubectl,), "kubectl-readonly": own},
+        {"-n streaming": f"-n {running}", "status orders": "status demo"},
+        {"KUBECONFIG": str(config), "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    shown = shell.run(find(page, "kubectl readonly status -n"))
+    assert shown.count("demo-1") >= 2, "as a table, and as JSON"
+    shell.run(find(page, "kubectl readonly status orders --topology"))
+    assert (folder / "orders.mmd").read_text().startswith("flowchart LR\n")
+    shell.run(find(page, "kubectl create role"))
+    for user, answer in ((USER, "yes"), ("another", "no")):
+        done = kubernetes.run(
+            "auth", "can-i", "get", "pods/demo-0", "--subresource=proxy", "-n", running, f"--as={user}"
+        )
+        assert done.stdout.strip() == answer, done.stderr
 
 
 def test_top_has_all_brokers(running, plugin) -> None:

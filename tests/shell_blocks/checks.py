@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from readonly_engine.command import PARTS
 from readonly_operator.api.reasons import CONDITIONS
+from readonly_operator.kubectl.command import parser as plugin
 
 from tests.shell_blocks.blocks import ROOT, program
 
@@ -32,6 +33,9 @@ OURS: Final = {
 
 FOLDERS: Final = ("charts/", "crds", "examples/", "manifests")
 """Paths of commands that begin so must exist in the repository."""
+
+BROKERS_OPTIONS: Final = ("--config", "FILE")
+"""Of `pulsar-readonly doctor` in the pod of a broker."""
 
 ENGINE_IMAGES: Final = re.compile(r"(?:.*/)?pulsar-readonly(?:/|-)engine(?::.*)?")
 
@@ -60,12 +64,16 @@ def _ours(arguments: list[str]) -> list[str]:
         return [] if arguments in (["--version"], ["--help"]) else ["pulsar-readonly needs a subcommand"]
     if arguments[0] not in PARTS:
         return [f"pulsar-readonly has no command {arguments[0]}"]
-    parser = _exact(importlib.import_module(PARTS[arguments[0]][0]).parser())
+    return _parsed(importlib.import_module(PARTS[arguments[0]][0]).parser(), arguments[1:])
+
+
+def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> list[str]:
+    """Return the error of a parser, if it refuses the arguments."""
     error = io.StringIO()
     hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PULSAR_READONLY_")}
     try:
         with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
-            parser.parse_args([word for word in arguments[1:] if word != "..."])
+            _exact(parser).parse_args([word for word in arguments if word != "..."])
     except SystemExit as ended:
         return [error.getvalue().strip().rpartition("\n")[2]] if ended.code else []
     finally:
@@ -120,6 +128,8 @@ def _has(values: Any, keys: list[str]) -> bool:
 
 
 def _kubectl(arguments: list[str]) -> list[str]:
+    if arguments[:1] == ["readonly"]:
+        return _plugin(arguments[1:])
     found = _paths(arguments)
     if "--" in arguments:
         own, inside = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
@@ -137,8 +147,15 @@ def _kubectl(arguments: list[str]) -> list[str]:
     return found
 
 
+def _plugin(arguments: list[str]) -> list[str]:
+    """Check a command line of `kubectl readonly`; `doctor` passes on what follows `--`, with the broker's own options."""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    inside = arguments[at + 1 :]
+    return _parsed(plugin(), arguments[:at]) + (_ours(["doctor", *BROKERS_OPTIONS, *inside]) if inside else [])
+
+
 def _paths(arguments: list[str]) -> list[str]:
-    named = [value for option, value in itertools.pairwise(arguments) if option in {"-f", "-k"}]
+    named = [value for option, value in itertools.pairwise(arguments) if option in {"-f", "-k", "--patch-file"}]
     return [f"there is no {path}" for path in named if path.startswith(FOLDERS) and not _exists(path)]
 
 

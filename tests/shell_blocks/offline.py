@@ -16,6 +16,14 @@ KUBERNETES: Final = "1.36"
 _MADE: Final = ("namespace", "rolebinding", "secret", "configmap")
 """Kinds that `kubectl create` makes without asking a server which kinds there are."""
 
+REUSE: Final = "--reset-then-reuse-values"
+
+_INSTALLED: Final = (
+    "--set=image.repository=images.example.org/operator",
+    "--set=engineImage=images.example.org/engine:1",
+)
+"""Values of an earlier `helm install`, for an upgrade that uses them again."""
+
 _LIMIT_S: Final = 120
 
 
@@ -45,8 +53,9 @@ def _kubectl(path: str, arguments: list[str]) -> int:
 def _helm(path: str, arguments: list[str]) -> int:
     match arguments:
         case ["install" | "upgrade", name, chart, *options] if chart.startswith("charts/"):
-            kept = [one for one in options if one not in {"--create-namespace", "--reset-then-reuse-values"}]
-            return _run(path, "template", name, chart, "--kube-version", KUBERNETES, *kept)
+            kept = [one for one in options if one not in {"--create-namespace", REUSE}]
+            installed = _INSTALLED if REUSE in options else ()
+            return _run(path, "template", name, chart, "--kube-version", KUBERNETES, *installed, *kept)
     return _refuse("helm", arguments)
 
 

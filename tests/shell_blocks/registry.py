@@ -62,6 +62,7 @@ def no_commands(kind: str) -> Treatment:
 
 PULSAR: Final = "tests/integration/test_shell_blocks.py"
 KUBERNETES: Final = "tests/e2e/test_shell_blocks.py"
+PLUGIN: Final = "tests/e2e/test_kubectl_plugin.py"
 
 CHART: Final = "needs a Pulsar of Apache's chart, which no test installs"
 KAAP: Final = "needs a Pulsar of KAAP, which no test installs"
@@ -142,8 +143,8 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "kubectl apply -k": cluster(f"{KUBERNETES}::test_the_grants_of_managed_explicit_lac"),
     },
     "how-to/gitops.md": {
-        "kubectl apply": not_run(
-            "needs the namespace of Argo CD; tests/e2e/test_install.py applies examples by a dry run"
+        "kubectl patch configmap argocd-cm": cluster(
+            "tests/e2e/test_health.py::test_the_health_check_leaves_other_settings_of_argo_cd"
         ),
     },
     "how-to/install.md": {
@@ -155,6 +156,20 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "kubectl delete": not_run("deletes the pools of all namespaces, which the end-to-end tests share"),
         "resources:": no_commands(YAML),
         "kubectl patch": not_run("repairs a pool without an operator, which the end-to-end tests always have"),
+    },
+    "how-to/kubectl-plugin.md": {
+        "pip install": not_run(
+            "needs a release of the package in an index; tests/e2e/test_kubectl_plugin.py has the executable on its PATH"
+        ),
+        "kubectl readonly status -n": cluster(f"{PLUGIN}::test_the_blocks_of_the_guide"),
+        "kubectl readonly status orders --topology": cluster(f"{PLUGIN}::test_the_blocks_of_the_guide"),
+        "kubectl readonly top": not_run(
+            "draws until it is interrupted; tests/e2e/test_kubectl_plugin.py runs it with --once"
+        ),
+        "kubectl readonly doctor": not_run(
+            "ends with the status of the checks; tests/e2e/test_kubectl_plugin.py compares both"
+        ),
+        "kubectl create role": cluster(f"{PLUGIN}::test_the_blocks_of_the_guide"),
     },
     "how-to/local-subscriptions.md": {
         "pulsar-readonly subscriptions ls": cluster(f"{PULSAR}::test_local_subscriptions"),
@@ -168,6 +183,9 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     },
     "how-to/monitoring.md": {
         "scrape_configs:": no_commands(YAML),
+        "kubectl -n shop logs": not_run(
+            "needs jq, which is not installed; tests/integration/test_stats.py reads the fields of such lines"
+        ),
     },
     "how-to/olm.md": {
         "make olm": not_run("needs a registry, and the tools of OLM, which the tests do without"),
@@ -195,6 +213,9 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     },
     "how-to/rights.md": {
         "kubectl create rolebinding": local("kind: RoleBinding"),
+    },
+    "how-to/runbooks.md": {
+        "helm upgrade": local("runbook_url: https://docs.example.com/pulsar-readonly/latest/how-to/runbooks.html#"),
     },
     "how-to/secure-stores.md": {
         "create": no_commands("commands of ZooKeeper's shell"),
