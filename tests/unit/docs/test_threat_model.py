@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import re
+from typing import Any
 
+import pytest
 import yaml
 from readonly_engine.config.arguments import parser
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
+from readonly_operator.kube.kinds import STATEFUL_SET
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
 
 from docsite.__main__ import DOCS
+from tests.support.admission import Policies, Request
 
 ROOT = DOCS.parent
 TEXT = (DOCS / "explanation" / "threat-model.md").read_text(encoding="utf-8")
+RIGHTS = (DOCS / "how-to" / "rights.md").read_text(encoding="utf-8")
 NO_SECRETS = {"config", "bindings", "locality-file"}
 """Options with a file that has no credential; files of authorities are public too."""
 POD = {
@@ -23,6 +29,20 @@ POD = {
     "readOnlyRootFilesystem": True,
     "capabilities": {"drop": ["ALL"]},
 }
+VOLUMES = {
+    "configMap": {"name": "of-others"},
+    "secret": {"secretName": "of-others"},
+    "emptyDir": {},
+    "persistentVolumeClaim": {"claimName": "of-others"},
+    "downwardAPI": {"items": []},
+    "hostPath": {"path": "/"},
+    "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]},
+    "csi": {"driver": "driver.example.org"},
+    "ephemeral": {"volumeClaimTemplate": {}},
+    "image": {"reference": "images.example.org/files:1"},
+    "nfs": {"server": "files.example.org", "path": "/"},
+}
+"""A volume of each kind; the policies refuse those that the page does not have."""
 
 
 def files() -> set[str]:
@@ -47,7 +67,8 @@ def test_every_option_with_a_credential_is_in_the_table():
     assert {name for name in files() if name != "tls-certificate"} - told == set()
 
 
-def test_pods_are_as_the_page_says():
+def stateful_set() -> dict[str, Any]:
+    """The StatefulSet of a pool, as the operator makes it."""
     body = {
         "apiVersion": "pulsar-readonly.io/v1beta1",
         "kind": "ReadOnlyBrokerPool",
@@ -58,7 +79,11 @@ def test_pods_are_as_the_page_says():
         },
     }
     made = children(Pool.load(body), LookupConfig.of(list[Binding]()), Settings())
-    pod = next(one for one in made if one["kind"] == "StatefulSet")["spec"]["template"]["spec"]
+    return copy.deepcopy(next(one for one in made if one["kind"] == "StatefulSet"))
+
+
+def test_pods_are_as_the_page_says():
+    pod = stateful_set()["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert {name: pod["containers"][0]["securityContext"][name] for name in POD} == POD
@@ -75,7 +100,16 @@ def test_the_operator_has_the_rights_of_the_page_and_no_more():
     assert writes == {"get", "list", "watch"}
 
 
-def test_policies_do_not_limit_volumes():
-    """If they do one day, the page says too little."""
-    assert "volumes" not in (ROOT / "manifests" / "admission-policy" / "policies.yaml").read_text(encoding="utf-8")
-    assert "They do not limit the volumes" in TEXT
+@pytest.mark.parametrize(("kind", "source"), VOLUMES.items())
+def test_policies_allow_the_kinds_of_volumes_of_the_page(kind, source):
+    """Of any name, so a Secret of others too: the threat model says so."""
+    assert "not which Secrets they mount" in section("Operator taken over")
+    (row,) = [line for line in RIGHTS.splitlines() if line.startswith("| `brokers` |")]
+    told = set(re.findall(r"`(\w+)`", row.partition("Volumes are ")[2]))
+    assert told <= set(VOLUMES)
+    body = stateful_set()
+    body["spec"]["template"]["spec"].setdefault("volumes", []).append({"name": "more", kind: source})
+    refused = Policies(ROOT / "manifests" / "admission-policy" / "policies.yaml").refusals(
+        Request(STATEFUL_SET, "CREATE", body)
+    )
+    assert (refused == []) is (kind in told), refused
