@@ -7,12 +7,13 @@ import re
 import pytest
 import yaml
 from readonly_operator.api.crds import DEFINITIONS
-from readonly_operator.kube.kinds import CHILDREN, SECRET, WATCHED
+from readonly_operator.kube.kinds import CHILDREN, POOL, SECRET, WATCHED
 
 from docsite.__main__ import DOCS
 
 ROOT = DOCS.parent
 TEXT = (DOCS / "reference" / "operator-features.md").read_text(encoding="utf-8")
+STATUS = (DOCS / "reference" / "status.md").read_text(encoding="utf-8")
 ROWS = {
     int(number): (answer, evidence)
     for number, answer, evidence in re.findall(r"^\| (\d+) \| [^|]+ \| (\w+) \| (.+) \|$", TEXT, re.MULTILINE)
@@ -55,6 +56,13 @@ def test_what_the_definitions_have():
     assert [one.kind.kind for one in DEFINITIONS if one.scale]
     assert {ROWS[number][0] for number in (1, 2, 5, 6)} == {"yes"}
     assert ROWS[12][0] == "no"
+
+
+def test_the_status_page_has_all_identities_of_a_pool():
+    version = next(one for one in DEFINITIONS if one.kind == POOL).manifest()["spec"]["versions"][-1]
+    source = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["source"]["properties"]
+    (row,) = re.findall(r"^\| \[identity of a pool\]\S* \| (.+) \|$", STATUS, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", row) == source["authentication"]["properties"]["type"]["enum"]
 
 
 def test_what_the_manifests_have():
