@@ -10,6 +10,7 @@ from devstack.common.processes import Server
 from devstack.errors import DevstackError
 from devstack.oxia.program import ensure_program
 from devstack.pulsar.spec import BOOKIES_NAMESPACE, LOOPBACK, OXIA_NAMESPACE
+from devstack.pulsar.status import ALL_ON_LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,12 @@ def oxia_plan(spec: PulsarSpec) -> list[tuple[str, int]]:
 
 
 def oxia_server(
-    spec: PulsarSpec, state: StateFolder, name: str, port: int, site: Site, sites: Mapping[str, Site]
+    spec: PulsarSpec,
+    state: StateFolder,
+    name: str,
+    port: int,
+    site: Site = LOOPBACK,
+    sites: Mapping[str, Site] = ALL_ON_LOOPBACK,
 ) -> Server:
     """Return one server.
 

@@ -13,7 +13,7 @@ from devstack.pulsar import oxia_servers
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.oxia_servers import COORDINATOR, oxia_plan, oxia_server
-from devstack.pulsar.spec import LOOPBACK, MIGRATION, OXIA, ZOOKEEPER, PulsarSpec, Site
+from devstack.pulsar.spec import MIGRATION, OXIA, ZOOKEEPER, PulsarSpec, Site
 from devstack.pulsar.state import StateFolder
 
 
@@ -73,7 +73,7 @@ def test_zookeepers_of_an_ensemble(tmp_path):
 
 def test_the_coordinator_has_all_servers_and_namespaces(tmp_path):
     spec = PulsarSpec(metadata=OXIA, metadata_servers=3, base_port=20000)
-    conf = json.loads(oxia_server(spec, StateFolder(tmp_path), COORDINATOR, 1, LOOPBACK, {}).config)
+    conf = json.loads(oxia_server(spec, StateFolder(tmp_path), COORDINATOR, 1).config)
     assert [one["name"] for one in conf["namespaces"]] == ["broker", "bookkeeper"]
     assert {one["replicationFactor"] for one in conf["namespaces"]} == {3}
     assert [one["public"] for one in conf["servers"]] == [f"127.0.0.1:{port}" for port in (20020, 20021, 20022)]
