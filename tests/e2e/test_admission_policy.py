@@ -36,7 +36,8 @@ def limited(operator, namespace, eventually):
 
 def refusals(kubernetes, namespace) -> str:
     """What the conditions of a pool and the operator's log have of the policies."""
-    logs = kubernetes("logs", "-n", SYSTEM, "deployment/pulsar-readonly-operator", "--tail=500")
+    # of both processes: one of them only waits for the Lease
+    logs = kubernetes("logs", "-n", SYSTEM, "-l", "app.kubernetes.io/name=pulsar-readonly-operator", "--tail=500")
     status = json.dumps([one.get("status") for one in kubernetes.list("robp,rotb", namespace)])
     return "\n".join(line for line in [*logs.splitlines(), status] if "the operator may" in line and namespace in line)
 

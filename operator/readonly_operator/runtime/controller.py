@@ -166,8 +166,9 @@ class Controller:
         else:
             touched = self._store.put(kind, body)
         for key in touched:
-            self._delays.pop(key, None)
             foreign = kind == BINDING and body["metadata"]["namespace"] != key.namespace
+            if not foreign:
+                self._delays.pop(key, None)
             self._queue.add(key, FOREIGN_SECONDS if foreign else 0.0)
         if kind == POOL:
             self._clusters.wake()

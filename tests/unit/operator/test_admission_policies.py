@@ -124,6 +124,16 @@ def test_every_kind_that_the_operator_may_change_has_a_policy():
     assert wanted - covered == set()
 
 
+def test_every_message_is_one_that_the_end_to_end_tests_look_for(policies):
+    messages = [
+        validation["message"]
+        for one in documents("admission-policy/policies.yaml")
+        for validation in one["spec"].get("validations", ())
+    ]
+    assert len(messages) > len(policies.every)
+    assert all(message.startswith("the operator may ") for message in messages), messages
+
+
 def test_rules_name_versions_so_that_the_api_server_checks_the_types_of_expressions():
     """It leaves out rules with * (apiserver, validating.TypeChecker), and looks at ten kinds of each policy."""
     served = {(kind.group, kind.plural): {kind.version} for kind in (*CHILDREN, POD, LEASE, EVENT)}

@@ -75,14 +75,18 @@ def test_changes_in_another_namespace_are_collected(kube, pool_body, binding_bod
     made = Controller(kube, Settings(engine_image="engine"))
     made.observe(POOL, "ADDED", pool_body())
     assert len(made._queue) == 1
-    assert str(made._queue.get()) == "team/demo"
+    key = made._queue.get()
+    assert str(key) == "team/demo"
+    made._delays[key] = 8.0
     for version in range(1, 20):
         foreign = copy.deepcopy(binding_body())
         foreign["metadata"] |= {"namespace": "shop", "resourceVersion": str(version), "generation": version}
         foreign["spec"]["poolRef"]["namespace"] = "team"
         made.observe(BINDING, "MODIFIED", foreign)
     assert len(made._queue) == 0
+    assert made._delays == {key: 8.0}, "the delay between retries stays"
     made.observe(BINDING, "ADDED", binding_body("own"))
+    assert made._delays == {}
     assert len(made._queue) == 1, "the pool's own users do not wait"
     made.stop()
 
