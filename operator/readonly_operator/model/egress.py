@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from readonly_operator.api.metadata_store import StoreUrl
+from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.kube.names import PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS
 from readonly_operator.kube.workers import worker_ports
 
@@ -53,8 +55,19 @@ def _authorization_servers(pool: Pool, servers: Servers) -> list[dict[str, Any]]
 
 
 def _object_store_ports(pool: Pool) -> list[int]:
+    """Return the port of the object store.
+
+    Raises:
+        ApiSpecError: the endpoint has none; its pattern lets more through than it should.
+    """
     endpoint = "" if pool.tiered_storage is None else pool.tiered_storage.endpoint
-    return _url_ports(endpoint or "https://store")
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(endpoint or "https://store")
+        if parts.port != 0:
+            return [parts.port or _DEFAULT_PORTS[parts.scheme]]
+    raise ApiSpecError(
+        f"spec.tieredStorage.endpoint must be http://HOST:PORT or https://HOST with a port from 1 to 65535, not {endpoint!r}"
+    )
 
 
 def _url_ports(url: str) -> list[int]:

@@ -77,6 +77,13 @@ def test_the_port_of_an_object_store_is_that_of_its_endpoint(make_pool, endpoint
     assert rules(pool)[5] == ([port], None)
 
 
+@pytest.mark.parametrize("endpoint", ["http://[x", "http://store:99999", "http://store:0/", "http://store:port"])
+def test_an_endpoint_without_a_port_is_named(make_pool, endpoint):
+    pool = make_pool(networkPolicy={"egress": {}}, tieredStorage={"endpoint": endpoint})
+    with pytest.raises(ApiSpecError, match=r"spec\.tieredStorage\.endpoint must be http://HOST:PORT or https://HOST"):
+        policy(pool)
+
+
 def oauth2(issuer):
     return {
         "serviceUrl": "pulsar://a:6650",
