@@ -84,7 +84,7 @@ def test_a_store_at_a_site_of_its_own_is_there_for_everybody(tmp_path):
     site = Site("198.18.17.9", "eth0", ("nsenter", "--net=x", "--"))
     sites = {"oxia-0": site, COORDINATOR: site}
     for name in sites:
-        server = oxia_server(spec, StateFolder(tmp_path), name, 20020, site, sites)
+        server = oxia_server(spec, StateFolder(tmp_path), name, 20020, sites)
         assert server.argv[:4] == ("nsenter", "--net=x", "--", "/bin/oxia")
         assert server.host == site.host
         assert "127.0.0.1" not in str((server.argv, server.config))
