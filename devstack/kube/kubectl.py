@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from devstack.common.run import run, succeeds
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+@cache
+def _discovered() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="pulsar-readonly-kubectl-")
+
+
+def environment(kubeconfig: Path | str) -> dict[str, str]:
+    """Return this process's environment for kubectl and Helm at one cluster.
+
+    kubectl keeps what a server has for six hours, by the server's address alone (`CachedDiscoveryClient`). Local clusters
+    that follow each other have one address: kubectl would ask the second for versions that only the first had. So
+    each process has a folder of its own for this, until it ends.
+    """
+    return {**os.environ, "KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": _discovered().name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +65,4 @@ class Kubectl:
         return self.run("apply", *options, "-f", "-", stdin=manifest, timeout=120)
 
     def _env(self) -> dict[str, str]:
-        return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        return environment(self.kubeconfig)

@@ -202,7 +202,7 @@ class PulsarCluster:
         kind, _, number = name.partition("-")
         data = self.state.data(name)
         if kind == "oxia":
-            return oxia_server(self.spec, self.state, name, port, self.site(name), self._sites)
+            return oxia_server(self.spec, self.state, name, port, self._sites)
         site, metadata = self.site(name), self.site(self.metadata_server).host
         if kind == "zookeeper":
             text, variable = zookeeper_conf(home, self.spec, data, site, int(number or 0)), "PULSAR_ZK_CONF"
@@ -235,7 +235,7 @@ class PulsarCluster:
         if server.name.startswith("bookie-"):
             bookie_id = f"{server.host}:{server.port}"
             if self.spec.metadata == OXIA:
-                forget_oxia_bookie(f"{self.site('oxia-0').host}:{self.spec.oxia_port(0)}", bookie_id)
+                forget_oxia_bookie(f"{self.site(self.metadata_server).host}:{self.spec.oxia_port(0)}", bookie_id)
             else:
                 forget_bookie(self.endpoints.metadata_store.removeprefix("zk:"), bookie_id)
         server.start()

@@ -10,6 +10,7 @@ from devstack.common.processes import Server
 from devstack.errors import DevstackError
 from devstack.oxia.program import ensure_program
 from devstack.pulsar.spec import BOOKIES_NAMESPACE, LOOPBACK, OXIA_NAMESPACE
+from devstack.pulsar.status import ALL_ON_LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,11 @@ def oxia_plan(spec: PulsarSpec) -> list[tuple[str, int]]:
 
 
 def oxia_server(
-    spec: PulsarSpec, state: StateFolder, name: str, port: int, site: Site, sites: Mapping[str, Site]
+    spec: PulsarSpec,
+    state: StateFolder,
+    name: str,
+    port: int,
+    sites: Mapping[str, Site] = ALL_ON_LOOPBACK,
 ) -> Server:
     """Return one server.
 
@@ -41,9 +46,9 @@ def oxia_server(
         state: its state folder.
         name: the server.
         port: its main port.
-        site: its site.
-        sites: those of the others by name, as of PulsarCluster.
+        sites: sites of servers by name; other servers run on loopback.
     """
+    site = sites.get(name, LOOPBACK)
     program, data = str(ensure_program()), state.data(name)
     argv: tuple[str, ...]
     if name == COORDINATOR:
@@ -73,6 +78,28 @@ def oxia_server(
     )
 
 
+def run_client(address: str, namespace: str, *command: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run a command of Oxia's own client, such as `delete KEY`.
+
+    Args:
+        address: HOST:PORT of a server.
+        namespace: namespace of the records.
+        command: the command with its options.
+        seconds: limit of the whole run.
+
+    Raises:
+        subprocess.TimeoutExpired: the command takes longer.
+    """
+    return subprocess.run(
+        [str(ensure_program()), "client", "--service-address", address, "--namespace", namespace, *command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
 def forget_oxia_bookie(address: str, bookie_id: str) -> None:
     """Remove the registration of a dead bookie; see registration.py.
 
@@ -80,11 +107,7 @@ def forget_oxia_bookie(address: str, bookie_id: str) -> None:
         DevstackError: Oxia does not answer.
     """
     for namespace in (OXIA_NAMESPACE, BOOKIES_NAMESPACE):
-        ended = subprocess.run(
-            [str(ensure_program()), "client", "--service-address", address, "--namespace", namespace, "delete",
-             f"/ledgers/available/{bookie_id}"],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_DEADLINE_S, check=False,
-        )  # fmt: skip
+        ended = run_client(address, namespace, "delete", f"/ledgers/available/{bookie_id}", seconds=_DEADLINE_S)
         if ended.returncode != 0 and "not found" not in ended.stderr:
             raise DevstackError(f"Oxia at {address} does not forget bookie {bookie_id}: {ended.stderr.strip()[-300:]}")
 

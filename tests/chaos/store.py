@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from devstack.oxia.program import ensure_program
+from devstack.pulsar.oxia_servers import run_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,14 +68,9 @@ def _leaves(path: str, children: Callable[[str], list[str]]) -> Iterator[str]:
 def _oxia_children(url: str, path: str, seconds: float) -> list[str]:
     """Return the names of a record's children. Oxia orders keys by their slashes first, so the range has no grandchildren."""
     address, _, namespace = url.removeprefix(_OXIA).partition("/")
-    command = [
-        *(str(ensure_program()), "client", "--service-address", address, "--namespace", namespace),
-        *("--request-timeout", f"{seconds:g}s", "list", "--key-min", f"{path}/", "--key-max", f"{path}//"),
-    ]
+    command = ("list", "--key-min", f"{path}/", "--key-max", f"{path}//", "--request-timeout", f"{seconds:g}s")
     try:
-        ended = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * seconds, check=False
-        )
+        ended = run_client(address, namespace, *command, seconds=2 * seconds)
     except subprocess.TimeoutExpired as error:
         raise OSError(f"Oxia at {address} does not answer") from error
     if ended.returncode != 0:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devstack.kube import programs
+from devstack.kube.kubectl import environment
 
 if TYPE_CHECKING:
     from tests.e2e.kubernetes import Kubernetes
@@ -44,7 +44,7 @@ def helm(kubernetes: Kubernetes, *arguments: str) -> str:
         text=True,
         check=False,
         timeout=180,
-        env={**os.environ, "KUBECONFIG": kubernetes.kubeconfig},
+        env=environment(kubernetes.kubeconfig),
     )
     assert done.returncode == 0, f"helm {' '.join(arguments)}: {done.stderr}"
     return done.stdout

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING, Any
+
+from devstack.kube.kubectl import environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ class Kubernetes:
     def __init__(self, kubectl: str, kubeconfig: str) -> None:
         self._kubectl = kubectl
         self.kubeconfig = kubeconfig
-        self._environment = {**os.environ, "KUBECONFIG": kubeconfig}
+        self._environment = environment(kubeconfig)
 
     def run(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

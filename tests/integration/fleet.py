@@ -73,12 +73,12 @@ class Sink:
         while not self._stop.is_set():
             try:
                 message = self._consumer.receive(200)
+                self.got.append(int(message.data()))
+                self._consumer.acknowledge(message)
             except pulsar.Timeout:
                 continue
             except pulsar.AlreadyClosed:
-                return  # after a failure elsewhere in the test
-            self.got.append(int(message.data()))
-            self._consumer.acknowledge(message)
+                return  # by the test, or after a failure elsewhere in it
 
     def stop(self) -> list[int]:
         """Receive no more; returns what came."""

@@ -19,6 +19,7 @@ from devstack.pulsar.secure_stores import READER, SERVERS
 from devstack.pulsar.security import https_url, tls_url
 from devstack.pulsar.spec import PulsarSpec
 from tests.integration.secure_stores import OWN_ROOT, restrict, rights, secure_stack, session
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,7 +169,7 @@ def test_tokens_and_tls(secured: tuple[PulsarCluster, Credentials], tmp_path: Pa
     assert "accepts the token of the pool" in good.of("service URL")[0]["observed"]
 
     untrusted = Report(*words)
-    assert {one["check"] for one in untrusted.failed} == {"service URL", "admin API"}
+    assert {one["check"] for one in untrusted.failed} == {"service URL", "admin API"}, untrusted.shown
     assert all("writer-tls-trust-certificates" in one["remedy"] for one in untrusted.failed)
 
     token.write_text("wrong-token-of-nobody")
@@ -216,7 +217,8 @@ def test_a_bookie_that_is_stopped(plain: PulsarCluster) -> None:
         assert (found[stopped] in {"warn", "fail"}, found[other]) == (True, "ok")
     finally:
         plain.start_bookie(0)
-    assert set(Report(*addresses(plain.endpoints)).results("bookie")) == {"ok"}
+    # Its port is open before it has registered again.
+    wait_until(lambda: set(Report(*addresses(plain.endpoints)).results("bookie")) == {"ok"}, 60, "a bookie is not ok")
 
 
 # Rights in ZooKeeper

@@ -103,7 +103,7 @@ def test_one_manifest_in_two_clusters(both, source, name, measured) -> None:
     assert not report.failed
 
     def acked() -> None:
-        # An owner of 4.0.8 may keep the last messages of Key_Shared until a consumer leaves (Pulsar issue 23845).
+        # An owner of 4.0.8 may keep the last messages of Key_Shared (Pulsar issue 23845); the first consumers have left.
         for topic, partitions in plan(name, where)["topics"].items():
             kind = "partitioned-stats" if partitions else "stats"
             stats = admin(source, f"{topic.replace('://', '/')}/{kind}?getPreciseBacklog=true")

@@ -31,17 +31,15 @@ class Liveness:
     heard: bool = False
     silent: int = 0
 
-    def hangs(self, *, answered: bool) -> bool:
-        """Record the outcome of one question.
+    def answered(self) -> None:
+        """Record an answer of the process, to whatever question."""
+        self.heard, self.silent = True, 0
 
-        Args:
-            answered: whether the process answered, with any status.
+    def hangs(self) -> bool:
+        """Record a question without an answer.
 
         Returns:
-            Whether it has been silent for too long, so that it must be restarted.
+            Whether the process has been silent for too long, so that it must be restarted.
         """
-        if answered:
-            self.heard, self.silent = True, 0
-            return False
         self.silent += 1
         return self.silent >= (MAX_SILENT if self.heard else MAX_SILENT_AT_START)

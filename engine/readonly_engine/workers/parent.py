@@ -55,6 +55,7 @@ class Worker:
         self.port = config.http.port
         self.http = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.restarts = Restarts()
+        self.liveness = Liveness()
         self.process: asyncio.subprocess.Process | None = None
         self._argv = argv
 
@@ -63,6 +64,7 @@ class Worker:
         self.process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "readonly_engine.worker", str(self.index), *self._argv, stdin=asyncio.subprocess.PIPE
         )
+        self.liveness = Liveness()
         return self.process
 
     async def stop(self) -> None:
@@ -167,13 +169,15 @@ class Parent:
 
     async def _guard(self, worker: Worker) -> None:
         """Kill the worker once it hangs; its end restarts it. It would ignore SIGTERM."""
-        loop, liveness = asyncio.get_running_loop(), Liveness()
+        loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
-            if liveness.hangs(answered=await self._answers(worker)):
+            if await self._answers(worker):
+                worker.liveness.answered()
+            elif worker.liveness.hangs():
                 break
             await asyncio.sleep(max(0.0, began + PERIOD_S - loop.time()))
-        log.error("worker %d has not answered %d times in a row; killing it", worker.index, liveness.silent)
+        log.error("worker %d has not answered %d times in a row; killing it", worker.index, worker.liveness.silent)
         if worker.process is not None and worker.process.returncode is None:
             worker.process.kill()
 
@@ -191,7 +195,10 @@ class Parent:
         if self._session is None:
             raise OSError("no worker has been started yet")
         async with self._session.get(worker.http + path, timeout=ClientTimeout(total=timeout_s)) as response:
-            return response.status, await response.text()
+            text = await response.text()
+        # A worker that was ready may hang before the guard has asked it for the first time.
+        worker.liveness.answered()
+        return response.status, text
 
     async def _why_unready(self, worker: Worker) -> str:
         if worker.process is None or worker.process.returncode is not None:

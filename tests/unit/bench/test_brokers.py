@@ -22,6 +22,7 @@ from bench.plot import draw, nice_step
 from bench.scenarios.fan_out import WORKS
 from bench.sides import Measured, Round, Workload, behind
 from devstack.errors import DevstackError
+from devstack.pulsar.spec import STOCK_VERSION
 
 
 def test_a_sample_says_its_median_and_its_spread():
@@ -50,9 +51,9 @@ def test_shapes_are_picked_by_their_names():
         "2 rounds of 6 s per side, --tail bookies, explicit LAC off"
     )
     assert Plan(explicit_lac_ms=1000).described("once a side") == "once a side, explicit LAC every 1000 ms"
-    assert Plan().named("latency") == "latency"
+    assert Plan(release=STOCK_VERSION).named("latency") == "latency"
     assert Plan(release="5.0.0-M1", explicit_lac_ms=0).named("latency") == "latency-5.0.0-M1-lac-0"
-    assert Plan(transactions=True, tail="owner", explicit_lac_ms=0).named("latency") == (
+    assert Plan(transactions=True, tail="owner", explicit_lac_ms=0, release=STOCK_VERSION).named("latency") == (
         "latency-transactions-tail-owner-lac-0"
     )
     assert str(Plan(short=True)) == "5 rounds of 8 s per side, a small part of the shapes"

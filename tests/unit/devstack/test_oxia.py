@@ -13,7 +13,7 @@ from devstack.pulsar import oxia_servers
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.oxia_servers import COORDINATOR, oxia_plan, oxia_server
-from devstack.pulsar.spec import LOOPBACK, MIGRATION, OXIA, ZOOKEEPER, PulsarSpec, Site
+from devstack.pulsar.spec import MIGRATION, OXIA, ZOOKEEPER, PulsarSpec, Site
 from devstack.pulsar.state import StateFolder
 
 
@@ -73,7 +73,7 @@ def test_zookeepers_of_an_ensemble(tmp_path):
 
 def test_the_coordinator_has_all_servers_and_namespaces(tmp_path):
     spec = PulsarSpec(metadata=OXIA, metadata_servers=3, base_port=20000)
-    conf = json.loads(oxia_server(spec, StateFolder(tmp_path), COORDINATOR, 1, LOOPBACK, {}).config)
+    conf = json.loads(oxia_server(spec, StateFolder(tmp_path), COORDINATOR, 1).config)
     assert [one["name"] for one in conf["namespaces"]] == ["broker", "bookkeeper"]
     assert {one["replicationFactor"] for one in conf["namespaces"]} == {3}
     assert [one["public"] for one in conf["servers"]] == [f"127.0.0.1:{port}" for port in (20020, 20021, 20022)]
@@ -84,7 +84,7 @@ def test_a_store_at_a_site_of_its_own_is_there_for_everybody(tmp_path):
     site = Site("198.18.17.9", "eth0", ("nsenter", "--net=x", "--"))
     sites = {"oxia-0": site, COORDINATOR: site}
     for name in sites:
-        server = oxia_server(spec, StateFolder(tmp_path), name, 20020, site, sites)
+        server = oxia_server(spec, StateFolder(tmp_path), name, 20020, sites)
         assert server.argv[:4] == ("nsenter", "--net=x", "--", "/bin/oxia")
         assert server.host == site.host
         assert "127.0.0.1" not in str((server.argv, server.config))

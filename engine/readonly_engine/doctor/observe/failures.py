@@ -57,7 +57,9 @@ def _kind(error: BaseException) -> FailureKind | None:
         case socket.gaierror():
             return FailureKind.NAME
         case ssl.SSLCertVerificationError():
-            return FailureKind.TLS_HOST if error.verify_code in _WRONG_HOST else FailureKind.TLS_TRUST
+            # aiohttp's own subclass has no verify_code; its cause has one.
+            wrong_host = getattr(error, "verify_code", None) in _WRONG_HOST
+            return FailureKind.TLS_HOST if wrong_host else FailureKind.TLS_TRUST
         case ssl.SSLError():
             return FailureKind.TLS
         case TimeoutError():

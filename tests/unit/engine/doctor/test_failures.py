@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
 import ssl
 
+import aiohttp
 import pytest
 from readonly_engine.bookkeeper.errors import BookieRefusedError, BookieUnavailableError
 from readonly_engine.doctor.checks.failure import FailureKind
@@ -13,6 +15,8 @@ from readonly_engine.doctor.observe.failures import failure_of
 from readonly_engine.metadata.errors import AccessDeniedError, MetadataUnavailableError
 from readonly_engine.owner.errors import AdminRefusedError, OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import ServerError
+
+from devstack.common.certificates import issue, make_authority
 
 
 def untrusted(code: int) -> ssl.SSLCertVerificationError:
@@ -61,3 +65,30 @@ def test_the_kind_of_an_error(error, kind):
 def test_an_error_without_a_text_gets_one():
     assert failure_of(TimeoutError()).text == "no answer in time"
     assert failure_of(OSError()).text == "OSError"
+
+
+@pytest.mark.parametrize(
+    ("trusted", "host", "kind"),
+    [
+        (False, "localhost", FailureKind.TLS_TRUST),
+        (True, "127.0.0.1", FailureKind.TLS_HOST),
+    ],
+)
+def test_certificates_as_the_http_client_reports_them(trusted, host, kind, tmp_path):
+    """The HTTP client has an exception of its own for them, without OpenSSL's code."""
+    authority, certificate = tmp_path / "authority.pem", tmp_path / "server.pem"
+    make_authority(authority, "test")
+    issue(authority, certificate, "/CN=localhost", usages="digitalSignature", alternatives=["DNS:localhost"])
+
+    async def scene() -> BaseException:
+        server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        server_side.load_cert_chain(certificate, certificate.with_suffix(".key"))
+        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=server_side)
+        port = server.sockets[0].getsockname()[1]
+        client_side = ssl.create_default_context(cafile=authority if trusted else None)
+        async with server, aiohttp.ClientSession() as session:
+            with pytest.raises(aiohttp.ClientConnectorCertificateError) as raised:
+                await session.get(f"https://{host}:{port}/", ssl=client_side)
+        return raised.value
+
+    assert failure_of(asyncio.run(scene())).kind is kind

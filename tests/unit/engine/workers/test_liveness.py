@@ -21,21 +21,26 @@ CONFIG = {
 }
 
 
+def silence(liveness, questions):
+    """What each of so many questions in a row without an answer says."""
+    return [liveness.hangs() for _ in range(questions)]
+
+
 def test_a_worker_that_has_answered_hangs_after_some_silence():
     liveness = Liveness()
-    assert not liveness.hangs(answered=True)
-    assert [liveness.hangs(answered=False) for _ in range(MAX_SILENT)] == [False] * (MAX_SILENT - 1) + [True]
+    liveness.answered()
+    assert silence(liveness, MAX_SILENT) == [False] * (MAX_SILENT - 1) + [True]
 
 
 def test_one_answer_ends_the_silence():
     liveness = Liveness()
-    for answered in (True, *[False] * (MAX_SILENT - 1), True, *[False] * (MAX_SILENT - 1)):
-        assert not liveness.hangs(answered=answered)
+    for _ in range(2):
+        liveness.answered()
+        assert not any(silence(liveness, MAX_SILENT - 1))
 
 
 def test_a_start_may_take_longer():
-    liveness = Liveness()
-    assert [liveness.hangs(answered=False) for _ in range(MAX_SILENT_AT_START)].index(True) == MAX_SILENT_AT_START - 1
+    assert silence(Liveness(), MAX_SILENT_AT_START).index(True) == MAX_SILENT_AT_START - 1
 
 
 class Process:
@@ -109,3 +114,24 @@ async def _timed(scene):
     loop = asyncio.get_running_loop()
     began = loop.time()
     return await scene(), loop.time() - began
+
+
+def test_a_worker_that_was_ready_before_the_first_question_hangs_sooner():
+    """What polls its readiness has heard it: it may hang before the guard has asked it."""
+
+    async def scene():
+        async def handle(reader, writer):
+            await reader.readline()
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        parent = Parent(make_config({}, CONFIG), [])
+        worker = parent._workers[0]
+        worker.process, worker.http = Process(), f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, ClientSession() as parent._session:
+            assert not worker.liveness.heard
+            assert await parent._why_unready(worker) == ""
+        return worker.liveness.heard
+
+    assert asyncio.run(scene())
