@@ -24,9 +24,26 @@ def lines_with(numbers: list[str]) -> list[str]:
 def test_every_row_is_of_one_measurement():
     assert len(ROWS) == 8
     for row in ROWS:
-        figures = NUMBER.findall(" ".join(row.split("|")[1:]))
+        figures = NUMBER.findall(" ".join(row.split("|")[1:-1]))
         assert len(figures) >= 2
         assert lines_with(figures), f"no row of performance.md has {figures}"
+
+
+def test_every_row_has_the_bench_whose_table_has_its_figures():
+    for row in ROWS:
+        cells = row.split("|")
+        (bench,) = re.findall(r"^ `python -m bench ([a-z-]+)`$", cells[-1])
+        table = MEASURED.partition(f"<!-- {bench}: made by make bench -->")[2].partition("<!-- end")[0]
+        figures = set(NUMBER.findall(" ".join(cells[1:-1])))
+        assert [line for line in table.splitlines() if figures <= set(NUMBER.findall(line))], (bench, figures)
+
+
+def test_no_figure_is_of_others():
+    """Figures of other machines and programs could be taken for a comparison."""
+    assert re.findall(r"\d[\d,.]* (?:s|ms|minutes|µs)\b", TEXT.partition("## Figures of a pool")[0]) == []
+    after = TEXT.partition("## Figures of a pool")[2]
+    prose = [line for line in after.splitlines() if not line.startswith("|")]
+    assert re.findall(r"\d[\d,.]* (?:s|ms|minutes|µs)\b", "\n".join(prose)) == []
 
 
 def test_a_wrong_figure_is_found():
