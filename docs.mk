@@ -12,7 +12,7 @@ $(DOCS_STAMP):
 .PHONY: docs docs-pages docs-serve docs-test docs-version
 docs-pages: $(STAMP) ## generate the reference pages and pictures of docs/ and the dashboard again from the code
 	@$(PY) -m docsite
-docs-test: $(STAMP) ## the commands of guides and tutorials: without a server, and on a real Pulsar (KUBERNETES=1: those of Kubernetes too)
+docs-test: $(STAMP) ## the commands of the documentation: without a server, and on a real Pulsar (KUBERNETES=1: those of Kubernetes too)
 	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/unit/docs tests/integration/test_shell_blocks.py
 	@$(if $(KUBERNETES),$(PY) -m devstack kube build && $(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) tests/e2e/test_shell_blocks.py)
 docs: $(DOCS_STAMP) ## build the documentation into build/site; a broken link or a page outside the navigation fails the build

@@ -1,4 +1,4 @@
-"""Blocks of commands in the how-to guides and tutorials, run as they are on a real Kubernetes: tests/shell_blocks/registry.py."""
+"""Blocks of commands in the documentation, run as they are on a real Kubernetes: tests/shell_blocks/registry.py."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ from tests.shell_blocks.running import Shell, find
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+PUBLISH = """
+import pulsar
+client = pulsar.Client({url!r})
+producer = client.create_producer({topic!r})
+for number in range(50):
+    producer.send(b"%d" % number)
+client.close()
+"""
+"""Publishes 50 messages, in a pod with the stock client."""
 
 SERVING = {"Ready": ("True", "BrokersReady"), "LookupConfigured": ("True", "Held")}
 
@@ -46,6 +56,10 @@ def test_the_canary_of_the_guide(operator, writer, namespace, shell, eventually)
     shown = made.run(find("how-to/troubleshooting.md", "kubectl get robp"))
     assert "canary-0" in shown
     assert "BrokersReady" in shown
+    program = PUBLISH.format(url=SOURCE["serviceUrl"], topic=f"persistent://public/default/{topic}")
+    operator("exec", "-n", namespace, "canary-0", "--", "python3", "-c", program)
+    compared = find(page, "kubectl exec -i")
+    assert "owner=50, pool=50, lost=0, extra=0" in made.run(compared)
     made.run(find(page, "kubectl delete"))
 
     def gone():
@@ -53,6 +67,15 @@ def test_the_canary_of_the_guide(operator, writer, namespace, shell, eventually)
             operator.get("rotb", "canary", namespace)
 
     eventually(gone, 30)
+
+    def unbound():
+        for pod in ("canary-0", "canary-1"):
+            assert operator.broker(pod, namespace, "/bindings")["bindings"] == []
+
+    eventually(unbound, 90)
+    operator("exec", "-n", namespace, "canary-0", "--", "python3", "-c", program)
+    # the pool's URL leads to the owner, where the subscription of the canary continues: nothing is lost
+    assert "owner=50, pool=50, lost=0, extra=0" in made.run(compared)
     operator.expect("robp", "canary", namespace, {"Ready": ("True", "BrokersReady")})
 
 

@@ -1,8 +1,11 @@
-"""Blocks of commands in the how-to guides and tutorials, run as they are on a real Pulsar: tests/shell_blocks/registry.py."""
+"""Blocks of commands in the documentation, run as they are on a real Pulsar: tests/shell_blocks/registry.py."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import json
+import subprocess
 import time
 import urllib.request
 import uuid
@@ -13,17 +16,18 @@ import pytest
 import yaml
 
 from devstack.common.ports import free_port
+from devstack.pulsar.distribution import BASE_VERSION, ensure_distribution
 from devstack.pulsar.spec import DEFAULT_METADATA, OXIA
 from tests.integration.conftest import SECURE
 from tests.integration.fleet import quiet_client
 from tests.shell_blocks.blocks import of_page
+from tests.shell_blocks.pulsar_tools import on_pages
 from tests.shell_blocks.running import Shell, find
 from tests.support.messages import publish_numbers
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from devstack.pool import Pool
@@ -56,7 +60,7 @@ def short(topic: str) -> str:
 def shell(tmp_path: Path, pulsar: Endpoints, short: str) -> Callable[..., Shell]:
     """Makes a shell in which the names of the pages are those of the cluster: further texts and what takes their place."""
 
-    def make(**replaced: str) -> Shell:
+    def make(programs: Mapping[str, Sequence[str]] | None = None, /, **replaced: str) -> Shell:
         folder = tmp_path / uuid.uuid4().hex
         folder.mkdir()
         names = {
@@ -67,7 +71,7 @@ def shell(tmp_path: Path, pulsar: Endpoints, short: str) -> Callable[..., Shell]
             "http://broker:8080": pulsar.admin_url,
             "/etc/pulsar-readonly/engine.yaml": "serve.yaml",
         }
-        made = Shell(folder, {"kubectl": EXEC}, names)
+        made = Shell(folder, {"kubectl": EXEC, **(programs or {})}, names)
         options = {
             "metadata-store": pulsar.metadata_store,
             "writer-url": pulsar.writer_url,
@@ -104,6 +108,111 @@ def test_doctor(shell, admin: PulsarAdmin, published: str) -> None:
 def test_doctor_before_a_pool_is_added(shell, published: str) -> None:
     shown = shell().run(find("how-to/adopt.md", "pulsar-readonly doctor"))
     assert "topic owner" in shown
+
+
+@pytest.fixture(scope="session")
+def pulsar_home() -> Path:
+    """Folder of a stock distribution, with Pulsar's own tools."""
+    return ensure_distribution(BASE_VERSION)
+
+
+@pytest.fixture
+def pulsar_admin(pulsar_home: Path, pulsar: Endpoints) -> dict[str, tuple[str, ...]]:
+    """The program `pulsar-admin` of the cluster."""
+    return {"pulsar-admin": (str(pulsar_home / "bin" / "pulsar-admin"), "--admin-url", pulsar.admin_url)}
+
+
+@pytest.mark.parametrize("one", sorted(on_pages()), ids=lambda one: " ".join(one.command))
+def test_the_commands_of_pulsars_tools_exist(pulsar_home: Path, one) -> None:
+    command = [str(pulsar_home / "bin" / one.tool), *one.command, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    shown = done.stdout + done.stderr
+    assert done.returncode == 0, shown
+    assert one.command[-1] in shown
+    assert [option for option in one.options if option not in shown] == []
+
+
+def test_the_commands_of_pulsar_in_the_guide(shell, pulsar_home: Path, pulsar_admin, tmp_path: Path) -> None:
+    page = "how-to/adopt.md"
+    key = tmp_path / "secret.key"
+    tool = str(pulsar_home / "bin" / "pulsar")
+    subprocess.run([tool, "tokens", "create-secret-key", "--output", str(key)], check=True, timeout=60)
+    # the tool changes to its own folder, so the key has its full path
+    made = shell(pulsar_admin, **{"bin/pulsar tokens": f"{tool} tokens", "secret.key": str(key)})
+    assert "bookkeeperExplicitLacIntervalInMills" in made.run(find(page, "pulsar-admin brokers"))
+    made.run(find(page, "bin/pulsar tokens"))
+    _, payload, _ = (made.folder / "pool-reader.jwt").read_text().strip().split(".")
+    assert json.loads(base64.urlsafe_b64decode(payload + "==")) == {"sub": "pool-reader"}
+
+
+def last_counts(shown: str) -> dict[str, int]:
+    """The counts of the one partition that compare.py printed."""
+    (line,) = [line for line in shown.splitlines() if "owner=" in line]
+    return {name: int(value) for name, _, value in (one.partition("=") for one in line.partition(": ")[2].split(", "))}
+
+
+SAME = {"lost": 0, "extra": 0, "twice": 0, "different": 0, "out_of_order": 0}
+
+
+def test_the_comparison_of_the_guide(
+    shell, pulsar_admin, pool: Pool, pulsar: Endpoints, pulsar_client: pulsar_lib.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    page = "how-to/adopt.md"
+    made = shell(pulsar_admin, **{"pulsar://pool:6650": pool.url})
+    compared = find(page, "python examples")
+    publish_numbers(pulsar_client, topic, range(250))
+    shown = made.run(compared)
+    assert last_counts(shown) == {"owner": 250, "pool": 250, **SAME}
+    assert shown.splitlines()[-1] == "equal"
+    assert pool_dispatched(pool, topic) >= 250
+
+    publish_numbers(pulsar_client, topic, range(250, 290), batching_enabled=True)
+    assert last_counts(made.run(compared)) == {"owner": 40, "pool": 40, **SAME}
+    stats = json.loads(made.run(find(page, "pulsar-admin topics stats")))
+    assert {name: one["msgBacklog"] for name, one in stats["subscriptions"].items()} == {"canary": 0, "canary-owner": 0}
+
+    # A message that another consumer took from the subscription of the canary is missing in the next comparison.
+    publish_numbers(pulsar_client, topic, range(290, 300), batching_enabled=False)
+    consumer = pulsar_client.subscribe(topic, "canary", receiver_queue_size=1)
+    consumer.acknowledge(consumer.receive(20_000))
+    consumer.close()
+    with pytest.raises(AssertionError, match=r"owner=10, pool=9, lost=1, extra=0(.|\n)*not equal"):
+        made.run(compared)
+
+    made.run(find(page, "pulsar-admin topics unsubscribe"))
+    assert not {"canary", "canary-owner"} & set(admin.subscriptions(topic))
+
+
+def pool_dispatched(pool: Pool, topic: str) -> int:
+    """Messages of a topic that the brokers of a pool have dispatched, to consumers that have left too."""
+    lines = [line for broker in pool.brokers for line in broker.get("/metrics").splitlines()]
+    series = [one for one in lines if one.startswith("pulsar_readonly_dispatched_messages_total{") and topic in one]
+    return sum(int(float(one.rpartition(" ")[2])) for one in series)
+
+
+def test_the_rollback_of_the_guide_without_kubernetes(
+    shell, own_pool, pulsar_client: pulsar_lib.Client, topic: str, tmp_path: Path
+) -> None:
+    page = "how-to/adopt-bare-metal.md"
+    bound, unbound = [
+        block for block in of_page(page) if block.language == "yaml" and block.text.startswith("revision:")
+    ]
+    file = tmp_path / "bindings.yaml"
+    file.write_text(bound.text.replace("persistent://public/default/orders", topic))
+    pool = own_pool(2, "--bindings", str(file))
+    made = shell(**{"pulsar://pool:6650": pool.url})
+    compared = find("how-to/adopt.md", "python examples")
+    publish_numbers(pulsar_client, topic, range(100))
+    assert last_counts(made.run(compared)) == {"owner": 100, "pool": 100, **SAME}
+    served = pool_dispatched(pool, topic)
+    assert served >= 100
+
+    file.write_text(unbound.text)
+    for broker in pool.brokers:
+        wait_until(lambda broker=broker: json.loads(broker.get("/bindings"))["revision"] == "2", 20)
+    publish_numbers(pulsar_client, topic, range(100, 200))
+    assert last_counts(made.run(compared)) == {"owner": 100, "pool": 100, **SAME}
+    assert pool_dispatched(pool, topic) <= served  # the owner has sent them
 
 
 def test_plan_of_a_cluster(shell, admin: PulsarAdmin, pulsar_client: pulsar_lib.Client, published: str) -> None:

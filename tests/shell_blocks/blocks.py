@@ -14,19 +14,27 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCS: Final = ROOT / "docs"
-FOLDERS: Final = ("how-to", "tutorials")
+TOP: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
+"""Pages outside docs/."""
+
+GENERATED: Final = frozenset({"reference/api.md", "reference/cli.md"})
+"""Pages that `make docs-pages` and `make crds` write: their blocks are the help of the commands, which the parsers print."""
+
 SHELLS: Final = frozenset({"", "bash", "sh", "shell", "console"})
 """Languages of blocks that may be commands; a block without a language may also be output or YAML."""
 
 PROGRAMS: Final = frozenset(
     {
         *(
+            "bin/pulsar",
             "bin/pulsar-admin",
+            "bin/pulsar-client",
             "bin/pulsar-daemon",
             "cosign",
             "curl",
             "docker",
             "export",
+            "git",
             "helm",
             "journalctl",
             "kubectl",
@@ -34,9 +42,11 @@ PROGRAMS: Final = frozenset(
         *(
             "make",
             "operator-sdk",
+            "pip",
             "pulsar-admin",
             "pulsar-readonly",
             "python",
+            "python3",
             "sed",
             "sha256sum",
             "systemctl",
@@ -47,6 +57,7 @@ PROGRAMS: Final = frozenset(
 """First words of commands; `.venv/bin/` and `/opt/pulsar-readonly/bin/` are left out."""
 
 _FENCE: Final = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+_SPAN: Final = re.compile(r"`([^`\n]+)`")
 _ASSIGNMENT: Final = re.compile(r"[A-Z_]+=.*")
 
 
@@ -55,7 +66,7 @@ class Block:
     """A block between two fences.
 
     Attributes:
-        page: path below docs/.
+        page: path from docs/.
         language: word after the first fence; empty for none.
         text: its lines.
     """
@@ -77,13 +88,25 @@ def in_text(page: str, text: str) -> Iterator[Block]:
 
 
 def of_page(page: str) -> list[Block]:
-    """Return all blocks of a page below docs/."""
+    """Return all blocks of a page."""
     return list(in_text(page, (DOCS / page).read_text(encoding="utf-8")))
 
 
 def pages() -> list[str]:
-    """Return the pages whose blocks are in the registry, by their paths below docs/."""
-    return sorted(str(path.relative_to(DOCS)) for folder in FOLDERS for path in (DOCS / folder).rglob("*.md"))
+    """Return the pages whose blocks are in the registry, by their paths from docs/."""
+    inside = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - GENERATED
+    return sorted(inside | {f"../{name}" for name in TOP})
+
+
+def spans(text: str) -> list[str]:
+    """Return the commands between single backticks in the prose of a page."""
+    return [span for span in _SPAN.findall(_FENCE.sub("", text)) if " " in span and has_commands(span)]
+
+
+def indented(text: str) -> list[str]:
+    """Return the indented lines outside of fences that are commands: no registry would see them."""
+    lines = _FENCE.sub("", text).splitlines()
+    return [line.strip() for line in lines if line.startswith("    ") and has_commands(line.strip())]
 
 
 def candidates() -> list[Block]:

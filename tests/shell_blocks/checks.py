@@ -23,6 +23,7 @@ from tests.shell_blocks.blocks import ROOT, program
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import ModuleType
 
 OURS: Final = {
     "robp": "readonlybrokerpools",
@@ -31,7 +32,10 @@ OURS: Final = {
 }
 """Short names of the kinds, and the files of their definitions."""
 
-FOLDERS: Final = ("charts/", "crds", "examples/", "manifests")
+COMPARE: Final = "examples/canary/compare.py"
+"""The script that pages pass to an interpreter in a pod or container."""
+
+FOLDERS: Final = ("charts/", "crds/", "examples/", "manifests/")
 """Paths of commands that begin so must exist in the repository."""
 
 BROKERS_OPTIONS: Final = ("--config", "FILE")
@@ -47,8 +51,8 @@ def problems(words: list[str]) -> list[str]:
         return _ours(words[1:])
     if name == "make":
         return [f"there is no target {word}" for word in words[1:] if "=" not in word and word not in targets()]
-    if name == "python":
-        return _module(words[1:])
+    if name in {"python", "python3"}:
+        return _python(words[1:])
     if name == "helm":
         return _helm(words[1:])
     if name == "kubectl":
@@ -98,6 +102,25 @@ def targets() -> frozenset[str]:
     return frozenset(re.findall(r"^([a-z0-9-]+):", text, re.MULTILINE))
 
 
+def _python(arguments: list[str]) -> list[str]:
+    """Check a module or script of the repository; `-` is a script at standard input, and compare.py is the only one."""
+    if arguments[:1] in (["-"], [COMPARE]):
+        return _parsed(_script(COMPARE).parser(), arguments[1:])
+    if arguments and arguments[0].startswith(FOLDERS) and not _exists(arguments[0]):
+        return [f"there is no {arguments[0]}"]
+    return _module(arguments)
+
+
+def _script(path: str) -> ModuleType:
+    """Import a script of the repository by its path."""
+    spec = importlib.util.spec_from_file_location("script_of_a_page", ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _module(arguments: list[str]) -> list[str]:
     if arguments[:1] == ["-m"] and arguments[1].partition(".")[0] in {"devstack", "bench", "docsite", "tests"}:
         return [] if importlib.util.find_spec(arguments[1]) else [f"there is no module {arguments[1]}"]
@@ -134,12 +157,12 @@ def _kubectl(arguments: list[str]) -> list[str]:
     if "--" in arguments:
         own, inside = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
         image = next((word.partition("=")[2] for word in own if word.startswith("--image=")), "")
-        if arguments[0] == "exec":
+        if arguments[0] == "exec" or (arguments[0] == "run" and "--command" in own):
             found += problems(inside)
         elif arguments[0] == "run" and ENGINE_IMAGES.fullmatch(image):
             found += _ours(inside)
     kinds = {word.partition("/")[0] for word in arguments[1:3]} & set(OURS)
-    if arguments[0] == "patch" and kinds:
+    if arguments[0] == "patch" and kinds and "-p" in arguments[:-1]:
         found += _patch(kinds.pop(), arguments[arguments.index("-p") + 1])
     if arguments[0] == "wait" and any(word.partition("/")[0] in OURS for word in arguments):
         names = [word.partition("=condition=")[2] for word in arguments if word.startswith("--for=condition=")]
@@ -197,7 +220,10 @@ def unknown(value: Any, known: dict[str, Any], path: str) -> list[str]:
 def _docker(arguments: list[str]) -> list[str]:
     """Check what runs in a container of the engine's image, and in a service of Compose."""
     if arguments[:2] == ["compose", "exec"]:
-        return problems(arguments[3:])
+        service = next(
+            (index for index, word in enumerate(arguments[2:], 2) if not word.startswith("-")), len(arguments)
+        )
+        return problems(arguments[service + 1 :])
     image = next((index for index, word in enumerate(arguments) if ENGINE_IMAGES.fullmatch(word)), None)
     if arguments[0] == "run" and image is not None:
         return _ours(arguments[image + 1 :])

@@ -1,4 +1,4 @@
-"""What becomes of each block of commands in the how-to guides and tutorials: run here, run on a cluster, or not run, and why.
+"""What becomes of each block of commands in the documentation: run here, run on a cluster, or not run, and why.
 
 A page has a row for each of its blocks: the begin of the block's first line, and one of these:
 
@@ -69,15 +69,43 @@ KAAP: Final = "needs a Pulsar of KAAP, which no test installs"
 STREAMNATIVE: Final = "needs a Pulsar of StreamNative's operator, which no test installs"
 COMPOSE: Final = "needs a Docker engine, which the tests do without"
 MACHINE: Final = "changes users, services or files of the machine that it runs on"
-ADMIN: Final = "a command of Pulsar alone; it needs the cluster of the reader"
 YAML: Final = "YAML"
 OUTPUT: Final = "output"
 
+SAME: Final = "the same command as on the page of Apache's chart, which a test runs"
+PICTURE: Final = "picture"
+TUTORIAL: Final = "a short form of docs/tutorials; tests run the commands of these pages"
+
 PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
+    "../README.md": {
+        "sudo make system": not_run(MACHINE),
+        "make demo": not_run("`make test` runs the demo's job as tests/e2e/test_main_job.py"),
+        "make test": not_run("runs this test itself"),
+        "publish": no_commands(PICTURE),
+        "helm install": not_run(TUTORIAL),
+        "pip install": not_run(TUTORIAL),
+    },
+    "reference/api-versions.md": {
+        "kubectl get crd": not_run(
+            "needs a release with another storage version; tests/e2e/test_versions.py has the versions"
+        ),
+        "kubectl get robp": not_run("writes the pools of all namespaces, which the end-to-end tests share"),
+        "kubectl patch crd": not_run("changes the definitions that all end-to-end tests share"),
+    },
+    "reference/compatibility.md": {
+        "make compat": not_run("takes about 10 minutes; tests/integration/test_compat_short.py runs it in short"),
+    },
+    "testing.md": {
+        "make oracle": not_run("takes minutes; tests/integration/test_oracle_short.py runs it in short"),
+    },
+    "explanation/threat-model.md": {
+        "clients": no_commands(PICTURE),
+    },
     "how-to/adopt-bare-metal.md": {
         "sudo useradd": not_run(MACHINE),
         "sed -i": not_run("edits and restarts owner brokers of the reader's machines"),
         "sudo -u pulsar-readonly": not_run("needs the user and the files of this page; doctor runs on other pages"),
+        "/opt/pulsar-readonly/bin/python": not_run("the comparison of adopt.md with the addresses of this page"),
         "sudo systemctl daemon-reload": not_run(MACHINE),
         "/opt/pulsar-readonly/bin/pulsar-readonly top": not_run("needs the broker and the Pulsar of this page"),
         "sudo systemctl disable": not_run(MACHINE),
@@ -87,43 +115,53 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "docker compose up -d broker": not_run(COMPOSE),
         "docker run": not_run(COMPOSE),
         "docker compose up -d reader": not_run(COMPOSE),
-        "docker compose exec": not_run(COMPOSE),
+        "docker compose exec reader": not_run(COMPOSE),
+        "docker compose exec -T": not_run(COMPOSE),
         "docker compose stop": not_run(COMPOSE),
     },
     "how-to/adopt-helm-chart.md": {
-        "kubectl exec -n pulsar pulsar-toolset-0": not_run(CHART),
+        "kubectl exec -n pulsar": not_run(CHART),
+        "kubectl get secret pulsar-token": not_run(CHART),
         "kubectl create namespace": local("kind: Secret"),
-        "kubectl get secret": not_run(CHART),
+        "kubectl get secret pulsar-ca-tls": not_run(CHART),
         "helm upgrade": not_run(CHART),
         "kubectl run doctor": not_run(CHART),
         "kubectl apply": cluster(f"{KUBERNETES}::test_the_canary_of_the_guide"),
         "kubectl get robp": not_run(CHART),
+        "kubectl exec -i": cluster(f"{KUBERNETES}::test_the_canary_of_the_guide"),
         "kubectl delete": cluster(f"{KUBERNETES}::test_the_canary_of_the_guide"),
     },
     "how-to/adopt-kaap.md": {
         "kubectl exec -n pulsar deployment/pulsar-bastion -- bin/pulsar-admin brokers": not_run(KAAP),
         "kubectl create namespace": local("kind: Secret"),
         "kubectl exec -n pulsar deployment/pulsar-bastion -- bin/pulsar-admin namespaces": not_run(KAAP),
+        "kubectl get secret token-private-key": not_run(KAAP),
         "kubectl delete pod": not_run(KAAP),
         "kubectl run doctor": not_run(KAAP),
         "kubectl apply": not_run(KAAP),
         "kubectl get robp": not_run(KAAP),
-        "kubectl delete rotb": not_run("the same command as on the page of Apache's chart, which a test runs"),
+        "kubectl exec -i": not_run(SAME),
+        "kubectl delete rotb": not_run(SAME),
     },
     "how-to/adopt-streamnative.md": {
         "kubectl get pulsarbroker": not_run(STREAMNATIVE),
         "kubectl create namespace": local("kind: Secret"),
-        "kubectl exec": not_run(STREAMNATIVE),
+        "kubectl exec -n pulsar": not_run(STREAMNATIVE),
+        "kubectl get statefulset": not_run(STREAMNATIVE),
         "kubectl run doctor": not_run(STREAMNATIVE),
         "kubectl apply": not_run(STREAMNATIVE),
         "kubectl get robp": not_run(STREAMNATIVE),
-        "kubectl delete rotb": not_run("the same command as on the page of Apache's chart, which a test runs"),
+        "kubectl exec -i": not_run(SAME),
+        "kubectl delete rotb": not_run(SAME),
     },
     "how-to/adopt.md": {
-        "pulsar-admin brokers": not_run(ADMIN),
-        "pulsar-admin namespaces": not_run(ADMIN),
+        "pulsar-admin brokers": cluster(f"{PULSAR}::test_the_commands_of_pulsar_in_the_guide"),
+        "bin/pulsar tokens": cluster(f"{PULSAR}::test_the_commands_of_pulsar_in_the_guide"),
+        "pulsar-admin namespaces": not_run("needs authorization, which the tests' common Pulsar does without"),
         "pulsar-readonly doctor": cluster(f"{PULSAR}::test_doctor_before_a_pool_is_added"),
-        "pulsar-admin topics": not_run(ADMIN),
+        "pulsar-admin topics stats": cluster(f"{PULSAR}::test_the_comparison_of_the_guide"),
+        "python examples": cluster(f"{PULSAR}::test_the_comparison_of_the_guide"),
+        "pulsar-admin topics unsubscribe": cluster(f"{PULSAR}::test_the_comparison_of_the_guide"),
     },
     "how-to/bindings.md": {
         "spec:": no_commands(YAML),

@@ -1,4 +1,4 @@
-"""Every block of commands in the how-to guides and tutorials is run by a test, or listed with the reason; no command is wrong."""
+"""Every block of commands in the documentation is run by a test, or listed with the reason; no command is wrong."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from devstack.kube import programs
 from tests.shell_blocks import offline
 from tests.shell_blocks.blocks import (
     DOCS,
+    GENERATED,
     ROOT,
     SHELLS,
     Block,
@@ -25,10 +26,15 @@ from tests.shell_blocks.blocks import (
     commands,
     has_commands,
     in_text,
+    indented,
     of_page,
     pages,
+    program,
+    spans,
 )
 from tests.shell_blocks.checks import OURS, problems, schema, unknown
+from tests.shell_blocks.options import unknown_options
+from tests.shell_blocks.pulsar_tools import ToolCommand, on_pages, tool_command
 from tests.shell_blocks.registry import PAGES, Outcome
 from tests.shell_blocks.running import Shell, find
 
@@ -55,6 +61,11 @@ def rows_of(block: Block) -> list[str]:
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.page}: {block.first[:50]}")
 def test_every_block_has_one_row(block):
     assert len(rows_of(block)) == 1, "give it a row in tests/shell_blocks/registry.py"
+
+
+@pytest.mark.parametrize("page", ["how-to/adopt.md", "../README.md", "how-to/new.md"])
+def test_a_new_block_has_no_row(page):
+    assert rows_of(Block(page, "", "kubectl get something-new\n")) == []
 
 
 def test_no_row_is_without_its_block():
@@ -132,13 +143,10 @@ def test_the_commands_have_options_paths_and_names_that_exist(block):
         assert found == {}
 
 
-OTHERS = sorted({*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"} - {DOCS / page for page in pages()})
-
-
-@pytest.mark.parametrize("path", OTHERS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_commands_on_other_pages_are_right_too(path):
-    """They need no row, because most of them show the form of a command."""
-    blocks = [one for one in in_text(path.name, path.read_text(encoding="utf-8")) if one.language in SHELLS]
+@pytest.mark.parametrize("page", sorted(GENERATED))
+def test_commands_on_generated_pages_are_right_too(page):
+    """They need no row: programs write these pages, and most of their blocks are the help of a command."""
+    blocks = [one for one in of_page(page) if one.language in SHELLS]
     shown = [
         one
         for one in blocks
@@ -146,6 +154,96 @@ def test_commands_on_other_pages_are_right_too(path):
     ]
     every = [words for one in shown for words in commands(one.text)]
     assert {" ".join(words): wrong for words in every if (wrong := problems(words))} == {}
+
+
+def test_every_page_is_looked_at():
+    every = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+    assert every == {page for page in pages() if not page.startswith("../")} | GENERATED
+    assert {page for page in pages() if page.startswith("../")} == {f"../{path.name}" for path in ROOT.glob("*.md")} - {
+        "../CHANGELOG.md"
+    }
+
+
+@pytest.mark.parametrize("page", pages())
+def test_no_command_is_hidden_by_its_indentation(page):
+    """An indented block is no fence, so the registry would not see it."""
+    assert indented((DOCS / page).read_text(encoding="utf-8")) == []
+
+
+def test_an_indented_command_is_found():
+    assert indented("Text:\n\n    make demo\n\n    a picture\n") == ["make demo"]
+    assert indented("- item\n  ```\n      make demo\n  ```\n") == []
+
+
+FORMS = re.compile(r"[A-Z]{3,}|\.\.\.|…|^pulsar-readonly [a-z]+:|^kubectl readonly$")
+"""Text between backticks that shows a form or a message, and is no command to type."""
+
+NAMES_OF_COMMANDS = re.compile(r"(?:pulsar-readonly|kubectl|helm|make|pulsar-admin)(?: [a-z-]+){1,2}")
+"""Text between backticks that names a command without its arguments."""
+
+
+def typed(page: str) -> list[list[str]]:
+    """The commands in the prose of a page that can be typed as they are."""
+    found = spans((DOCS / page).read_text(encoding="utf-8"))
+    whole = [one for one in found if not FORMS.search(one) and not NAMES_OF_COMMANDS.fullmatch(one)]
+    return [words for one in whole for words in commands(one)]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_the_commands_in_the_prose_are_right(page):
+    assert {" ".join(words): wrong for words in typed(page) if (wrong := problems(words))} == {}
+
+
+def test_commands_in_the_prose_are_found():
+    assert len([words for page in pages() for words in typed(page)]) > 30
+    assert spans("Run `make demo` or `x`.\n```\n`make test`\n```\n") == ["make demo"]
+
+
+def all_commands(name: str) -> list[tuple[str, list[str]]]:
+    """The commands of a program in the blocks and in the prose of all pages."""
+    blocks = [(one.page, words) for one in BLOCKS if has_commands(one.text) for words in commands(one.text)]
+    prose = [(page, words) for page in pages() for words in typed(page)]
+    return [(page, words[1:]) for page, words in blocks + prose if program(words) == name]
+
+
+@pytest.mark.parametrize("name", ["kubectl", "helm"])
+def test_options_of_kubectl_and_helm_exist(tools, name):
+    every = all_commands(name)
+    assert len(every) >= 10
+    path = tools[name][-1]
+    found = {" ".join([page, *words]): wrong for page, words in every if (wrong := unknown_options(name, path, words))}
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("kubectl get pods --al", "kubectl get has no option --al"),
+        ("kubectl -n x rollout status deployment --timeot=3m", "kubectl rollout status has no option --timeot"),
+        ("kubectl create secret generic x -z y", "kubectl create secret generic has no option -z"),
+        ("kubectl wait --for=condition=Ready pod/x -it", "kubectl wait has no option"),
+        ("helm upgrade x y --reset-then-reuse", "helm upgrade has no option --reset-then-reuse"),
+    ],
+)
+def test_an_unknown_option_is_found(tools, line, message):
+    (words,) = commands(line)
+    assert message in " ".join(unknown_options(words[0], tools[words[0]][-1], words[1:]))
+
+
+def test_options_behind_the_dashes_belong_to_another_program(tools):
+    path = tools["kubectl"][-1]
+    assert unknown_options("kubectl", path, ["exec", "-it", "x", "--", "y", "--none"]) == []
+    with pytest.raises(AssertionError, match="has no command gett"):
+        unknown_options("kubectl", path, ["gett", "pods"])
+
+
+def test_commands_of_pulsars_tools_are_found():
+    """tests/integration/test_shell_blocks.py compares them with the tools' own help."""
+    (words,) = commands("kubectl exec -n a b -- bin/pulsar-admin topics unsubscribe --subscription x y")
+    assert tool_command(words) == ToolCommand("pulsar-admin", ("topics", "unsubscribe"), ("--subscription",))
+    assert tool_command(["kubectl", "get", "pods"]) is None
+    found = {(one.tool, one.command) for one in on_pages()}
+    assert {("pulsar", ("tokens", "create")), ("pulsar-admin", ("namespaces", "grant-permission"))} <= found
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +324,11 @@ def test_commands_are_found(line, expected):
         ("kubectl run d --image=x/pulsar-readonly/engine:1 -- doctor --none", "unrecognized arguments: --none"),
         ("docker run --rm pulsar-readonly-engine doctor --none", "unrecognized arguments: --none"),
         ("docker compose exec r pulsar-readonly top --none", "unrecognized arguments: --none"),
+        ("docker compose exec -T r pulsar-readonly top --none", "unrecognized arguments: --none"),
+        ("kubectl exec -i P -- python3 - pulsar://a pulsar://b", "required: TOPIC"),
+        ("kubectl run d --image=x/pulsar-readonly/engine:1 --command -- pulsar-readonly look", "no command look"),
+        ("python examples/canary/compare.py a b c --none", "unrecognized arguments: --none"),
+        ("python examples/none.py", "there is no examples/none.py"),
         ("make demos", "no target demos"),
         ("python -m devstack.none", "no module devstack.none"),
         ("helm install x charts/pulsar-readonly --set engineImages=1", "no value engineImages"),
