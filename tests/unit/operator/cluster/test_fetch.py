@@ -293,10 +293,9 @@ def test_a_redirect_does_not_lead_to_this_machine(monkeypatch):
 )
 def test_no_error_quotes_the_answer_of_another_host_than_the_given_one(answer):
     with (
-        serving(answer) as other, serving(redirect(f"http://localhost:{other.rpartition(':')[2]}/x")) as url,
-        pytest.raises(
-            fetch.FetchError, match=r"HTTP 403 Forbidden after a redirect|the answer is not HTTP"
-        ) as raised,
+        serving(answer) as other,
+        serving(redirect(f"http://localhost:{other.rpartition(':')[2]}/x")) as url,
+        pytest.raises(fetch.FetchError, match=r"HTTP 403 Forbidden after a redirect|the answer is not HTTP") as raised,
     ):
         fetch.send("GET", f"{url}/x", None, 5)
     assert "secret" not in str(raised.value)
