@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,6 @@ import pytest
 from tests.shell_blocks.running import Shell, find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 READY = {"Ready": ("True", "BrokersReady")}
@@ -22,9 +22,37 @@ USER = "jane"
 GROUP = "pulsar-readonly.io"
 
 
-@pytest.fixture
-def plugin(kubernetes, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+class Plugin:
     """Runs kubectl with the executable of the plugin on its PATH, as a user who has installed it."""
+
+    def __init__(self, folder: Path, kubeconfig: str) -> None:
+        self._folder = folder
+        self._kubeconfig = kubeconfig
+
+    def command_line(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
+        environment = {
+            **os.environ,
+            "PATH": f"{self._folder}{os.pathsep}{os.environ['PATH']}",
+            "KUBECONFIG": self._kubeconfig,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        return [str(self._folder / "kubectl"), "readonly", *arguments], environment
+
+    def __call__(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        command, environment = self.command_line(*arguments)
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=timeout,
+            env=environment,
+        )
+
+
+@pytest.fixture
+def plugin(kubernetes, tmp_path: Path) -> Plugin:
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "kubectl-readonly"
@@ -32,19 +60,7 @@ def plugin(kubernetes, tmp_path: Path) -> Callable[..., subprocess.CompletedProc
     program.chmod(0o755)
     (folder / "kubectl").symlink_to(kubernetes._kubectl)
 
-    def run(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **os.environ,
-            "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
-            "KUBECONFIG": kubernetes.kubeconfig,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-        }
-        return subprocess.run(
-            [str(folder / "kubectl"), "readonly", *arguments], capture_output=True, text=True, check=False,
-            stdin=subprocess.DEVNULL, timeout=timeout, env=environment,
-        )  # fmt: skip
-
-    return run
+    return Plugin(folder, kubernetes.kubeconfig)
 
 
 @pytest.fixture
@@ -158,6 +174,50 @@ def test_a_user_with_few_rights_sees_what_they_allow(kubernetes, running, plugin
     done = plugin("status", *as_user)
     assert "Missing rights" not in done.stdout
     assert plugin("top", "demo", "--once", *as_user).returncode == 0
+
+
+def test_the_role_view_shows_pools_brokers_and_bindings(kubernetes, running, plugin, eventually) -> None:
+    """With the roles of people alone, which the operator's manifests install: figures and checks need `edit`."""
+    kubernetes("create", "rolebinding", "viewer", "-n", running, "--clusterrole=view", f"--user={USER}")
+    as_user = ("-n", running, f"--as={USER}")
+
+    def shown() -> str:
+        done = plugin("status", *as_user)  # the controller of aggregated roles adds the rights a moment later
+        assert done.returncode == 0, done.stderr
+        assert f"{running}/orders" in done.stdout
+        return str(done.stdout)
+
+    def complete() -> None:
+        assert "Missing rights" not in shown()
+
+    text = eventually(shown, 30)
+    for one in ("demo-0", "demo-1", f"get pods/proxy in namespace {running}"):
+        assert one in text
+    assert plugin("doctor", "demo", *as_user).returncode == 2
+    kubernetes("delete", "rolebinding", "viewer", "-n", running)
+    kubernetes("create", "rolebinding", "viewer", "-n", running, "--clusterrole=edit", f"--user={USER}")
+    eventually(complete, 30)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_behind(running, plugin, tmp_path, number) -> None:
+    """kubectl replaces itself by the plugin, so the signal reaches the plugin alone and not its `kubectl proxy`."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    command, environment = plugin.command_line("top", "demo", "-n", running, "--output", "json")
+    started = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env={**environment, "TMPDIR": str(folder)}
+    )
+    try:
+        assert json.loads(started.stdout.readline())["brokers"]
+        started.send_signal(number)
+        assert started.wait(30) == 130
+    finally:
+        started.kill()
+        started.wait(10)
+    assert list(folder.iterdir()) == []
+    listed = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True, timeout=20).stdout
+    assert str(folder) not in listed
 
 
 def test_nothing_is_left_behind(running, plugin, tmp_path, monkeypatch) -> None:

@@ -9,14 +9,21 @@ import re
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote
 
 import aiohttp
 
+from readonly_engine.config.admin_redirect import (
+    RedirectError,
+    has_dot_segment,
+    is_same_host,
+    redirect_target,
+)
 from readonly_engine.metadata.topic_name import encode_name
 from readonly_engine.net.tls import Reloaded
 from readonly_engine.owner.errors import AdminRefusedError, OwnerUnavailableError
 from readonly_engine.owner.oauth2 import OAuth2Login
+from readonly_engine.owner.redirect_sessions import RedirectSessions
 from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.topic.position import EARLIEST, Position
 
@@ -140,6 +147,7 @@ class AdminClient:
         if token_file is not None and login is None:
             self._token = Reloaded([token_file], partial(read_token, token_file))
         self._session: aiohttp.ClientSession | None = None
+        self._redirects = RedirectSessions(TIMEOUT_S)
         self._single_flight: SingleFlight[dict[str, Any]] = SingleFlight()
 
     async def cursor(self, topic: TopicName, subscription: str) -> tuple[list[tuple[Position, Position]], bool]:
@@ -339,6 +347,7 @@ class AdminClient:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
+        await self._redirects.close()
 
     @overload
     async def _get(self, path: str) -> dict[str, Any]: ...
@@ -379,7 +388,10 @@ class AdminClient:
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or refused.
+            AdminRefusedError: a name in the path is `.` or `..`.
         """
+        if has_dot_segment(path):
+            raise AdminRefusedError(f"the admin API cannot name what is at {path}: a name of it is '.' or '..'")
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         failure: Exception | None = None
@@ -404,7 +416,9 @@ class AdminClient:
         body: Body | None,
         read: Callable[[aiohttp.ClientResponse, bytes], Any] | None,
     ) -> Any:
-        # Redirects are followed here: aiohttp drops the token when the host changes, and the owner needs it.
+        # Redirects are followed here: aiohttp drops the token when the host changes, and the owner needs it. The given host
+        # knows the token already.
+        given = url
         token = "" if self._token is None else self._token.get()
         headers = {"Authorization": f"Bearer {token}"} if self._token is not None else {}
         data = None if body is None else json.dumps(body.document).encode()
@@ -413,7 +427,8 @@ class AdminClient:
             headers["Content-Type"] = "application/json" if body is None else body.content_type
         tls = True if self._tls is None else self._tls.context()
         for _ in range(MAX_REDIRECTS):
-            async with session.request(
+            used = session if is_same_host(given, url) else self._redirects.session(given, url)
+            async with used.request(
                 method, url, headers=headers, data=data, ssl=tls, allow_redirects=False
             ) as response:
                 if response.status in _REDIRECTS and "Location" in response.headers:
@@ -445,21 +460,14 @@ def _redirected(response: aiohttp.ClientResponse) -> str:
     """Return the target of a redirect.
 
     Raises:
-        OwnerUnavailableError: the token would be sent in clear text, or the target is not an HTTP URL.
+        OwnerUnavailableError: the redirect is not followed; see redirect_target.
     """
-    asked = response.url.origin()
-    allowed = ("https",) if asked.scheme == "https" else ("http", "https")
     try:
-        url = urljoin(str(response.url), response.headers["Location"])
-        scheme, host = urlsplit(url).scheme, urlsplit(url).hostname
-    except ValueError:
-        scheme, host = "", None
-    if scheme not in allowed or not host:
-        raise OwnerUnavailableError(
-            f"the admin API at {asked} redirected to {scheme or '?'}://{host or '?'}; expected "
-            f"{' or '.join(allowed)}://HOST:PORT. Set webServicePortTls on every broker of the source cluster"
-        )
-    return url
+        return redirect_target(str(response.url), response.headers["Location"])
+    except RedirectError as error:
+        asked = response.url.origin()
+        hint = ". Set webServicePortTls on every broker of the source cluster" if asked.scheme == "https" else ""
+        raise OwnerUnavailableError(f"the admin API at {asked} {error}{hint}") from None
 
 
 async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:

@@ -203,7 +203,12 @@ OF_BINDINGS: Final = (
         "NamespaceNotServed",
         "The operator does not serve `spec.poolRef.namespace`. Add it to the operator's namespaces.",
     ),
-    Meaning("Ready", "False", "PoolFailed", "The pool needs an action. The message has the pool's reason."),
+    Meaning(
+        "Ready",
+        "False",
+        "PoolFailed",
+        "The pool needs an action, and no ready broker serves the binding as it is now. The message has the pool's reason.",
+    ),
     Meaning("Ready", "False", "InvalidSpec", "The spec cannot be used. The message names the field."),
     Meaning(
         "Ready",

@@ -41,24 +41,29 @@ def report_status(
         if binding.paused:
             write_paused(context, BINDING, body)
             continue
-        stats = state.stats(binding)
-        holders = state.holders(binding)
-        values = {
-            "brokers": state.brokers,
-            "holdingBrokers": holders,
-            "servingBrokers": state.serving(binding),
-            "lookupRevision": _revision(body, state, holders),
-            "matchedTopics": stats.topics,
-            "matchedPartitions": stats.partitions,
-            "lag": [asdict(lag) for lag in stats.lag] or None,
-        }
+        values = _values(state, binding, body)
         name = binding.full_name
-        conditions = _conditions(state, binding, stats.topics) + last_accepted(body, allowed=True)
+        conditions = _conditions(state, binding, values["matchedTopics"]) + last_accepted(body, allowed=True)
         if name in cursors:
             conditions.append(cursors[name])
         if name in prevailing:
             conditions.append(Condition("TopicConflict", ConditionStatus.TRUE, "Prevails", prevailing[name]))
         _write(context, body, conditions, values)
+
+
+def _values(state: LookupState, binding: Binding, body: Manifest) -> dict[str, Any]:
+    """Return the status fields besides conditions of a binding in force."""
+    stats = state.stats(binding)
+    holders = state.holders(binding)
+    return {
+        "brokers": state.brokers,
+        "holdingBrokers": holders,
+        "servingBrokers": state.serving(binding),
+        "lookupRevision": _revision(body, state, holders),
+        "matchedTopics": stats.topics,
+        "matchedPartitions": stats.partitions,
+        "lag": [asdict(lag) for lag in stats.lag] or None,
+    }
 
 
 def _revision(body: Manifest, state: LookupState, holders: int) -> str:
@@ -141,12 +146,42 @@ def report_pool_not_found(
 
 
 def report_pool_failed(
-    context: Context, bindings: Sequence[tuple[Binding, Manifest]], reason: str, message: str
-) -> None:
-    """Write that the pool cannot be reconciled."""
+    context: Context, bindings: Sequence[tuple[Binding, Manifest]], state: LookupState, reason: str, message: str
+) -> bool:
+    """Write that the pool cannot be reconciled. A binding that ready brokers serve as it is now stays ready: they continue.
+
+    Args:
+        context: dependencies.
+        bindings: the bindings.
+        state: bindings at the brokers; its `wanted` is the config that they got last.
+        reason: the pool's reason.
+        message: the pool's message.
+
+    Returns:
+        Whether a binding is served.
+    """
+    served = False
     for binding, body in bindings:
         text = pool_failure(binding.pool, binding.namespace, reason, message)
-        _write(context, body, _all("PoolFailed", text) + last_accepted(body, allowed=False), {})
+        accepted = last_accepted(body, allowed=False)
+        if not state.serving(binding):
+            _write(context, body, _all("PoolFailed", text) + accepted, {})
+            continue
+        served = True
+        values = _values(state, binding, body)
+        conditions = [one for one in _conditions(state, binding, values["matchedTopics"]) if one.type != "Progressing"]
+        conditions.append(Condition("Progressing", ConditionStatus.FALSE, "PoolFailed", text))
+        _write(context, body, [*conditions, *accepted, *_former(body, "LocalCursors", "TopicConflict")], values)
+    return served
+
+
+def _former(body: Manifest, *types: str) -> list[Condition]:
+    """Return the conditions of these types that a binding has already."""
+    return [
+        Condition(one["type"], ConditionStatus(one["status"]), one.get("reason", ""), one.get("message", ""))
+        for one in (body.get("status") or {}).get("conditions") or ()
+        if one["type"] in types
+    ]
 
 
 def pool_failure(key: PoolKey, namespace: str, reason: str, message: str) -> str:

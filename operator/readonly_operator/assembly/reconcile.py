@@ -387,7 +387,9 @@ def _report_failure(
     key = PoolKey(body["metadata"]["namespace"], body["metadata"]["name"])
     if write_conditions(context, POOL, body, conditions, _values(context, key, body, len(bindings))):
         logger.warning("pool not reconciled: pool=%s reason=%s: %s", key, reason, message)
-    binding_status.report_pool_failed(context, bindings.readable, reason, message)
+    served = binding_status.report_pool_failed(
+        context, bindings.readable, _last_state(context, key, bindings), reason, message
+    )
     binding_status.report_not_allowed(context, bindings)
     binding_status.report_invalid(context, bindings.broken)
     finalizer.hold_bindings(
@@ -396,5 +398,19 @@ def _report_failure(
         lambda namespace: binding_status.pool_failure(key, namespace, reason, message),
         partial(_report_leaving, context),
     )
-    # no event announces that a foreign object or a quota is gone
-    return Outcome(settled=False, look_again=reason in {"NameConflict", "Refused"})
+    # no event announces that a foreign object or a quota is gone, nor what brokers serve meanwhile
+    return Outcome(
+        settled=False,
+        look_again=reason in {"NameConflict", "Refused"},
+        refresh_seconds=context.settings.refresh_seconds if served else 0.0,
+    )
+
+
+def _last_state(context: Context, key: PoolKey, bindings: PoolBindings) -> LookupState:
+    """Return the bindings at the brokers of a pool whose spec may be invalid. Without bindings in question, none is asked."""
+    known = context.store.get(CONFIG_MAP, key.namespace, key.bindings_map)
+    last = LookupConfig.of_entries(context.lookup_history.last(key, known).values(), key.namespace)
+    pods = [pod for pod in context.store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
+    stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
+    count = (stateful_set.get("spec") or {}).get("replicas", len(pods))
+    return LookupState(last, count, context.brokers.ask(pods) if bindings.readable else [])

@@ -13,6 +13,8 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Buffer
 
 
@@ -28,22 +30,27 @@ def remaining(deadline: float) -> float:
     return left
 
 
-def open_connection(host: str, port: int, deadline: float) -> socket.socket:
+def open_connection(
+    host: str, port: int, deadline: float, admits: Callable[[str], None] | None = None
+) -> socket.socket:
     """Connect to the first address of a host that answers.
 
     Args:
         host: name or address.
         port: the port.
         deadline: time of the monotonic clock.
+        admits: raises an OSError for an IP address that must not be used; None for any.
 
     Raises:
-        OSError: no address answers in time, or the name does not resolve.
+        OSError: no address answers in time or may be used, or the name does not resolve.
         UnicodeError: the name is not valid.
     """
     failure: OSError = TimeoutError()
     for *form, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         opened = socket.socket(*form)
         try:
+            if admits is not None:
+                admits(str(address[0]))
             opened.settimeout(remaining(deadline))
             opened.connect(address)
         except OSError as error:

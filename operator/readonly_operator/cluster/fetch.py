@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import socket
@@ -10,12 +11,20 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
+
+from readonly_engine.config.admin_redirect import (
+    RedirectError,
+    has_dot_segment,
+    is_followed,
+    is_same_host,
+    redirect_target,
+)
 
 from readonly_operator.cluster.deadline import answer_until, open_connection, remaining
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 MAX_BYTES = 8 * 1024 * 1024
 """Largest answer. A pool's bindings are limited by a ConfigMap's 1 MiB."""
@@ -44,6 +53,10 @@ class Credentials:
 
 ANONYMOUS = Credentials()
 
+MAX_QUOTE = 200
+"""Characters of an answer of the given host in an error."""
+NOT_HTTP = (http.client.BadStatusLine, http.client.UnknownProtocol)
+
 TLS_REASONS = {
     "WRONG_VERSION_NUMBER": "the port is not one of TLS",
     "UNEXPECTED_EOF_WHILE_READING": "the server closes the connection in the TLS handshake",
@@ -65,19 +78,36 @@ class FetchError(Exception):
         self.status = status
 
 
-def get_json(url: str, timeout: float, credentials: Credentials = ANONYMOUS) -> Any:
+def get_json(url: str, timeout: float, credentials: Credentials = ANONYMOUS, given: Sequence[str] = ()) -> Any:
     """Return the JSON at a URL, within `timeout` seconds.
+
+    Args:
+        url: the URL.
+        timeout: seconds in all.
+        credentials: for the server.
+        given: URLs of the spec, if a server at one of them has named this one; then it is reached like the target of a redirect.
 
     Raises:
         FetchError: there is no answer, or it is not JSON.
     """
-    status, body = get(url, timeout, credentials)
-    if status != http.client.OK:
-        raise FetchError(_refusal(status, body), status)
+    body = get_text(url, timeout, credentials, given)
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise FetchError("the answer is not JSON", status) from None
+        raise FetchError("the answer is not JSON", http.client.OK) from None
+
+
+def get_text(url: str, timeout: float, credentials: Credentials = ANONYMOUS, given: Sequence[str] = ()) -> bytes:
+    """Return the body at a URL, within `timeout` seconds; the arguments are those of `get_json`.
+
+    Raises:
+        FetchError: there is no answer, or its status is not 200.
+    """
+    admits = _admission(given, url)
+    status, _, body = _exchange("GET", url, None, timeout, credentials, None, JSON_TYPE, admits)
+    if status != http.client.OK:
+        raise FetchError(_refusal(status, body if admits is None else b""), status)
+    return body
 
 
 def get(url: str, timeout: float, credentials: Credentials = ANONYMOUS) -> tuple[int, bytes]:
@@ -119,43 +149,52 @@ def send(
 ) -> bytes:
     """Send JSON and follow redirects: Pulsar redirects a request to the broker that can serve it.
 
+    A redirect keeps the path, and leads to no link-local address, to no metadata service, and to loopback from loopback only.
+
     Args:
         method: GET, PUT, POST or DELETE.
         url: the URL.
         value: JSON; None for no body.
         timeout: seconds in all.
-        credentials: also sent to redirect targets, which are in the same cluster.
+        credentials: also sent to the target of a redirect, which needs them; the given host knows them already.
         max_bytes: largest answer; None for MAX_BYTES.
 
     Returns:
         The body of the answer.
 
     Raises:
-        FetchError: there is no answer, or its status is not 2xx.
+        FetchError: there is no answer, its status is not 2xx, or a redirect is not followed. The text quotes only an answer of
+            the given host: a redirect could lead to any other.
     """
     deadline = time.monotonic() + timeout
     body = None if value is None else json.dumps(value).encode()
+    given = (url,)
     for _ in range(REDIRECTS + 1):
         left = max(0.1, deadline - time.monotonic())
-        status, location, answer = _exchange(method, url, body, left, credentials, max_bytes)
+        admits = _admission(given, url)
+        status, location, answer = _exchange(method, url, body, left, credentials, max_bytes, JSON_TYPE, admits)
         if status != http.client.TEMPORARY_REDIRECT or not location:
             break
-        url = redirected(url, location)
+        try:
+            url = redirect_target(url, location)
+        except RedirectError as error:
+            raise FetchError(f"it {error}") from None
     if not 200 <= status < 300:
-        raise FetchError(_refusal(status, answer), status)
+        text = _refusal(status, answer) if admits is None else f"{_refusal(status, b'')} after a redirect"
+        raise FetchError(text, status)
     return answer
 
 
-def redirected(url: str, location: str) -> str:
-    """Return the target of a redirect.
+def _admission(given: Sequence[str], url: str) -> Callable[[str], None] | None:
+    """Return the check of addresses for a URL that a server has chosen; None for a host that the spec names."""
+    if not given or any(is_same_host(one, url) for one in given):
+        return None
+    return partial(_admit, [urlsplit(one).hostname or "" for one in given])
 
-    Raises:
-        FetchError: the redirect leaves TLS, where a token could be read in transit.
-    """
-    target = urljoin(url, location)
-    if url.startswith("https://") and not target.startswith("https://"):
-        raise FetchError(f"it redirects to {urlsplit(target).scheme}, which is not followed from https")
-    return target
+
+def _admit(given_hosts: Sequence[str], address: str) -> None:
+    if not any(is_followed(address, host) for host in given_hosts):
+        raise OSError(errno.EPERM, "it leads to an address of this machine or of a metadata service")
 
 
 def _exchange(
@@ -166,9 +205,12 @@ def _exchange(
     credentials: Credentials,
     max_bytes: int | None = None,
     content_type: str = JSON_TYPE,
+    admits: Callable[[str], None] | None = None,
 ) -> tuple[int, str, bytes]:
     deadline = time.monotonic() + timeout
     parts = urlsplit(url)
+    if has_dot_segment(parts.path):
+        raise FetchError("a name in the path of the request is '.' or '..', which the admin API cannot name")
     try:
         port = parts.port or (http.client.HTTPS_PORT if parts.scheme == "https" else http.client.HTTP_PORT)
         connection = http.client.HTTPConnection(parts.hostname or "", port, timeout=timeout)
@@ -181,7 +223,7 @@ def _exchange(
         headers["Authorization"] = f"Bearer {credentials.token}"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        connection.sock = open_connection(connection.host, connection.port, deadline)
+        connection.sock = open_connection(connection.host, connection.port, deadline, admits)
         if parts.scheme == "https":
             connection.default_port = http.client.HTTPS_PORT  # it is not part of the header Host
             context = credentials.context or ssl.create_default_context()
@@ -192,6 +234,8 @@ def _exchange(
         response = connection.getresponse()
         answer = _read(response, deadline, MAX_BYTES if max_bytes is None else max_bytes)
     except (OSError, UnicodeError, http.client.HTTPException) as error:
+        if admits is not None and isinstance(error, NOT_HTTP) and not isinstance(error, http.client.RemoteDisconnected):
+            raise FetchError("the answer is not HTTP") from None  # the error quotes its first line
         raise FetchError(explain(error)) from error
     finally:
         connection.close()
@@ -201,7 +245,7 @@ def _exchange(
 
 
 def _refusal(status: int, body: bytes) -> str:
-    text = " ".join(body.decode(errors="replace").split())[:200]
+    text = " ".join(body.decode(errors="replace").split())[:MAX_QUOTE]
     reason = http.client.responses.get(status, "")
     return f"HTTP {status} {reason}".rstrip() + (f": {text}" if text else "")
 
@@ -256,7 +300,7 @@ def explain(error: Exception) -> str:
         return TLS_REASONS.get(error.reason) or f"TLS: {error.reason.replace('_', ' ').lower()}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    return str(error) or type(error).__name__
+    return str(error)[:MAX_QUOTE] or type(error).__name__
 
 
 def _read(response: http.client.HTTPResponse, deadline: float, max_bytes: int) -> bytes:

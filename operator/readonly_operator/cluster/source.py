@@ -19,7 +19,7 @@ from readonly_operator.api.metadata_store import OXIA, ZOOKEEPER, StoreUrl
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING
 from readonly_operator.api.pool.source import TlsClient
 from readonly_operator.cluster.cursor_limits import NO_LIMITS, CursorLimits
-from readonly_operator.cluster.fetch import ANONYMOUS, Credentials, FetchError, connect, get, get_json, send
+from readonly_operator.cluster.fetch import ANONYMOUS, Credentials, FetchError, connect, get_json, get_text, send
 
 if TYPE_CHECKING:
     import ssl
@@ -37,6 +37,8 @@ RETRY_SECONDS = 10.0
 MAX_CONCURRENT_CHECKS = 8
 """Clusters checked at the same time, so that an unreachable one does not delay the others."""
 MAX_BROKERS = 200
+_BROKER = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253})|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}")
+"""A broker in the admin API's list. Other text could name a path of any server."""
 FORBIDDEN = 403
 PULSAR_PORT = 6650
 ZOOKEEPER_PORT = 2181
@@ -261,7 +263,10 @@ def active_brokers(source: Source, credentials: Credentials = ANONYMOUS) -> list
         elif not answer:
             reasons.append("no broker is active")
         else:
-            return [one.removeprefix("http://").removeprefix("https://") for one in answer]
+            brokers = [one.removeprefix("http://").removeprefix("https://") for one in answer]
+            if all(map(_BROKER.fullmatch, brokers)):
+                return brokers
+            reasons.append("the answer is not a list of brokers as HOST:PORT; is this the admin API of Pulsar brokers?")
     raise FetchError(", ".join(dict.fromkeys(reasons)))
 
 
@@ -275,7 +280,8 @@ def lac_interval(source: Source, broker: str, credentials: Credentials = ANONYMO
 
 
 def _runtime_settings(source: Source, broker: str, credentials: Credentials) -> Any:
-    return get_json(f"{_scheme(source)}://{broker}/admin/v2/brokers/configuration/runtime", STEP_SECONDS, credentials)
+    url = f"{_scheme(source)}://{broker}/admin/v2/brokers/configuration/runtime"
+    return get_json(url, STEP_SECONDS, credentials, source.admin_urls)
 
 
 def _lac_interval(settings: Any) -> int:
@@ -297,9 +303,8 @@ def health(source: Source, broker: str, credentials: Credentials = ANONYMOUS, qu
     Raises:
         FetchError: the broker is unhealthy, or does not answer.
     """
-    status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health{query}", HEALTH_SECONDS, credentials)
-    if status != 200:
-        raise FetchError(f"HTTP {status}: {' '.join(body.decode(errors='replace').split())[:200]}", status)
+    url = f"{_scheme(source)}://{broker}/admin/v2/brokers/health{query}"
+    get_text(url, HEALTH_SECONDS, credentials, source.admin_urls)
 
 
 def send_to(source: Source, method: str, path: str, value: Any, timeout: float, credentials: Credentials) -> None:

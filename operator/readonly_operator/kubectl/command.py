@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.status.text import printable
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.tool.run import INTERRUPTED, print_error, run_command
 from readonly_engine.top.options import add_screen_options, add_view_options, view_of
@@ -23,6 +25,7 @@ from readonly_operator.kubectl.options import (
     add_kubectl_options,
     kubectl,
     may_execute_command,
+    namespace,
     namespace_command,
     pool_name,
 )
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "kubectl readonly"
 DEFAULT_NAMESPACE: Final = "default"
+MAX_ERROR: Final = 2000
+"""Characters of an error. It may quote names and messages of objects."""
 
 _EXAMPLES: Final = """examples:
   kubectl readonly status -n streaming
@@ -47,7 +52,7 @@ _EXAMPLES: Final = """examples:
 
 It runs kubectl with the user's configuration and rights; KUBECTL names another program than the kubectl of PATH.
 Exit status: 0, 1 if nothing can be shown, 2 for invalid options, 130 after an interrupt. doctor has that of the checks,
-and 2 if they cannot run."""
+2 if they cannot run, and 1 if kubectl loses or cannot open the connection to the pod."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -101,6 +106,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status; that of the checks for `doctor`.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # a name may have characters that the terminal's encoding lacks
     made = parser()
     given, passed = _split(sys.argv[1:] if argv is None else list(argv))
     options = made.parse_args(given)
@@ -113,11 +122,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                 options.arguments += passed
                 return _doctor(options)
             view = view_of(made, options)
+            if options.command == "status" and options.topology and options.output == "json":
+                made.error("argument --topology: it has no form json; leave out --output")
             if options.command == "top":
                 return _top(options, view)
             return _status(options, view)
     except PluginError as error:
-        print_error(f"{NAME} {options.command}", str(error))
+        print_error(f"{NAME} {options.command}", printable(str(error), MAX_ERROR))
         return doctor.FAILED if is_doctor else 1
     except BrokenPipeError:
         # The reader of the output has ended, for example `head`. The rest must not be flushed at exit.
@@ -136,29 +147,31 @@ def _split(argv: list[str]) -> tuple[list[str], list[str]]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM end the command as Ctrl-C does, so that kubectl and its folder go too."""
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does, so that kubectl and its folder go too. nohup stays in force."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    ending = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {one: signal.signal(one, interrupt) for one in ending}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _status(options: argparse.Namespace, view: View) -> int:
     begin = kubectl(options)
-    namespace = _namespace(options, begin)
+    chosen = _namespace(options, begin)
     with Connection(begin) as connection:
-        snapshot = Reader(connection, namespace, view.query()).snapshot(options.name or "")
+        snapshot = Reader(connection, chosen, view.query()).snapshot(options.name or "")
     if options.topology:
         lines = topology.render(snapshot)
     elif options.output == "json":
         lines = [json.dumps(as_document(snapshot), indent=2)]
     else:
-        lines = tables.render(snapshot) or [f"no pools and bindings in namespace {namespace}"]
+        lines = tables.render(snapshot) or [f"no pools and bindings in namespace {chosen}"]
     sys.stdout.write("\n".join([*lines, ""]))
     sys.stdout.flush()
     if options.topology:
@@ -169,9 +182,9 @@ def _status(options: argparse.Namespace, view: View) -> int:
 
 def _top(options: argparse.Namespace, view: View) -> int:
     begin = kubectl(options)
-    namespace = _namespace(options, begin)
+    chosen = _namespace(options, begin)
     with Connection(begin) as connection:
-        reader = Reader(connection, namespace, view.query())
+        reader = Reader(connection, chosen, view.query())
         pool = reader.pool(options.name) if options.name else reader.only_pool()
         return run_command(f"{NAME} top", show(PoolStatusReader(reader, pool.key), options), (ToolError,))
 
@@ -179,14 +192,14 @@ def _top(options: argparse.Namespace, view: View) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     """Replace this process by kubectl, so that its exit status, terminal and signals are those of the checks."""
     begin = kubectl(options)
-    namespace = _namespace(options, begin)
+    chosen = _namespace(options, begin)
     with Connection(begin) as connection:
-        reader = Reader(connection, namespace)
+        reader = Reader(connection, chosen)
         pool = reader.pool(options.name) if options.name else reader.only_pool()
         pod = doctor.chosen(pool.key, reader.brokers(pool.key), options.broker)
-    status, said, problem = output_of(may_execute_command(begin, namespace, pod["metadata"]["name"]))
+    status, said, problem = output_of(may_execute_command(begin, chosen, pod["metadata"]["name"]))
     if status and said.partition(" ")[0] == "no":
-        raise PluginError(f"missing right: {rights.execute_in_pods(namespace).text}")
+        raise PluginError(f"missing right: {rights.execute_in_pods(chosen).text}")
     if status:
         raise PluginError(f"the right to run a command in a pod is unknown: {problem or said}")
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
@@ -202,7 +215,12 @@ def _namespace(options: argparse.Namespace, begin: Sequence[str]) -> str:
     status, said, problem = output_of(namespace_command(begin))
     if status:
         raise PluginError(f"the namespace of the context is unknown: {problem}; give --namespace")
-    return said or DEFAULT_NAMESPACE
+    if not said:
+        return DEFAULT_NAMESPACE
+    try:
+        return namespace(said)
+    except argparse.ArgumentTypeError as error:
+        raise PluginError(f"the namespace of the context: {error}; give --namespace") from None
 
 
 if __name__ == "__main__":

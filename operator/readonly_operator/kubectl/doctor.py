@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from readonly_engine.status.text import printable
+
 from readonly_operator.kube.names import CONFIG_DIRECTORY, CONFIG_KEY
 from readonly_operator.kubectl.errors import PluginError
 from readonly_operator.kubectl.snapshot import broker_view
@@ -43,7 +45,7 @@ def chosen(key: PoolKey, pods: Sequence[Manifest], wanted: str) -> Manifest:
         return best[0][1]
     if not views:
         raise PluginError(f"pool {key} has no broker: kubectl readonly status {key.name} -n {key.namespace}")
-    raise PluginError(f"no broker of pool {key} runs; {views[0][0].pod}: {views[0][0].problem}")
+    raise PluginError(f"no broker of pool {key} runs; {views[0][0].pod}: {printable(views[0][0].problem)}")
 
 
 def command(begin: Sequence[str], pod: Manifest, arguments: Sequence[str], *, terminal: bool) -> list[str]:

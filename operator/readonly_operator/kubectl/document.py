@@ -47,7 +47,7 @@ def _broker(broker: BrokerView) -> dict[str, Any]:
     return {
         "pod": broker.pod,
         "ready": broker.ready,
-        "problem": broker.problem,
+        "problem": broker.trouble,
         "restarts": broker.restarts,
         "node": broker.node,
         "locality": broker.locality,

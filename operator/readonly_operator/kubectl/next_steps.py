@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from readonly_operator.api.reasons import OF_BINDINGS, OF_BOTH, OF_POOLS
+from readonly_operator.api.reasons import CONDITIONS, OF_BINDINGS, OF_BOTH, OF_POOLS
 from readonly_operator.kubectl.snapshot import UNKNOWN, condition_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ _MEANINGS_OF_POOLS: Final[Mapping[tuple[str, str, str], Meaning]] = {
 
 
 def is_bad(condition: ConditionView) -> bool:
-    """Return whether a condition needs attention."""
+    """Return whether a condition needs attention. That of an unknown type, as a newer operator may have, is not known to."""
+    if condition.type not in CONDITIONS:
+        return False
     if condition.type in GOOD_WHEN_FALSE:
         return condition.status == "True"
     return condition.status != "True"
@@ -112,7 +114,7 @@ def _of_conditions(
 def _of_broker(namespace: str, broker: BrokerView) -> list[str]:
     steps = []
     if not broker.ready:
-        why = f": {broker.problem}" if broker.problem else ""
+        why = f": {broker.trouble}" if broker.trouble else ""
         command = "logs" if broker.runs else "describe pod"
         previous = " --previous" if broker.runs and broker.restarts else ""
         steps.append(

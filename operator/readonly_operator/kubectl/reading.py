@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from readonly_engine.status.text import printable
 from readonly_engine.top.observed import Observed, answered
 
 from readonly_operator.kube.kinds import BINDING, POD, POOL, Kind
+from readonly_operator.kube.versions import SERVED
 from readonly_operator.kubectl import rights
 from readonly_operator.kubectl.answers import MAX_ITEMS, broker_path, lacks_kind, object_path, parse, refusal
 from readonly_operator.kubectl.errors import AnswerError, PluginError
@@ -18,12 +22,13 @@ from readonly_operator.kubectl.snapshot import (
     binding_view,
     broker_view,
     brokers_of,
+    by_pool,
     pool_view,
     split_bindings,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from readonly_operator.kube.kinds import Manifest
     from readonly_operator.kube.names import PoolKey
@@ -31,12 +36,18 @@ if TYPE_CHECKING:
     from readonly_operator.kubectl.snapshot import BindingView, BrokerView, PoolView
 
 BROKER_TIMEOUT_S: Final = 5.0
+BROKERS_TIMEOUT_S: Final = 20.0
+"""Time after which no other process is asked. Many silent ones would else hold the command for more than a minute."""
+
 MAX_CONCURRENT_QUERIES: Final = 8
 MAX_NAMED: Final = 10
 """Pools that an error names."""
 
 MAX_QUERIED: Final = 100
 """Processes of brokers that one command asks."""
+
+
+Result = TypeVar("Result")
 
 
 class Api(Protocol):
@@ -70,6 +81,11 @@ class Reader:
         self._query = query
         self._missing: dict[NeededRight, None] = {}
         self._notes: dict[str, None] = {}
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """End the requests to brokers that are to come; another thread waits for them."""
+        self._cancelled.set()
 
     def snapshot(self, name: str) -> Snapshot:
         """Return what the user may see.
@@ -82,10 +98,10 @@ class Reader:
         """
         pools = [self.pool(name)] if name else self._pools()
         bindings = self._bindings()
-        mine, loose = split_bindings(pools, bindings)
+        mine, loose = split_bindings(pools, bindings or [])
         pools = [replace(pool, bindings=mine[pool.key]) for pool in pools]
         unlisted = any((pool.bindings_allowed or 0) > len(pool.bindings) for pool in pools)
-        if unlisted and rights.list_bindings(self._namespace, BINDING.group) not in self._missing:
+        if unlisted and bindings is not None:
             self._notes["bindings of other namespaces are not listed; BINDINGS of a pool counts them"] = None
         shown = self._with_figures(self._with_brokers(pools, name))
         return Snapshot(self._namespace, tuple(shown), () if name else loose, tuple(self._missing), tuple(self._notes))
@@ -109,7 +125,9 @@ class Reader:
         """
         right = rights.read_pools(self._namespace, POOL.group, "get")
         try:
-            return pool_view(self._api.object(object_path(POOL, self._namespace, name)))
+            return pool_view(
+                self._in_served_version(POOL, lambda kind: self._api.object(object_path(kind, self._namespace, name)))
+            )
         except AnswerError as error:
             if error.not_found and not lacks_kind(error):
                 raise PluginError(
@@ -137,9 +155,10 @@ class Reader:
         Raises:
             PluginError: the user may not send requests to pods.
         """
+        self._missing.pop(rights.proxy_to_pods(self._namespace), None)  # an earlier refusal may be over
         found: list[Observed] = []
         for broker in self._observed(pods):
-            found += broker.observed or [Observed(broker.pod, error=broker.problem or "it does not run")]
+            found += broker.observed or [Observed(broker.pod, error=printable(broker.trouble) or "it does not run")]
         if self._lacks_proxy:
             raise PluginError(f"missing right: {rights.proxy_to_pods(self._namespace).text}")
         return found
@@ -150,12 +169,13 @@ class Reader:
         except AnswerError as error:
             raise PluginError(self._problem(error, rights.read_pools(self._namespace, POOL.group, "list"))) from error
 
-    def _bindings(self) -> list[BindingView]:
+    def _bindings(self) -> list[BindingView] | None:
+        """Return the bindings of the namespace; None if they cannot be read."""
         try:
             return sorted(map(binding_view, self._listed(BINDING)), key=lambda one: (one.namespace, one.name))
         except AnswerError as error:
             self._lack(error, rights.list_bindings(self._namespace, BINDING.group))
-            return []
+            return None
 
     def _with_brokers(self, pools: Sequence[PoolView], name: str) -> list[PoolView]:
         if not pools:
@@ -166,7 +186,11 @@ class Reader:
         except AnswerError as error:
             self._lack(error, rights.list_pods(self._namespace))
             return list(pools)
-        return [replace(pool, brokers=tuple(broker_view(pod) for pod in brokers_of(pool.key, pods))) for pool in pools]
+        labelled = by_pool(pods)
+        return [
+            replace(pool, brokers=tuple(map(broker_view, brokers_of(pool.key, labelled.get(pool.key.name, ())))))
+            for pool in pools
+        ]
 
     def _with_figures(self, pools: Sequence[PoolView]) -> list[PoolView]:
         asked = iter(self._observed([broker for pool in pools for broker in pool.brokers]))
@@ -178,11 +202,12 @@ class Reader:
         if len(queries) > MAX_QUERIED:
             self._notes[f"the first {MAX_QUERIED} of {len(queries)} broker processes were asked"] = None
             queries = queries[:MAX_QUERIED]
-        first = [self._ask(*query) for query in queries[:1]]
+        deadline = time.monotonic() + BROKERS_TIMEOUT_S
+        first = [self._ask(*query, deadline) for query in queries[:1]]
         if self._lacks_proxy:
             return list(brokers)
         with ThreadPoolExecutor(MAX_CONCURRENT_QUERIES) as threads:
-            others = threads.map(lambda query: self._ask(*query), queries[1:])
+            others = threads.map(lambda query: self._ask(*query, deadline), queries[1:])
             answers = [*first, *others]
         found: dict[str, list[Observed]] = {}
         for (broker, _), answer in zip(queries, answers, strict=True):
@@ -193,9 +218,13 @@ class Reader:
     def _lacks_proxy(self) -> bool:
         return rights.proxy_to_pods(self._namespace) in self._missing
 
-    def _ask(self, broker: BrokerView, port: int) -> Observed:
+    def _ask(self, broker: BrokerView, port: int, deadline: float) -> Observed:
         number = broker.ports.index(port)
         name = f"{broker.pod} worker {number}" if len(broker.ports) > 1 else broker.pod
+        if self._cancelled.is_set():
+            return Observed(name, error="not asked: interrupted")
+        if time.monotonic() >= deadline:
+            return Observed(name, error=f"not asked: the brokers before it took {BROKERS_TIMEOUT_S:g} s")
         path = broker_path(self._namespace, broker.pod, port, self._query)
         try:
             status, body = self._api.get(path, BROKER_TIMEOUT_S)
@@ -219,10 +248,32 @@ class Reader:
         return answered(name, status, document)
 
     def _listed(self, kind: Kind, selector: str = "") -> list[Manifest]:
-        items, more = self._api.list(object_path(kind, self._namespace), selector, MAX_ITEMS)
+        items, more = self._in_served_version(
+            kind, lambda served: self._api.list(object_path(served, self._namespace), selector, MAX_ITEMS)
+        )
         if more:
             self._notes[f"only the first {MAX_ITEMS:,} {kind.plural} were read"] = None
         return items
+
+    def _in_served_version(self, kind: Kind, read: Callable[[Kind], Result]) -> Result:
+        """Return the answer in the first version that the API server serves: a later release may end an older one.
+
+        Raises:
+            AnswerError: the API server refuses, or does not answer.
+        """
+        others = [one for one in SERVED if one != kind.version] if kind.group == POOL.group else []
+        try:
+            return read(kind)
+        except AnswerError as error:
+            if not lacks_kind(error):
+                raise
+            for version in others:
+                try:
+                    return read(replace(kind, version=version))
+                except AnswerError as other:
+                    if not lacks_kind(other):
+                        raise
+            raise
 
     def _lack(self, error: AnswerError, right: NeededRight) -> None:
         """Record that something cannot be read."""

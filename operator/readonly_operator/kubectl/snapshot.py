@@ -53,7 +53,8 @@ class BrokerView:
     Attributes:
         pod: its name.
         ready: whether it takes clients.
-        problem: why its container does not run, or its last words; empty for none.
+        problem: why its container does not run; empty if it runs.
+        last_words: last line of its container before its last end, unless it was ready since; empty for none.
         restarts: restarts of its container.
         node: its node; empty before it has one.
         locality: `/RACK` or `/ZONE/RACK`, as the operator wrote it; empty if unknown.
@@ -64,6 +65,7 @@ class BrokerView:
     pod: str
     ready: bool = False
     problem: str = ""
+    last_words: str = ""
     restarts: int = 0
     node: str = ""
     locality: str = ""
@@ -74,6 +76,11 @@ class BrokerView:
     def runs(self) -> bool:
         """Return whether its container runs, so that it can be asked."""
         return not self.problem or self.ready
+
+    @property
+    def trouble(self) -> str:
+        """Return what is known about a broker that does not run, or is not ready; empty for nothing."""
+        return self.problem or self.last_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +204,21 @@ def broker_view(body: Manifest) -> BrokerView:
     return BrokerView(
         _text(metadata.get("name")),
         ready=is_ready(body),
-        problem=waiting_reason(body) or last_words(body),
+        problem=waiting_reason(body),
+        last_words=last_words(body),
         restarts=sum(restarts),
         node=_text(spec.get("nodeName")),
         locality=_text(_mapping(metadata.get("annotations")).get(ANNOTATION_LOCALITY)),
         ports=tuple(worker_http_ports(body)) or (PORT_HTTP,),
     )
+
+
+def by_pool(pods: Iterable[Manifest]) -> dict[str, list[Manifest]]:
+    """Return pods by the pool that their label names."""
+    found: dict[str, list[Manifest]] = {}
+    for pod in pods:
+        found.setdefault(_text(_mapping(_mapping(pod.get("metadata")).get("labels")).get(LABEL_POOL)), []).append(pod)
+    return found
 
 
 def brokers_of(key: PoolKey, pods: Iterable[Manifest]) -> list[Manifest]:
@@ -227,9 +243,11 @@ def split_bindings(
     pools: Sequence[PoolView], bindings: Sequence[BindingView]
 ) -> tuple[dict[PoolKey, tuple[BindingView, ...]], tuple[BindingView, ...]]:
     """Return the bindings by pool, and those of other pools."""
-    known = {pool.key for pool in pools}
-    mine = {key: tuple(one for one in bindings if one.pool == key) for key in known}
-    return mine, tuple(one for one in bindings if one.pool not in known)
+    mine: dict[PoolKey, list[BindingView]] = {pool.key: [] for pool in pools}
+    loose: list[BindingView] = []
+    for one in bindings:
+        mine.get(one.pool, loose).append(one)
+    return {key: tuple(found) for key, found in mine.items()}, tuple(loose)
 
 
 def _parts(body: Manifest) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:

@@ -89,7 +89,7 @@ def render(snapshot: Snapshot) -> list[str]:
     if snapshot.pools:
         lines += lay_out(_POOLS, [_pool_cells(one) for one in snapshot.pools], WIDTH)
     for pool in snapshot.pools:
-        lines += ["", f"Pool {pool.key}", *_pool(pool)]
+        lines += ["", printable(f"Pool {pool.key}"), *_pool(pool)]
     if snapshot.loose:
         lines += ["", "Bindings of other pools", *_bindings(snapshot.loose)]
         steps = [step for one in snapshot.loose for step in next_steps.of_binding(one)][: next_steps.MAX_STEPS]
@@ -137,8 +137,8 @@ def _broker_rows(broker: BrokerView) -> list[list[str]]:
     head = ["True" if broker.ready else "False", count(broker.restarts)]
     head += [broker.node or UNKNOWN, broker.locality or UNKNOWN]
     if not broker.observed:
-        return [[broker.pod, *head, *[UNKNOWN] * 6, broker.problem]]
-    return [[one.url, *head, *_figures(one.status), one.error or broker.problem] for one in broker.observed]
+        return [[broker.pod, *head, *[UNKNOWN] * 6, broker.trouble]]
+    return [[one.url, *head, *_figures(one.status), one.error or broker.trouble] for one in broker.observed]
 
 
 def _figures(status: Status | None) -> list[str]:

@@ -35,7 +35,11 @@ class PoolStatusReader:
         Raises:
             ToolError: at first, the user lacks a right, or the API server does not answer.
         """
-        return await asyncio.to_thread(self._read)
+        try:
+            return await asyncio.to_thread(self._read)
+        except asyncio.CancelledError:
+            self._reader.cancel()  # the end of the process waits for the thread
+            raise
 
     def _read(self) -> list[Observed]:
         try:

@@ -30,8 +30,17 @@ MAX_BINDINGS: Final = 20
 MAX_TOPICS: Final = 20
 """Topics of a pool that its brokers serve, those with the most consumers."""
 
+MAX_LINKS: Final = 10
+"""Brokers to which a topic has an arrow, those with the most of its subscriptions."""
+
 MAX_LABEL: Final = 80
 """Characters of a name."""
+
+MAX_EDGES: Final = 480
+"""Arrows of a chart, without those that count what is left out. Mermaid draws no chart with more than 500 (maxEdges)."""
+
+MAX_CHARACTERS: Final = 45_000
+"""Characters of a chart, without its last lines. Mermaid draws no chart with more than 50,000 (maxTextSize)."""
 
 NO_ZONE: Final = "no zone"
 
@@ -61,11 +70,18 @@ def zone_of(locality: str) -> str:
 
 def render(snapshot: Snapshot) -> list[str]:
     """Return the lines of the flowchart."""
-    chart = _Chart()
+    chart, shown = _Chart(), 0
     for pool in snapshot.pools[:MAX_POOLS]:
+        before = chart.copy()
         chart.pool(pool)
-    if len(snapshot.pools) > MAX_POOLS:
-        chart.node(f"and {len(snapshot.pools) - MAX_POOLS} more pools")
+        if (
+            shown and not chart.is_drawn
+        ):  # a first pool alone has fewer arrows and characters, unless its names are very long
+            chart = before
+            break
+        shown += 1
+    if len(snapshot.pools) > shown:
+        chart.node(f"and {len(snapshot.pools) - shown} more pools")
     return chart.lines()
 
 
@@ -78,6 +94,18 @@ class _Chart:
         self._classes: list[str] = []
         self._sources: dict[tuple[str, str], str] = {}
         self._count = 0
+
+    def copy(self) -> _Chart:
+        """Return a chart with the same lines, to which others can be added."""
+        made = _Chart()
+        made._nodes, made._edges, made._classes = [*self._nodes], [*self._edges], [*self._classes]
+        made._sources, made._count = {**self._sources}, self._count
+        return made
+
+    @property
+    def is_drawn(self) -> bool:
+        """Return whether Mermaid draws a chart of this size."""
+        return len(self._edges) <= MAX_EDGES and sum(len(line) + 1 for line in self.lines()) <= MAX_CHARACTERS
 
     def lines(self) -> list[str]:
         return ["flowchart LR", *self._nodes, *self._edges, *_STYLES, *self._classes]
@@ -159,11 +187,18 @@ class _Chart:
                 at = links.setdefault(topic.name, {})
                 at[broker.pod] = at.get(broker.pod, 0) + topic.subscriptions
         ordered = sorted(consumers, key=lambda name: (-consumers[name], name))
+        left_out = 0
         for name in ordered[:MAX_TOPICS]:
             node = self.node(name, f"{count(consumers[name])} consumers", shape="()")
-            for pod, subscriptions in links[name].items():
-                if pod in named:
+            for place, (pod, subscriptions) in enumerate(
+                sorted(links[name].items(), key=lambda one: (-one[1], one[0]))
+            ):
+                if pod in named and place < MAX_LINKS:
                     self.edge(named[pod], node, f"subscriptions {count(subscriptions)}")
+                else:
+                    left_out += pod in named
+        if left_out:
+            self.node(f"and {left_out} more arrows to topics of {pool.key}")
         if ordered[MAX_TOPICS:]:
             self.node(f"and {len(ordered) - MAX_TOPICS} more topics of {pool.key}")
 

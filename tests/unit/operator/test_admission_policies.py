@@ -236,6 +236,9 @@ def test_what_a_deleted_pool_left_is_adopted_and_a_lost_label_restored(objects, 
         (("hostPID",), True),
         (("hostIPC",), True),
         (("initContainers",), [{"name": "x"}]),
+        (("ephemeralContainers",), [{"name": "x"}]),
+        (("containers",), lambda own: [*own, {**own[0], "name": "x"}]),
+        (("containers",), lambda _: []),
         (("volumes", 0), {"name": "x", "hostPath": {"path": "/"}}),
         (("volumes", 0), {"name": "x", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
         (("containers", 0, "securityContext"), None),
@@ -253,7 +256,7 @@ def test_brokers_get_no_rights_on_nodes_and_no_token(objects, refuses, path, val
     if value is None:
         del place[path[-1]]
     else:
-        place[path[-1]] = value
+        place[path[-1]] = value(place[path[-1]]) if callable(value) else value
     for operation, old in (("CREATE", None), ("UPDATE", one)):
         assert len(refuses(operation, STATEFUL_SET, other, old)) == 1
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
+from aiohttp.abc import AbstractResolver
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.net.tls import ClientTls, TlsFiles
 from readonly_engine.owner import admin as admin_module
 from readonly_engine.owner.admin import AdminClient
-from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.owner.cursor_admin import CursorAdmin
+from readonly_engine.owner.errors import AdminRefusedError, OwnerUnavailableError
+from readonly_engine.owner.redirect_sessions import GuardedResolver
 
 from devstack.pulsar.security import Credentials
 
@@ -109,6 +113,86 @@ def test_a_redirect_to_another_scheme_is_an_error(location):
                 await client.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("http://127.0.0.1:1/elsewhere", "redirected to another path"),
+        ("http://169.254.169.254{path}", "metadata service and is not followed"),
+        ("http://[::ffff:169.254.169.254]{path}", "metadata service and is not followed"),
+        ("http://u:p@127.0.0.1:1{path}", "redirected to http://127.0.0.1; expected"),
+    ],
+)
+def test_a_redirect_leads_to_the_same_path_of_another_broker_only(location, reason):
+    async def run() -> None:
+        answer = lambda request: web.Response(  # noqa: E731
+            status=307, headers={"Location": location.format(path=request.path_qs)}
+        )
+        async with serving(answer) as broker:
+            client = AdminClient(f"http://{broker}")
+            try:
+                with pytest.raises(OwnerUnavailableError, match=reason):
+                    await client.stats(TOPIC)
+            finally:
+                await client.close()
+
+    asyncio.run(run())
+
+
+class Names(AbstractResolver):
+    """Resolves every name to these addresses."""
+
+    def __init__(self, *addresses: str) -> None:
+        self._addresses = addresses
+
+    async def resolve(self, host, port=0, family=socket.AF_INET):
+        return [
+            {"hostname": host, "host": one, "port": port, "family": family, "proto": 0, "flags": 0}
+            for one in self._addresses
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+def test_a_name_leads_to_no_address_that_a_redirect_must_not_reach():
+    async def run() -> None:
+        mixed = GuardedResolver(Names("169.254.169.254", "10.0.0.7", "127.0.0.1"), "pulsar.example.org")
+        assert [one["host"] for one in await mixed.resolve("b", 8080)] == ["10.0.0.7"]
+        with pytest.raises(OSError, match="is not followed"):
+            await GuardedResolver(Names("169.254.169.254", "::1"), "pulsar.example.org").resolve("b", 8080)
+        local = GuardedResolver(Names("127.0.0.1"), "localhost")
+        assert [one["host"] for one in await local.resolve("b", 8080)] == ["127.0.0.1"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("name", ["..", "."])
+def test_a_topic_whose_name_would_be_a_step_of_the_path_is_refused_before_a_request(name):
+    """Else `..` deletes or reads what belongs to the namespace."""
+    asked: list[str] = []
+
+    def listen(request: web.Request) -> web.Response:
+        asked.append(request.raw_path)
+        return web.json_response({})
+
+    async def run() -> None:
+        async with serving(listen) as broker:
+            client = AdminClient(f"http://{broker}")
+            try:
+                with pytest.raises(AdminRefusedError, match=r"a name of it is '\.' or '\.\.'"):
+                    await client.stats(parse_topic_name(f"persistent://public/default/{name}"))
+                with pytest.raises(AdminRefusedError):
+                    await CursorAdmin(client).delete_subscription(TOPIC, name)
+                await client.stats(parse_topic_name(f"persistent://public/default/a/{name}/b"))
+            finally:
+                await client.close()
+
+    asyncio.run(run())
+    assert asked == [
+        f"/admin/v2/persistent/public/default/a%2F{name}%2Fb/stats?excludePublishers=true&subscriptionBacklogSize=false"
+    ]
 
 
 @pytest.mark.parametrize(("size", "refused"), [(1000, False), (1001, True)])

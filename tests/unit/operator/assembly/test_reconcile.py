@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import json
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from readonly_operator.api.binding import Binding
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import AUTOSCALER, BINDING, CONFIG_MAP, POD, POOL, SERVICE, kind_of
 from readonly_operator.kube.names import FINALIZER_WRITER, LABEL_POOL, PAUSED_KEY, PoolKey
+from readonly_operator.model.lookup import LookupConfig
 
 DEMO = PoolKey("team", "demo")
 NOTED = {"target": "pulsar/broker/key", "intervalMs": 200}
@@ -137,10 +140,12 @@ def test_a_pool_that_is_as_it_should_be_costs_no_request(server, context, put, p
 class HoldsNothing(BaseHTTPRequestHandler):
     """A broker that has not read its bindings yet."""
 
+    answer = b'{"revision": "r0", "bindings": [], "error": null}'
+
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b'{"revision": "r0", "bindings": [], "error": null}')
+        self.wfile.write(self.answer)
 
     def log_message(self, *args):
         pass
@@ -154,6 +159,51 @@ def broker(monkeypatch):
     yield "127.0.0.1"
     served.shutdown()
     served.server_close()
+
+
+def pod_at(address, name="demo-0", *, is_ready=True):
+    metadata = {"name": name, "namespace": "team", "uid": name, "labels": {LABEL_POOL: "demo"}}
+    status = {"phase": "Running", "podIP": address, "conditions": [{"type": "Ready", "status": str(is_ready)}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n"}, "status": status}
+
+
+@pytest.mark.parametrize(("spec", "reason"), [({}, "Refused"), ({"replicas": "many"}, "InvalidSpec")])
+def test_a_binding_that_brokers_serve_stays_ready_while_its_pool_cannot_be_worked_on(
+    server, context, put, pool_body, binding_body, broker, monkeypatch, spec, reason
+):
+    put(POOL, pool_body(**spec))
+    put(BINDING, binding_body("old"))
+    put(BINDING, binding_body("new", topics=["persistent://public/default/new"]))
+    former = [{"type": "LocalCursors", "status": "True", "reason": "Kept", "message": "m", "lastTransitionTime": "t"}]
+    put(BINDING, binding_body("old"), conditions=former)
+    held = LookupConfig.of([Binding.load(binding_body("old"))])
+    document = {"revision": "r7", "bindings": [one.document() for one in held.bindings], "error": None}
+    monkeypatch.setattr(HoldsNothing, "answer", json.dumps(document).encode())
+    for body in (pod_at(broker), pod_at("127.0.0.1", "demo-1", is_ready=False)):
+        context.store.put(POD, server.add(body))
+    outcome = reconcile(context, DEMO)
+    assert outcome.refresh_seconds > 0, "no event announces that brokers end to serve it"
+    assert ready(server.status(POOL, "demo")) == reason
+    old, new = server.status(BINDING, "old"), server.status(BINDING, "new")
+    shown = {one["type"]: (one["status"], one["reason"]) for one in old["conditions"]}
+    assert shown["Ready"] == ("True", "Held")
+    assert shown["LookupConfigured"] == ("True", "Held")
+    assert shown["Progressing"] == ("False", "PoolFailed")
+    assert shown["LocalCursors"] == ("True", "Kept")
+    assert "Stalled" not in shown
+    assert (old["servingBrokers"], old["holdingBrokers"], old["brokers"]) == (1, 2, 2)
+    assert ready(new) == "PoolFailed", "brokers do not have it, and do not get it"
+    assert any(one["type"] == "Stalled" and one["status"] == "True" for one in new["conditions"])
+
+
+def test_a_binding_that_no_ready_broker_serves_shares_the_failure_of_its_pool(
+    server, context, put, pool_body, binding_body, broker
+):
+    put(POOL, pool_body())
+    put(BINDING, binding_body())
+    context.store.put(POD, server.add(pod_at(broker)))
+    assert reconcile(context, DEMO).refresh_seconds == 0
+    assert ready(server.status(BINDING, "orders")) == "PoolFailed"
 
 
 def test_a_pod_that_may_not_be_annotated_is_told_and_stops_nothing(

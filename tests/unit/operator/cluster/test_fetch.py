@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -10,7 +11,7 @@ import time
 import pytest
 from readonly_operator.api.pool import Source
 from readonly_operator.cluster import fetch
-from readonly_operator.cluster.source import SourceMonitor, check, send_to
+from readonly_operator.cluster.source import SourceMonitor, active_brokers, check, health, lac_interval, send_to
 
 
 @contextlib.contextmanager
@@ -250,11 +251,93 @@ def test_a_cluster_that_does_not_answer_keeps_no_other_waiting():
         monitor.stop()
 
 
-def test_a_redirection_does_not_lead_out_of_tls():
-    assert fetch.redirected("http://a:1/x", "http://b:2/y") == "http://b:2/y"
-    assert fetch.redirected("https://a:1/x", "/y") == "https://a:1/y"
-    with pytest.raises(fetch.FetchError, match="not followed from https"):
-        fetch.redirected("https://a:1/x", "http://b:2/y")
+def redirect(location: str) -> bytes:
+    return b"HTTP/1.1 307 Temporary Redirect\r\nContent-Length: 0\r\nLocation: %s\r\n\r\n" % location.encode()
+
+
+def test_a_redirect_to_the_owner_is_followed():
+    with serving(http_answer(b"[1]")) as owner, serving(redirect(f"{owner}/x?authoritative=true")) as url:
+        assert fetch.send("GET", f"{url}/x", None, 5) == b"[1]"
+
+
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("http://127.0.0.1:1/latest/meta-data", "it redirected to another path"),
+        ("http://169.254.169.254/x", "it leads to an address of this machine or of a metadata service"),
+        ("http://[::ffff:169.254.169.254]/x", "it leads to an address of this machine or of a metadata service"),
+        ("ftp://127.0.0.1/x", "it redirected to ftp://127.0.0.1; expected http or https://HOST:PORT"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_redirect_leads_to_the_same_path_of_another_broker_only(method, location, reason):
+    with serving(redirect(location)) as url, pytest.raises(fetch.FetchError, match=reason):
+        fetch.send(method, f"{url}/x", None, 5)
+
+
+def test_a_redirect_does_not_lead_to_this_machine(monkeypatch):
+    """A name of the given host leads to loopback here, as that of a server elsewhere would lead to its address."""
+    with serving(http_answer(b"secret")) as local, serving(redirect(f"{local}/x")) as url:
+        known = socket.getaddrinfo
+        monkeypatch.setattr(
+            socket,
+            "getaddrinfo",
+            lambda host, *more, **options: known("127.0.0.1" if host == "pulsar.invalid" else host, *more, **options),
+        )
+        with pytest.raises(fetch.FetchError, match="it leads to an address of this machine"):
+            fetch.send("GET", f"http://pulsar.invalid:{url.rpartition(':')[2]}/x", None, 5)
+
+
+@pytest.mark.parametrize(
+    "answer", [http_answer(b"a secret", "403 Forbidden"), b"a secret\r\n", b"HTTP/9.9 a secret\r\n\r\n"]
+)
+def test_no_error_quotes_the_answer_of_another_host_than_the_given_one(answer):
+    with (
+        serving(answer) as other,
+        serving(redirect(f"http://localhost:{other.rpartition(':')[2]}/x")) as url,
+        pytest.raises(fetch.FetchError, match=r"HTTP 403 Forbidden after a redirect|the answer is not HTTP") as raised,
+    ):
+        fetch.send("GET", f"{url}/x", None, 5)
+    assert "secret" not in str(raised.value)
+    with serving(http_answer(b"a reason", "403 Forbidden")) as url, pytest.raises(fetch.FetchError, match="a reason"):
+        fetch.send("GET", f"{url}/x", None, 5)
+
+
+def test_redirects_are_bounded():
+    asked = []
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    asked.append(connection.recv(65536))
+                    connection.sendall(redirect(f"{url}/x"))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        with pytest.raises(fetch.FetchError, match="HTTP 307"):
+            fetch.send("GET", f"{url}/x", None, 5)
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(timeout=15)
+    assert len(asked) == fetch.REDIRECTS + 1
+
+
+@pytest.mark.parametrize("name", ["..", "."])
+def test_a_name_that_would_be_a_step_of_the_path_is_refused_before_a_request(name):
+    """Else the deletion of a subscription of a topic `..` is a request about its namespace."""
+    for ask in (
+        lambda url: fetch.send("DELETE", url, None, 1),
+        lambda url: fetch.exchange("GET", url, 1),
+        lambda url: fetch.get_json(url, 1),
+    ):
+        with pytest.raises(fetch.FetchError, match=r"a name in the path of the request is '\.' or '\.\.'"):
+            ask(f"http://127.0.0.1:1/admin/v2/persistent/t/n/{name}/subscriptions?a=b")
 
 
 def test_something_is_sent_to_the_first_host_that_takes_it():
@@ -288,3 +371,35 @@ def test_a_check_that_fails_in_a_new_way_ends_no_thread_of_the_monitor():
         assert checked.wait(10)
     finally:
         monitor.stop()
+
+
+@pytest.mark.parametrize(
+    "broker",
+    ["169.254.169.254/latest/meta-data?", "b", "u:p@b:8080", "b:8080#", "b:8080/", "", "b :80", "b:" + "8" * 6],
+)
+def test_a_list_of_brokers_with_other_text_is_no_list_of_brokers(broker):
+    """Else an admin API chooses the path of a request to any server."""
+    with serving(http_answer(json.dumps(["b:8080", broker]).encode())) as url:
+        source = Source("pulsar://b:6650", url, "zk:z:2181")
+        with pytest.raises(fetch.FetchError, match="not a list of brokers as HOST:PORT"):
+            active_brokers(source)
+
+
+@pytest.mark.parametrize(
+    "broker", ["b:8080", "broker-0.broker.pulsar.svc:8080", "10.0.0.7:8443", "[fd00::7]:8080", "a_b:1"]
+)
+def test_brokers_are_listed_as_host_and_port(broker):
+    with serving(http_answer(json.dumps([f"http://{broker}", broker]).encode())) as url:
+        assert active_brokers(Source("pulsar://b:6650", url, "zk:z:2181")) == [broker, broker]
+
+
+def test_a_listed_broker_is_reached_like_the_target_of_a_redirect():
+    """Neither a metadata service, nor with a quotation of its answer."""
+    with serving(http_answer(b"a secret", "403 Forbidden")) as other:
+        source = Source("pulsar://b:6650", "http://localhost:1", "zk:z:2181")
+        for ask in (health, lac_interval):
+            with pytest.raises(fetch.FetchError, match=r"^HTTP 403 Forbidden$"):
+                ask(source, other.removeprefix("http://"))
+    for ask in (health, lac_interval):
+        with pytest.raises(fetch.FetchError, match="it leads to an address of this machine or of a metadata service"):
+            ask(Source("pulsar://b:6650", "http://pulsar.invalid:8080", "zk:z:2181"), "127.0.0.1:1")

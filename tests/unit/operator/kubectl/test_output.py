@@ -130,15 +130,34 @@ def at_bound(brokers, bindings, topics):
 def test_a_chart_is_bounded_and_says_so():
     most = at_bound(topology.MAX_BROKERS, topology.MAX_BINDINGS, topology.MAX_TOPICS)
     full = "\n".join(topology.render(Snapshot("n", (most,))))
-    assert " more " not in full
+    assert [line for line in full.splitlines() if " more " in line and "more arrows" not in line] == []
     assert "t-19" in full
     more = at_bound(topology.MAX_BROKERS + 1, topology.MAX_BINDINGS + 1, topology.MAX_TOPICS + 1)
     text = "\n".join(topology.render(Snapshot("n", (more,))))
     for rest in ("and 1 more brokers", "and 1 more bindings", "and 1 more topics of streaming/orders"):
         assert rest in text
     many = topology.render(Snapshot("n", (more,) * (topology.MAX_POOLS + 3)))
-    assert '"and 3 more pools"' in "\n".join(many)
+    assert " more pools" in "\n".join(many)
     assert len(many) < 100 + topology.MAX_POOLS * 700
+
+
+def test_a_chart_is_no_larger_than_mermaid_draws():
+    """Mermaid's defaults: maxEdges 500, maxTextSize 50,000."""
+    full = at_bound(topology.MAX_BROKERS, topology.MAX_BINDINGS, topology.MAX_TOPICS)
+    for count in (1, 2, topology.MAX_POOLS, topology.MAX_POOLS + 3):
+        lines = topology.render(Snapshot("n", (full,) * count))
+        shown = sum("Pool streaming/orders" in line for line in lines)
+        assert shown >= 1
+        assert sum(" -->" in line for line in lines) <= 500
+        assert len("\n".join(lines)) <= 50_000
+        assert (f"and {count - shown} more pools" in "\n".join(lines)) is (shown < count)
+
+
+@pytest.mark.parametrize(("brokers", "left_out"), [(topology.MAX_LINKS, False), (topology.MAX_LINKS + 1, True)])
+def test_arrows_to_a_topic_are_bounded_and_say_so(brokers, left_out):
+    text = "\n".join(topology.render(Snapshot("n", (at_bound(brokers, 1, 2),))))
+    assert ("and 2 more arrows to topics of streaming/orders" in text) is left_out
+    assert text.count("subscriptions ") == 2 * topology.MAX_LINKS
 
 
 def test_the_document_is_json_and_has_the_states_of_brokers():
