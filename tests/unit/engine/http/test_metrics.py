@@ -134,7 +134,8 @@ def test_latencies_are_cumulative_buckets_apart_for_tail_and_backlog(broker):
     sampler = broker.topics.latency = LatencySampler(lambda _: None, lambda: 1000.0)
     for ms in (1, 7, 7):
         sampler.observe(SimpleNamespace(timestamp=1_000_000 - ms, deliver_at=0), tail=True)
-    sampler.observe(SimpleNamespace(timestamp=1_000_001, deliver_at=0), tail=False)
+    for ms in (1, 6):
+        sampler.observe(SimpleNamespace(timestamp=1_000_000 + ms, deliver_at=0), tail=False)
     found = samples(broker)
     name = "pulsar_readonly_end_to_end_latency_seconds"
     assert found[f'{name}_bucket{{le="0.005",read="tail"}}'] == 1
