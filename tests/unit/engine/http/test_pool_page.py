@@ -221,7 +221,6 @@ def test_silent_brokers_take_the_time_of_the_others_once_only(monkeypatch):
     "answer",
     [
         b"SSH-2.0-secret_banner\r\n\r\n",
-        b"HTTP/1.1 200 secret_banner\x00\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: secret_banner\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nsecret_banner\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"secret_banner" * 2000 + b"\r\n\r\n",
