@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from readonly_engine.topic.entries import TopicEntry
 
 SAMPLE_INTERVAL_S: Final = 0.01
-"""Shortest interval between two samples. A sample decodes the metadata of an entry, which takes some microseconds; with megabytes of
-properties it takes as long as their first parsing."""
+"""Shortest interval between two samples. A sample decodes the metadata of an entry, which takes some microseconds; with
+megabytes of properties it takes as long as their first parsing."""
 
 LATENCY_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, float("inf"))
 """Upper bounds of the buckets, in seconds. Publish times are whole milliseconds."""
@@ -61,8 +61,8 @@ class LatencySampler:
         due: whether the next write is to be measured. The read path tests it before it calls `observe`.
         tail: latencies of entries at the tail of their topic.
         backlog: latencies of earlier entries, which are as old as the backlog is long.
-        skewed: number of entries without a sample, because they were published more than MAX_SKEW_S later than this broker's clock
-            says. As 0 seconds they would hide a slow broker.
+        skewed: number of entries without a sample, because they were published more than MAX_SKEW_S later than this broker's
+            clock says. As 0 seconds they would hide a slow broker.
     """
 
     __slots__ = ("_clock", "_schedule", "backlog", "due", "skewed", "tail")

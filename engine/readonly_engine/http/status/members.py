@@ -85,7 +85,7 @@ class MemberReader:
         if self._recent.keys() >= _keys(others):  # another round has ended meanwhile
             return self._recent
         found = {_key(one): MemberAnswer(one, error=NOT_PUBLISHED) for one in others}
-        # Those that were silent in the last round come last: else a few of them would take the time of all others, again and again.
+        # Those that were silent in the last round come last: else a few of them would take the time of all others again.
         asked = sorted((one for one in others if one.status_url), key=lambda one: one.url in self._silent)
         found |= {_key(one): MemberAnswer(one, error=f"no answer within {ROUND_TIMEOUT_S:g} s") for one in asked}
         waiting = iter(asked)
