@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BUILD_LABELS = ("version", "commit", "python", "native_modules")
 
 WAIT_S: Final = 1.0
-"""Longest wait for the thread. Look-ups of names that DNS does not answer may occupy all threads; then the other metrics matter."""
+"""Longest wait for the thread. Look-ups of names that DNS does not know may occupy all threads; the other metrics matter then."""
 
 
 class BuildCollector(Collector):
