@@ -81,7 +81,7 @@ Readers get a new name each time, so all readers of a topic count as subscriptio
 the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `namespace` and `topic` are too. A name of more than
 {MAX_LABEL_CHARACTERS} characters is empty as well.
 `reason` is one of {", ".join(code(reason) for reason in Reason)}.
-`read` is `tail` for the newest entries of a topic, else `backlog`. End-to-end latency compares two clocks: that of the broker, and that
+`read` is `tail` for entries that were sent as soon as they were readable, else `backlog`. End-to-end latency compares two clocks: that of the broker, and that
 of the owner where the cluster stores broker entry metadata (`brokerEntryMetadataInterceptors`), else that of the producer.
 """
 OPERATOR = """## Operator

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.assembly import advertised_tls_url, advertised_url, bound_patterns
 from readonly_engine.broker.pool.bindings import BindingsError, load_bindings
-from readonly_engine.config.kinds import is_locality
+from readonly_engine.config.kinds import Address, is_locality
 from readonly_engine.metadata.connect import check_security
 from readonly_engine.net.digest_md5 import LoginError
+from readonly_engine.net.interfaces import ALL_INTERFACES
 from readonly_engine.net.tls import TlsError
 from readonly_engine.start_files import StartError, open_files
 from readonly_engine.workers.plan import check_ports
@@ -31,6 +32,7 @@ def check(config: EngineConfig) -> None:
     """
     if config.workers > 1:
         check_ports(config)
+    _check_addresses(config)
     bound_patterns(config)
     advertised_url(config)
     advertised_tls_url(config)
@@ -46,6 +48,29 @@ def check(config: EngineConfig) -> None:
     if config.locality_file is not None:
         _check_locality(config.locality_file)
     _check_tiered_storage(config)
+
+
+def _check_addresses(config: EngineConfig) -> None:
+    """Check that no two addresses of one process are the same. An address of all interfaces takes the port of each."""
+    addresses = [("listen", config.listen), ("http", config.http)]
+    if config.tls_listen is not None:
+        addresses.append(("tls-listen", config.tls_listen))
+    addresses += [("bind-addresses", Address(bind.host.strip("[]"), bind.port)) for bind in config.bind_addresses]
+    seen: list[tuple[str, Address]] = []
+    for option, address in addresses:
+        for other, taken in seen:
+            if address.port and address.port == taken.port and _overlap(address.host, taken.host):
+                raise StartError(f"--{option} {address}: --{other} has port {taken.port} too; choose another port")
+        seen.append((option, address))
+
+
+def _overlap(host: str, other: str) -> bool:
+    """Return whether two hosts to listen on have an address in common, as far as their texts tell."""
+    pair = {host, other}
+    if len(pair) == 1 or ALL_INTERFACES in pair:
+        return True
+    ipv6 = [":" in one for one in (host, other)]
+    return ("0.0.0.0" in pair and not any(ipv6)) or ("::" in pair and all(ipv6))  # noqa: S104 - a text of the user
 
 
 def _check_bindings(path: Path) -> None:

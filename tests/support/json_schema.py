@@ -41,6 +41,11 @@ def _same(one: object, other: object) -> bool:
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
+def _search(rule: str, value: str) -> bool:
+    """Return whether a value has a match. `$` is the end, as in JavaScript; in Python a line break may follow it."""
+    return re.search(re.sub(r"\$$", r"\\Z", rule), value) is not None
+
+
 _CHECKS = {
     "type": _type,
     "additionalProperties": _additional,
@@ -48,7 +53,9 @@ _CHECKS = {
     "items": lambda rule, value, _: not isinstance(value, list) or all(is_valid(rule, one) for one in value),
     "anyOf": lambda rule, value, _: any(is_valid(one, value) for one in rule),
     "enum": lambda rule, value, _: any(_same(one, value) for one in rule),
-    "pattern": lambda rule, value, _: not isinstance(value, str) or re.search(rule, value) is not None,
+    "pattern": lambda rule, value, _: not isinstance(value, str) or _search(rule, value),
+    "minProperties": lambda rule, value, _: not isinstance(value, dict) or len(value) >= rule,
+    "required": lambda rule, value, _: not isinstance(value, dict) or set(rule) <= value.keys(),
     "minLength": lambda rule, value, _: not isinstance(value, str) or len(value) >= rule,
     "minimum": lambda rule, value, _: not _is_number(value) or value >= rule,
     "maximum": lambda rule, value, _: not _is_number(value) or value <= rule,

@@ -20,8 +20,8 @@ T = TypeVar("T")
 _SIZE: Final = re.compile(r"([0-9]{1,18})(B|KiB|MiB|GiB)?")
 _BYTES: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 _LOCALITY: Final = re.compile(r"(/[^/\s]+)+")
-_PORT: Final = re.compile("[0-9]{1,5}")
-_URL_HOST: Final = r"([^/,\s@]+@)?([^/:,\s\[\]]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+_URL_HOST: Final = r"([^/,\s@]+@)?([^/:,\s\[\]]+|\[[0-9A-Fa-f:.]+(%[^\]/,\s]+)?\])(:[0-9]{1,5})?"
+_ADDRESS: Final = r"\S+:[0-9]{1,5}"
 MAX_PORT: Final = 65535
 MAX_SECONDS: Final = 600.0
 
@@ -61,6 +61,9 @@ def split_urls(url: str) -> tuple[str, ...]:
 
 
 def _is_url(text: str, scheme: str) -> bool:
+    """Return whether a text has the form of the schema, and a valid port. urlsplit alone takes blanks and queries."""
+    if re.fullmatch(rf"{re.escape(scheme)}://{_URL_HOST}/?", text) is None:
+        return False
     try:
         parts = urlsplit(text)
         return parts.scheme == scheme and bool(parts.hostname) and (parts.port or 1) > 0 and parts.path in {"", "/"}
@@ -85,8 +88,9 @@ def _read_boolean(value: object) -> bool | None:
 
 
 def _read_address(value: object) -> Address | None:
-    host, _, port = (read_text(value) or "").rpartition(":")
-    if not host or not _PORT.fullmatch(port) or int(port) > MAX_PORT:
+    text = read_text(value) or ""
+    host, _, port = text.rpartition(":")
+    if re.fullmatch(_ADDRESS, text) is None or int(port) > MAX_PORT:
         return None
     return Address(host.strip("[]"), int(port))
 
@@ -151,7 +155,7 @@ BOOLEAN: Final = Kind(
     lambda value: str(value).lower(),
     schema={"enum": [True, False, "true", "false"]},
 )
-ADDRESS: Final = Kind("HOST:PORT", "HOST:PORT", _read_address, schema=_texts(r".+:[0-9]{1,5}"))
+ADDRESS: Final = Kind("HOST:PORT", "HOST:PORT", _read_address, schema=_texts(_ADDRESS))
 SIZE: Final = Kind(
     "SIZE",
     "a size such as 64MiB or 1GiB",
@@ -198,7 +202,9 @@ def urls(plain: str, encrypted: str) -> Kind[str]:
     def read(value: object) -> str | None:
         text = (read_text(value) or "").rstrip("/")
         scheme = text.partition("://")[0]
-        good = scheme in {plain, encrypted} and all(_is_url(one, scheme) for one in split_urls(text))
+        good = (
+            scheme in {plain, encrypted} and "/," not in text and all(_is_url(one, scheme) for one in split_urls(text))
+        )
         return text if good else None
 
     schema = _texts(rf"({re.escape(plain)}|{re.escape(encrypted)})://{_URL_HOST}(,{_URL_HOST})*/?")
@@ -241,7 +247,13 @@ def list_of(form: str, what: str) -> Kind[tuple[str, ...]]:
 
 
 def mapping_of(
-    declaring: type[T], form: str, example: str, check: Callable[[T], None] | None = None, *, empty: bool = True
+    declaring: type[T],
+    form: str,
+    example: str,
+    check: Callable[[T], None] | None = None,
+    *,
+    empty: bool = True,
+    required: tuple[str, ...] = (),
 ) -> Kind[T]:
     """Return the kind of mappings that a dataclass declares, or of texts that are such mappings in YAML.
 
@@ -251,6 +263,7 @@ def mapping_of(
         example: a valid mapping, for errors.
         check: raises ConfigError where values contradict each other.
         empty: whether a mapping without keys is valid.
+        required: keys without which `check` fails, for the JSON Schema.
     """
 
     def read(value: object) -> T | None:
@@ -268,7 +281,10 @@ def mapping_of(
             check(found)
         return found
 
-    return Kind(form, f"a mapping such as {example}", read, write=lambda _: "", declaring=declaring)
+    rules: dict[str, Any] = {} if empty else {"minProperties": 1}
+    if required:
+        rules["required"] = list(required)
+    return Kind(form, f"a mapping such as {example}", read, write=lambda _: "", declaring=declaring, rules=rules)
 
 
 def comma_separated(read: Callable[[tuple[str, ...]], T], form: str, what: str) -> Kind[T]:

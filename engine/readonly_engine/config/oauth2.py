@@ -70,4 +70,5 @@ OAUTH2: Final = mapping_of(
     "{issuer-url: 'https://issuer.example.com', key-file: /run/secrets/key.json}",
     check_oauth2_config,
     empty=False,
+    required=("issuer-url",),
 )

@@ -39,6 +39,7 @@ class Kind(Generic[T]):
         declaring: dataclass that declares the keys, where the value is a mapping.
         schema: JSON Schema of the values in the file; None for a non-empty text, and for the kinds that the other attributes
             describe: choices, and mappings.
+        rules: rules of JSON Schema for the mapping as a whole, besides those of its keys.
     """
 
     form: str
@@ -49,6 +50,7 @@ class Kind(Generic[T]):
     several: bool = False
     declaring: type | None = None
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    rules: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def parse(self, value: object) -> T:
         """Convert a value of the YAML file or the command line.

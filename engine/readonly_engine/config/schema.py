@@ -46,5 +46,10 @@ def _values(one: Option) -> dict[str, Any]:
         return {"enum": [str(choice) for choice in kind.choices]}
     text = {"type": "string", "minLength": 1}
     if kind.declaring is not None:
-        return {"anyOf": [_mapping(kind.declaring), {**text, "description": "the mapping as a text of YAML"}]}
+        return {
+            "anyOf": [
+                {**_mapping(kind.declaring), **kind.rules},
+                {**text, "description": "the mapping as a text of YAML"},
+            ]
+        }
     return text

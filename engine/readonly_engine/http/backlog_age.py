@@ -26,6 +26,10 @@ MIN_INTERVAL_S: Final = 5.0
 MAX_READS: Final = 100
 """Entries that one round reads. The subscriptions whose last attempt is the oldest come first."""
 
+MAX_READ_BYTES: Final = 16 << 20
+"""Bytes after which a round begins no further read. The entries get into the cache and push others out of it, and an
+entry may have 5 MiB."""
+
 MAX_CONCURRENT_READS: Final = 8
 WAIT_S: Final = 1.0
 """Longest wait of a collection for the round; then it gets the earlier measurements."""
@@ -81,6 +85,7 @@ class BacklogAges:
         self._attempted: dict[tuple[TopicName, str], float] = {}
         self._round: asyncio.Task[None] | None = None
         self._began = float("-inf")
+        self._room = 0
 
     async def measure(self) -> None:
         """Measure again if the last round is older than MIN_INTERVAL_S; wait for it up to WAIT_S."""
@@ -119,8 +124,14 @@ class BacklogAges:
     async def _measure_all(self) -> None:
         pending = await self._pending()
         free = asyncio.Semaphore(MAX_CONCURRENT_READS)
+        self._room = MAX_READ_BYTES
         async with asyncio.timeout(ROUND_TIMEOUT_S):
-            await asyncio.gather(*(self._read(one, free) for one in pending[:MAX_READS]))
+            reads = (self._read(one, free) for one in pending[:MAX_READS])
+            results = await asyncio.gather(*reads, return_exceptions=True)
+        # The reads of a topic that closes are cancelled; that is no end of the round.
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
 
     async def _pending(self) -> list[_Pending]:
         """Return the measurements to make, the most overdue first; forget subscriptions that have ended."""
@@ -148,12 +159,15 @@ class BacklogAges:
 
     async def _read(self, pending: _Pending, free: asyncio.Semaphore) -> None:
         async with free:
+            if self._room <= 0:
+                return  # it comes first in the next round
             self._attempted[pending.key] = self._clock()
             try:
                 entries = await pending.served.log.read(pending.position, 1)
             except BookKeeperError as error:
                 log.debug("age of the backlog unknown: topic=%s error=%s", pending.key[0], error)
                 return
+            self._room -= sum(entry.size for entry in entries)
         if entries:
             self._measured[pending.key] = _Measurement(pending.position, entries[0].timestamp, self._clock())
 

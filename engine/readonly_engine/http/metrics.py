@@ -133,7 +133,7 @@ class BrokerCollector(Collector):
         yield found
         yield CounterMetricFamily(
             "pulsar_readonly_end_to_end_latency_clock_skew",
-            "Samples of this latency that were published later than the broker's clock says, which count as 0 seconds",
+            "Entries that are missing in this latency: they were published more than 5 ms later than the broker's clock says",
             value=sampler.skewed,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 BUILD_LABELS = ("version", "commit", "python", "native_modules")
+
+WAIT_S: Final = 1.0
+"""Longest wait for the thread. Look-ups of names that DNS does not know may occupy all threads; the other metrics matter then."""
 
 
 class BuildCollector(Collector):
@@ -52,10 +55,17 @@ class ProcessMetrics:
             registry = CollectorRegistry()
             ProcessCollector(registry=registry)
         self._registry = registry
-        self._collecting: asyncio.Task[bytes] | None = None
+        self._collecting: asyncio.Task[None] | None = None
+        self._last = b""
 
     async def text(self) -> bytes:
-        """Return the metrics in Prometheus' text format."""
+        """Return the metrics in Prometheus' text format: the last ones known if no thread is free; empty without any."""
         if self._collecting is None or self._collecting.done():
-            self._collecting = asyncio.create_task(asyncio.to_thread(generate_latest, self._registry))
-        return await asyncio.shield(self._collecting)
+            self._collecting = asyncio.create_task(self._collect())
+        done, _ = await asyncio.wait({self._collecting}, timeout=WAIT_S)
+        for one in done:
+            one.result()
+        return self._last
+
+    async def _collect(self) -> None:
+        self._last = await asyncio.to_thread(generate_latest, self._registry)

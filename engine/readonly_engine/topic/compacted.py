@@ -202,6 +202,11 @@ class CompactedLog:
         """None: readers of the compacted topic are at different positions."""
         return None
 
+    @property
+    def notifying(self) -> bool:
+        """Whether the topic's listeners are being called."""
+        return self._log.notifying
+
     def await_notification(self, position: Position) -> bool:
         """Return False: each subscription reads by itself."""
         del position

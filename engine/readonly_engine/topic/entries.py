@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from readonly_engine.wire.batch import decode_stored_entry
 from readonly_engine.wire.bit_set import words_of
 from readonly_engine.wire.commands import NO_EPOCH, encode_message_frame
 from readonly_engine.wire.entry_view import EntryView, encode_views
-from readonly_engine.wire.errors import MalformedFrameError, WireError
-from readonly_engine.wire.message import decode_metadata
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.message import decode_metadata, publish_time
 from readonly_engine.wire.sticky_key import NO_KEY, key_hash, sticky_key
 
 _FRAMES_KEPT = 4
@@ -41,13 +40,12 @@ class TopicEntry(EntryView):
     def timestamp(self) -> int:
         """Publish time in ms since the epoch: of the owner's clock if the cluster stores it, else of the producer's.
 
-        0 for an entry that no Pulsar producer wrote.
+        0 for an entry that no Pulsar producer wrote. The body is neither copied nor checked, so its size does not matter.
         """
         try:
-            entry = decode_stored_entry(self.stored)
-        except WireError:
+            return publish_time(self.stored)
+        except MalformedFrameError:
             return 0
-        return entry.broker_timestamp or entry.metadata.publish_time
 
     def frame(
         self, consumer_id: int, partition: int, epoch: int = NO_EPOCH, redelivery_count: int = 0, unacked: int = 0

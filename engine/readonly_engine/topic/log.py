@@ -192,6 +192,11 @@ class TopicLog:
         return self._notifier.latest_batch
 
     @property
+    def notifying(self) -> bool:
+        """Whether the listeners are being called."""
+        return self._notifier.notifying
+
+    @property
     def first(self) -> Position | None:
         """The first readable entry; None without one."""
         return self.chain.first

@@ -81,12 +81,14 @@ class TailNotifier:
 
     Attributes:
         latest_batch: batch of the last call; None without readable new entries.
+        notifying: whether listeners are being called.
     """
 
     def __init__(
         self, name: str, chain: LedgerChain, read: Callable[[Position, int], Awaitable[list[TopicEntry]]]
     ) -> None:
         self.latest_batch: TailBatch | None = None
+        self.notifying = False
         self._name = name
         self._chain = chain
         self._read = read
@@ -348,13 +350,17 @@ class TailNotifier:
         """Call listeners for SLICE_S, and the others soon."""
         listeners, began = notification.listeners, time.thread_time() if notification.cost is not None else 0.0
         until = self._loop.time() + SLICE_S if len(listeners) > SLICE_CALLS else 0.0
-        while listeners:
-            slice_, listeners[-SLICE_CALLS:] = listeners[-SLICE_CALLS:], []
-            for listener in slice_:
-                if listener in self._listeners:
-                    listener()
-            if listeners and self._loop.time() >= until:
-                break
+        self.notifying = True
+        try:
+            while listeners:
+                slice_, listeners[-SLICE_CALLS:] = listeners[-SLICE_CALLS:], []
+                for listener in slice_:
+                    if listener in self._listeners:
+                        listener()
+                if listeners and self._loop.time() >= until:
+                    break
+        finally:
+            self.notifying = False
         if notification.cost is not None:
             notification.cost += time.thread_time() - began
         if listeners and not self._closed:

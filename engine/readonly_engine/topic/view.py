@@ -29,6 +29,10 @@ class TopicView(Protocol):
     def latest_batch(self) -> TailBatch | None:
         """The batch of the listeners' last call, if all of them can share it."""
 
+    @property
+    def notifying(self) -> bool:
+        """Whether the listeners are being called, so that what a subscription sends now is new."""
+
     def await_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now, so that one read serves all of them."""
 

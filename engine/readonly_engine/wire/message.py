@@ -12,7 +12,7 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError
 
 from readonly_engine.wire.errors import MalformedFrameError
-from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
+from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MarkerType, MessageMetadata
 
 _BROKER_METADATA_MAGIC = b"\x0e\x02"
 _CHECKSUM_MAGIC = b"\x0e\x01"
@@ -50,13 +50,17 @@ class StoredMessage(NamedTuple):
         return self.txn is not None and not self.marker
 
 
-def decode_metadata(payload: bytes) -> MessageMetadata:
-    """Decode the metadata in a payload that starts with the checksum or with the metadata's size.
+def decode_metadata(payload: bytes, at: int = 0) -> MessageMetadata:
+    """Decode the metadata in a payload.
+
+    Args:
+        payload: the bytes.
+        at: where the checksum is, or the metadata's size.
 
     Raises:
         MalformedFrameError: no metadata there.
     """
-    start = _CHECKSUM_BYTES if payload.startswith(_CHECKSUM_MAGIC) else 0
+    start = at + (_CHECKSUM_BYTES if payload.startswith(_CHECKSUM_MAGIC, at) else 0)
     begin = start + _SIZE_BYTES
     end = begin + int.from_bytes(payload[start:begin], "big")
     if end > len(payload):
@@ -65,6 +69,30 @@ def decode_metadata(payload: bytes) -> MessageMetadata:
         return MessageMetadata.FromString(payload[begin:end])
     except DecodeError as error:
         raise MalformedFrameError("an entry that holds no message metadata") from error
+
+
+def publish_time(stored: bytes) -> int:
+    """Return the time of an entry in ms since the epoch: of the owner's write if the cluster stores it, else of the producer.
+
+    The body is neither copied nor checked, so its size does not matter.
+
+    Args:
+        stored: the entry's payload.
+
+    Raises:
+        MalformedFrameError: not an entry that a Pulsar broker wrote.
+    """
+    at = 0
+    if stored.startswith(_BROKER_METADATA_MAGIC):
+        begin = len(_BROKER_METADATA_MAGIC) + _SIZE_BYTES
+        at = begin + int.from_bytes(stored[len(_BROKER_METADATA_MAGIC) : begin], "big")
+        try:
+            by_owner = BrokerEntryMetadata.FromString(stored[begin:at]).broker_timestamp
+        except DecodeError as error:
+            raise MalformedFrameError("an entry whose broker metadata is damaged") from error
+        if by_owner:
+            return by_owner
+    return decode_metadata(stored, at).publish_time
 
 
 def decode_stored(payload: bytes) -> StoredMessage:

@@ -75,6 +75,9 @@ def offline(monkeypatch):
         {"locality-file": "@not-written-yet"},
         {"locality-file": "@empty"},
         {"workers": "2"},
+        {"listen": "127.0.0.1:6650", "http": "127.0.0.2:6650"},
+        {"listen": "0.0.0.0:6650", "http": "[::1]:6650"},
+        {"listen": "127.0.0.1:0", "http": "127.0.0.1:0"},
     ],
 )  # fmt: skip
 def test_a_valid_configuration_is_said_to_be_valid(given, files, capsys):
@@ -88,6 +91,14 @@ def test_a_valid_configuration_is_said_to_be_valid(given, files, capsys):
 MISTAKES = [
     ({"cache-size": "lots"}, 2, "--cache-size: must be a size"),
     ({"workers": "2", "http": "127.0.0.1:6750"}, 2, "workers: two processes need port 6750"),
+    ({"listen": "127.0.0.1:8080"}, 1, "--http *:8080: --listen has port 8080 too"),
+    ({"listen": "0.0.0.0:6650", "http": "127.0.0.1:6650"}, 1, "--http 127.0.0.1:6650: --listen has port 6650 too"),
+    ({"listen": "[::]:6650", "http": "[::1]:6650"}, 1, "--http [::1]:6650: --listen has port 6650 too"),
+    ({"listen": "[::1]:6650", "http": "[::1]:6650"}, 1, "--http [::1]:6650: --listen has port 6650 too"),
+    ({"tls-listen": "*:6650", "tls-certificate": "@broker.pem", "tls-key": "@broker.key", "advertised-tls-url": "pulsar+ssl://me:1"},
+     1, "--tls-listen *:6650: --listen has port 6650 too"),
+    ({"advertised-listeners": "a:pulsar://a:1", "bind-addresses": "a:pulsar://127.0.0.1:8080"}, 1,
+     "--bind-addresses 127.0.0.1:8080: --http has port 8080 too"),
     ({"tls-listen": "127.0.0.1:6651"}, 2, "tls-certificate and tls-key are missing"),
     ({"topics": "orders-.*"}, 1, "--topics: 'orders-.*' is not a topic pattern"),
     ({"tls-listen": "*:6651", "tls-certificate": "@broker.pem", "tls-key": "@broker.key"}, 1, "--advertised-tls-url is missing"),

@@ -15,10 +15,17 @@ if TYPE_CHECKING:
     from readonly_engine.topic.entries import TopicEntry
 
 SAMPLE_INTERVAL_S: Final = 0.01
-"""Shortest interval between two samples. A sample costs some microseconds, because it decodes the metadata of an entry."""
+"""Shortest interval between two samples. A sample decodes the metadata of an entry, which takes some microseconds; with
+megabytes of properties it takes as long as their first parsing."""
 
 LATENCY_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, float("inf"))
 """Upper bounds of the buckets, in seconds. Publish times are whole milliseconds."""
+
+MAX_SUMMED_S: Final = 86400.0
+"""Longest latency in the sum. A producer may send any publish time, and one sample must not outweigh all others."""
+
+MAX_SKEW_S: Final = LATENCY_BOUNDS[0]
+"""Time in the future that counts as 0 seconds: the error of synchronized clocks. A later one says nothing about the broker."""
 
 _MS_PER_S: Final = 1000
 
@@ -28,7 +35,7 @@ class LatencyHistogram:
 
     Attributes:
         counts: number of samples in each bucket of LATENCY_BOUNDS, not cumulative.
-        total: sum of the samples, in seconds.
+        total: sum of the samples, in seconds; a longer one than MAX_SUMMED_S counts as that.
     """
 
     __slots__ = ("counts", "total")
@@ -40,7 +47,7 @@ class LatencyHistogram:
     def add(self, seconds: float) -> None:
         """Count one sample."""
         self.counts[bisect_left(LATENCY_BOUNDS, seconds)] += 1
-        self.total += seconds
+        self.total += min(seconds, MAX_SUMMED_S)
 
 
 class LatencySampler:
@@ -54,7 +61,8 @@ class LatencySampler:
         due: whether the next write is to be measured. The read path tests it before it calls `observe`.
         tail: latencies of entries at the tail of their topic.
         backlog: latencies of earlier entries, which are as old as the backlog is long.
-        skewed: number of samples that were published later than this broker's clock says. They count as 0 seconds.
+        skewed: number of entries without a sample, because they were published more than MAX_SKEW_S later than this broker's
+            clock says. As 0 seconds they would hide a slow broker.
     """
 
     __slots__ = ("_clock", "_schedule", "backlog", "due", "skewed", "tail")
@@ -87,10 +95,10 @@ class LatencySampler:
         if not published:
             return
         seconds = (self._clock() * _MS_PER_S - published) / _MS_PER_S
-        if seconds < 0:
+        if seconds < -MAX_SKEW_S:
             self.skewed += 1
-            seconds = 0.0
-        (self.tail if tail else self.backlog).add(seconds)
+            return
+        (self.tail if tail else self.backlog).add(max(seconds, 0.0))
 
     def _arm(self) -> None:
         self.due = True

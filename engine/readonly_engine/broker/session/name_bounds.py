@@ -20,7 +20,7 @@ or delete a topic or subscription with a longer name. ZooKeeper refuses names fr
 
 NAMES: Final[Mapping[int, tuple[str, ...]]] = {
     BaseCommand.SUBSCRIBE: ("topic", "subscription", "consumer_name"),
-    BaseCommand.PRODUCER: ("topic", "producer_name"),
+    BaseCommand.PRODUCER: ("topic", "producer_name", "initial_subscription_name"),
     BaseCommand.LOOKUP: ("topic",),
     BaseCommand.PARTITIONED_METADATA: ("topic",),
     BaseCommand.GET_SCHEMA: ("topic",),
@@ -43,7 +43,7 @@ def name_error(command: BaseCommand) -> OwnerRefusedError | None:
         size = len(getattr(body_of(command), field).encode())
         if size > MAX_NAME_BYTES:
             code = ServerError.InvalidTopicName if field == "topic" else ServerError.NotAllowedError
-            what = field.removesuffix("_name")
+            what = field.removesuffix("_name").replace("_", " ")
             return OwnerRefusedError(
                 code, f"the name of the {what} has {size:,} bytes; give a name of at most {MAX_NAME_BYTES:,} bytes"
             )

@@ -335,9 +335,13 @@ class DeliveryLoop(Pausable):
             rate.consume(messages, len(frames))
 
     def _sample(self, entry: TopicEntry) -> None:
-        """Measure the latency of an entry that was just sent."""
+        """Measure the latency of an entry that was just sent.
+
+        Entries of the latest batch that are sent later are no measure of this broker: a client had no permits, or connects again.
+        """
         latest = self._log.latest_batch
-        self._latency.observe(entry, tail=latest is not None and entry.position >= latest.first)
+        tail = self._log.notifying and latest is not None and entry.position >= latest.first
+        self._latency.observe(entry, tail=tail)
 
     def _ack_filtered(self, positions: list[Position]) -> None:
         """Ack markers and aborted messages, as the owner's dispatcher does (AbstractBaseDispatcher).

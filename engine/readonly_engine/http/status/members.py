@@ -11,7 +11,15 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import (
+    ClientError,
+    ClientPayloadError,
+    ClientResponseError,
+    ClientSession,
+    ClientTimeout,
+    DummyCookieJar,
+    TCPConnector,
+)
 
 from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.status.pool import MemberAnswer, answer_of
@@ -39,6 +47,9 @@ MAX_ANSWER_BYTES: Final = 256 << 10
 """Bytes of an answer. A state without lists has some kilobytes."""
 
 NOT_PUBLISHED: Final = "it publishes no status page"
+NO_HTTP: Final = "the answer is no valid HTTP"
+"""Error of such an answer. The text of the HTTP client would show a part of it, and any server may be at a published address."""
+
 QUERY: Final = f"status{View(summary=True).query()}"
 _KEY: Final = "pool"
 
@@ -54,6 +65,7 @@ class MemberReader:
         self._charge = charge
         self._flight: SingleFlight[dict[MemberState, MemberAnswer]] = SingleFlight()
         self._recent: dict[MemberState, MemberAnswer] = {}
+        self._silent: set[str] = set()
 
     async def read(self, name: str, uid: str, members: Sequence[MemberState]) -> list[MemberAnswer]:
         """Return an answer for each broker but this one. A broker without an answer is no error: it has the reason.
@@ -73,13 +85,20 @@ class MemberReader:
         if self._recent.keys() >= _keys(others):  # another round has ended meanwhile
             return self._recent
         found = {_key(one): MemberAnswer(one, error=NOT_PUBLISHED) for one in others}
-        asked = [one for one in others if one.status_url]
+        # Those that were silent in the last round come last: else a few of them would take the time of all others again.
+        asked = sorted((one for one in others if one.status_url), key=lambda one: one.url in self._silent)
         found |= {_key(one): MemberAnswer(one, error=f"no answer within {ROUND_TIMEOUT_S:g} s") for one in asked}
         waiting = iter(asked)
 
         async def ask(session: ClientSession) -> None:
             for one in waiting:  # each task takes the next one
-                found[_key(one)] = await self._ask(session, name, uid, one)
+                self._silent.add(one.url)  # until it answers, also if the round ends meanwhile
+                try:
+                    found[_key(one)] = await self._ask(session, name, uid, one)
+                except TimeoutError:
+                    found[_key(one)] = MemberAnswer(one, error=f"no answer within {MEMBER_TIMEOUT_S:g} s")
+                else:
+                    self._silent.discard(one.url)
 
         try:
             async with (
@@ -98,6 +117,7 @@ class MemberReader:
         except TimeoutError:
             pass  # the others have the reason already
         self._recent = found
+        self._silent &= {one.url for one in others}
         asyncio.get_running_loop().call_later(REUSE_S, self._forget, found)
         return found
 
@@ -115,7 +135,9 @@ class MemberReader:
                         return MemberAnswer(member, error=f"the answer is longer than {MAX_ANSWER_BYTES >> 10} KiB")
                 code = response.status
         except TimeoutError:
-            return MemberAnswer(member, error=f"no answer within {MEMBER_TIMEOUT_S:g} s")
+            raise  # it is an OSError
+        except (ClientResponseError, ClientPayloadError):
+            return MemberAnswer(member, error=NO_HTTP)
         except (ClientError, OSError, ValueError) as error:
             return MemberAnswer(member, error=printable(str(error) or type(error).__name__))
         began = time.perf_counter()

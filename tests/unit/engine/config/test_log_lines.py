@@ -5,10 +5,20 @@ from __future__ import annotations
 import ast
 import json
 import logging
+import time
 from pathlib import Path
 
 import pytest
-from readonly_engine.config.log_lines import MAX_FIELD, RESERVED, JsonFormatter, TextFormatter, _names, fields_of
+from readonly_engine.config.log_lines import (
+    MAX_FIELD,
+    MAX_TEXT,
+    RESERVED,
+    JsonFormatter,
+    TextFormatter,
+    _names,
+    fields_of,
+    redact,
+)
 
 ROOT = Path(__file__).parents[4]
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJyZWFkZXIifQ.c2lnbmF0dXJl"
@@ -47,6 +57,39 @@ def test_fields_are_keys_beside_time_level_logger_and_message():
         "client": "10.0.0.7:4001",
         "error": "no bookie answers",
     }
+
+
+@pytest.mark.parametrize("value", ["a\ud800", "\udc00\ud83d", "\\ud800\udfff"])
+def test_halves_of_surrogates_become_valid_json(value):
+    """A path in another encoding has them. Strict parsers refuse the whole line for one."""
+    text = JsonFormatter(of_record=lambda _: {"object": {"name": value}}).format(record("a: path=%s", value))
+    found = json.loads(text)
+    for one in (found["message"], found["path"], found["object"]["name"]):
+        assert "?" in one
+        one.encode()  # fails for a half of a pair
+
+
+def test_other_characters_stay():
+    assert line("a: topic=%s", "é \U0001f600 \\ud800")["topic"] == "é \U0001f600 \\ud800"
+
+
+def test_keys_of_a_record_that_json_does_not_have_become_texts():
+    found = line("a", formatter=JsonFormatter({}, lambda _: {"object": {"path": Path("/a"), "set": {1}}}))
+    assert found["object"] == {"path": "/a", "set": "{1}"}
+
+
+@pytest.mark.parametrize("break_", ["\n", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_a_value_forges_no_line_of_text(break_):
+    text = TextFormatter().format(record("connects: client=%s", f"a{break_}2026-01-01 ERROR forged\x1b[2J"))
+    assert len(text.splitlines()) == 1
+    assert "\x1b" not in text
+    assert "2026-01-01 ERROR forged" in text
+
+
+def test_a_traceback_keeps_its_lines():
+    text = TextFormatter().format(record("failed", error=raised("unexpected")))
+    assert len(text.splitlines()) > 3
+    assert text.endswith("RuntimeError: unexpected")
 
 
 def test_numbers_stay_numbers():
@@ -104,6 +147,34 @@ def test_arguments_that_do_not_fit_lose_the_fields_only():
 def test_a_long_value_is_cut():
     assert len(line("client=%s", "x" * (MAX_FIELD + 1))["client"]) == MAX_FIELD + 3
     assert len(line("client=%s", "x" * MAX_FIELD)["client"]) == MAX_FIELD
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()], ids=["json", "text"])
+def test_messages_and_exceptions_of_any_length_have_a_bound(formatter):
+    text = formatter.format(record("a: b=%s", "x" * (5 << 20), error=raised("y" * (5 << 20) + " the end")))
+    assert len(text) < 2 * (MAX_TEXT + MAX_FIELD) + 1000
+    assert "the end" in text, "the error is at the end of a traceback"
+    assert formatter.format(record("%s", "x" * (MAX_TEXT - 100))).count("x") >= MAX_TEXT - 100
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()], ids=["json", "text"])
+@pytest.mark.parametrize("secret", ["pulsar://user:pa55word@broker", f"x {TOKEN}"], ids=["url", "token"])
+def test_no_cut_shows_a_part_of_a_secret(formatter, secret):
+    for length in (MAX_FIELD, MAX_TEXT, 2 * MAX_FIELD, 2 * MAX_TEXT):
+        for move in range(0, len(secret) + 60, 5):  # the cut is at many places in the secret
+            text = formatter.format(record("a: b=%s", "x" * (length - move) + f" {secret}" + "y" * 100_000))
+            assert "pa55w" not in text
+            assert "c2lnbm" not in text
+
+
+@pytest.mark.parametrize(
+    "piece", ["eyJ-", "eyJaaaaaaaa-", "eyJaaaaaaaa.", "bearer ", "bearer" + " " * 50, "://", "://a", "a@"]
+)
+def test_the_time_for_any_text_is_linear(piece):
+    """A client chooses such texts. With a search from each place, 80 kB took minutes."""
+    began = time.thread_time()
+    redact(piece * (100_000 // len(piece)))
+    assert time.thread_time() - began < 5
 
 
 def test_an_exception_is_a_key_and_its_error_another():

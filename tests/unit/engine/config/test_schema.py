@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from readonly_engine.config import schema
-from readonly_engine.config.option import options_of
+from readonly_engine.config.option import ConfigError, options_of
 from readonly_engine.config.reader import make_config
 from readonly_engine.config.settings import EngineConfig
 
@@ -21,13 +21,12 @@ GOLDEN = sorted((ROOT / "tests" / "unit" / "operator" / "model" / "golden").glob
 LATER: dict[str, tuple[object, ...]] = {
     "writer-url": ("pulsar://host:99999",),
     "listen": ("host:65536",),
-    "dispatch-rate-per-broker": ({},),
 }
 """Wrong values that no pattern finds: a broker refuses them at its start."""
 
 VALID = {
     "metadata-store": ["zk:a:1,b:2/chroot", "metadata-store:zk:a:1", "oxia://a:6648/ns", "zk:[::1]:2181"],
-    "writer-url": ["pulsar://a:1,b:1", "pulsar+ssl://a:1"],
+    "writer-url": ["pulsar://a:1,b:1", "pulsar+ssl://a:1", "pulsar://a", "pulsar://a:1/", "pulsar://[fe80::1%eth0]:1"],
     "admin-url": ["http://a:1", "https://a"],
     "listen": ["*:6650", "[::1]:0"],
     "metadata-tls-verify-hostname": [True, False, "true", "false"],
@@ -61,6 +60,29 @@ def test_wrong_forms_are_invalid(key):
     texts = SCHEMA["properties"][key].get("anyOf", [{}])[-1].get("description") == "the mapping as a text of YAML"
     numbers = [value for value in found if isinstance(value, str) and value.isdecimal()]
     assert [one for one in found if not (texts and isinstance(one, str)) and one not in LATER.get(key, ())] == numbers
+
+
+BOTH_REFUSE = {
+    "writer-url": [
+        "pulsar://a:1?x=1", "pulsar://a:1#x", "pulsar://a:", "pulsar://a\n:1", "pulsar://a b:1", "pulsar://a:1\n",
+        "pulsar://a:1/,b:1", "PULSAR://a:1",
+    ],
+    "admin-url": ["http://a:1?x", "https://a:", "http://a b"],
+    "advertised-url": ["PULSAR://a:1", "pulsar://a:1?x"],
+    "listen": ["a:1\n", "a\n:1", "a b:1"],
+    "metadata-store": ["zk:a:1\n"],
+    "cache-size": ["1\n", "1MiB\n"],
+    "locality": ["/a\n"],
+    "dispatch-rate-per-broker": [{}],
+    "admin-oauth2": [{}, {"key-file": "/k"}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in BOTH_REFUSE.items() for value in values])
+def test_a_broker_and_the_schema_refuse_the_same(key, value):
+    assert not is_valid(SCHEMA, {key: value})
+    with pytest.raises(ConfigError):
+        make_config({**REQUIRED, key: value}, {})
 
 
 def test_unknown_keys_are_invalid_at_every_level():

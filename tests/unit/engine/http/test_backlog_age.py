@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from readonly_engine.bookkeeper.errors import ReadFailedError
 from readonly_engine.http import backlog_age
-from readonly_engine.http.backlog_age import KEPT_S, MAX_READS, BacklogAges
+from readonly_engine.http.backlog_age import KEPT_S, MAX_READ_BYTES, MAX_READS, BacklogAges
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.position import Position
@@ -31,16 +31,20 @@ class Log:
         self.reads = []
         self.error = None
         self.held = None
+        self.failing = None
+        self.size = 100
+        self.delay = 0.0
 
     async def read(self, position, count):
         assert count == 1
         self.reads.append(position)
         if self.held is not None:
             await self.held.wait()
-        if self.error is not None:
+        if self.error is not None and (self.failing is None or position.entry_id in self.failing):
             raise self.error
+        await asyncio.sleep(self.delay)
         published = self.began and int((self.began + position.entry_id) * 1000)
-        return [SimpleNamespace(timestamp=published)]
+        return [SimpleNamespace(timestamp=published, size=self.size)]
 
 
 class Subscription:
@@ -139,6 +143,35 @@ def test_a_round_has_a_bound_and_the_next_one_takes_the_others(play):
         await one.measure()
         assert len(one.log.reads) == 2 * MAX_READS
         assert all(one.seconds(name) is not None for name in one.served.subscriptions)
+
+    play(scene())
+
+
+def test_large_entries_do_not_fill_the_cache(play):
+    """A round of 100 entries of 5 MiB would push all that consumers read next out of it."""
+
+    async def scene():
+        one = Scene(*range(MAX_READS))
+        one.log.size = 5 << 20
+        await one.measure()
+        assert MAX_READ_BYTES <= len(one.log.reads) * one.log.size <= 64 << 20
+        first = set(one.log.reads)
+        one.now += 10
+        await one.measure()
+        assert not first & set(one.log.reads[len(first) :]), "the others come next"
+
+    play(scene())
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), RuntimeError("unexpected")], ids=["closed", "unexpected"])
+def test_a_topic_that_closes_or_fails_does_not_end_the_round(play, caplog, error):
+    async def scene():
+        one = Scene(*range(20))
+        one.log.error, one.log.failing, one.log.delay = error, {1}, 0.01
+        await one.measure()
+        await asyncio.sleep(0)
+        assert [name for name in one.served.subscriptions if one.seconds(name) is None] == ["s0"]
+        assert ("unexpected" in caplog.text) == isinstance(error, RuntimeError)
 
     play(scene())
 

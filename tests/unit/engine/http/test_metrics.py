@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
-from readonly_engine.http import metrics
+from readonly_engine.http import metrics, process_metrics
 from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.http.process_metrics import BUILD_LABELS, BuildCollector, ProcessMetrics
 from readonly_engine.http.server import HttpServer
@@ -134,7 +136,8 @@ def test_latencies_are_cumulative_buckets_apart_for_tail_and_backlog(broker):
     sampler = broker.topics.latency = LatencySampler(lambda _: None, lambda: 1000.0)
     for ms in (1, 7, 7):
         sampler.observe(SimpleNamespace(timestamp=1_000_000 - ms, deliver_at=0), tail=True)
-    sampler.observe(SimpleNamespace(timestamp=1_000_001, deliver_at=0), tail=False)
+    for ms in (1, 6):
+        sampler.observe(SimpleNamespace(timestamp=1_000_000 + ms, deliver_at=0), tail=False)
     found = samples(broker)
     name = "pulsar_readonly_end_to_end_latency_seconds"
     assert found[f'{name}_bucket{{le="0.005",read="tail"}}'] == 1
@@ -189,6 +192,26 @@ def test_simultaneous_requests_share_a_collection_of_the_process():
         assert Counting.collections == before + 1
         await process.text()
         assert Counting.collections == before + 2
+
+    asyncio.run(scene())
+
+
+def test_threads_that_are_all_busy_do_not_hold_up_the_other_metrics(monkeypatch):
+    """A name that DNS does not answer occupies a thread for many seconds: then a scrape would fail as a whole."""
+    monkeypatch.setattr(process_metrics, "WAIT_S", 0.05)
+
+    async def scene():
+        free = threading.Event()
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        process = ProcessMetrics(CollectorRegistry())
+        busy = asyncio.create_task(asyncio.to_thread(free.wait, 10))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            assert await process.text() == b""
+        process._registry.register(BuildCollector({}))
+        free.set()
+        await busy
+        assert b"build_info" in await process.text()
 
     asyncio.run(scene())
 

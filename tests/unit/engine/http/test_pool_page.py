@@ -20,7 +20,7 @@ from readonly_engine.http.guard import HttpPort
 from readonly_engine.http.status import members as module
 from readonly_engine.http.status.gather import About, Gatherer
 from readonly_engine.http.status.handler import StatusPages
-from readonly_engine.http.status.members import MAX_CONCURRENT_REQUESTS, NOT_PUBLISHED, MemberReader
+from readonly_engine.http.status.members import MAX_CONCURRENT_REQUESTS, NO_HTTP, NOT_PUBLISHED, MemberReader
 from readonly_engine.http.status.pool_page import render_pool
 from readonly_engine.http.status.quota import BURST_S
 from readonly_engine.http.status.style import HEADERS
@@ -184,6 +184,62 @@ def test_silent_brokers_have_the_reason_within_the_deadlines(monkeypatch):
 
     found, _, _ = read(handle, count=MAX_CONCURRENT_REQUESTS * 5)
     assert {one.error for one in found} == {"no answer within 0.05 s", "no answer within 0.12 s"}
+
+
+def test_silent_brokers_take_the_time_of_the_others_once_only(monkeypatch):
+    monkeypatch.setattr(module, "MEMBER_TIMEOUT_S", 0.6)
+    monkeypatch.setattr(module, "ROUND_TIMEOUT_S", 1.5)
+    monkeypatch.setattr(module, "REUSE_S", 0.01)
+
+    async def silent(_):
+        await asyncio.Event().wait()
+
+    async def well(_):
+        return web.json_response({"reason": "busy"}, status=503)
+
+    async def scene():
+        async with server(silent) as (first, _), server(well) as (second, _):
+            count = MAX_CONCURRENT_REQUESTS * 4
+            members = [member(first, number) for number in range(count)]
+            members += [member(second, number) for number in range(count, count + 4)]
+            reader, rounds = MemberReader(lambda _: None), []
+            for _ in range(2):
+                found = await reader.read("orders", "", members)
+                rounds.append([one.error for one in found[count:]])
+                while reader._recent:
+                    await asyncio.sleep(0.01)
+            await reader.read("orders", "", [member(second, 99)])
+            return rounds, reader._silent
+
+    (first, second), kept = asyncio.run(scene())
+    assert first == ["no answer within 1.5 s"] * 4
+    assert second == ["busy"] * 4
+    assert kept == set(), "nothing is kept of brokers that have left the pool"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-secret_banner\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: secret_banner\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nsecret_banner\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"secret_banner" * 2000 + b"\r\n\r\n",
+    ],
+)
+def test_the_page_shows_nothing_of_another_server_at_a_published_address(answer):
+    async def scene():
+        async def handle(reader, writer):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            writer.close()
+
+        listening = await asyncio.start_server(handle, "127.0.0.1", 0)
+        async with listening:
+            port = listening.sockets[0].getsockname()[1]
+            (one,) = await MemberReader(lambda _: None).read("orders", "", [member(port)])
+        return one
+
+    assert asyncio.run(scene()).error == NO_HTTP
 
 
 def test_few_are_asked_at_once():

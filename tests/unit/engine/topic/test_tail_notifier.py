@@ -213,6 +213,23 @@ def test_what_was_held_back_is_told_with_what_comes_shortly_before_the_end(play,
     play(scene)
 
 
+def test_it_is_known_whether_listeners_are_being_called(play, monkeypatch):
+    monkeypatch.setattr(notifier_module, "SLICE_CALLS", 1)
+    monkeypatch.setattr(notifier_module, "SLICE_S", 0.0)
+
+    async def scene(stage):
+        seen = []
+        stage.notifier.listen(lambda: seen.append(stage.notifier.notifying))
+        stage.notifier.listen(lambda: seen.append(stage.notifier.notifying))
+        stage.comes(0)
+        stage.confirm(0)
+        await stage.until(lambda: len(seen) == 2)
+        assert seen == [True, True], "also of those that are called in a later iteration of the loop"
+        assert not stage.notifier.notifying
+
+    play(scene)
+
+
 def test_one_who_fails_keeps_nobody_from_being_told(play, monkeypatch, caplog):
     monkeypatch.setattr(notifier_module, "RESTART_DELAY_S", 0.01)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.broker.dispatch.latency import LATENCY_BOUNDS, LatencySampler
+from readonly_engine.broker.dispatch.latency import LATENCY_BOUNDS, MAX_SUMMED_S, LatencySampler
 
 NOW_S = 1_800_000_000.0
 NOW_MS = int(NOW_S * 1000)
@@ -75,12 +75,24 @@ def test_backlog_counts_apart_from_the_tail(sampler):
     assert (sum(sampler.tail.counts), sum(sampler.backlog.counts)) == (0, 1)
 
 
-@pytest.mark.parametrize("published", [NOW_MS + 1, NOW_MS + 60_000, 2**64 - 1])
-def test_a_time_in_the_future_counts_in_the_lowest_bucket_and_as_skew(sampler, published):
+@pytest.mark.parametrize("published", [NOW_MS + 1, NOW_MS + 5])
+def test_a_time_within_the_error_of_clocks_counts_as_no_latency(sampler, published):
     sampler.observe(Entry(published), tail=True)
-    assert sampler.tail.counts[0] == 1
-    assert sampler.tail.total == 0
-    assert sampler.skewed == 1
+    assert (sampler.tail.counts[0], sampler.tail.total, sampler.skewed) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("published", [NOW_MS + 6, NOW_MS + 60_000, 2**64 - 1])
+def test_a_later_time_is_skew_and_makes_the_latency_look_no_better(sampler, published):
+    sampler.observe(Entry(published), tail=True)
+    assert (sum(sampler.tail.counts), sampler.tail.total, sampler.skewed) == (0, 0, 1)
+
+
+def test_a_wrong_time_does_not_outweigh_all_other_samples(sampler, timer):
+    sampler.observe(Entry(1), tail=True)
+    timer.expire()
+    sampler.observe(Entry(NOW_MS - 86_400_000), tail=False)
+    assert sampler.tail.total == sampler.backlog.total == MAX_SUMMED_S == 86_400
+    assert sampler.tail.counts[-1] == 1
 
 
 def test_an_entry_without_a_time_is_not_counted(sampler):

@@ -64,7 +64,11 @@ def command_with(kind, field, name):
 
 @pytest.mark.parametrize(("kind", "field"), EACH)
 def test_a_name_at_the_bound_is_accepted_and_a_longer_one_is_not(kind, field):
-    what = {"consumer_name": "consumer", "producer_name": "producer"}.get(field, field)
+    what = {
+        "consumer_name": "consumer",
+        "producer_name": "producer",
+        "initial_subscription_name": "initial subscription",
+    }.get(field, field)
     code = ServerError.InvalidTopicName if field == "topic" else ServerError.NotAllowedError
     for character in ("n", "é"):
         longest = character * (MAX_NAME_BYTES // len(character.encode()))
@@ -125,6 +129,12 @@ def test_a_client_that_is_not_authenticated_gets_no_such_answer(monkeypatch, cap
     client.sends(command_with(BaseCommand.LOOKUP, "topic", "n" * (MAX_NAME_BYTES + 1)))
     assert client.answers == []
     assert "LOOKUP before it was connected" in caplog.text
+
+
+def test_a_producer_creates_no_subscription_with_a_longer_name():
+    """The owner creates the subscription of `initialSubscriptionName` with the topic; it has no bound of its own."""
+    command = command_with(BaseCommand.PRODUCER, "initial_subscription_name", "n" * (MAX_NAME_BYTES + 1))
+    assert str(name_error(command)).startswith("the name of the initial subscription has 8,193 bytes")
 
 
 def test_every_command_of_clients_with_a_topic_or_namespace_has_a_bound():
