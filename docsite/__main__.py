@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docsite import cli, conditions, configuration, evidence, metrics, plan, sequence, support
+from docsite import cli, conditions, configuration, doctor, evidence, metrics, plan, sequence, support
 from docsite.dashboard import rows
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/conditions.md": conditions.page,
     "reference/configuration.md": configuration.page,
     "reference/configuration.schema.json": configuration.schema_text,
+    "reference/doctor.md": doctor.page,
     "reference/evidence.md": evidence.page,
     "reference/metrics.md": metrics.page,
     "reference/plan.md": plan.page,
