@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docsite import cli, conditions, configuration, doctor, evidence, metrics, plan, sequence, support
+from docsite import cli, conditions, configuration, doctor, evidence, metrics, names, plan, sequence, support
 from docsite.dashboard import rows
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/doctor.md": doctor.page,
     "reference/evidence.md": evidence.page,
     "reference/metrics.md": metrics.page,
+    "reference/names.md": names.page,
     "reference/plan.md": plan.page,
     "reference/support.md": support.page,
 }
