@@ -102,7 +102,11 @@ CONSTANTS: Final = (
         "OWNER_KB_US",
         _of(
             OWNER,
-            *(name for one in ("50 x 1,000/s", "200 x 100/s", "1,000 x 10/s") for name in _fan_out(one, _LARGE, "1,024 B")),
+            *(
+                name
+                for one in ("50 x 1,000/s", "200 x 100/s", "1,000 x 10/s")
+                for name in _fan_out(one, _LARGE, "1,024 B")
+            ),
         ),
     ),
     Constant("OWNER_MAX_WAKES", _of(OWNER, _FEW[1])),

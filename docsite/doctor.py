@@ -92,7 +92,9 @@ class ReportError(ValueError):
     """A report is not what the page can show; the text names the file."""
 
 
-def record(name: str, status: int, findings: Sequence[Mapping[str, str]], day: str, machine: str, folder: Path = REPORTS) -> None:
+def record(
+    name: str, status: int, findings: Sequence[Mapping[str, str]], day: str, machine: str, folder: Path = REPORTS
+) -> None:
     """Write a report.
 
     Args:

@@ -40,13 +40,37 @@ REASONS: Final = (
     (OWNER, "shared: ", "The measurement is the difference of two large figures: its rounds differ by a factor of 2."),
     (OWNER, "few-readers: 5,000", "The owner's background work for 5,000 topics exceeds what the readers add."),
     (OWNER, "growth: ", "Few readers at few messages: the owner's wake for one message depends on its other work."),
-    (OWNER, "saturation: ", "The cost of a delivery falls with the rate. Beyond the largest measured rate nothing shows how far."),
-    (POOL, "latency: ", "A wake that reads from bookies costs more than one for pushed entries, of which the constant comes."),
+    (
+        OWNER,
+        "saturation: ",
+        "The cost of a delivery falls with the rate. Beyond the largest measured rate nothing shows how far.",
+    ),
+    (
+        POOL,
+        "latency: ",
+        "A wake that reads from bookies costs more than one for pushed entries, of which the constant comes.",
+    ),
     (POOL, "fan-out: ", "Large entries of one size: the cost of a KB depends on the KB of one write."),
-    (POOL, "saturation: ", "The cost of a message comes from this shape. With 1 KB it is hidden in the cost of its bytes."),
-    (POOL, "shared: ", "The cost of a message falls with the messages of one dispatch, and the model has one constant."),
-    (POOL_BACKLOG, "catch-up: ", "Entries and bytes have one constant each, from one shape each. The third shape has both."),
-    (MEMORY, "subscriptions: ", "The memory of a subscription falls with their number. Beyond the last point nothing shows how far."),
+    (
+        POOL,
+        "saturation: ",
+        "The cost of a message comes from this shape. With 1 KB it is hidden in the cost of its bytes.",
+    ),
+    (
+        POOL,
+        "shared: ",
+        "The cost of a message falls with the messages of one dispatch, and the model has one constant.",
+    ),
+    (
+        POOL_BACKLOG,
+        "catch-up: ",
+        "Entries and bytes have one constant each, from one shape each. The third shape has both.",
+    ),
+    (
+        MEMORY,
+        "subscriptions: ",
+        "The memory of a subscription falls with their number. Beyond the last point nothing shows how far.",
+    ),
 )
 """Why a shape is not close: quantity, begin of the shape, sentence."""
 
@@ -74,9 +98,7 @@ class Row(NamedTuple):
 def compared() -> tuple[Row, ...]:
     """Return all shapes with their independent plans. It takes seconds, so it is computed once."""
     rows = all_rows()
-    return tuple(
-        Row(one, True, without(one, rows)) if is_source(one) else Row(one, False, one.planned) for one in rows
-    )
+    return tuple(Row(one, True, without(one, rows)) if is_source(one) else Row(one, False, one.planned) for one in rows)
 
 
 def reason(row: Row) -> str:
@@ -126,7 +148,9 @@ def _summary(rows: Sequence[Row]) -> str:
         of = [one for one in rows if one.of.quantity == quantity]
         own, others = [one for one in of if one.source], [one for one in of if not one.source]
         lines.append([title, _share(one.of.is_close(one.of.planned) for one in own), _share(one.close for one in own), _share(one.close for one in others)])  # fmt: skip
-    return table(["quantity", "close with all constants", "close without it", "close of shapes that gave no constant"], lines)
+    return table(
+        ["quantity", "close with all constants", "close without it", "close of shapes that gave no constant"], lines
+    )
 
 
 def _share(found: Iterable[bool]) -> str:

@@ -79,9 +79,7 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return the line of a report."""
-        return (
-            f"{self.shape:48} measured {self.rounds.expected:14,.0f}  planned {self.planned:14,.0f}  {self.difference:+5.0%}"
-        )
+        return f"{self.shape:48} measured {self.rounds.expected:14,.0f}  planned {self.planned:14,.0f}  {self.difference:+5.0%}"
 
 
 def without(row: Comparison, rows: Sequence[Comparison]) -> float | None:
@@ -223,7 +221,8 @@ def backlog_rows(side: str, result: str = "catch-up") -> list[Comparison]:
         server = "owner" if side == "owner" else "engine"
         values = [turn[side]["cpu"][server] / turn[side]["bytes"] * 1e12 for turn in one["rounds"]]
         load = Workload(
-            (TopicLoad(1, 0, 0, 1, _READER, catch_up_bytes=1e6, entry_bytes=BATCH_BYTES if batched else float(size)),), 0
+            (TopicLoad(1, 0, 0, 1, _READER, catch_up_bytes=1e6, entry_bytes=BATCH_BYTES if batched else float(size)),),
+            0,
         )
         found.append(
             Comparison(

@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from readonly_engine.sizing import measured
-from readonly_engine.sizing.pool_cost import GROUPED_ACKS, acks, frame_bytes, instances, owner_delivery_us, passing_bytes, pushed
+from readonly_engine.sizing.pool_cost import (
+    GROUPED_ACKS,
+    acks,
+    frame_bytes,
+    instances,
+    owner_delivery_us,
+    passing_bytes,
+    pushed,
+)
 from readonly_engine.sizing.workload import SPLIT_TYPES
 
 if TYPE_CHECKING:

@@ -56,7 +56,9 @@ def test_a_report_that_does_not_show_its_scenario_is_not_written(tmp_path, name,
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"findings": 3}', json.dumps({"status": 0, "findings": [{"check": "x"}]})])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"findings": 3}', json.dumps({"status": 0, "findings": [{"check": "x"}]})]
+)
 def test_a_damaged_report_names_its_file(tmp_path, text):
     (tmp_path / "healthy-open.json").write_text(text)
     with pytest.raises(ReportError, match="healthy-open"):

@@ -14,7 +14,16 @@ from docsite import names
 GROUPS = ("source.", "limits.", "tieredStorage.", "cache.")
 """Groups whose fields are settings of a broker, all of them."""
 
-PARTS_OF_OTHERS = (".secretName", ".configMapName", ".key", ".name", ".secretRef", ".messages", ".bytes", ".clientCertificate")
+PARTS_OF_OTHERS = (
+    ".secretName",
+    ".configMapName",
+    ".key",
+    ".name",
+    ".secretRef",
+    ".messages",
+    ".bytes",
+    ".clientCertificate",
+)
 """Ends of fields that say where a file is, or are a part of a mapping."""
 
 OF_THE_OPERATOR = {"source.authentication.type", "source.authentication", "source.tls", "source.metadataStoreLogin"}

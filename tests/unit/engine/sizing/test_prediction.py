@@ -40,7 +40,6 @@ OTHER_RUNS = (
 """Shapes of other runs, of which no constant comes."""
 
 
-
 def row_of(key) -> plan.Row:
     (found,) = [one for one in plan.compared() if (one.of.quantity, one.of.shape) == key]
     return found
@@ -138,7 +137,9 @@ def test_a_hundredth_of_a_core_is_close_and_only_for_cpu_per_second():
 
 def test_the_named_deviations_are_those_of_the_results():
     """`measured.OWNER_DEVIATIONS` beside the files, rounded to a tenth; a negative difference counts as none."""
-    rows = [one.of for one in plan.compared() if one.of.quantity == OWNER and one.of.shape.startswith(("shared", "few"))]
+    rows = [
+        one.of for one in plan.compared() if one.of.quantity == OWNER and one.of.shape.startswith(("shared", "few"))
+    ]
     found = [tuple(max(0.0, round(value / one.planned, 1)) for value in one.rounds) for one in rows]
     names = ["few-readers"] * 5 + ["shared"] * 3
     assert [one.shape.partition(":")[0] for one in rows] == names
