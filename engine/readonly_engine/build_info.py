@@ -1,7 +1,7 @@
 """Version, commit, Python and C modules of this installation, for `pulsar-readonly --version`.
 
-The release build writes `build-info.json` into the package. A checkout has none: git names its commit. Other images may name it in
-the environment.
+The release build writes `build-info.json` into the package. A checkout has none: git names its commit. Other images may name it
+in the environment.
 """
 
 from __future__ import annotations
