@@ -108,7 +108,7 @@ def record(
     Raises:
         ReportError: there is no such scenario, or the report does not show what the scenario is about.
     """
-    (scenario,) = [one for one in SCENARIOS if one.name == name] or [None]
+    scenario = next((one for one in SCENARIOS if one.name == name), None)
     if scenario is None or not _FORM.fullmatch(name):
         raise ReportError(f"{name}: no scenario of docsite/doctor.py")
     shown = [{key: _plain(value) for key, value in one.items()} for one in findings]

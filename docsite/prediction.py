@@ -11,6 +11,7 @@ import json
 import statistics
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
@@ -184,7 +185,7 @@ def pool_rows(*results: str) -> list[Comparison]:
             load = workload(one["work"], one["rounds"])
             values = [turn["pool"]["cpu"]["engine"] / turn["pool"]["seconds"] * 1e6 for turn in one["rounds"]]
             found.append(
-                Comparison(POOL, shape(result, one["work"]), _spread(values), lambda case, load=load: process_cpu(load, 1, case))
+                Comparison(POOL, shape(result, one["work"]), _spread(values), partial(process_cpu, load, 1))
             )  # fmt: skip
     return found
 
@@ -203,7 +204,7 @@ def owner_rows(*results: str) -> list[Comparison]:
             load = workload(one["work"], one["rounds"])
             values = [_added(turn) for turn in one["rounds"]]
             found.append(
-                Comparison(OWNER, shape(result, one["work"]), _spread(values), lambda case, load=load: cpu_alone(load, case))
+                Comparison(OWNER, shape(result, one["work"]), _spread(values), partial(cpu_alone, load))
             )  # fmt: skip
     return found
 
@@ -229,7 +230,7 @@ def backlog_rows(side: str, result: str = "catch-up") -> list[Comparison]:
                 OWNER_BACKLOG if side == "owner" else POOL_BACKLOG,
                 f"{result}: {size:,} B{', batched' if batched else ''}",
                 _spread(values),
-                lambda case, load=load: _backlog(load, side, case),
+                partial(_backlog, load, side),
             )
         )
     return found
@@ -249,8 +250,8 @@ def idle_rows() -> list[Comparison]:
         load = Workload((TopicLoad(read, 0, 0, 1, _READER),), connections)
         name = f"idle-topics: {read:,} topics, {connections:,} connections"
         cpu = one["cpu"]["engine"] / one["seconds"] * 1e6
-        found.append(Comparison(POOL, name, _spread([cpu]), lambda case, load=load: process_cpu(load, 1, case)))
-        found.append(Comparison(MEMORY, name, _spread([one["full"]]), lambda case, load=load: _memory(load, case)))
+        found.append(Comparison(POOL, name, _spread([cpu]), partial(process_cpu, load, 1)))
+        found.append(Comparison(MEMORY, name, _spread([one["full"]]), partial(_memory, load)))
     return found
 
 
@@ -261,7 +262,7 @@ def memory_rows() -> list[Comparison]:
         if one["side"] == "pool":
             load = Workload((TopicLoad(1, 1, 1024, 1, (Subscriptions(SubscriptionType.EXCLUSIVE, one["count"]),)),), 40)
             name = f"subscriptions: {one['count']:,}"
-            found.append(Comparison(MEMORY, name, _spread([one["full"]]), lambda case, load=load: _memory(load, case)))
+            found.append(Comparison(MEMORY, name, _spread([one["full"]]), partial(_memory, load)))
     return found
 
 
