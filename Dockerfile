@@ -39,7 +39,7 @@ LABEL org.opencontainers.image.title="pulsar-readonly engine" \
       org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 COPY --from=engine-venv /venv /venv
-# The commit of the sources, which the status page shows: --build-arg COMMIT=$(git rev-parse HEAD)
+# The commit of the sources, for --version and the status page: --build-arg COMMIT=$(git rev-parse HEAD)
 ARG COMMIT=
 ENV PULSAR_READONLY_COMMIT=$COMMIT
 USER 65532:0
@@ -63,6 +63,8 @@ LABEL org.opencontainers.image.title="pulsar-readonly operator" \
       org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 COPY --from=operator-venv /venv /venv
+ARG COMMIT=
+ENV PULSAR_READONLY_COMMIT=$COMMIT
 USER 65532:0
 WORKDIR /
 EXPOSE 8080
@@ -98,6 +100,8 @@ COPY spark/image/export.py /opt/pulsar-readonly/
 COPY spark/image/entrypoint /opt/entrypoint
 # Where operators of Spark on Kubernetes expect it.
 RUN ln -s /venv/lib/python3*/site-packages/pyspark /opt/spark
+ARG COMMIT=
+ENV PULSAR_READONLY_COMMIT=$COMMIT
 USER 65532:0
 WORKDIR /tmp
 ENTRYPOINT ["/usr/bin/tini", "--", "/opt/entrypoint"]

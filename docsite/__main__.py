@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docsite import cli, conditions, configuration, evidence, metrics, sequence, support
+from docsite import cli, conditions, configuration, doctor, evidence, metrics, names, plan, sequence, support
 from docsite.dashboard import rows
 
 if TYPE_CHECKING:
@@ -18,8 +18,11 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/conditions.md": conditions.page,
     "reference/configuration.md": configuration.page,
     "reference/configuration.schema.json": configuration.schema_text,
+    "reference/doctor.md": doctor.page,
     "reference/evidence.md": evidence.page,
     "reference/metrics.md": metrics.page,
+    "reference/names.md": names.page,
+    "reference/plan.md": plan.page,
     "reference/support.md": support.page,
 }
 """Each generated page or file below docs/, and its generator."""

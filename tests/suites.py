@@ -42,6 +42,7 @@ OTHER_STACKS: Final = tuple(
         "compacted",
         "devstack_distribution",
         "doctor",
+        "doctor_broken",
         "kept_back",
         "local_auth",
         "metadata_leader",

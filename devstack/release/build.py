@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -128,11 +127,22 @@ def check_replaceable(out: Path) -> None:
 
 
 def replace(made: Path, out: Path) -> None:
-    """Move a finished release to its place."""
+    """Move a finished release to its place. At no time is a part of a release there, and an error leaves the earlier one.
+
+    Args:
+        made: the finished release, in a temporary folder of the same file system.
+        out: its place.
+    """
     check_replaceable(out)
+    former = made.parent / "former"  # removed with the temporary folder
     if out.exists():
-        shutil.rmtree(out)
-    made.rename(out)
+        out.rename(former)
+    try:
+        made.rename(out)
+    except OSError:
+        if former.exists():
+            former.rename(out)
+        raise
 
 
 def report(out: Path, outcome: Outcome) -> Sequence[str]:
@@ -164,10 +174,29 @@ def _images(
                 content = oci.read(archive)
                 if content.architecture != architecture:
                     raise DevstackError(f"release: {archive.name} is an image for {content.architecture}")
+                check_content(archive.name, content, wheels.expected_modules(tree), inputs.commit)
                 sbom.check_image(name, inputs.version, content, lockfile.read(tree / "requirements" / f"{name}.txt"))
                 _bill(made, archive.name.removesuffix(".oci.tar"), sbom.of_image(inputs, name, content))
     say("images: done")
     return bases
+
+
+def check_content(name: str, content: oci.ImageContent, modules: set[str], commit: str) -> None:
+    """Check that an image has all C modules and the commit, so that `pulsar-readonly --version` in it is right.
+
+    Raises:
+        DevstackError: it has not. An image is built without C modules where its build cannot install a compiler.
+    """
+    lacking = sorted(modules - content.native)
+    if lacking:
+        raise DevstackError(
+            f"release: the image {name} lacks the C modules {', '.join(lacking)}",
+            "its build could not install a C compiler from the package archive: check the network, and try again",
+        )
+    if content.commit != commit:
+        raise DevstackError(
+            f"release: the image {name} is of commit {content.commit[:12] or 'unknown'}, not {commit[:12]}"
+        )
 
 
 def _bill(made: Path, name: str, text: str) -> None:

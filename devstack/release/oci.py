@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from email.parser import HeaderParser
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
+from readonly_engine import build_info
+
 from devstack.errors import DevstackError
 from devstack.release.lockfile import normalized
 
@@ -24,6 +26,8 @@ _STATUS: Final = "var/lib/dpkg/status"
 _RELEASE: Final = "usr/lib/os-release"
 _METADATA: Final = re.compile(r"venv/lib/python3[^/]*/site-packages/[^/]+\.dist-info/METADATA")
 _JAR: Final = re.compile(r"opt/pulsar-readonly/jars/[^/]+\.jar")
+_NATIVE: Final = re.compile(r"venv/lib/python3[^/]*/site-packages/(readonly_\w+/[\w/]+)\.cpython-[^/]*\.so")
+_BUILD_INFO: Final = re.compile(rf"venv/lib/python3[^/]*/site-packages/readonly_engine/{re.escape(build_info.FILE)}")
 _WHITEOUT: Final = ".wh."
 _OPAQUE: Final = ".wh..wh..opq"
 
@@ -47,6 +51,8 @@ class ImageContent:
         debian: its packages of Debian, sorted.
         python: versions of the packages in /venv by normalized name.
         jars: SHA-256 of jars by file name.
+        native: paths of the project's C modules, without the suffix of their platform.
+        commit: the commit in the package; empty if it has none.
     """
 
     architecture: str
@@ -54,6 +60,8 @@ class ImageContent:
     debian: tuple[DebianPackage, ...]
     python: dict[str, str]
     jars: dict[str, str]
+    native: frozenset[str] = frozenset()
+    commit: str = ""
 
 
 def read(archive: Path) -> ImageContent:
@@ -85,7 +93,22 @@ def read(archive: Path) -> ImageContent:
         debian=tuple(_debian(files.get(_STATUS, b"").decode(errors="replace"))),
         python={normalized(one["Name"]): one["Version"] for one in metadata},
         jars={name.rpartition("/")[2]: data.decode() for name, data in files.items() if _JAR.fullmatch(name)},
+        native=frozenset(match[1] for name in files if (match := _NATIVE.fullmatch(name))),
+        commit=next((_commit(data) for name, data in files.items() if _BUILD_INFO.fullmatch(name)), ""),
     )
+
+
+def _commit(data: bytes) -> str:
+    """Return the commit in a file of build_info.py; empty for another content."""
+    try:
+        return str(json.loads(data)["commit"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _kept(name: str) -> bool:
+    """Return whether a file's content matters."""
+    return name in {_STATUS, _RELEASE} or any(one.fullmatch(name) for one in (_METADATA, _JAR, _NATIVE, _BUILD_INFO))
 
 
 def _manifest(layout: tarfile.TarFile, index: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +144,7 @@ def _apply(layer: IO[bytes], files: dict[str, bytes]) -> None:
                 _remove(files, folder, inside=True)
             elif base.startswith(_WHITEOUT):
                 _remove(files, f"{folder}/{base.removeprefix(_WHITEOUT)}".lstrip("/"))
-            elif entry.isfile() and (name in {_STATUS, _RELEASE} or _METADATA.fullmatch(name) or _JAR.fullmatch(name)):
+            elif entry.isfile() and _kept(name):
                 data = tar.extractfile(entry)
                 assert data is not None
                 added[name] = hashlib.sha256(data.read()).hexdigest().encode() if name.endswith(".jar") else data.read()

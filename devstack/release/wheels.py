@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine import build_info
+
 from devstack.common.run import run, succeeds
 from devstack.console import step
 from devstack.errors import DevstackError
@@ -33,6 +35,11 @@ _ELF_MACHINES: Final = {62: "amd64", 183: "arm64"}
 _ELF_MACHINE_OFFSET: Final = 18
 _BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
 _DEADLINE_S: Final = 900.0
+_DROPPED: Final = re.compile(
+    "_?PYTHON.*|SETUPTOOLS_.*|DISTUTILS_.*|(CPP|C|CXX|LD|BASEC|AR|ARCH)FLAGS.*|CC|CPP|CXX|AR|OPT|LDSHARED|LDCXXSHARED|"
+    "CPATH|C_INCLUDE_PATH|LIBRARY_PATH|COMPILER_PATH|GCC_EXEC_PREFIX|LD_RUN_PATH"
+)
+"""Variables by which setuptools, the compiler and the linker would make something else, or name it otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ class WheelTarget:
 
 def build_environment(inputs: ReleaseInputs) -> dict[str, str]:
     """Return the variables that make a build depend on its files alone: no compiler flags, paths or times of this machine."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CFLAGS", "LDFLAGS"))}
+    kept = {name: value for name, value in os.environ.items() if not _DROPPED.fullmatch(name)}
     fixed = {"SOURCE_DATE_EPOCH": str(inputs.epoch), "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
     # debug information has the path of the build's folder
     return {**kept, **fixed, "CFLAGS": "-g0", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -165,6 +172,36 @@ def expected_modules(tree: Path) -> set[str]:
     return {one["name"].replace(".", "/") for one in listed}
 
 
+def check_tag(folder: Path, target: WheelTarget, version: str) -> None:
+    """Check that a release has the wheel of a target once, with a manylinux tag of its Python and its architecture.
+
+    Raises:
+        DevstackError: it has none, or several.
+    """
+    python = f"cp{target.python.replace('.', '')}"
+    start = f"pulsar_readonly-{version}-{python}-{python}-"
+    found = [
+        path.name for path in folder.glob(f"{start}*.whl") if path.stem.endswith(f"_{MACHINES[target.architecture]}")
+    ]
+    if len(found) != 1 or not found[0].removeprefix(start).startswith("manylinux"):
+        raise DevstackError(
+            f"release: auditwheel made {', '.join(sorted(found)) or 'no wheel'} for the {target}, not one with a manylinux tag"
+        )
+
+
+def check_commit(path: Path, commit: str) -> None:
+    """Check that a wheel has the commit, which `pulsar-readonly --version` shows.
+
+    Raises:
+        DevstackError: it has none, or another one.
+    """
+    with zipfile.ZipFile(path) as wheel:
+        name = f"readonly_engine/{build_info.FILE}"
+        found = wheel.read(name).decode() if name in wheel.namelist() else ""
+    if found != build_info.content(commit):
+        raise DevstackError(f"release: {path.name} does not have the commit {commit[:12]} in {name}")
+
+
 def check_wheel(path: Path, modules: set[str], architecture: str) -> None:
     """Check that a wheel has all C modules, and compiled for its architecture.
 
@@ -206,6 +243,7 @@ def _build(tree: Path, sdist: Path, inputs: ReleaseInputs, target: WheelTarget, 
     run(command, what=f"release: building the {target}", env=variables, cwd=sources, timeout=_DEADLINE_S)
     (path,) = made.glob("*.whl")
     check_wheel(path, expected_modules(tree), target.architecture)
+    check_commit(path, inputs.commit)
     return path
 
 
@@ -224,6 +262,7 @@ def _tag(
     variables = {**build_environment(inputs), "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
     command = [str(python), "-m", "auditwheel", "repair", "--plat", "auto", "-w", str(out), str(plain)]
     run(command, what=f"release: finding the manylinux tag of the {target}", env=variables, timeout=_DEADLINE_S)
+    check_tag(out, target, inputs.version)
 
 
 def _environment(python: str, folder: Path, locked: Path) -> Path:

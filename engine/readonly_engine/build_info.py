@@ -1,6 +1,7 @@
 """Version, commit, Python and C modules of this installation, for `pulsar-readonly --version`.
 
-The release build writes `build-info.json` into the package. A checkout has none: git names its commit.
+The release build writes `build-info.json` into the package. A checkout has none: git names its commit. Other images may name it
+in the environment.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from readonly_engine import __version__, native
 
 FILE: Final = "build-info.json"
 """Beside this module; an object with the text `commit`."""
+VARIABLE: Final = "PULSAR_READONLY_COMMIT"
+"""Variable with the commit in images that were built with --build-arg COMMIT."""
 UNKNOWN: Final = "unknown"
 _PACKAGE: Final = Path(__file__).resolve().parent
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_GIVEN: Final = re.compile("[0-9a-f]{7,64}")
 _GIT_TIMEOUT_S: Final = 10
 
 
@@ -46,7 +50,8 @@ def commit(package: Path = _PACKAGE) -> str:
         package: the folder of the package readonly_engine.
     """
     if not (package / FILE).exists():
-        return _of_checkout(package.parents[1]) or UNKNOWN
+        given = os.environ.get(VARIABLE, "")
+        return _of_checkout(package.parents[1]) or (given if _GIVEN.fullmatch(given) else UNKNOWN)
     return built_commit(package) or UNKNOWN
 
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
-import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
@@ -18,6 +13,7 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.secure_stores import READER, SERVERS
 from devstack.pulsar.security import https_url, tls_url
 from devstack.pulsar.spec import PulsarSpec
+from tests.integration.doctor_report import QUIET, TIMEOUT_S, Report, addresses, end, publish
 from tests.integration.secure_stores import OWN_ROOT, restrict, rights, secure_stack, session
 from tests.support.waiting import wait_until
 
@@ -29,70 +25,6 @@ if TYPE_CHECKING:
 
     from devstack.pulsar.secure_stores import StoreSecrets
     from devstack.pulsar.security import Credentials
-    from devstack.pulsar.status import Endpoints
-
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-TIMEOUT_S = 60
-"""Of the command; its process may take a little longer."""
-
-
-class Report:
-    """What the command printed.
-
-    Attributes:
-        status: its exit status.
-        shown: everything that it printed.
-        findings: the findings.
-        seconds: how long it took.
-    """
-
-    def __init__(self, *words: str) -> None:
-        command = [sys.executable, "-m", "readonly_engine.command", "doctor", "--output", "json", *words]
-        began = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S + 60, check=False)
-        self.seconds = time.monotonic() - began
-        self.status, self.shown = done.returncode, done.stdout + done.stderr
-        assert done.stdout.startswith("{"), self.shown
-        self.findings: list[dict[str, str]] = json.loads(done.stdout)["findings"]
-
-    def of(self, check: str) -> list[dict[str, str]]:
-        return [one for one in self.findings if one["check"] == check]
-
-    def results(self, check: str) -> list[str]:
-        return [one["result"] for one in self.of(check)]
-
-    @property
-    def failed(self) -> list[dict[str, str]]:
-        return [one for one in self.findings if one["result"] == "fail"]
-
-
-def addresses(endpoints: Endpoints, **replaced: str) -> list[str]:
-    """Return the options with the addresses of a cluster, and the name of a pool that no other test has."""
-    values = {
-        "metadata-store": endpoints.pool_store,
-        "writer-url": endpoints.writer_url,
-        "admin-url": endpoints.admin_url,
-        "pool": f"doctor-{uuid.uuid4().hex}",
-        "timeout": str(TIMEOUT_S),
-        **{name.replace("_", "-"): value for name, value in replaced.items()},
-    }
-    if endpoints.bookkeeper_metadata_store:
-        values.setdefault("bookkeeper-metadata-store", endpoints.bookkeeper_metadata_store)
-    return [*endpoints.pool_options, *(word for name, value in values.items() for word in (f"--{name}", value))]
-
-
-def publish(url: str, topic: str, count: int = 3, **options: Any) -> None:
-    client = pulsar.Client(url, logger=QUIET, operation_timeout_seconds=90, **options)
-    producer = client.create_producer(topic, batching_enabled=False)
-    for number in range(count):
-        producer.send(b"%d" % number)
-    client.close()
-
-
-def end(stack: PulsarCluster) -> None:
-    if os.environ.get("CI") == "true" or os.environ.get("KEEP_PULSAR") == "0":
-        stack.down()
-
 
 # A healthy cluster, and wrong addresses
 
@@ -105,6 +37,8 @@ def test_a_healthy_cluster(txn_stack: PulsarCluster, topic: str) -> None:
     before = txn_stack.admin().internal_stats(topic)
     report = Report(*addresses(endpoints), "--topic", topic, "--namespace", "public/default")
     assert (report.status, report.failed) == (0, []), report.shown
+    assert report.results("same cluster") == ["ok"]
+    report.record("healthy-open")
     assert set(report.results("service URL") + report.results("admin API") + report.results("topic owner")) == {"ok"}
     assert (report.results("Pulsar version"), report.results("clock")) == (["ok"], ["ok"])
     assert report.results("metadata rights: write") == ["ok", "ok"]
@@ -143,6 +77,7 @@ def test_wrong_ports(txn_stack: PulsarCluster) -> None:
     assert "writer-url" in report.failed[0]["remedy"]
     report = Report(*addresses(endpoints, admin_url=f"http://127.0.0.1:{free_port()}"))
     assert [one["check"] for one in report.failed] == ["admin API"]
+    report.record("wrong-admin-url")
     report = Report(*addresses(endpoints, metadata_store=f"zk:127.0.0.1:{free_port()}"))
     assert [one["check"] for one in report.failed] == ["metadata store", "bookies"]
     assert report.seconds < TIMEOUT_S
@@ -166,17 +101,20 @@ def test_tokens_and_tls(secured: tuple[PulsarCluster, Credentials], tmp_path: Pa
     token.write_text(credentials.admin_token_file.read_text())
     good = Report(*words, *trust)
     assert (good.status, good.failed) == (0, []), good.shown
+    good.record("healthy-tls-token")
     assert "accepts the token of the pool" in good.of("service URL")[0]["observed"]
 
     untrusted = Report(*words)
     assert {one["check"] for one in untrusted.failed} == {"service URL", "admin API"}, untrusted.shown
     assert all("writer-tls-trust-certificates" in one["remedy"] for one in untrusted.failed)
+    untrusted.record("untrusted-certificate")
 
     token.write_text("wrong-token-of-nobody")
     wrong = Report(*words, *trust)
     assert {one["check"] for one in wrong.failed} == {"service URL", "admin API"}
     assert all("admin-token-file" in one["remedy"] for one in wrong.failed)
     assert "wrong-token-of-nobody" not in wrong.shown
+    wrong.record("wrong-token")
 
     token.write_text(credentials.token("nobody"))
     nobody = Report(*words, *trust)
@@ -205,6 +143,7 @@ def test_explicit_lac_is_off(plain: PulsarCluster, topic: str) -> None:
     setting, measured = report.of("explicit LAC")
     assert setting["observed"].startswith("off")
     assert (measured["subject"], "entry 2 of the open ledger is unconfirmed" in measured["observed"]) == (topic, True)
+    report.record("explicit-lac-off")
 
 
 def test_a_bookie_that_is_stopped(plain: PulsarCluster) -> None:
@@ -215,6 +154,7 @@ def test_a_bookie_that_is_stopped(plain: PulsarCluster) -> None:
         found = {one["subject"]: one["result"] for one in report.of("bookie")}
         # Its registration ends with its session.
         assert (found[stopped] in {"warn", "fail"}, found[other]) == (True, "ok")
+        report.record("stopped-bookie")
     finally:
         plain.start_bookie(0)
     # Its port is open before it has registered again.
@@ -249,6 +189,7 @@ def test_the_least_rights_are_enough_and_nothing_is_written(secure: tuple[Pulsar
         before, sequence = tree(client), client.get(OWN_ROOT)[1].cversion
         report = Report(*addresses(stack.endpoints))
         assert (report.failed, report.results("metadata rights: write")) == ([], ["ok", "ok"]), report.shown
+        report.record("healthy-secure-stores")
         assert (tree(client), client.get(OWN_ROOT)[1].cversion) == (before, sequence)
     assert secrets.password(READER) not in report.shown
 
@@ -272,6 +213,7 @@ def test_missing_rights_are_named(secure: tuple[PulsarCluster, StoreSecrets]) ->
             ]
             assert report.results("metadata rights: write") == ["fail", "fail"]
             assert f"user {READER}: the right create on {where}" in report.of("metadata rights: write")[0]["observed"]
+            report.record("missing-rights")
         finally:
             servers.set_acls("/admin/partitioned-topics", rights("r"))
             for path in {OWN_ROOT, where}:

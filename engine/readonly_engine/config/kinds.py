@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 
-_SIZE: Final = re.compile(r"([0-9]{1,18})(B|KiB|MiB|GiB)?")
+_SIZE: Final = re.compile(r"([0-9]{1,18})(B|KiB|MiB|GiB|Ki|Mi|Gi)?")
+"""Ki, Mi and Gi are the forms of Kubernetes, as in the fields of a pool."""
+
 _BYTES: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 _LOCALITY: Final = re.compile(r"(/[^/\s]+)+")
 _URL_HOST: Final = r"([^/,\s@]+@)?([^/:,\s\[\]]+|\[[0-9A-Fa-f:.]+(%[^\]/,\s]+)?\])(:[0-9]{1,5})?"
@@ -101,7 +103,7 @@ def _digits(value: object) -> str:
 
 def _read_size(value: object) -> int | None:
     match = _SIZE.fullmatch(_digits(value))
-    return None if match is None else int(match[1]) * _BYTES[match[2] or "B"]
+    return None if match is None else int(match[1]) * _BYTES[f"{(match[2] or '').removesuffix('B')}B"]
 
 
 def write_size(size: int) -> str:
@@ -161,7 +163,7 @@ SIZE: Final = Kind(
     "a size such as 64MiB or 1GiB",
     _read_size,
     write_size,
-    schema={"anyOf": [_whole(), _texts(r"[0-9]{1,18}(B|KiB|MiB|GiB)?")]},
+    schema={"anyOf": [_whole(), _texts(r"[0-9]{1,18}(B|KiB|MiB|GiB|Ki|Mi|Gi)?")]},
 )
 COUNT: Final = Kind("N", "a whole number of 0 or more", _read_count, schema=_COUNTS)
 LIMIT: Final = Kind("N", "a whole number, 0 for no limit", _read_count, schema=_COUNTS)

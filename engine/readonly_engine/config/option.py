@@ -5,6 +5,7 @@ Its flag, its key in the YAML file, its line in `--help`, its row in the referen
 
 from __future__ import annotations
 
+import re
 import reprlib
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
@@ -16,6 +17,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DECLARATION: Final = "option"
+_OTHER_NAMES: Final = {
+    "service-url": "writer-url",
+    "broker-service-url": "writer-url",
+    "web-service-url": "admin-url",
+    "metadata-store-url": "metadata-store",
+    "bookkeeper-metadata-service-uri": "bookkeeper-metadata-store",
+    "bookkeeper-metadata-store-url": "bookkeeper-metadata-store",
+    "max-buffered-memory": "max-buffered-bytes",
+    "metadata-store-login": "metadata-login-file",
+    "bookie-login": "bookie-login-file",
+    "namespaces": "topics",
+}
+"""Names of the same settings in the custom resources and in broker.conf (docs/reference/names.md), with dashes. Errors name the
+key instead of accepting a second one: a file has one name for one setting."""
+
 _MAX_SHOWN: Final = 200
 """Characters of an invalid value that its error shows."""
 
@@ -195,7 +211,16 @@ def check_keys(declaring: type, document: Mapping[Any, object]) -> None:
     known = keys_of(declaring)
     unknown = sorted(str(key) for key in document if key not in known)
     if unknown:
-        raise ConfigError(f"unknown key {unknown[0]!r}; known are {', '.join(known)}")
+        hint = _known_name(unknown[0], known)
+        same = f"; it is {hint} here" if hint else ""
+        raise ConfigError(f"unknown key {unknown[0]!r}{same}; known are {', '.join(known)}")
+
+
+def _known_name(key: str, known: tuple[str, ...]) -> str:
+    """Return the key of the setting that a custom resource or broker.conf names so; empty if there is none."""
+    dashed = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", key[:_MAX_SHOWN]).replace("_", "-").lower()
+    found = _OTHER_NAMES.get(dashed, dashed)
+    return found if found in known else ""
 
 
 def without_unknown(

@@ -107,6 +107,7 @@ class _Examination:
             "admin API": self._admin(),
             "versions and clocks": self._versions(),
             "metadata store": self._store(),
+            "same cluster": self._cluster(),
             "bookies": self._bookies(),
             "explicit LAC, topics and tiered storage": self._subjects(),
         }
@@ -172,6 +173,16 @@ class _Examination:
         answers = await store.ask_store(self._clients, failure, self._deadline)
         config = self._clients.config
         return metadata_store.store_findings(answers, config.pool, config.pool_uid)
+
+    async def _cluster(self) -> list[Finding]:
+        failure = await asyncio.shield(self._connecting)
+        if failure is not None or not any(one.failure is None for one in await asyncio.shield(self._asking)):
+            return []  # their own checks have failed
+        registered, listed = await asyncio.gather(
+            store.registered_brokers(self._clients, failure, self._deadline),
+            ask_admin.listed_brokers(self._clients, self._deadline),
+        )
+        return metadata_store.cluster_findings(registered, listed)
 
     async def _bookies(self) -> list[Finding]:
         failure = await asyncio.shield(self._connecting)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.sizing import measured
 from readonly_engine.sizing.estimate import Case
 from readonly_engine.sizing.pool_cost import MAX_PROCESSES, SECOND_US, largest_unit, pushed
 from readonly_engine.sizing.workload import SPLIT_TYPES, SubscriptionType
@@ -119,7 +120,32 @@ def _limits(work: Workload, processes: float) -> list[str]:
         found.append("Topics with one or two subscriptions share little: prefer topics with more readers.")
     if any(one.type in SPLIT_TYPES and load.batch > 1 for load in work.loads for one in load.served):
         found.append("For batched messages a Shared subscription costs a pool about as much as its owner.")
-    return found
+    return [*found, *_deviations(work)]
+
+
+def _deviations(work: Workload) -> list[str]:
+    """Return a sentence for the nearest bench of each kind of load whose CPU at the owner the model does not explain."""
+    topics = sum(load.topics for load in work.loads if load.messages and 0 < load.readers <= FEW_READERS)
+    near = {}
+    for load in work.loads:
+        consumers = [one.consumers for one in load.subscriptions if one.type in SPLIT_TYPES]
+        if load.messages and consumers:
+            one = _nearest(load.entries / max(*consumers, 1), split=True, batched=load.batch > 1)
+        elif load.messages and 0 < load.readers <= FEW_READERS:
+            one = _nearest(topics, split=False, batched=False)
+        else:
+            continue
+        near[one.shape] = one
+    return [
+        f"Owner CPU in the nearest bench ({shape}): {one.measured.expected:.1f} times the plan, {one.measured.low:.1f} to "
+        f"{one.measured.high:.1f} in its rounds."
+        for shape, one in near.items()
+    ]
+
+
+def _nearest(scale: float, *, split: bool, batched: bool) -> measured.OwnerDeviation:
+    found = [one for one in measured.OWNER_DEVIATIONS if (one.split, one.batched) == (split, batched)]
+    return min(found, key=lambda one: abs(scale - one.scale) / (scale + one.scale))
 
 
 def _left(work: Workload, against: Sequence[tuple[TopicLoad, str]]) -> list[str]:

@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from readonly_engine.sizing import measured
-from readonly_engine.sizing.pool_cost import acks, frame_bytes, instances, owner_delivery_us, passing_bytes, pushed
+from readonly_engine.sizing.pool_cost import (
+    GROUPED_ACKS,
+    acks,
+    frame_bytes,
+    instances,
+    owner_delivery_us,
+    passing_bytes,
+    pushed,
+)
 from readonly_engine.sizing.workload import SPLIT_TYPES
 
 if TYPE_CHECKING:
@@ -83,8 +91,13 @@ def _dispatch(load: TopicLoad, copies: float, case: Case) -> float:
 
 
 def _acks(load: TopicLoad, subscriptions: tuple[Subscriptions, ...], case: Case) -> float:
-    return sum(
-        acks(load, one, case)
-        * (measured.OWNER_SHARED_ACK_US if one.type in SPLIT_TYPES else measured.OWNER_ACK_US)[case]
-        for one in subscriptions
-    )
+    """Return the CPU of one topic's acks. Stock clients group those of 100 ms in one command, and ack a batch once."""
+    cpu = 0.0
+    for one in subscriptions:
+        if one.type in SPLIT_TYPES:
+            commands = min(load.entries, GROUPED_ACKS * one.consumers)
+            cost = commands * measured.OWNER_ACK_COMMAND_US[case] + load.entries * measured.OWNER_ACKED_ENTRY_US[case]
+            cpu += one.count * cost
+        else:
+            cpu += acks(load, one, case) * measured.OWNER_ACK_US[case]
+    return cpu

@@ -54,6 +54,29 @@ def test_without_file_and_checkout_it_is_unknown(package):
     assert (build_info.commit(package), build_info.built_commit(package)) == ("unknown", "")
 
 
+@pytest.mark.parametrize(
+    ("given", "commit"),
+    [
+        ("c" * 40, "c" * 40),
+        ("abc1234", "abc1234"),
+        ("", "unknown"),
+        ("main", "unknown"),
+        ("a" * 65, "unknown"),
+        ("\x1b[2J", "unknown"),
+    ],
+)
+def test_an_image_may_name_its_commit_in_the_environment(package, monkeypatch, given, commit):
+    """Images that were built with --build-arg COMMIT. Before, --version in them said unknown."""
+    monkeypatch.setenv(build_info.VARIABLE, given)
+    assert build_info.commit(package) == commit
+
+
+def test_the_package_wins_over_the_environment(package, monkeypatch):
+    (package / build_info.FILE).write_text(build_info.content("a" * 40))
+    monkeypatch.setenv(build_info.VARIABLE, "b" * 40)
+    assert build_info.commit(package) == "a" * 40
+
+
 def test_a_checkout_has_the_commit_of_git_and_a_mark_for_changes(checkout, package):
     head = git(checkout, "rev-parse", "HEAD")
     assert build_info.commit(package) == head

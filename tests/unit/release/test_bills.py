@@ -192,3 +192,32 @@ def test_other_archives_are_refused(tmp_path):
         pass
     with pytest.raises(DevstackError, match="no archive of one OCI image"):
         oci.read(tmp_path / "b.tar")
+
+
+SUFFIX = ".cpython-311-x86_64-linux-gnu.so"
+
+
+def test_c_modules_and_commit_of_an_image_are_read(tmp_path):
+    own = {
+        f"{SITE}/readonly_engine/net/_send{SUFFIX}": "elf",
+        f"{SITE}/readonly_spark/rows/_decode{SUFFIX}": "elf",
+        f"{SITE}/lz4/block/_block{SUFFIX}": "elf",
+        f"{SITE}/readonly_engine/build-info.json": '{"commit": "abc"}',
+    }
+    content = oci.read(image(tmp_path / "a.tar", layer(BASE), layer({**VENV, **own})))
+    assert content.native == {"readonly_engine/net/_send", "readonly_spark/rows/_decode"}
+    assert content.commit == "abc"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}"])
+def test_an_image_with_a_damaged_build_info_has_no_commit(tmp_path, text):
+    files = {**VENV, f"{SITE}/readonly_engine/build-info.json": text}
+    content = oci.read(image(tmp_path / "a.tar", layer(BASE), layer(files)))
+    assert (content.native, content.commit) == (frozenset(), "")
+
+
+def test_a_module_that_a_layer_removes_is_not_in_the_image(tmp_path):
+    name = f"{SITE}/readonly_engine/net/_send{SUFFIX}"
+    removed = name.replace("_send", ".wh._send")
+    content = oci.read(image(tmp_path / "a.tar", layer({**BASE, **VENV, name: "elf"}), layer({removed: ""})))
+    assert content.native == frozenset()

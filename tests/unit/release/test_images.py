@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from devstack.errors import DevstackError
 from devstack.images.buildah import Buildah
-from devstack.release import build, images
+from devstack.release import build, checksums, images, provenance
+from devstack.release.oci import ImageContent
 from devstack.release.outcome import Outcome
 from tests.unit.release.conftest import ROOT
 
@@ -124,3 +127,58 @@ def test_every_stage_that_runs_pip_knows_the_time_of_the_commit():
     running = [one for one in stages if "pip --python" in one]
     assert len(running) == 4
     assert all("PYTHONHASHSEED=0" in one and "\nARG SOURCE_DATE_EPOCH\n" in one for one in running)
+
+
+MODULES = {"readonly_engine/net/_send", "readonly_spark/rows/_decode"}
+
+
+def content(native=frozenset(MODULES), commit="c" * 40):
+    return ImageContent("amd64", "debian-12", (), {}, {}, frozenset(native), commit)
+
+
+def test_an_image_with_modules_and_commit_is_right():
+    build.check_content("engine", content(), MODULES, "c" * 40)
+
+
+@pytest.mark.parametrize(
+    ("of", "error"),
+    [
+        (
+            content(native=()),
+            r"the image engine lacks the C modules readonly_engine/net/_send, readonly_spark/rows/_decode",
+        ),
+        (content(native={"readonly_engine/net/_send"}), "lacks the C modules readonly_spark/rows/_decode"),
+        (content(commit=""), "the image engine is of commit unknown, not cccccccccccc"),
+        (content(commit="d" * 40), "the image engine is of commit dddddddddddd, not cccccccccccc"),
+    ],
+)
+def test_an_image_without_its_modules_or_its_commit_is_no_release(of, error):
+    """The Dockerfile builds an image without a compiler, too, and only a message in its log said so."""
+    with pytest.raises(DevstackError, match=error):
+        build.check_content("engine", of, MODULES, "c" * 40)
+
+
+def folder_of(path, name):
+    path.mkdir(parents=True)
+    (path / "a.txt").write_text(name)
+    (path / provenance.FILE).write_text("{}")
+    checksums.write(path)
+    return path
+
+
+def test_an_error_while_a_release_is_replaced_leaves_the_earlier_one(tmp_path, monkeypatch):
+    out, made = folder_of(tmp_path / "out", "old"), folder_of(tmp_path / "work" / "made", "new")
+    rename = Path.rename
+
+    def broken(self, target):
+        if self == made:
+            raise OSError("no space left")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", broken)
+    with pytest.raises(OSError, match="no space left"):
+        build.replace(made, out)
+    assert (out / "a.txt").read_text() == "old"
+    monkeypatch.undo()
+    build.replace(made, out)
+    assert (out / "a.txt").read_text() == "new"

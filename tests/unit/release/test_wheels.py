@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 
 import pytest
-from readonly_engine import native
+from readonly_engine import build_info, native
 
 from devstack.errors import DevstackError
 from devstack.release import wheels
@@ -55,6 +55,61 @@ def test_the_environment_of_a_build_has_no_flags_and_paths_of_the_machine(inputs
     assert made["SOURCE_DATE_EPOCH"] == "1700000000"
     assert made["PYTHONHASHSEED"] == "0"
     assert "PYTHONPATH" not in made
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["CC", "CPPFLAGS", "LDSHARED", "LDFLAGS", "CPATH", "LIBRARY_PATH", "_PYTHON_HOST_PLATFORM", "SETUPTOOLS_EXT_SUFFIX", "OPT"],
+)  # fmt: skip
+def test_a_build_for_the_own_machine_has_no_other_compiler_and_no_other_platform(inputs, monkeypatch, name):
+    """Each changed the bytes of a wheel, or its tag, from one machine to another."""
+    monkeypatch.setenv(name, "other")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com")
+    made = wheels.build_environment(inputs)
+    assert made.get(name) != "other"
+    assert made["HTTPS_PROXY"] == "http://proxy.example.com"
+
+
+@pytest.mark.parametrize(
+    ("files", "right"),
+    [
+        (["cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64"], True),
+        (["cp311-cp311-manylinux_2_28_aarch64", "cp311-cp311-manylinux_2_17_x86_64"], True),
+        (["cp311-cp311-linux_x86_64"], False),
+        (["cp312-cp312-manylinux_2_17_x86_64"], False),
+        (["cp311-cp311-manylinux_2_28_aarch64"], False),
+        (["cp311-cp311-manylinux_2_17_x86_64", "cp311-cp311-manylinux_2_28_x86_64"], False),
+        ([], False),
+    ],
+)
+def test_a_wheel_has_one_manylinux_tag_of_its_python_and_machine(tmp_path, files, right):
+    for name in files:
+        (tmp_path / f"pulsar_readonly-0.1.0-{name}.whl").touch()
+    if right:
+        wheels.check_tag(tmp_path, WheelTarget("3.11", "amd64"), "0.1.0")
+    else:
+        with pytest.raises(
+            DevstackError, match=r"for the wheel for Python 3\.11 on amd64, not one with a manylinux tag"
+        ):
+            wheels.check_tag(tmp_path, WheelTarget("3.11", "amd64"), "0.1.0")
+
+
+@pytest.mark.parametrize("text", [None, "{}", build_info.content("f" * 40)])
+def test_a_wheel_without_the_commit_is_named(tmp_path, inputs, text):
+    path = tmp_path / "a.whl"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("readonly_engine/__init__.py", "")
+        if text is not None:
+            made.writestr("readonly_engine/build-info.json", text)
+    with pytest.raises(DevstackError, match=r"a\.whl does not have the commit 0123456789ab"):
+        wheels.check_commit(path, inputs.commit)
+
+
+def test_a_wheel_with_the_commit_is_right(tmp_path, inputs):
+    path = tmp_path / "a.whl"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("readonly_engine/build-info.json", build_info.content(inputs.commit))
+    wheels.check_commit(path, inputs.commit)
 
 
 def test_a_cross_compiler_gets_the_other_platform():

@@ -15,6 +15,7 @@ CHECK: Final = "metadata store"
 CHECK_READ: Final = "metadata rights: read"
 CHECK_WRITE: Final = "metadata rights: write"
 CHECK_POOL: Final = "pool name"
+CHECK_CLUSTER: Final = "same cluster"
 
 MAX_LISTED: Final = 4
 
@@ -38,6 +39,9 @@ class ReadPath:
 
 LEDGERS: Final = ReadPath("/ledgers", "ledgers", of_bookies=True, required=True)
 AVAILABLE: Final = ReadPath("/ledgers/available", "registered bookies", of_bookies=True, required=True)
+ACTIVE_BROKERS: Final = "/loadbalance/brokers"
+"""Node of the active brokers: one child for each, with its name in /admin/v2/brokers (Pulsar's load managers)."""
+
 RACKS: Final = ReadPath("/bookies", "racks of bookies")
 _ALWAYS: Final = (
     ReadPath("/managed-ledgers", "ledgers of topics"),
@@ -116,6 +120,27 @@ def store_findings(answers: StoreAnswers, pool: str, pool_uid: str) -> list[Find
     elif answers.members is not None:
         found.append(_members(answers.members, pool, pool_uid))
     return found
+
+
+def cluster_findings(registered: frozenset[str] | None, listed: frozenset[str] | None) -> list[Finding]:
+    """Return the finding about metadata store and admin API being those of one cluster. Each may be right on its own.
+
+    Args:
+        registered: names of the brokers that are registered in the store; None if unknown.
+        listed: names of the active brokers by the admin API; None if unknown.
+    """
+    if registered is None or not listed:
+        unknown = f"the brokers in {ACTIVE_BROKERS}" if registered is None else "the admin API's list of brokers"
+        return [ok(CHECK_CLUSTER, f"not compared: {unknown} cannot be read")]
+    if registered & listed:
+        return [ok(CHECK_CLUSTER, f"the admin API's brokers are registered in the store: {_listed(sorted(listed))}")]
+    remedy = "correct metadata-store, or writer-url and admin-url: all three must be those of one cluster"
+    if not registered:
+        return [warn(CHECK_CLUSTER, f"no broker is registered in {ACTIVE_BROKERS} of the metadata store", remedy)]
+    observed = (
+        f"the store has the brokers {_listed(sorted(registered))}, and the admin API lists {_listed(sorted(listed))}"
+    )
+    return [fail(CHECK_CLUSTER, observed, remedy)]
 
 
 def _reads(answers: Sequence[NodeAnswer]) -> list[Finding]:

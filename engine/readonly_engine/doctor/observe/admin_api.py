@@ -85,6 +85,18 @@ async def lac_intervals(clients: Clients, answers: list[AdminAnswer], deadline: 
     return dict(one for one in found if one is not None) or known
 
 
+async def listed_brokers(clients: Clients, deadline: Deadline) -> frozenset[str] | None:
+    """Return the names of the active brokers, HOST:PORT; None if the admin API does not answer, or refuses."""
+    if clients.admin is None:
+        return None
+    try:
+        async with deadline.request():
+            listed = await clients.admin.fetch("/admin/v2/brokers")
+    except (RelayError, TimeoutError):
+        return None
+    return frozenset(name for one in listed if (name := _host(one))) if isinstance(listed, list) else None
+
+
 def _interval(configuration: object) -> int | None:
     value = configuration.get(SETTING) if isinstance(configuration, dict) else None
     try:

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from readonly_engine.broker.pool.membership import POOLS_PATH, decode_member
 from readonly_engine.doctor.checks.failure import Failure, FailureKind
-from readonly_engine.doctor.checks.metadata_store import NodeAnswer, ReadPath, StoreAnswers, read_paths
+from readonly_engine.doctor.checks.metadata_store import ACTIVE_BROKERS, NodeAnswer, ReadPath, StoreAnswers, read_paths
 from readonly_engine.doctor.observe.failures import failure_of
 from readonly_engine.metadata.connect import BOOKIES_STORE
 from readonly_engine.metadata.errors import MetadataError
@@ -62,6 +62,23 @@ async def ask_store(clients: Clients, failure: Failure | None, deadline: Deadlin
     )
     found, members_failure = members
     return StoreAnswers(config.metadata_store, None, reads, dict(writes), found, members_failure)
+
+
+async def registered_brokers(clients: Clients, failure: Failure | None, deadline: Deadline) -> frozenset[str] | None:
+    """Return the names of the brokers that are registered in the store; None if it cannot be used, or refuses.
+
+    Args:
+        clients: the stores are connected, or have failed.
+        failure: the result of `connect_stores`.
+        deadline: deadline of the request.
+    """
+    if failure is not None or clients.stores is None:
+        return None
+    try:
+        async with deadline.request():
+            return frozenset(await clients.stores.main.children(ACTIVE_BROKERS) or ())
+    except (MetadataError, TimeoutError):
+        return None
 
 
 async def _read(stores: ClusterStores, node: ReadPath, deadline: Deadline) -> NodeAnswer:

@@ -30,7 +30,7 @@ VALID = {
     "admin-url": ["http://a:1", "https://a"],
     "listen": ["*:6650", "[::1]:0"],
     "metadata-tls-verify-hostname": [True, False, "true", "false"],
-    "cache-size": [1024, "1024", "64MiB", 0],
+    "cache-size": [1024, "1024", "64MiB", "64Mi", 0],
     "max-connections": [0, "10", 10],
     "workers": [1, "2", 64],
     "topics": [["persistent://a/b/c.*"], []],

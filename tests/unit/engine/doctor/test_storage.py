@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from readonly_engine.doctor.checks import metadata_store
 from readonly_engine.doctor.checks.bookies import BookieAnswer, BookieAnswers, bookie_findings
 from readonly_engine.doctor.checks.explicit_lac import LacSample, TopicLac, confirmation_s, lac_findings
 from readonly_engine.doctor.checks.failure import Failure, FailureKind
@@ -256,3 +257,30 @@ def test_policies_that_make_subscriptions_pass_through(policies, local, expected
 )
 def test_offloaded_ledgers(copies, checked, expected):
     assert results(tiered_findings(copies, checked)) == expected
+
+
+@pytest.mark.parametrize(
+    ("registered", "listed", "result", "text"),
+    [
+        ({"b1:8080", "b2:8080"}, {"b1:8080"}, "ok", "the admin API's brokers are registered in the store: b1:8080"),
+        (
+            {"other:8080"},
+            {"b1:8080", "b2:8080"},
+            "fail",
+            "the store has the brokers other:8080, and the admin API lists b1",
+        ),
+        ({f"x{one}:1" for one in range(9)}, {"b1:8080"}, "fail", "x0:1, x1:1, x2:1, x3:1 and 5 more"),
+        (set(), {"b1:8080"}, "warn", "no broker is registered in /loadbalance/brokers"),
+        (None, {"b1:8080"}, "ok", "not compared: the brokers in /loadbalance/brokers cannot be read"),
+        ({"b1:8080"}, None, "ok", "not compared: the admin API's list of brokers cannot be read"),
+        ({"b1:8080"}, set(), "ok", "not compared"),
+    ],
+)
+def test_store_and_admin_api_of_two_clusters(registered, listed, result, text):
+    """Each of them is healthy. Before, a pool of two clusters was reported as healthy."""
+    (found,) = metadata_store.cluster_findings(
+        *(None if one is None else frozenset(one) for one in (registered, listed))
+    )
+    assert (found.check, found.result) == ("same cluster", result)
+    assert text in found.observed
+    assert ("metadata-store" in found.remedy) == (result != "ok")

@@ -50,8 +50,8 @@ def test_pushes_are_left_by_hand():
 
 def test_acks_are_left_by_hand():
     work = Workload((topic(Subscriptions(SHARED, 1, 100), rate=5000),))
-    assert cpu_with_pool(work, 1, Case.EXPECTED) == pytest.approx(5000 * 13.7)
-    assert cpu_alone(work, Case.EXPECTED) == pytest.approx(100 * 190 + 5000 * 3.95 + 5000 * 13.7)
+    assert cpu_with_pool(work, 1, Case.EXPECTED) == pytest.approx(1000 * 30 + 5000 * 8.2)
+    assert cpu_alone(work, Case.EXPECTED) == pytest.approx(100 * 190 + 5000 * 3.95 + 1000 * 30 + 5000 * 8.2)
     assert relayed_acks(work, Case.EXPECTED) == 5000
 
 

@@ -253,7 +253,7 @@ def test_estimates_have_an_order(load, workers):
 
 def test_the_constants_have_an_order():
     for name, value in vars(measured).items():
-        points = [one for _, one in value] if isinstance(value, tuple) and not isinstance(value, Estimate) else [value]
+        points = [row[-1] for row in value] if isinstance(value, tuple) and not isinstance(value, Estimate) else [value]
         for one in points:
             if isinstance(one, Estimate):
                 assert one.low <= one.expected <= one.high, name
