@@ -110,7 +110,7 @@ HEAD: Final = f"""# Names of settings
 
 {NOTE}
 
-One setting has up to three places: an option of the command line, a key of [the file of a broker](configuration.md), and a field of
+A setting can be an option of the command line, a key of [the file of a broker](configuration.md) and a field of
 [the custom resources](api.md). Option and key always have the same name. A field has another form, camelCase in groups, and sometimes another word.
 The column "name" says whether the words are the same. Fields are those of a pool's spec. After `binding:` they are those of a binding's spec.
 A `ReadOnlySource` has the fields below `source` of a pool.

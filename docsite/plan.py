@@ -75,7 +75,7 @@ REASONS: Final = (
 """Why a shape is not close: quantity, begin of the shape, sentence."""
 
 
-class Row(NamedTuple):
+class PlanRow(NamedTuple):
     """A compared shape.
 
     Attributes:
@@ -95,13 +95,15 @@ class Row(NamedTuple):
 
 
 @cache
-def compared() -> tuple[Row, ...]:
+def compared() -> tuple[PlanRow, ...]:
     """Return all shapes with their independent plans. It takes seconds, so it is computed once."""
     rows = all_rows()
-    return tuple(Row(one, True, without(one, rows)) if is_source(one) else Row(one, False, one.planned) for one in rows)
+    return tuple(
+        PlanRow(one, True, without(one, rows)) if is_source(one) else PlanRow(one, False, one.planned) for one in rows
+    )
 
 
-def reason(row: Row) -> str:
+def reason(row: PlanRow) -> str:
     """Return why a shape is not close.
 
     Raises:
@@ -142,7 +144,7 @@ Shapes of the bench Growth with `--tail bookies` are compared only where the def
 """
 
 
-def _summary(rows: Sequence[Row]) -> str:
+def _summary(rows: Sequence[PlanRow]) -> str:
     lines = []
     for quantity, title in TITLES.items():
         of = [one for one in rows if one.of.quantity == quantity]
@@ -158,7 +160,7 @@ def _share(found: Iterable[bool]) -> str:
     return f"{sum(values)} of {len(values)}" if values else "-"
 
 
-def _table(rows: Sequence[Row], quantity: str) -> str:
+def _table(rows: Sequence[PlanRow], quantity: str) -> str:
     unit = 1e6 if quantity == MEMORY else 1e3
     lines = []
     for one in rows:

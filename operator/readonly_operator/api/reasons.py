@@ -232,6 +232,12 @@ OF_BINDINGS: Final = (
     Meaning("Accepted", "True", "Accepted", "The pool allows the binding now, and refused it before."),
     Meaning("Accepted", "False", "NotAllowedByPool", "The pool refuses the binding. It claims no topic."),
     Meaning("Progressing", "False", "Settled", "The operator waits for nothing."),
+    Meaning(
+        "Progressing",
+        "False",
+        "PoolFailed",
+        "The pool needs an action. Its ready brokers serve the binding as it is now.",
+    ),
     Meaning("LocalCursors", "True", "Allowed", "The policies of the binding's namespaces allow local cursors."),
     Meaning(
         "LocalCursors",

@@ -203,11 +203,11 @@ class Reader:
             self._notes[f"the first {MAX_QUERIED} of {len(queries)} broker processes were asked"] = None
             queries = queries[:MAX_QUERIED]
         deadline = time.monotonic() + BROKERS_TIMEOUT_S
-        first = [self._ask(*query, deadline) for query in queries[:1]]
+        first = [self._ask(broker, port, deadline) for broker, port in queries[:1]]
         if self._lacks_proxy:
             return list(brokers)
         with ThreadPoolExecutor(MAX_CONCURRENT_QUERIES) as threads:
-            others = threads.map(lambda query: self._ask(*query, deadline), queries[1:])
+            others = threads.map(lambda query: self._ask(query[0], query[1], deadline), queries[1:])
             answers = [*first, *others]
         found: dict[str, list[Observed]] = {}
         for (broker, _), answer in zip(queries, answers, strict=True):

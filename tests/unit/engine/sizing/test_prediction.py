@@ -40,7 +40,7 @@ OTHER_RUNS = (
 """Shapes of other runs, of which no constant comes."""
 
 
-def row_of(key) -> plan.Row:
+def row_of(key) -> plan.PlanRow:
     (found,) = [one for one in plan.compared() if (one.of.quantity, one.of.shape) == key]
     return found
 
@@ -79,7 +79,7 @@ def test_with_all_constants_a_plan_is_close_but_for_what_the_output_names():
 
 
 def test_a_shape_without_a_reason_is_an_error():
-    row = plan.Row(Comparison(POOL, "new: 1 x 1/s", Estimate(1e6, 1e6, 1e6), lambda _: 1.0), False, 1.0)
+    row = plan.PlanRow(Comparison(POOL, "new: 1 x 1/s", Estimate(1e6, 1e6, 1e6), lambda _: 1.0), False, 1.0)
     assert not row.close
     with pytest.raises(ValueError, match=r"new: 1 x 1/s: the plan is not close, and docsite\.plan\.REASONS"):
         plan.reason(row)
