@@ -120,13 +120,23 @@ def test_a_frozen_client_loses_its_exclusive_subscription(
 def test_a_living_client_keeps_its_exclusive_subscription(pool: Pool, topic: str) -> None:
     with RawClient(pool.brokers[0].url) as first, RawClient(pool.brokers[0].url) as second:
         first.subscribe(topic, "s")
-        stop = time.monotonic() + 8
+        stop, answered = time.monotonic() + 8, threading.Event()
+
+        def answer() -> None:
+            """Answer the broker's questions for as long as the second client asks for the subscription."""
+            while not answered.is_set():
+                first.pending("MESSAGE")
+
         while time.monotonic() < stop:
-            answering = threading.Thread(target=first.pending, args=("MESSAGE",))
+            answered.clear()
+            answering = threading.Thread(target=answer)
             answering.start()
-            with pytest.raises(RefusedError, match="ConsumerBusy"):
-                second.subscribe(topic, "s", consumer_id=1)
-            answering.join()
+            try:
+                with pytest.raises(RefusedError, match="ConsumerBusy"):
+                    second.subscribe(topic, "s", consumer_id=1)
+            finally:
+                answered.set()
+                answering.join()
         first.ping()
 
 
