@@ -33,9 +33,10 @@ def test_a_healthy_cluster(txn_stack: PulsarCluster, topic: str) -> None:
     """Its brokers send explicit LACs, and a topic has one; nothing is changed."""
     endpoints = txn_stack.endpoints
     publish(endpoints.writer_url, topic)
-    time.sleep(1)  # ten intervals of explicit LAC
     before = txn_stack.admin().internal_stats(topic)
-    report = Report(*addresses(endpoints), "--topic", topic, "--namespace", "public/default")
+    words = [*addresses(endpoints), "--topic", topic, "--namespace", "public/default"]
+    wait_until(lambda: set(Report(*words).results("explicit LAC")) == {"ok"}, 30, "the bookies have no explicit LAC")
+    report = Report(*words)
     assert (report.status, report.failed) == (0, []), report.shown
     assert report.results("same cluster") == ["ok"]
     report.record("healthy-open")
