@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import re
 import subprocess
 import time
 import urllib.request
@@ -125,10 +126,10 @@ def pulsar_admin(pulsar_home: Path, pulsar: Endpoints) -> dict[str, tuple[str, .
 @pytest.mark.parametrize("one", sorted(on_pages()), ids=lambda one: " ".join(one.command))
 def test_the_commands_of_pulsars_tools_exist(pulsar_home: Path, one) -> None:
     command = [str(pulsar_home / "bin" / one.tool), *one.command, "--help"]
+    # `pulsar` has no --help below `tokens`: it prints the usage of the command, because a required option is missing, and fails
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     shown = done.stdout + done.stderr
-    assert done.returncode == 0, shown
-    assert one.command[-1] in shown
+    assert re.search(rf"Usage: .*\b{' '.join(one.command)} ", shown), shown
     assert [option for option in one.options if option not in shown] == []
 
 
@@ -168,7 +169,8 @@ def test_the_comparison_of_the_guide(
 
     publish_numbers(pulsar_client, topic, range(250, 290), batching_enabled=True)
     assert last_counts(made.run(compared)) == {"owner": 40, "pool": 40, **SAME}
-    stats = json.loads(made.run(find(page, "pulsar-admin topics stats")))
+    printed = made.run(find(page, "pulsar-admin topics stats"))
+    stats = json.loads(printed[printed.index("{") :])  # its warnings come first, on the same stream
     assert {name: one["msgBacklog"] for name, one in stats["subscriptions"].items()} == {"canary": 0, "canary-owner": 0}
 
     # A message that another consumer took from the subscription of the canary is missing in the next comparison.
