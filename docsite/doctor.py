@@ -146,7 +146,7 @@ def _section(report: dict[str, Any] | None) -> list[str]:
         for one in report["findings"]
     ]
     about = f"Run of {report['day']}; {report['machine']}; exit status {report['status']}."
-    return [about, "```", as_table(findings, WIDTH).rstrip("\n"), "```"]
+    return [about, "```text", as_table(findings, WIDTH).rstrip("\n"), "```"]
 
 
 def _verdict(scenario: Scenario, report: dict[str, Any] | None) -> str:
