@@ -214,7 +214,7 @@ def test_a_signal_leaves_nothing_behind(running, plugin, tmp_path, number) -> No
         assert started.wait(30) == 130
     finally:
         started.kill()
-        started.wait(10)
+        started.communicate(timeout=10)
     assert list(folder.iterdir()) == []
     listed = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True, timeout=20).stdout
     assert str(folder) not in listed

@@ -19,6 +19,9 @@ MAX_STEPS: Final = 20
 GOOD_WHEN_FALSE: Final = frozenset({"Paused", "Progressing", "Reconciling", "Stalled", "TopicConflict", "UpdateHeld"})
 """Conditions that need attention while they are True. The others need it while they are not."""
 
+TRY: Final = " Try: "
+"""Comes before the command of a step."""
+
 SAME_AS_OTHERS: Final = frozenset({"Progressing", "Reconciling", "Stalled"})
 """Conditions that repeat the reason of another one."""
 
@@ -38,8 +41,8 @@ COMMANDS: Final[Mapping[tuple[str, str], str]] = {
 """A command for a type and a reason of a condition."""
 
 NO_REPORT: Final = (
-    "no operator has reported on it: does an operator run, and does it serve this namespace? "
-    "kubectl get deployments -A -l app.kubernetes.io/name=pulsar-readonly-operator"
+    "no operator has reported on it: does an operator run, and does it serve this namespace?"
+    f"{TRY}kubectl get deployments -A -l app.kubernetes.io/name=pulsar-readonly-operator"
 )
 
 _MEANINGS: Final[Mapping[tuple[str, str, str], Meaning]] = {
@@ -107,7 +110,7 @@ def _of_conditions(
         text = f"{what}: {one.type} is {one.status} ({one.reason})"
         text += f": {meaning.text.replace('`', '')}" if meaning is not None else ""
         command = COMMANDS.get((one.type, one.reason))
-        steps.append(f"{text} Try: {command.format_map(names)}" if command else text)
+        steps.append(f"{text}{TRY}{command.format_map(names)}" if command else text)
     return steps
 
 
@@ -118,7 +121,7 @@ def _of_broker(namespace: str, broker: BrokerView) -> list[str]:
         command = "logs" if broker.runs else "describe pod"
         previous = " --previous" if broker.runs and broker.restarts else ""
         steps.append(
-            f"broker {broker.pod}: not ready{why}. Try: kubectl {command} {broker.pod} -n {namespace}{previous}"
+            f"broker {broker.pod}: not ready{why}.{TRY}kubectl {command} {broker.pod} -n {namespace}{previous}"
         )
     for one in broker.observed:
         if one.status is None:
@@ -128,7 +131,7 @@ def _of_broker(namespace: str, broker: BrokerView) -> list[str]:
             steps.append(f"broker {one.url}: it cannot use the bindings: {source.bindings_error}")
         if not source.connected:
             steps.append(
-                f"broker {one.url}: the metadata store does not answer. Try: kubectl logs {broker.pod} -n {namespace}"
+                f"broker {one.url}: the metadata store does not answer.{TRY}kubectl logs {broker.pod} -n {namespace}"
             )
     return steps
 

@@ -217,8 +217,11 @@ def _listed(title: str, texts: Sequence[str]) -> list[str]:
         return []
     lines = ["", title]
     for text in texts:
-        first, *others = _wrapped(text, "  ") or [""]
+        said, found, command = text.rpartition(next_steps.TRY)
+        first, *others = _wrapped(said if found else text, "  ") or [""]
         lines += [f"- {first.lstrip()}", *others]
+        if found:  # in one line, to be copied
+            lines.append(f"  Try: {printable(' '.join(command.split()), MAX_TEXT)}")
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import socket
 import ssl
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _WRONG_HOST: Final = (62, 64)
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 
+_OWN_SOURCE: Final = re.compile(r" \(_ssl\.c:\d+\)")
+"""Where Python itself noticed an error of TLS."""
 
 _UNREACHABLE: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH})
 
@@ -39,6 +42,7 @@ def failure_of(error: BaseException) -> Failure:
     """Return an error as a failure, of the most exact kind of its causes."""
     kinds = {kind for cause in _chain(error) if (kind := _kind(cause)) is not None}
     text = str(error) or ("no answer in time" if FailureKind.TIMEOUT in kinds else type(error).__name__)
+    text = _OWN_SOURCE.sub("", text)
     return Failure(next((kind for kind in _PRECEDENCE if kind in kinds), FailureKind.OTHER), text)
 
 

@@ -92,3 +92,8 @@ def test_certificates_as_the_http_client_reports_them(trusted, host, kind, tmp_p
         return raised.value
 
     assert failure_of(asyncio.run(scene())).kind is kind
+
+
+def test_the_text_has_no_line_of_pythons_source():
+    error = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")
+    assert failure_of(error).text == "[SSL: WRONG_VERSION_NUMBER] wrong version number"
