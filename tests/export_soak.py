@@ -187,8 +187,17 @@ def run(minutes: float, form: str, base_port: int, interval: float) -> tuple[lis
             folder = Path(name)
             port = free_port()
             publishing = Publishing(stack.endpoints.writer_url)
-            words = ("--trigger", "continuous", "--interval", f"{interval:g}", "--metrics", f"127.0.0.1:{port}")
-            export = Export(stack, TOPIC, folder, form, *words, "--progress", "20", *LARGE_TASKS)
+            words: tuple[str, ...] = (
+                "--trigger",
+                "continuous",
+                "--interval",
+                f"{interval:g}",
+                "--metrics",
+                f"127.0.0.1:{port}",
+            )
+            # The export measures its lag with its progress: at a multiple of the interval, the same part of it for minutes.
+            words += ("--progress", f"{EVERY_S + interval * GOLDEN:.3f}")
+            export = Export(stack, TOPIC, folder, form, *words, *LARGE_TASKS)
             try:
                 deadline = time.monotonic() + 60 * minutes
                 export.until_it_has_committed()
