@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+ENDED: Final = (FileNotFoundError, ProcessLookupError)
+"""What the kernel answers of a process that has ended: before its file is opened, and after."""
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _PID_SHIFT: Final = 3
@@ -17,13 +21,14 @@ _CPU_TIME: Final = 2
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and all its running descendants."""
+    """Return a process and all its running descendants; one that ends meanwhile may be among them."""
     found, left = [], [pid]
     while left:
         one = left.pop()
         found.append(one)
-        for file in Path(f"/proc/{one}/task").glob("*/children"):
-            left += map(int, file.read_text(encoding="ascii").split())
+        with suppress(*ENDED):
+            for file in Path(f"/proc/{one}/task").glob("*/children"):
+                left += map(int, file.read_text(encoding="ascii").split())
     return found
 
 
@@ -33,9 +38,15 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
-    """Return the resident memory of processes and their children; shared pages count for each."""
-    statm = (Path(f"/proc/{one}/statm").read_text(encoding="ascii") for pid in pids for one in family(pid))
-    return sum(int(text.split()[1]) * _PAGE for text in statm)
+    """Return the resident memory of processes and their children; shared pages count for each. One that has ended has none."""
+    return sum(map(_resident_bytes, (one for pid in pids for one in family(pid))))
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+    except ENDED:
+        return 0
 
 
 def _cpu_seconds(pid: int) -> float:

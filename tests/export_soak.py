@@ -46,6 +46,7 @@ SLACK: Final = {"memory": 30.0, "files": 10.0, "checkpoint": 1.0, "log": 0.1, "t
 UNITS: Final = {"memory": "MB", "files": "", "checkpoint": "MB", "log": "MB", "table_log": "MB", "lag": "s"}
 TABLE_LOGS: Final = ("_spark_metadata", "_delta_log", "metadata")
 LARGE_TASKS: Final = ("--option", "maxBytesPerPartition=64m")
+GOLDEN: Final = (math.sqrt(5) - 1) / 2
 LEAST: Final = 9
 """Minimum number of samples."""
 
@@ -91,6 +92,16 @@ def grown(samples: Sequence[Sample]) -> list[str]:
     return [
         name for name, (_, middle, last) in thirds(samples).items() if last > max(middle * GROWTH, middle + SLACK[name])
     ]
+
+
+def pause(taken: int, interval: float) -> float:
+    """Return the seconds until the next sample: never the same, because lag rises from trigger to trigger and falls at each.
+
+    Args:
+        taken: number of samples so far.
+        interval: seconds from trigger to trigger.
+    """
+    return EVERY_S + interval * (taken * GOLDEN % 1)
 
 
 def report(samples: Sequence[Sample], messages: int, minutes: float) -> str:
@@ -176,23 +187,33 @@ def run(minutes: float, form: str, base_port: int, interval: float) -> tuple[lis
             folder = Path(name)
             port = free_port()
             publishing = Publishing(stack.endpoints.writer_url)
-            words = ("--trigger", "continuous", "--interval", f"{interval:g}", "--metrics", f"127.0.0.1:{port}")
-            export = Export(stack, TOPIC, folder, form, *words, "--progress", "20", *LARGE_TASKS)
+            words: tuple[str, ...] = (
+                "--trigger",
+                "continuous",
+                "--interval",
+                f"{interval:g}",
+                "--metrics",
+                f"127.0.0.1:{port}",
+            )
+            # The export measures its lag with its progress: at a multiple of the interval, the same part of it for minutes.
+            words += ("--progress", f"{EVERY_S + interval * GOLDEN:.3f}")
+            export = Export(stack, TOPIC, folder, form, *words, *LARGE_TASKS)
             try:
                 deadline = time.monotonic() + 60 * minutes
                 export.until_it_has_committed()
                 while time.monotonic() < deadline:
-                    time.sleep(EVERY_S)  # between two samples
+                    time.sleep(pause(len(samples), interval))
                     assert export.process.poll() is None, export.said()
                     samples.append(sample(export, port))
                     last = samples[-1]
                     say(
                         f"{publishing.count:,} messages; {last.memory:,.0f} MB, {last.files:.0f} files, lag {last.lag:.1f} s"
                     )
+            except BaseException:
+                export.kill()  # else it writes on while its folder is removed
+                raise
             finally:
                 publishing.stop()
-                if len(samples) < LEAST:
-                    export.kill()
             export.stop()
             until_exported(stack, TOPIC, folder, form, publishing.count)
             found = values(folder, form)
@@ -211,8 +232,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/spark-performance.md")
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
     args = parser.parse_args(argv)
-    if args.minutes * 60 < (LEAST + 3) * EVERY_S:
-        parser.error(f"--minutes: at least {(LEAST + 3) * EVERY_S / 60:g}")
+    if args.minutes * 60 < (least := (LEAST + 3) * (EVERY_S + args.interval)):
+        parser.error(f"--minutes: at least {least / 60:g}")
     samples, messages, once = run(args.minutes, args.format, args.base_port, args.interval)
     made = report(samples, messages, args.minutes)
     sys.stdout.write(f"{made}\n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 import xml.etree.ElementTree as ET
@@ -142,6 +144,9 @@ def test_a_meter_counts_a_process_and_its_children():
     assert least <= meter.used()["me"] <= (time.monotonic() - began) * (os.cpu_count() or 1)
     assert os.getpid() in family(os.getpid())
     assert resident_bytes([os.getpid()]) > 1_000_000
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    assert resident_bytes([ended.pid, os.getpid()]) == pytest.approx(resident_bytes([os.getpid()]), rel=0.1)
 
 
 def frame(kind: int, body: bytes, rest: bytes = b"") -> bytes:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.export_soak import LEAST, Sample, grown, main, report
+from tests.export_soak import LEAST, Sample, grown, main, pause, report
 
 FLAT = Sample(memory=800.0, files=300, checkpoint=1.0, log=0.0, table_log=0.5, lag=2.0)
 
@@ -35,6 +35,17 @@ def test_the_start_does_not_count() -> None:
     assert grown([replace(FLAT, memory=100.0)] * 10 + [FLAT] * 20) == []
 
 
+@pytest.mark.parametrize("late", [0.0, 0.04, 1.0])
+def test_samples_of_a_lag_that_falls_at_each_trigger(late: float) -> None:
+    """A fixed time between samples, each a little late, would show other parts in the last third than in the middle one."""
+    interval, now, samples = 5.0, 0.0, []
+    for taken in range(300):
+        now += pause(taken, interval) + late
+        samples.append(replace(FLAT, lag=1 + now % interval))
+    assert grown(samples) == []
+    assert {int(one.lag) for one in samples} == {1, 2, 3, 4, 5}
+
+
 def test_the_report() -> None:
     lines = report([FLAT] * LEAST, 1200, 4.0).splitlines()
     assert lines[2] == "| memory, MB | 800.0 | 800.0 | 800.0 | 800.0 |"
@@ -44,5 +55,5 @@ def test_the_report() -> None:
 
 def test_too_short_a_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["--minutes", "3.9"])
-    assert "--minutes: at least 4" in capsys.readouterr().err
+        main(["--minutes", "4.9"])
+    assert "--minutes: at least 5" in capsys.readouterr().err
