@@ -180,6 +180,7 @@ def _pages(root: Path) -> list[list[str]]:
             "median gap " + "; ".join(f"{name}: {gap}" for name, gap in gaps),
             "killed-owners",
         ),
+        _release(root / "docs" / "how-to" / "release.md"),
         [
             "fuzz",
             code("make fuzz"),
@@ -221,6 +222,23 @@ def _compat(path: Path) -> list[str]:
     if " features, " not in line:
         raise ResultsError(f"{path.name}: the counts do not follow the mark of make compat")
     return ["compat", code("make compat"), day, machine, "", line, "[Client compatibility](compatibility.md)"]
+
+
+def _release(path: Path) -> list[str]:
+    """Return the row of the installation from a release; it has a note and no table before its first run."""
+    run = written(path, "release walk")
+    subject, command = "installation", code("make test-release")
+    source = "[Make a release](../how-to/release.md#installation-from-the-files-alone)"
+    if not run.tables:
+        return [subject, command, run.day, run.machine, "", "not run yet", source]
+    if len(run.tables) != 2:
+        raise ResultsError(f"{path.name}: the part of the release walk must have two tables, not {len(run.tables)}")
+    lost = total(column(run.tables[1], "lost"))
+    steps = dict(zip(column(run.tables[0], "step"), column(run.tables[0], "duration"), strict=True))
+    figures = f"{lost} lost in the rollback; " + "; ".join(
+        f"{name}: {seconds}" for name, seconds in steps.items() if name.startswith("from ")
+    )
+    return [subject, command, run.day, run.machine, verdict(lost == 0), figures, source]
 
 
 def _suites(cells: list[dict[str, Any]]) -> list[list[str]]:

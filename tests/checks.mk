@@ -46,6 +46,10 @@ test-two-clusters: $(STAMP) ## two Kubernetes clusters with one manifest on one 
 test-upgrade: $(STAMP) ## operator and engine of a version before to this one, under traffic, as root (FROM=COMMIT; default: the newest tag)
 	@$(PY) -m pytest -m '' $(PYTEST_OPTIONS) tests/second_day/test_upgrade.py $(if $(FROM),--upgrade-from=$(FROM))
 
+.PHONY: test-release
+test-release: $(STAMP) ## a release installed from its files and a registry alone, as root: first message timed, rollback with 0 lost (OUT=FOLDER RELEASE_WALK_OPTIONS=--write)
+	@$(PY) -m tests.release_walk $(if $(filter command environment,$(origin OUT)),--release '$(OUT)') $(RELEASE_WALK_OPTIONS)
+
 .PHONY: test-spark
 test-spark: $(STAMP) ## data source and exports, long: random workloads against a stock reader, kills of drivers and workers in mid-batch
 	@$(PY) -m pytest -o faulthandler_timeout=1500 $(PYTEST_OPTIONS) tests/integration/test_spark*.py

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devstack.kube.layout import CLUSTER_DOMAIN, Layout, Node
+from devstack.kube.registry_hosts import folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,6 +131,8 @@ disabled_plugins = [
   snapshotter = "overlayfs"
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = "{parts.pause}"
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = "{folder(node)}"
 [plugins.'io.containerd.cri.v1.runtime']
   # Where root lacks CAP_SYS_RESOURCE (in a container), an oom_score_adj below our own cannot be set.
   restrict_oom_score_adj = true

@@ -13,7 +13,7 @@ from readonly_operator.api import olm
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.release import chart, checksums, lockfile, manifests, oci, provenance, sbom, wheels
-from devstack.release.archives import text_members, write_tar_gz
+from devstack.release.archives import folder_members, text_members, write_tar_gz
 from devstack.release.images import FOLDER as IMAGE_FOLDER
 from devstack.release.images import add_jars, archive_file, build_images, choose, image_artefact
 from devstack.release.inputs import IMAGES
@@ -79,18 +79,20 @@ def build(root: Path, inputs: ReleaseInputs, out: Path, choice: Choice) -> Outco
 
 
 def write_files(tree: Path, inputs: ReleaseInputs, made: Path) -> None:
-    """Write chart, manifests, the bundle of OLM and the bills of the locked packages: they need no other program."""
+    """Write chart, manifests, examples, the bundle of OLM, and the locked packages with their bills, which need no program."""
     name, epoch = f"pulsar-readonly-{inputs.version}", inputs.epoch
     made.mkdir(parents=True, exist_ok=True)
     write_tar_gz(made / chart.chart_file(inputs), chart.chart_members(tree, inputs), epoch)
     write_tar_gz(made / f"{name}-kustomize.tar.gz", manifests.kustomize_members(tree, inputs), epoch)
+    write_tar_gz(made / f"{name}-examples.tar.gz", folder_members(tree / "examples", "examples/"), epoch)
     (made / "install.yaml").write_text(manifests.install_yaml(tree, inputs), encoding="utf-8")
     (made / "crds.yaml").write_text(manifests.definitions(tree), encoding="utf-8")
     bundle = olm.bundle(olm.Release(tree, inputs.image("operator"), inputs.image("engine")))
     write_tar_gz(made / f"{name}-olm.tar.gz", text_members(bundle, f"{name}-olm/"), epoch)
     for part in IMAGES:
-        locked = lockfile.read(tree / "requirements" / f"{part}.txt")
-        _bill(made, f"{name}-{part}", sbom.of_lock(inputs, part, locked))
+        lock = tree / "requirements" / f"{part}.txt"
+        _bill(made, f"{name}-{part}", sbom.of_lock(inputs, part, lockfile.read(lock)))
+        (made / f"requirements-{part}.txt").write_bytes(lock.read_bytes())
 
 
 def finish(

@@ -30,6 +30,7 @@ PROGRAMS: Final = frozenset(
             "bin/pulsar-admin",
             "bin/pulsar-client",
             "bin/pulsar-daemon",
+            "buildah",
             "cosign",
             "curl",
             "docker",
@@ -50,6 +51,7 @@ PROGRAMS: Final = frozenset(
             "sed",
             "sha256sum",
             "systemctl",
+            "tar",
             "useradd",
         ),
     }

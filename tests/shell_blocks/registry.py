@@ -74,6 +74,9 @@ OUTPUT: Final = "output"
 
 SAME: Final = "the same command as on the page of Apache's chart, which a test runs"
 PICTURE: Final = "picture"
+RELEASE: Final = (
+    "needs the files of a release and a registry; `make test-release` runs it with both (tests/release_walk)"
+)
 TUTORIAL: Final = "a short form of docs/tutorials; tests run the commands of these pages"
 
 PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
@@ -162,6 +165,9 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "pulsar-admin topics stats": cluster(f"{PULSAR}::test_the_comparison_of_the_guide"),
         "python examples": cluster(f"{PULSAR}::test_the_comparison_of_the_guide"),
         "pulsar-admin topics unsubscribe": cluster(f"{PULSAR}::test_the_comparison_of_the_guide"),
+        "bin/pulsar zookeeper-shell": not_run(
+            "removes nodes of a pool in Kubernetes; `make test-release` runs it after the rollback (tests/release_walk)"
+        ),
     },
     "how-to/bindings.md": {
         "spec:": no_commands(YAML),
@@ -187,6 +193,8 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     },
     "how-to/install.md": {
         "sha256sum": not_run("needs the files of a release and the signature of its workflow"),
+        "export REGISTRY": not_run(RELEASE),
+        "python3 -m venv": not_run(RELEASE),
         "helm install": local("kind: Deployment"),
         "kubectl apply": not_run(
             "changes the operator that all end-to-end tests share; tests/e2e/install.py upgrades it so"
@@ -248,6 +256,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "make release VERSION": not_run("builds images for some minutes; tests/unit/release has its parts"),
         "python -m devstack": not_run("needs the artefacts of two machines of different architectures"),
         "make release-check": not_run("builds a release twice, for some minutes"),
+        "make test-release": not_run("builds a release and starts a Kubernetes of its own, for some minutes"),
     },
     "how-to/rights.md": {
         "kubectl create rolebinding": local("kind: RoleBinding"),
@@ -294,8 +303,10 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "make clean-demo": not_run("ends the Kubernetes that the end-to-end tests share"),
     },
     "tutorials/kubernetes.md": {
+        "tar -xf": not_run(RELEASE),
         "docker build": not_run(COMPOSE),
-        "helm install": not_run(
+        "helm install pulsar-readonly pulsar-readonly-0.1.0.tgz": not_run(RELEASE),
+        "helm install pulsar-readonly charts": not_run(
             "replaces the operator that all end-to-end tests share; how-to/install.md has the command too"
         ),
         "kubectl apply": cluster(f"{KUBERNETES}::test_the_tutorial"),

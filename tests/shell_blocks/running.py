@@ -42,6 +42,8 @@ class Shell:
         programs: command by the name of a program; the words of the block follow it.
         replaced: texts of blocks, and what takes their place.
         variables: more variables of the environment.
+        repository: whether the folder has links to folders of the repository, and its commands come from there. Without it, a
+            block has the files of the folder alone.
     """
 
     def __init__(
@@ -50,25 +52,30 @@ class Shell:
         programs: Mapping[str, Sequence[str]],
         replaced: Mapping[str, str],
         variables: Mapping[str, str] | None = None,
+        *,
+        repository: bool = True,
     ) -> None:
         self.folder = folder
-        self._replaced = dict(replaced)
+        self._replaced = {**({".venv/bin/": ""} if repository else {}), **replaced}
         tools = folder / ".programs"
         tools.mkdir()
         own = {"pulsar-readonly": (sys.executable, "-m", "readonly_engine.command"), "python": (sys.executable,)}
+        own = own if repository else {}
         for name, command in {**own, **programs}.items():
             script = tools / name
             script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', encoding="utf-8")
             script.chmod(0o755)
-        for name in LINKS:
-            (folder / name).symlink_to(ROOT / name)
-        paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-        self.environment = {
-            **os.environ,
-            "PATH": f"{tools}:{os.environ['PATH']}",
-            "PYTHONPATH": ":".join(path for path in paths if path),
-            **(variables or {}),
-        }
+        self.environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+        if repository:
+            for name in LINKS:
+                (folder / name).symlink_to(ROOT / name)
+            paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+            self.environment["PYTHONPATH"] = ":".join(path for path in paths if path)
+        else:
+            self.environment = {
+                name: value for name, value in self.environment.items() if not name.startswith("PYTHON")
+            }
+        self.environment |= variables or {}
 
     def text(self, block: Block, *skipped: str) -> str:
         """Return the lines of a block with the replacements, without those that begin with one of `skipped`.
@@ -81,7 +88,7 @@ class Shell:
             if not any(line.startswith(begin) for line in lines):
                 raise LookupError(f"{block.page}: no line begins with {begin!r}")
         text = "\n".join(line for line in lines if not line.startswith(tuple(skipped))) if skipped else block.text
-        for old, new in {".venv/bin/": "", **self._replaced}.items():
+        for old, new in self._replaced.items():
             text = text.replace(old, new)
         return text
 

@@ -150,9 +150,11 @@ def test_all_files_that_need_no_other_program_are_written_the_same_each_time(tmp
         "crds.yaml",
         "install.yaml",
         "pulsar-readonly-0.1.0.tgz",
+        "pulsar-readonly-0.1.0-examples.tar.gz",
         "pulsar-readonly-0.1.0-kustomize.tar.gz",
         "pulsar-readonly-0.1.0-olm.tar.gz",
         *(f"pulsar-readonly-0.1.0-{part}.cdx.json" for part in ("engine", "operator", "spark")),
+        *(f"requirements-{part}.txt" for part in ("engine", "operator", "spark")),
     }
     assert all((folders[0] / name).read_bytes() == (folders[1] / name).read_bytes() for name in names)
 
@@ -178,3 +180,19 @@ def test_no_release_file_of_the_project_names_a_registry():
     known = re.compile(r"\b(?:docker\.io|ghcr\.io|quay\.io|gcr\.io|registry\.k8s\.io|public\.ecr\.aws|pypi\.org)\b")
     assert len(paths) > 20
     assert [path for path in paths if known.search(path.read_text())] == []
+
+
+def test_the_pages_can_be_followed_without_the_repository(tmp_path):
+    """The tutorial applies an example, the rollback compares by a script, and the package needs the tested packages."""
+    build.write_files(ROOT, INPUTS, tmp_path)
+    with tarfile.open(tmp_path / "pulsar-readonly-0.1.0-examples.tar.gz") as tar:
+        names = set(tar.getnames())
+        quickstart = tar.extractfile("examples/quickstart.yaml")
+        assert quickstart is not None
+        assert quickstart.read() == (ROOT / "examples" / "quickstart.yaml").read_bytes()
+    assert "examples/canary/compare.py" in names
+    assert {name.partition("/")[0] for name in names} == {"examples"}
+    for name in ("engine", "operator", "spark"):
+        lock = (tmp_path / f"requirements-{name}.txt").read_bytes()
+        assert lock == (ROOT / "requirements" / f"{name}.txt").read_bytes()
+        assert b"--hash=sha256:" in lock

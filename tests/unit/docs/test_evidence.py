@@ -19,6 +19,7 @@ FILES = (
     "tests/chaos/results.json",
     "tests/matrix/results.json",
     "docs/testing.md",
+    "docs/how-to/release.md",
     "docs/reference/compatibility.md",
     "docs/explanation/performance/fan-out.json",
 )
@@ -55,6 +56,7 @@ def test_every_subject_has_command_day_machine_result_and_source(tree):
         "malformed commands",
         "model",
         "killed owners",
+        "installation",
         "fuzz",
     )
     for subject in (*subjects, "matrix: churn", "matrix: oracle", "matrix: compat", "matrix: integration"):

@@ -300,6 +300,20 @@ def test_lines_are_left_out_and_texts_replaced(tmp_path: Path):
         find("how-to/adopt.md", "none")
 
 
+def test_a_folder_without_the_repository_has_no_file_and_no_command_of_it(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    shell = Shell(tmp_path, {"kubectl": ("echo",)}, {}, {"VERSION": "1"}, repository=False)
+    assert [path.name for path in tmp_path.iterdir()] == [".programs"]
+    assert [path.name for path in (tmp_path / ".programs").iterdir()] == ["kubectl"]
+    assert "PYTHONPATH" not in shell.environment
+    assert shell.environment["VERSION"] == "1"
+    assert shell.text(Block("x.md", "", ".venv/bin/pip install x\n")) == ".venv/bin/pip install x\n"
+    (tmp_path / "other").mkdir()
+    other = Shell(tmp_path / "other", {}, {})
+    assert other.text(Block("x.md", "", ".venv/bin/pip install x\n")) == "pip install x\n"
+    assert (tmp_path / "other" / "examples").is_symlink()
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
