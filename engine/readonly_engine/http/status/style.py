@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 CSS: Final = """
 :root{color-scheme:light dark;--text:#1b1b1f;--back:#fff;--soft:#55555c;--line:#c9c9d1;--link:#0b4fb3;--bad:#a31515}
 @media(prefers-color-scheme:dark){:root{--text:#e9e9ee;--back:#131316;--soft:#b4b4be;--line:#46464f;--link:#a8c7fa;--bad:#ff9c94}}
-body{margin:0 auto;max-width:90rem;padding:1rem;font:1rem/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);overflow-wrap:break-word}
+body{margin:0 auto;max-width:90rem;padding:1rem;font:1rem/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);
+overflow-wrap:break-word}
 h1{font-size:1.4rem;overflow-wrap:anywhere}
 h2{font-size:1.15rem;margin-top:2rem}
 h3{font-size:1rem}
@@ -41,7 +42,8 @@ nav[aria-label=Path] li+li{border-left:2px solid var(--line);padding-left:.8rem}
 p.note{margin:.3rem 0}
 nav li,form div{min-width:0;max-width:100%;overflow-wrap:anywhere}
 label{display:block}
-input,select,button{box-sizing:border-box;max-width:100%;font:inherit;padding:.3rem .5rem;color:inherit;background:var(--back);border:1px solid var(--soft)}
+input,select,button{box-sizing:border-box;height:2.25rem;max-width:100%;
+font:inherit;padding:.3rem .5rem;color:inherit;background:var(--back);border:1px solid var(--soft)}
 @media print{form,.skip{display:none}}
 """
 
