@@ -21,6 +21,8 @@ from devstack.console import say
 from devstack.errors import DevstackError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bench.cluster import BenchCluster
     from bench.plan import Plan
     from devstack.browser.webdriver import Session
@@ -110,7 +112,8 @@ def _measure(page: Session, engine: BrokerProcess, rows: int) -> Load:
         before = cpu_seconds([engine.process.pid])
         loads.append(_visit(page, engine, rows))
         cpu.append((cpu_seconds([engine.process.pid]) - before) * 1000)
-    pages, documents = [], []
+    pages: list[float] = []
+    documents: list[float] = []
     for _ in range(LOADS):
         for times, path in ((pages, "/"), (documents, "/status")):
             time.sleep(PAUSE_S)
@@ -124,7 +127,7 @@ def _measure(page: Session, engine: BrokerProcess, rows: int) -> Load:
     )
 
 
-def _median(values: Any) -> float:
+def _median(values: Iterable[float]) -> float:
     return Sample(tuple(values)).median
 
 
