@@ -8,7 +8,7 @@ bench-idle: $(STAMP) ## CPU and memory of a read-only broker with 10,000 quiet c
 	@$(PY) -m bench.idle $(BENCH)
 
 .PHONY: bench-status-page
-bench-status-page: $(STAMP) ## load of the status page with 10 and 5,000 topics, and CPU while nobody looks (BENCH="--short", BENCH=--write)
+bench-status-page: $(STAMP) ## load of the status page with 10 and 5,000 topics, and CPU while nobody looks (BENCH="--short --rounds 2 --seconds 5", BENCH=--write)
 	@$(PY) -m bench status-page $(BENCH)
 
 .PHONY: bench
