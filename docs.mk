@@ -9,9 +9,11 @@ $(DOCS_STAMP):
 	@$(DOCS_VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/docs.txt
 	@rm -f $(DOCS_VENV)/.stamp-* && touch $@
 
-.PHONY: docs docs-pages docs-serve docs-test docs-version
+.PHONY: docs docs-pages docs-serve docs-test docs-version screenshots
 docs-pages: $(STAMP) ## generate the reference pages and pictures of docs/ and the dashboard again from the code
 	@$(PY) -m docsite
+screenshots: $(STAMP) ## pictures of status pages and terminal in docs/pictures/screens, from a real pool (SCREENSHOTS_OPTIONS=--help)
+	@$(PY) -m devstack screenshots $(SCREENSHOTS_OPTIONS)
 docs-test: $(STAMP) ## the commands of the documentation: without a server, and on a real Pulsar (KUBERNETES=1: those of Kubernetes too)
 	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/unit/docs tests/integration/test_shell_blocks.py
 	@$(if $(KUBERNETES),$(PY) -m devstack kube build && $(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) tests/e2e/test_shell_blocks.py)

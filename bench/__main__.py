@@ -24,6 +24,7 @@ from bench.scenarios import (
     local_subscriptions,
     saturation,
     shared,
+    status_page,
     subscriptions,
 )
 from devstack.console import say
@@ -47,6 +48,7 @@ BENCHES: Final[dict[str, tuple[str, Callable[[BenchCluster, Plan], Report]]]] = 
     "growth": (growth.TITLE, growth.run),
     "few-readers": (few_readers.TITLE, few_readers.run),
     "idle-topics": (idle_topics.TITLE, idle_topics.run),
+    "status-page": (status_page.TITLE, status_page.run),
 }
 ALL: Final = "all"
 

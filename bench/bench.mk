@@ -7,6 +7,10 @@ bench-storage: $(STAMP) ## reads of ledgers, compared with BookKeeper's own Java
 bench-idle: $(STAMP) ## CPU and memory of a read-only broker with 10,000 quiet connections (BENCH=--write for docs/explanation/performance.md)
 	@$(PY) -m bench.idle $(BENCH)
 
+.PHONY: bench-status-page
+bench-status-page: $(STAMP) ## load of the status page with 10 and 5,000 topics, and CPU while nobody looks (BENCH="--short --rounds 2 --seconds 5", BENCH=--write)
+	@$(PY) -m bench status-page $(BENCH)
+
 .PHONY: bench
 bench: $(STAMP) ## read-only brokers and stock brokers by turns: takes hours; writes docs/explanation/performance.md (BENCH=options)
 	@$(PY) -m bench all --write $(BENCH)

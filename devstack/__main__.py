@@ -16,6 +16,7 @@ _GROUPS = {
     "image": ("devstack.images.command", "build container images and load them into the Kubernetes"),
     "release": ("devstack.release.command", "packages, images, chart and manifests of a version, from one commit"),
     "demo": ("devstack.demo.command", "from nothing to messages that are read through a pool"),
+    "screenshots": ("devstack.screenshots.command", "pictures of the status pages and of the terminal, for docs/"),
     "clients": ("devstack.clients.fetch", "stock clients of several languages and releases, for `make compat`"),
     "jars": (
         "devstack.jars.command",

@@ -104,6 +104,7 @@ SECOND_STACK: Final = tuple(
         "pool_identity",
         "producers",
         "pushed_rates",
+        "status_browser",
         "status_page",
         "waiting_producers",
     )

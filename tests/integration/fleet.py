@@ -15,9 +15,9 @@ SHARED = pulsar.ConsumerType.Shared
 TESTS = "persistent://public/default/test-.*"
 
 
-def quiet_client(url: str) -> pulsar.Client:
+def quiet_client(url: str, **options: Any) -> pulsar.Client:
     """A client that logs errors only."""
-    return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **options)
 
 
 def backlog(admin: PulsarAdmin, topic: str, subscription: str) -> int:

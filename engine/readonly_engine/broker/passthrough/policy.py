@@ -256,7 +256,7 @@ class PassThroughPolicy:
     def _compare(self, topic: TopicName, name: str, stats: dict[str, Any] | None) -> None:
         direct = [] if stats is None else direct_consumers(stats, name, self.pool)
         if direct:
-            text = f"{len(direct)} consumers are connected to the owner directly, one of them from {direct[0]}"
+            text = f"consumers that are connected to the owner directly: {len(direct)}, one of them from {direct[0]}"
             self._reason_found(topic, name, Reason.DIRECT_CONSUMERS, text)
         else:
             self._reason_absent(topic, name, Reason.DIRECT_CONSUMERS)

@@ -162,6 +162,7 @@ def _view_link(label: str, view: View) -> Html:
 
 def _caption(status: Status, view: View, what: str, by: str) -> str:
     pages = status.pages
+    what = what if pages.items != 1 else what.removesuffix("s")
     caption = f"Page {count(pages.number)} of {count(pages.count)}, {count(pages.items)} {what}"
     if view.prefix:
         caption += f" whose {by} begins with “{view.prefix}”"

@@ -195,6 +195,12 @@ def test_errors_and_workers_are_escaped_too():
     Tree(page)
 
 
+@pytest.mark.parametrize(("items", "caption"), [(0, "0 consumers"), (1, "1 consumer"), (2, "2 consumers")])
+def test_a_caption_counts_in_singular_and_plural(items, caption):
+    page = render(replace(CLIENTS, pages=Pages(1, 1, items)), View(topic=P + "clicks", subscription="audit"))
+    assert f"<caption>Page 1 of 1, {caption}</caption>" in page
+
+
 def test_a_proxy_that_writes_html_again_leaves_the_style_as_it_is():
     """The API server's proxy escapes these characters in all texts. The hash of the policy would not be that of the style."""
     assert not set(CSS) & set("<>&'\"")

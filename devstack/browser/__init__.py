@@ -1,0 +1,1 @@
+"""A real Chromium without a window, driven over WebDriver, for tests, screenshots and benches."""
