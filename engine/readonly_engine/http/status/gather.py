@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine import __version__
+from readonly_engine.broker.tail.budget import PushTotals
 from readonly_engine.http.status.listing import page_of
 from readonly_engine.http.status.rates import RecentRates
 from readonly_engine.http.status.topic_figures import Listed, PageFigures
@@ -162,10 +163,11 @@ class Gatherer:
 
     async def _relief(self, slices: Slices) -> Relief:
         topics = self._broker.topics
-        for subscription in list(topics.subscriptions()):
-            subscription.flush_accounting()
-            if slices.add():
-                await slices.pause()
+        for _, served in topics.all:
+            for subscription in list(served.subscriptions.values()):
+                subscription.flush_accounting()
+                if slices.add():
+                    await slices.pause()
         dropped = topics.dropped_counters
         messages, size = dropped.messages, dropped.bytes
         for counters in list(topics.counters.values()):
@@ -173,7 +175,12 @@ class Gatherer:
             size += counters.bytes
             if slices.add():
                 await slices.pause()
-        return Relief(messages, size, *topics.pushed)
+        pushed = PushTotals()
+        for part in topics.pushed:
+            pushed = pushed.plus(part)
+            if slices.add():
+                await slices.pause()
+        return Relief(messages, size, *pushed)
 
     async def _passing(
         self, slices: Slices

@@ -82,7 +82,7 @@ def test_relief_counts_closed_subscriptions_and_what_owners_pushed(clock):
     relief = read(gatherer(broker, clock)).relief
     assert relief == Relief(46, 460, 2, 20)
     assert (relief.spared_messages, relief.spared_bytes) == (44, 440)
-    assert all(one.flushed for one in broker.topics.subscriptions())
+    assert all(one.flushed for _, served in broker.topics.all for one in served.subscriptions.values())
 
 
 def test_a_topic_has_the_lag_of_its_slowest_subscription_and_rates_from_the_second_time_on(clock):
