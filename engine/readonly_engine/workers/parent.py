@@ -18,6 +18,7 @@ from readonly_engine.http.status.page import render_workers
 from readonly_engine.http.status.quota import PageQuota
 from readonly_engine.http.status.style import HEADERS
 from readonly_engine.net.interfaces import LOOPBACK
+from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.status.addresses import host_of, page_url
 from readonly_engine.workers.liveness import PERIOD_S, Liveness
 from readonly_engine.workers.merge import merge
@@ -98,6 +99,7 @@ class Parent:
         self._session: ClientSession | None = None
         self._port: HttpPort | None = None
         self._quota = PageQuota()
+        self._flight: SingleFlight[bytes] = SingleFlight()
 
     async def listen(self, host: str, port: int) -> None:
         """Serve health and metrics over HTTP.
@@ -219,6 +221,10 @@ class Parent:
         return web.Response(status=503 if reasons else 200, text="".join(f"{reason}\n" for reason in reasons) or "ok\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
+        body = await self._flight.run("metrics", self._merged)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _merged(self) -> bytes:
         answers = await asyncio.gather(
             *(self._ask(worker, "/metrics") for worker in self._workers), return_exceptions=True
         )
@@ -228,7 +234,8 @@ class Parent:
                 log.info("worker %d did not return metrics: %s", worker.index, answer or "no answer in time")
             else:
                 texts[worker.index] = answer[1]
-        return web.Response(body=merge(texts), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        # In a thread: many workers with many topics have megabytes, and the kubelet's probes must not wait for them.
+        return await asyncio.to_thread(merge, texts)
 
     async def _page(self, request: web.Request) -> web.Response:
         if not self._quota.enter(asyncio.get_running_loop().time()):
