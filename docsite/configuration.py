@@ -93,7 +93,12 @@ def page() -> str:
     parts = [HEAD + CHECK]
     for title, options in groupby(options_of(EngineConfig), key=lambda one: one.group):
         parts += [f"### {title}", table(COLUMNS, map(_row, options)), ""]
-    parts += [BINDINGS.format(keys=table(COLUMNS, _binding_keys())), TIERED, table(COLUMNS, map(_row, options_of(TieredConfig))), ""]
+    parts += [
+        BINDINGS.format(keys=table(COLUMNS, _binding_keys())),
+        TIERED,
+        table(COLUMNS, map(_row, options_of(TieredConfig))),
+        "",
+    ]
     parts += [OPERATOR, table(("variable", *COLUMNS[1:]), _variables())]
     return "\n".join(parts) + "\n"
 
@@ -113,14 +118,24 @@ def _binding_keys() -> Iterable[list[str]]:
             "required",
             "Names, or regular expressions (RE2) that match full names. A partitioned topic includes its partitions. May be empty.",
         ),
-        ("namespaces", "[TENANT/NAMESPACE, ...]", "none", "All topics of these namespaces, but for Pulsar's system topics."),
+        (
+            "namespaces",
+            "[TENANT/NAMESPACE, ...]",
+            "none",
+            "All topics of these namespaces, but for Pulsar's system topics.",
+        ),
         (
             "subscriptions",
             "[PATTERN, ...]",
             "all",
             "Names, or regular expressions (RE2) that match whole names. Other subscriptions of the topics pass through.",
         ),
-        ("fallback", _choices(Fallback), Fallback.REJECT, "Answer to lookups while no broker of the pool can serve the topic."),
+        (
+            "fallback",
+            _choices(Fallback),
+            Fallback.REJECT,
+            "Answer to lookups while no broker of the pool can serve the topic.",
+        ),
         (
             "lifecyclePolicy",
             _choices(Lifecycle),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.broker.session.consumer import Consumer
 from readonly_engine.broker.session.rates import Rates
+from readonly_engine.http.status.slices import collected
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class Statistics:
         relayed = await self._relayed(slices, None)
         passing = await self._passing(slices)
         reasons = {key: one.text for key, one in passing.items()}
-        claims = set(broker.claim_store.held)
-        served = dict(broker.topics.all)
+        claims = await self._claims(slices)
+        served = await collected(broker.topics.all, slices)
         buffered = producers = 0
         for connection in list(broker.connections):
             buffered += connection.buffered
@@ -83,12 +84,11 @@ class Statistics:
             "tasks": tasks,
         }
         parts = [json.dumps(figures)[:-1], ', "claims": [']
-        async for text in _joined(({"topic": str(key.topic), "subscription": key.subscription} for key in claims), slices):
-            parts.append(text)
+        held = ({"topic": str(key.topic), "subscription": key.subscription} for key in claims)
+        parts += [text async for text in _joined(held, slices)]
         parts.append('], "passedThrough": [')
         found = (one._asdict() | {"topic": str(one.topic)} for one in passing.values())
-        async for text in _joined(found, slices):
-            parts.append(text)
+        parts += [text async for text in _joined(found, slices)]
         parts.append('], "topics": {')
         topics = [*served, *(topic for topic in relayed if topic not in served)]
         for number, topic in enumerate(topics):
@@ -102,10 +102,10 @@ class Statistics:
         relayed = await self._relayed(slices, topic)
         passing = await self._passing(slices) if relayed else {}
         reasons = {key: one.text for key, one in passing.items()}
-        served = dict(self._broker.topics.all).get(topic)
+        served = (await collected(self._broker.topics.all, slices)).get(topic)
         if served is None and not relayed:
             return None
-        claims = set(self._broker.claim_store.held)
+        claims = await self._claims(slices)
         parts = await self._topic(topic, served, relayed.get(topic, ()), claims, reasons, slices)
         return await _encoded(parts, slices)
 
@@ -120,6 +120,10 @@ class Statistics:
             if slices.add(1 + len(consumers)):
                 await slices.pause()
         return found
+
+    async def _claims(self, slices: Slices) -> set[ClaimKey]:
+        """Return the claims of this broker."""
+        return set(await collected(((key, None) for key in self._broker.claim_store.held), slices))
 
     async def _passing(self, slices: Slices) -> dict[tuple[TopicName, str], PassedThrough]:
         """Return the passthrough subscriptions."""

@@ -10,6 +10,7 @@ from readonly_engine import __version__
 from readonly_engine.broker.tail.budget import PushTotals
 from readonly_engine.http.status.listing import page_of
 from readonly_engine.http.status.rates import RecentRates
+from readonly_engine.http.status.slices import collected
 from readonly_engine.http.status.topic_figures import Listed, PageFigures
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -58,6 +59,7 @@ class _Overview(NamedTuple):
     """Sums over all topics, and the topics to list in the order of their names."""
 
     topics: list[TopicName]
+    topic_count: int
     subscriptions: int
     lac_topics: int
     lac_explicit: int
@@ -94,7 +96,7 @@ class Gatherer:
             NotServedError: the topic or subscription of the view has no consumers on this broker.
         """
         broker = self._broker
-        served = dict(broker.topics.all)
+        served = await collected(broker.topics.all, slices)
         relayed = await self._relayed(slices)
         overview = await _overview(served, relayed, view, slices)
         relief = await self._relief(slices)
@@ -116,7 +118,7 @@ class Gatherer:
             topics, pages = page_of(overview.topics, view.page)
             listed = await page.topics([(topic, served.get(topic), relayed.get(topic, ())) for topic in topics], pages)
         return Status(
-            broker=self._broker_state(len(served.keys() | relayed.keys()), overview.subscriptions),
+            broker=self._broker_state(overview.topic_count, overview.subscriptions),
             members=() if view.summary else self.members(),
             member_count=len(broker.pool.members),
             source=self._source(overview),
@@ -233,7 +235,8 @@ async def _overview(
 ) -> _Overview:
     names: dict[str, TopicName] = {}
     subscriptions = lac_topics = lac_explicit = 0
-    for topic in [*served, *(topic for topic in relayed if topic not in served)]:
+    everything = [*served, *(topic for topic in relayed if topic not in served)]
+    for topic in everything:
         name = str(topic)
         if not view.topic and _begins(topic, name, view.prefix):
             names[name] = topic
@@ -245,7 +248,7 @@ async def _overview(
             lac_explicit += bool(explicit)
         if slices.add():
             await slices.pause()
-    return _Overview([names[name] for name in sorted(names)], subscriptions, lac_topics, lac_explicit)
+    return _Overview([names[name] for name in sorted(names)], len(everything), subscriptions, lac_topics, lac_explicit)
 
 
 def _begins(topic: TopicName, name: str, prefix: str) -> bool:

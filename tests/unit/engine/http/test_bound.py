@@ -49,7 +49,10 @@ def test_the_lag_of_a_topic_is_that_of_its_slowest_subscription_over_all_partiti
     bindings = Bindings((Binding("x", namespaces=("public/default",)),))
     backlogs = zip(LISTED["public/default"], [{"s": 5, "t": 7}, {"s": 4}, {"s": 4, "t": 7}, {"s": 0}], strict=False)
     served = [
-        (topic, SimpleNamespace(subscriptions={name: PlayedSubscription(backlog=count) for name, count in found.items()}))
+        (
+            topic,
+            SimpleNamespace(subscriptions={name: PlayedSubscription(backlog=count) for name, count in found.items()}),
+        )
         for topic, found in backlogs
     ]
     broker = SimpleNamespace(bindings=bindings, topics=SimpleNamespace(all=served))
