@@ -13,7 +13,6 @@ from prometheus_client.registry import Collector
 
 from readonly_engine.http.status.quota import PageQuota
 from readonly_engine.http.status.slices import STEPS, Slices
-from readonly_engine.waiting import await_shared
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable
@@ -84,7 +83,9 @@ class Exposition:
                 return self._last
             # A task of its own: a client that goes must not waste the work that others wait for.
             self._making = asyncio.create_task(self._make(admitted=bool(self._last)))
-        return await await_shared(self._making)
+        making = self._making
+        await asyncio.wait({making})
+        return making.result()
 
     def close(self) -> None:
         """Cancel the exposition under way."""

@@ -152,14 +152,14 @@ class Statistics:
         here = {} if served is None else dict(served.subscriptions)
         now = time.monotonic()
         sums: dict[str, float] = dict.fromkeys(_SUMS, 0)
-        parts = []
+        parts: list[str] = []
         for name in [*here, *(name for name in elsewhere if name not in here)]:
             others = elsewhere.get(name, [])
             if name in here:
                 entry, consumers = self._served(topic, here[name], (topic, name) in claims, now)
             else:
                 entry, consumers = _unserved(others[0]), []
-            texts = []
+            texts: list[str] = []
             for consumer in [*consumers, *others]:
                 document = self._consumer(consumer, now)
                 texts.append(f"{', ' * bool(texts)}{json.dumps(document)}")

@@ -18,7 +18,6 @@ from readonly_engine.http.status.page import render_workers
 from readonly_engine.http.status.quota import PageQuota
 from readonly_engine.http.status.style import HEADERS
 from readonly_engine.net.interfaces import LOOPBACK
-from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.status.addresses import host_of, page_url
 from readonly_engine.workers.liveness import PERIOD_S, Liveness
 from readonly_engine.workers.merge import merge
@@ -99,7 +98,7 @@ class Parent:
         self._session: ClientSession | None = None
         self._port: HttpPort | None = None
         self._quota = PageQuota()
-        self._flight: SingleFlight[bytes] = SingleFlight()
+        self._merging: asyncio.Task[bytes] | None = None
 
     async def listen(self, host: str, port: int) -> None:
         """Serve health and metrics over HTTP.
@@ -221,8 +220,11 @@ class Parent:
         return web.Response(status=503 if reasons else 200, text="".join(f"{reason}\n" for reason in reasons) or "ok\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        body = await self._flight.run("metrics", self._merged)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        if self._merging is None or self._merging.done():
+            self._merging = asyncio.create_task(self._merged())
+        merging = self._merging  # simultaneous requests share it
+        await asyncio.wait({merging})
+        return web.Response(body=merging.result(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _merged(self) -> bytes:
         answers = await asyncio.gather(

@@ -110,12 +110,12 @@ def test_no_slice_of_the_event_loop_grows_with_what_is_listed(shape):
 def test_clients_that_have_gone_are_not_kept():
     """Statistics of one topic may be all that anybody reads."""
 
-    class Link:
+    class Connection:
         pass
 
     async def kept():
         statistics, one = Statistics(played({})), consumer(relayed=True)
-        link = one.connection = Link()
+        link = one.connection = Connection()
         link.peer, link.client_version = "10.0.0.7:1", "v"
         statistics._broker.connections = [SimpleNamespace(consumers=[one])]
         assert await statistics.topic(TOPIC, Slices())
