@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import types
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import ProcessCollector
 from prometheus_client.metrics import MetricWrapperBase
+from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.passthrough.reasons import Reason
 from readonly_engine.broker.pool.bindings import Bindings
@@ -14,6 +16,7 @@ from readonly_engine.broker.server.broker import Broker
 from readonly_engine.http.backlog_age import BacklogAges
 from readonly_engine.http.metrics import MAX_LABEL_CHARACTERS, MAX_LABELS, BrokerCollector
 from readonly_engine.http.process_metrics import BuildCollector
+from readonly_engine.http.status.slices import Slices
 from readonly_engine.http.store_metrics import StoreCollector
 from readonly_engine.topic.cache import EntryCache
 from readonly_operator import metrics as operator_metrics
@@ -140,7 +143,12 @@ def idle_broker() -> Broker:
     """Return a broker that serves nothing."""
     parts: Any = types.SimpleNamespace
     topics = parts(
-        counters={}, all=[], tail_changes=0, flush_accounting=lambda: None, latency=LatencySampler(), cluster_name=""
+        counters={},
+        dropped_counters=Counters(),
+        all=[],
+        tail_changes=0,
+        latency=LatencySampler(),
+        cluster_name="",
     )
     passthrough = parts(passed_through=[])
     claim_store = parts(held=(), suspended=False)
@@ -162,8 +170,13 @@ def of_broker() -> list[Metric]:
     """Return the metrics of a broker that serves nothing."""
     stores: Any = types.SimpleNamespace(connected=True, denied=0)
     broker = idle_broker()
-    collectors = (BrokerCollector(broker, EntryCache(1000), BacklogAges(broker)), StoreCollector(stores))
-    return [metric for one in (*collectors, BuildCollector({})) for metric in one.collect()]
+    own = BrokerCollector(broker, EntryCache(1000), BacklogAges(broker))
+
+    async def collected() -> list[Metric]:
+        return [metric async for metric in own.collect(Slices())]
+
+    others = (StoreCollector(stores), BuildCollector({}))
+    return [*asyncio.run(collected()), *(metric for one in others for metric in one.collect())]
 
 
 def of_operator() -> list[Metric]:

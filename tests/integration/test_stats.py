@@ -98,6 +98,39 @@ def test_latency_age_of_the_backlog_and_the_process_are_measured(own_pool, pulsa
     client.close()
 
 
+@pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, SHARED], ids=["exclusive", "shared"])
+def test_old_messages_of_a_quiet_topic_are_backlog(own_pool, pulsar_client, topic: str, kind) -> None:
+    """The newest batch of the topic is old when a late subscriber reads it: its age says nothing about the tail."""
+    broker = own_pool(1, "--topics", TESTS).brokers[0]
+    client = quiet_client(broker.url)
+    live = client.subscribe(topic, "live", consumer_type=kind)
+    producer = pulsar_client.create_producer(topic, batching_enabled=False)
+    for _ in range(3):
+        producer.send(bytes(100))
+        assert live.receive(10_000)
+    name = "pulsar_readonly_end_to_end_latency_seconds"
+    quiet_s = 2.0
+    time.sleep(quiet_s)
+
+    def latencies() -> dict[str, tuple[float, float]]:
+        text = broker.get("/metrics")
+        return {
+            read: (value_of(text, f"{name}_count", read=read), value_of(text, f"{name}_sum", read=read))
+            for read in ("tail", "backlog")
+        }
+
+    before = latencies()
+    late = client.subscribe(topic, "late", consumer_type=kind, initial_position=pulsar.InitialPosition.Earliest)
+    for _ in range(3):
+        assert late.receive(10_000)
+    after = latencies()
+    assert after["tail"] == before["tail"]
+    count, seconds = (after["backlog"][one] - before["backlog"][one] for one in range(2))
+    assert 1 <= count <= 3
+    assert seconds >= count * quiet_s
+    client.close()
+
+
 def test_json_logs_have_fields_as_keys(own_pool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
     broker = own_pool(1, "--topics", TESTS, "--log-format", "json").brokers[0]
     pulsar_client.create_producer(topic).send(b"one")

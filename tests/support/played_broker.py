@@ -28,7 +28,7 @@ class PlayedSubscription:
         self.consumers: list[Consumer] = []
         self.kind = CommandSubscribe.Shared
         self.mark_delete = Position(7, 41)
-        self.cursor = SimpleNamespace(acked_ranges=ranges)
+        self.backlog_steps = 1 + ranges
         self.flushed = 0
         self._backlog = backlog
 
@@ -81,10 +81,9 @@ class PlayedBroker:
         }
         self.topics = SimpleNamespace(
             all=list(served.items()),
-            subscriptions=lambda: [one for topic in served.values() for one in topic.subscriptions.values()],
             counters=counters,
             dropped_counters=Counters(messages=1, bytes=10),
-            pushed=PushTotals(2, 20),
+            pushed=[PushTotals(1, 10), PushTotals(1, 10)],
         )
         self.connections = [SimpleNamespace(consumers=[one]) for one in relayed or []]
         self.passthrough = SimpleNamespace(passed_through=[])

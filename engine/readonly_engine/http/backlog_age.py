@@ -126,7 +126,7 @@ class BacklogAges:
         free = asyncio.Semaphore(MAX_CONCURRENT_READS)
         self._room = MAX_READ_BYTES
         async with asyncio.timeout(ROUND_TIMEOUT_S):
-            reads = (self._read(one, free) for one in pending[:MAX_READS])
+            reads = (self._read(one, free) for one in pending)
             results = await asyncio.gather(*reads, return_exceptions=True)
         # The reads of a topic that closes are cancelled; that is no end of the round.
         for result in results:
@@ -134,8 +134,8 @@ class BacklogAges:
                 raise result
 
     async def _pending(self) -> list[_Pending]:
-        """Return the measurements to make, the most overdue first; forget subscriptions that have ended."""
-        found = []
+        """Return the MAX_READS most overdue measurements, in order; forget subscriptions that have ended."""
+        found: list[_Pending] = []
         kept: dict[tuple[TopicName, str], _Measurement] = {}
         attempted: dict[tuple[TopicName, str], float] = {}
         examined = 0
@@ -153,9 +153,10 @@ class BacklogAges:
                     found.append(_Pending(attempt, key, served, position))
                 examined += 1
                 if examined % SUBSCRIPTIONS_PER_TURN == 0:
+                    found = _most_overdue(found)
                     await asyncio.sleep(0)
         self._measured, self._attempted = kept, attempted
-        return sorted(found, key=lambda one: one.attempted)
+        return _most_overdue(found)
 
     async def _read(self, pending: _Pending, free: asyncio.Semaphore) -> None:
         async with free:
@@ -170,6 +171,10 @@ class BacklogAges:
             self._room -= sum(entry.size for entry in entries)
         if entries:
             self._measured[pending.key] = _Measurement(pending.position, entries[0].timestamp, self._clock())
+
+
+def _most_overdue(pending: list[_Pending]) -> list[_Pending]:
+    return sorted(pending, key=lambda one: one.attempted)[:MAX_READS]
 
 
 def _log_error(task: asyncio.Task[None]) -> None:

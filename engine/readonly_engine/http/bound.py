@@ -9,10 +9,11 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from readonly_engine.http.status.slices import Slices
 from readonly_engine.metadata.errors import MetadataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from readonly_engine.broker.pool.bindings import Binding, Bindings
     from readonly_engine.broker.server.broker import Broker
@@ -48,21 +49,31 @@ class Lag(NamedTuple):
     subscription: str
 
 
-def worst(backlogs: Iterable[tuple[TopicName, str, int]], limit: int = MAX_LAGGING) -> list[Lag]:
+async def worst(backlogs: Mapping[tuple[str, str], int], slices: Slices, limit: int = MAX_LAGGING) -> list[Lag]:
     """Return the topics with the most lag, in descending order.
 
     Args:
-        backlogs: topic or partition, subscription, entries not acked.
+        backlogs: entries not acked, by the topic's full name without the suffix of a partition, and the subscription.
+        slices: gives the event loop its turns.
         limit: number of topics.
     """
-    sums: dict[tuple[str, str], int] = defaultdict(int)
-    for topic, subscription, entries in backlogs:
-        sums[str(topic.base), subscription] += entries
     slowest: dict[str, Lag] = {}
-    for (name, subscription), entries in sums.items():
+    for (name, subscription), entries in backlogs.items():
         lag = Lag(entries, name, subscription)
         slowest[name] = max(slowest.get(name, lag), lag)
-    return sorted(slowest.values(), key=lambda lag: (-lag.entries, lag.topic))[:limit]
+        if slices.add():
+            await slices.pause()
+    found: list[Lag] = []
+    for lag in slowest.values():
+        found.append(lag)
+        if slices.add():
+            found = _first(found, limit)
+            await slices.pause()
+    return _first(found, limit)
+
+
+def _first(lags: list[Lag], limit: int) -> list[Lag]:
+    return sorted(lags, key=lambda lag: (-lag.entries, lag.topic))[:limit]
 
 
 class Matched(NamedTuple):
@@ -131,7 +142,7 @@ class BoundTopics:
         """
         bindings = self._broker.bindings
         await self._refresh()
-        lags = self._lags(bindings)
+        lags = await self._lags(bindings, Slices())
         found = []
         for binding in bindings.bindings:
             matched = self._matched.get(binding.name) if self._of is bindings else None
@@ -155,16 +166,22 @@ class BoundTopics:
         if self._listing is not None:
             self._listing.cancel()
 
-    def _lags(self, bindings: Bindings) -> dict[str, list[Lag]]:
-        backlogs: dict[str, list[tuple[TopicName, str, int]]] = defaultdict(list)
+    async def _lags(self, bindings: Bindings, slices: Slices) -> dict[str, list[Lag]]:
+        backlogs: dict[str, dict[tuple[str, str], int]] = {}
         for topic, served in self._broker.topics.all:
+            base = str(topic.base)
             for binding in bindings.covering(topic):
-                backlogs[binding.name].extend(
-                    (topic, name, subscription.backlog)
-                    for name, subscription in served.subscriptions.items()
-                    if binding.names(name)
-                )
-        return {name: worst(found) for name, found in backlogs.items()}
+                sums = backlogs.setdefault(binding.name, defaultdict(int))
+                for name, subscription in list(served.subscriptions.items()):
+                    steps = 1
+                    if binding.names(name):
+                        sums[base, name] += subscription.backlog
+                        steps += subscription.backlog_steps
+                    if slices.add(steps):
+                        await slices.pause()
+            if slices.add():
+                await slices.pause()
+        return {name: await worst(found, slices) for name, found in backlogs.items()}
 
     async def _refresh(self) -> None:
         """Replace an old list of topics, and wait for the new one, up to LIST_TIMEOUT_S."""

@@ -9,10 +9,13 @@ the time between two requests (`keepalive_timeout`). This module has the other b
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestPayloadError
 
 from readonly_engine.net.interfaces import local_hosts
 
@@ -50,6 +53,21 @@ class HttpBounds:
 BOUNDS: Final = HttpBounds()
 
 
+class _WithoutInvalidRequests(logging.Filter):
+    """Drops records about requests that are no valid HTTP.
+
+    aiohttp logs each with a traceback and a part of the request. Anybody could fill the log that way, and a part may be a token.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError | RequestPayloadError)
+
+
+_log = logging.getLogger("readonly_engine.http.requests")
+_log.addFilter(_WithoutInvalidRequests())
+
+
 class HttpPort:
     """Serve an application within the bounds. A connection that exceeds one is aborted.
 
@@ -64,6 +82,7 @@ class HttpPort:
         self._runner = web.AppRunner(
             app,
             access_log=None,
+            logger=_log,
             keepalive_timeout=bounds.keep_alive_s,
             handler_cancellation=True,
             shutdown_timeout=CLOSE_S,

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.registry import Collector
 
 from readonly_engine.broker.cursors.commits import LATENCY_BOUNDS as COMMIT_BOUNDS
+from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LATENCY_BOUNDS
 from readonly_engine.broker.passthrough.reasons import Reason
+from readonly_engine.http.exposition import SAMPLES_PER_PART
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric
 
-    from readonly_engine.broker.dispatch.counters import Counters
     from readonly_engine.broker.server.broker import Broker
     from readonly_engine.http.backlog_age import BacklogAges
+    from readonly_engine.http.status.slices import Slices
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.topic.cache import EntryCache
 
@@ -36,6 +37,9 @@ MAX_LABEL_CHARACTERS = 512
 """Longest name in a label; a longer one is left out. An exposition repeats each name about ten times, and Prometheus may refuse
 all of it for one long label (label_value_length_limit)."""
 
+_STEPS_PER_SUBSCRIPTION: Final = 3
+_STEPS_PER_COUNTERS: Final = 2
+
 _Labels = tuple[str, str, str, str]
 """Values of _LABELS."""
 
@@ -43,7 +47,50 @@ _READER = re.compile(r"(reader|multiTopicsReader)-[0-9a-f]+")
 """Names of subscriptions that clients generate for readers (ReaderImpl, MultiTopicsReaderImpl)."""
 
 
-class BrokerCollector(Collector):
+@dataclass(slots=True)
+class _Figures:
+    """Figures of the subscriptions with the same labels.
+
+    Attributes:
+        total: their counters, also of those that have ended.
+        served: whether any of them is served now.
+        consumers: consumers connected.
+        backlog: readable entries that are not acked.
+        age: the largest age of a backlog, in seconds; None while all are unknown.
+    """
+
+    total: Counters = field(default_factory=Counters)
+    served: bool = False
+    consumers: int = 0
+    backlog: int = 0
+    age: float | None = None
+
+
+_SUBSCRIPTION_METRICS: Final[
+    tuple[tuple[type[CounterMetricFamily | GaugeMetricFamily], str, str, Callable[[_Figures], float | None]], ...]
+] = (
+    (CounterMetricFamily, "dispatched_messages", "Messages sent to consumers", lambda one: one.total.messages),
+    (CounterMetricFamily, "dispatched_bytes", "Bytes sent to consumers", lambda one: one.total.bytes),
+    (CounterMetricFamily, "relayed_acks", "Acks relayed to the owner", lambda one: one.total.acks),
+    (CounterMetricFamily, "read_failures", "Reads that failed and were retried", lambda one: one.total.read_failures),
+    (GaugeMetricFamily, "consumers", "Consumers connected", lambda one: one.consumers if one.served else None),
+    (
+        GaugeMetricFamily,
+        "backlog_entries",
+        "Readable entries that are not acked",
+        lambda one: one.backlog if one.served else None,
+    ),
+    (
+        GaugeMetricFamily,
+        "backlog_age_seconds",
+        "Time since the publication of the oldest readable entry that is not acked; missing while it is unknown",
+        lambda one: one.age,
+    ),
+)
+"""Metrics of subscriptions: kind, name, meaning, and the value for the subscriptions with the same labels; None for no sample."""
+
+
+class BrokerCollector:
     """Metrics of one broker. A subscription keeps its counters after its consumers have disconnected.
 
     Args:
@@ -57,63 +104,39 @@ class BrokerCollector(Collector):
         self._cache = cache
         self._ages = ages
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield all metrics; called by prometheus_client."""
-        dispatched = CounterMetricFamily(
-            "pulsar_readonly_dispatched_messages", "Messages sent to consumers", labels=_LABELS
-        )
-        size = CounterMetricFamily("pulsar_readonly_dispatched_bytes", "Bytes sent to consumers", labels=_LABELS)
-        acks = CounterMetricFamily("pulsar_readonly_relayed_acks", "Acks relayed to the owner", labels=_LABELS)
-        failures = CounterMetricFamily(
-            "pulsar_readonly_read_failures", "Reads that failed and were retried", labels=_LABELS
-        )
-        consumers = GaugeMetricFamily("pulsar_readonly_consumers", "Consumers connected", labels=_LABELS)
-        for labels, counters in self._labelled():
-            dispatched.add_metric(labels, counters.messages)
-            size.add_metric(labels, counters.bytes)
-            acks.add_metric(labels, counters.acks)
-            failures.add_metric(labels, counters.read_failures)
-        backlog = GaugeMetricFamily(
-            "pulsar_readonly_backlog_entries", "Readable entries that are not acked", labels=_LABELS
-        )
-        age = GaugeMetricFamily(
-            "pulsar_readonly_backlog_age_seconds",
-            "Time since the publication of the oldest readable entry that is not acked; missing while it is unknown",
-            labels=_LABELS,
-        )
-        oldest: dict[_Labels, float] = {}
-        connected: Counter[_Labels] = Counter()
-        unacked: Counter[_Labels] = Counter()
-        for topic, served in self._broker.topics.all:
-            for name, subscription in served.subscriptions.items():
-                label = self._label(topic, name)
-                connected[label] += len(subscription.consumers)
-                unacked[label] += subscription.backlog
-                seconds = self._ages.seconds(topic, name, served, subscription)
-                if seconds is not None:
-                    oldest[label] = max(oldest.get(label, 0.0), seconds)
-        for label, count in connected.items():
-            consumers.add_metric(label, count)
-            backlog.add_metric(label, unacked[label])
-        for label, seconds in oldest.items():
-            age.add_metric(label, seconds)
-        yield from (dispatched, size, acks, failures, consumers, backlog, age)
-        yield from self._latencies()
+    async def collect(self, slices: Slices) -> AsyncIterator[Metric]:
+        """Yield all metrics, in parts as for `exposition.render`.
+
+        Args:
+            slices: gives the event loop its turns.
+        """
+        figures = await self._figures(slices)
+        for part in _of_subscriptions(figures):
+            yield part
+        for metric in self._latencies():
+            yield metric
         passing = GaugeMetricFamily(
             "pulsar_readonly_passed_through_subscriptions",
             "Subscriptions that pass through to the owner, by reason",
             labels=["reason"],
         )
-        reasons = Counter(found.reason for found in self._broker.passthrough.passed_through)
+        reasons: Counter[str] = Counter()
+        for found in self._broker.passthrough.passed_through:
+            reasons[found.reason] += 1
+            if slices.add():
+                await slices.pause()
         for reason in Reason:
             passing.add_metric([reason], reasons[reason])
         yield passing
         yield GaugeMetricFamily(
             "pulsar_readonly_connections", "Client connections open", value=len(self._broker.connections)
         )
-        yield from self._tails()
-        yield from self._local_cursors()
-        yield from self._pool()
+        for metric in await self._tails(slices):
+            yield metric
+        for metric in self._local_cursors():
+            yield metric
+        for metric in await self._pool(slices):
+            yield metric
         yield GaugeMetricFamily("pulsar_readonly_cache_bytes", "Bytes of entries in the cache", value=self._cache.size)
         yield CounterMetricFamily("pulsar_readonly_cache_hits", "Entries found in the cache", value=self._cache.hits)
         yield CounterMetricFamily(
@@ -157,28 +180,37 @@ class BrokerCollector(Collector):
             sum_value=sum(store.commits.latency_sum for store in stores),
         )
 
-    def _tails(self) -> Iterator[Metric]:
+    async def _tails(self, slices: Slices) -> Iterable[Metric]:
         topics = GaugeMetricFamily(
             "pulsar_readonly_tail_topics",
             "Open topics by the source of their new entries: pushed by the owner, or read from bookies",
             labels=["source"],
         )
-        served = [served for _, served in self._broker.topics.all]
-        pushed = sum(one.tail is not None and one.tail.pushed for one in served)
-        topics.add_metric(["owner"], pushed)
-        topics.add_metric(["bookies"], len(served) - pushed)
-        yield topics
-        yield CounterMetricFamily(
+        counts = [0, 0]
+        for _, served in self._broker.topics.all:
+            counts[served.tail is not None and served.tail.pushed] += 1
+            if slices.add():
+                await slices.pause()
+        topics.add_metric(["owner"], counts[True])
+        topics.add_metric(["bookies"], counts[False])
+        changes = CounterMetricFamily(
             "pulsar_readonly_tail_source_changes",
             "Changes of the source of a topic's new entries",
             value=self._broker.topics.tail_changes,
         )
+        return topics, changes
 
-    def _pool(self) -> Iterator[Metric]:
+    async def _pool(self, slices: Slices) -> Iterable[Metric]:
         broker = self._broker
-        relayed = sum(consumer.flow_window is not None and bool(consumer.peer) for consumer in broker.consumers)
-        producers = sum(len(connection.producers) for connection in broker.connections)
-        buffered = sum(connection.buffered for connection in broker.connections)
+        relayed = producers = buffered = 0
+        for connection in list(broker.connections):
+            consumers = connection.consumers
+            relayed += sum(one.flow_window is not None and bool(one.peer) for one in consumers)
+            producers += len(connection.producers)
+            buffered += connection.buffered
+            if slices.add(1 + len(consumers)):
+                await slices.pause()
+        metrics: list[Metric] = []
         for name, text, value in (
             ("pool_members", "Brokers of the pool", len(broker.pool.members)),
             (
@@ -201,8 +233,8 @@ class BrokerCollector(Collector):
             ("slow_clients", "Clients whose socket buffer is full", broker.slow_clients),
             ("buffered_bytes", "Bytes buffered for slow clients", buffered),
         ):
-            yield GaugeMetricFamily(f"pulsar_readonly_{name}", text, value=value)
-        yield CounterMetricFamily(
+            metrics.append(GaugeMetricFamily(f"pulsar_readonly_{name}", text, value=value))
+        redirected = CounterMetricFamily(
             "pulsar_readonly_redirected_consumers",
             "Consumers redirected to the broker that serves their subscription",
             value=broker.redirects.redirected,
@@ -215,41 +247,66 @@ class BrokerCollector(Collector):
         )
         for nearness, count in broker.member_selector.selected.items():
             lookups.add_metric([nearness], count)
-        yield lookups
-        yield CounterMetricFamily(
+        refused = CounterMetricFamily(
             "pulsar_readonly_limit_refusals",
             "Connections and consumers refused by a limit",
             value=broker.limits.refused,
         )
+        return [*metrics, redirected, lookups, refused]
 
-    def _labelled(self) -> Iterable[tuple[_Labels, Counters]]:
-        """Return counters by labels; subscriptions share labels where there would be too many."""
-        self._broker.topics.flush_accounting()
-        found: dict[_Labels, Counters] = {}
-        for (topic, name), counters in self._broker.topics.counters.items():
-            label = self._label(topic, name)
-            total = found.get(label)
-            if total is None:
-                found[label] = replace(counters)
-            else:
-                total.messages += counters.messages
-                total.bytes += counters.bytes
-                total.acks += counters.acks
-                total.read_failures += counters.read_failures
-        return found.items()
+    async def _figures(self, slices: Slices) -> dict[_Labels, _Figures]:
+        """Return the figures by labels; subscriptions share labels where there would be too many.
 
-    def _label(self, topic: TopicName, subscription: str) -> _Labels:
-        """Return the labels of a subscription: its names while they are short and few. Readers of a topic share one."""
-        known, cluster = self._broker.topics.counters, self._broker.topics.cluster_name
-        if len(known) > MAX_LABELS * 10:
-            return cluster, "", "", ""
-        if _READER.fullmatch(subscription):
-            subscription = "reader"
-        elif len(known) > MAX_LABELS:
-            subscription = ""
-        names = f"{topic.tenant}/{topic.namespace}", str(topic), subscription
-        namespace, full_name, subscription = (name if len(name) <= MAX_LABEL_CHARACTERS else "" for name in names)
-        return cluster, namespace, full_name, subscription
+        The number of subscriptions and the cluster's name at the start decide on the labels: they may change between two slices.
+        """
+        topics, found = self._broker.topics, dict[_Labels, _Figures]()
+        cluster, count = topics.cluster_name, len(topics.counters)
+        for topic, served in topics.all:
+            for name, subscription in list(served.subscriptions.items()):
+                subscription.flush_accounting()
+                figures = found.setdefault(_label(cluster, count, topic, name), _Figures())
+                figures.served = True
+                figures.consumers += len(subscription.consumers)
+                figures.backlog += subscription.backlog
+                seconds = self._ages.seconds(topic, name, served, subscription)
+                if seconds is not None:
+                    figures.age = seconds if figures.age is None else max(figures.age, seconds)
+                if slices.add(_STEPS_PER_SUBSCRIPTION + subscription.backlog_steps):
+                    await slices.pause()
+        for (topic, name), counters in list(topics.counters.items()):
+            found.setdefault(_label(cluster, count, topic, name), _Figures()).total.add(counters)
+            if slices.add(_STEPS_PER_COUNTERS):
+                await slices.pause()
+        if count > MAX_LABELS * 10:
+            # Prometheus takes a total that falls for one that began again at 0.
+            found.setdefault((cluster, "", "", ""), _Figures()).total.add(topics.dropped_counters)
+        return found
+
+
+def _label(cluster: str, count: int, topic: TopicName, subscription: str) -> _Labels:
+    """Return the labels of a subscription: its names while they are short and few. Readers of a topic share one."""
+    if count > MAX_LABELS * 10:
+        return cluster, "", "", ""
+    if _READER.fullmatch(subscription):
+        subscription = "reader"
+    elif count > MAX_LABELS:
+        subscription = ""
+    names = f"{topic.tenant}/{topic.namespace}", str(topic), subscription
+    namespace, full_name, subscription = (name if len(name) <= MAX_LABEL_CHARACTERS else "" for name in names)
+    return cluster, namespace, full_name, subscription
+
+
+def _of_subscriptions(figures: Mapping[_Labels, _Figures]) -> Iterator[Metric]:
+    """Yield the metrics of subscriptions, in parts."""
+    series = list(figures.items())
+    for metric, name, text, value in _SUBSCRIPTION_METRICS:
+        for begin in range(0, max(len(series), 1), SAMPLES_PER_PART):
+            part = metric(f"pulsar_readonly_{name}", text, labels=_LABELS)
+            for labels, one in series[begin : begin + SAMPLES_PER_PART]:
+                found = value(one)
+                if found is not None:
+                    part.add_metric(labels, found)
+            yield part
 
 
 def _buckets(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:

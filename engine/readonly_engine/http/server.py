@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -13,14 +14,17 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from readonly_engine.http.backlog_age import BacklogAges
 from readonly_engine.http.bound import BoundTopics
 from readonly_engine.http.confirmed import LacUnavailableError, LastConfirmed
+from readonly_engine.http.exposition import Exposition
 from readonly_engine.http.guard import HttpPort
 from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.http.process_metrics import BuildCollector, ProcessMetrics
 from readonly_engine.http.stats import Statistics
 from readonly_engine.http.status.gather import About, Gatherer
 from readonly_engine.http.status.handler import StatusPages
+from readonly_engine.http.status.slices import Slices
 from readonly_engine.http.store_metrics import StoreCollector
-from readonly_engine.metadata.topic_name import decode_name
+from readonly_engine.metadata.topic_name import TopicName, decode_name
+from readonly_engine.owner.single_flight import SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,12 +72,13 @@ class HttpServer:
         self._statistics = Statistics(broker)
         self._status_pages = StatusPages(Gatherer(broker, stores, about))
         self._stores = stores
-        self._registry = CollectorRegistry()
         self._ages = BacklogAges(broker)
-        self._registry.register(BrokerCollector(broker, cache, self._ages))
+        self._exposition = Exposition(BrokerCollector(broker, cache, self._ages).collect)
+        self._registry = CollectorRegistry()
         self._registry.register(StoreCollector(stores))
         self._registry.register(BuildCollector(build))
         self._process = ProcessMetrics()
+        self._flight: SingleFlight[bytes] = SingleFlight()
         self._port: HttpPort | None = None
 
     async def start(self, host: str, port: int) -> None:
@@ -99,6 +104,7 @@ class HttpServer:
         """Close the port."""
         self._bound.close()
         self._ages.close()
+        self._exposition.close()
         if self._port is not None:
             await self._port.close()
 
@@ -119,19 +125,21 @@ class HttpServer:
     async def _metrics(self, _request: web.Request) -> web.Response:
         await self._ages.measure()
         process = await self._process.text()
-        return web.Response(
-            body=generate_latest(self._registry) + process, headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+        broker = await self._exposition.text()
+        body = broker + generate_latest(self._registry) + process
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _bindings(self, _request: web.Request) -> web.Response:
+        return _json(await self._flight.run("bindings", self._bindings_text))
+
+    async def _bindings_text(self) -> bytes:
         bindings = self._broker.bindings
-        return web.json_response(
-            {
-                "revision": bindings.revision,
-                "error": self._broker.bindings_error,
-                "bindings": await self._bound.documents(),
-            }
-        )
+        document = {
+            "revision": bindings.revision,
+            "error": self._broker.bindings_error,
+            "bindings": await self._bound.documents(),
+        }
+        return json.dumps(document).encode()
 
     async def _bound_topics(self, request: web.Request) -> web.Response:
         name = request.query.get("binding", "")
@@ -147,12 +155,21 @@ class HttpServer:
             return web.json_response({"reason": str(error)}, status=error.status)
 
     async def _stats(self, _request: web.Request) -> web.Response:
-        return web.json_response({**self._statistics.document(), "tasks": len(asyncio.all_tasks())})
+        return _json(await self._flight.run("stats", self._stats_text))
+
+    async def _stats_text(self) -> bytes:
+        # In a thread, because that lists all tasks: there are several for each client.
+        tasks = await asyncio.to_thread(asyncio.all_tasks, asyncio.get_running_loop())
+        return await self._statistics.document(Slices(), len(tasks))
 
     async def _topic_stats(self, request: web.Request) -> web.Response:
         tenant, namespace, name = (request.match_info[key] for key in ("tenant", "namespace", "topic"))
-        topic = f"persistent://{tenant}/{namespace}/{decode_name(name)}"
-        stats = self._statistics.document(topic)["topics"].get(topic)
+        topic = TopicName("persistent", tenant, namespace, decode_name(name))
+        stats = await self._statistics.topic(topic, Slices())
         if stats is None:
             return web.json_response({"reason": f"{topic} has no consumers on this broker"}, status=404)
-        return web.json_response(stats)
+        return _json(stats)
+
+
+def _json(text: bytes) -> web.Response:
+    return web.Response(body=text, content_type="application/json", charset="utf-8")

@@ -106,6 +106,11 @@ class LedgerChain:
         return list(self._order)
 
     @property
+    def ledger_count(self) -> int:
+        """Number of ledgers."""
+        return len(self._order)
+
+    @property
     def newest_ledger(self) -> int:
         """The last known ledger; -1 for none."""
         return self._order[-1] if self._order else -1

@@ -98,6 +98,7 @@ class Parent:
         self._session: ClientSession | None = None
         self._port: HttpPort | None = None
         self._quota = PageQuota()
+        self._merging: asyncio.Task[bytes] | None = None
 
     async def listen(self, host: str, port: int) -> None:
         """Serve health and metrics over HTTP.
@@ -219,6 +220,13 @@ class Parent:
         return web.Response(status=503 if reasons else 200, text="".join(f"{reason}\n" for reason in reasons) or "ok\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
+        if self._merging is None or self._merging.done():
+            self._merging = asyncio.create_task(self._merged())
+        merging = self._merging  # simultaneous requests share it
+        await asyncio.wait({merging})
+        return web.Response(body=merging.result(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _merged(self) -> bytes:
         answers = await asyncio.gather(
             *(self._ask(worker, "/metrics") for worker in self._workers), return_exceptions=True
         )
@@ -228,7 +236,8 @@ class Parent:
                 log.info("worker %d did not return metrics: %s", worker.index, answer or "no answer in time")
             else:
                 texts[worker.index] = answer[1]
-        return web.Response(body=merge(texts), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        # In a thread: many workers with many topics have megabytes, and the kubelet's probes must not wait for them.
+        return await asyncio.to_thread(merge, texts)
 
     async def _page(self, request: web.Request) -> web.Response:
         if not self._quota.enter(asyncio.get_running_loop().time()):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+import yaml
+from readonly_engine.broker.pool import bindings
 
 from docsite import cli, conditions, configuration, metrics
 from docsite.__main__ import DOCS, PAGES
@@ -63,3 +65,18 @@ def test_the_page_of_conditions_says_which_make_events():
     assert "| `Ready` | False | `InvalidSpec` | Warning |" in page
     assert "| `Ready` | True | `BrokersReady` | Normal |" in page
     assert "| `Progressing` | False | `Settled` |  |" in page
+
+
+def test_the_file_of_bindings_on_the_page_is_valid_and_has_every_key(tmp_path):
+    page = configuration.page()
+    assert configuration.BINDINGS_EXAMPLE in page
+    path = tmp_path / "bindings.yaml"
+    path.write_text(configuration.BINDINGS_EXAMPLE)
+    loaded = bindings.load_bindings(path)
+    document = yaml.safe_load(configuration.BINDINGS_EXAMPLE)
+    assert [one.document() for one in loaded.bindings] == document["bindings"]
+    assert loaded.revision == document["revision"]
+    shown = {key for one in document["bindings"] for key in one}
+    assert shown == bindings._KEYS
+    section = page.partition("## The file of bindings")[2].partition("\n## ")[0]
+    assert all(f"| `{key}` |" in section for key in bindings._KEYS | bindings._TOP_KEYS)

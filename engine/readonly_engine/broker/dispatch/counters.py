@@ -22,3 +22,11 @@ class Counters:
     entries: int = 0
     acks: int = 0
     read_failures: int = 0
+
+    def add(self, other: Counters) -> None:
+        """Add the totals of another subscription."""
+        self.messages += other.messages
+        self.bytes += other.bytes
+        self.entries += other.entries
+        self.acks += other.acks
+        self.read_failures += other.read_failures

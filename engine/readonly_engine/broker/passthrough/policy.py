@@ -14,7 +14,7 @@ from readonly_engine.owner.errors import RelayError
 from readonly_engine.waiting import await_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
@@ -212,14 +212,12 @@ class PassThroughPolicy:
         self._reason_found(subscription.topic, subscription.name, Reason.STORAGE, text)
 
     @property
-    def passed_through(self) -> list[PassedThrough]:
-        """The passthrough subscriptions with consumers on this broker."""
-        found = []
-        for (topic, name), consumers in self._consumers.items():
-            state = self._reasons.oldest(topic, name)
-            if state is not None:
-                found.append(PassedThrough(topic, name, state.reason, state.text, len(consumers)))
-        return found
+    def passed_through(self) -> Iterator[PassedThrough]:
+        """The passthrough subscriptions with consumers on this broker, one by one: consumers may come and go meanwhile."""
+        for topic, name in list(self._consumers):
+            consumers, state = self._consumers.get((topic, name)), self._reasons.oldest(topic, name)
+            if consumers and state is not None:
+                yield PassedThrough(topic, name, state.reason, state.text, len(consumers))
 
     def close(self) -> None:
         """Stop the checks."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K")
 
 MIN_INTERVAL_S = 1.0
 """Shortest interval of a rate. A request before its end gets the last rate."""
+
+MAX_KEPT = 100_000
+"""Number of samples. The one that was used the longest ago is dropped."""
 
 
 class Rate(NamedTuple):
@@ -28,7 +32,11 @@ class Rates(Generic[K]):
     """Rates of many pairs of counters, by key."""
 
     def __init__(self) -> None:
-        self._samples: dict[K, _Sample] = {}
+        self._samples: OrderedDict[K, _Sample] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self._samples)
 
     def of(self, key: K, messages: int, bytes_: int, now: float) -> Rate:
         """Return the rate since the last call for this key; 0 at the first call.
@@ -42,14 +50,13 @@ class Rates(Generic[K]):
         sample = self._samples.get(key)
         if sample is None:
             self._samples[key] = _Sample(now, messages, bytes_, Rate())
+            if len(self._samples) > MAX_KEPT:
+                self._samples.popitem(last=False)
             return Rate()
+        self._samples.move_to_end(key)
         passed = now - sample.at
         if passed < MIN_INTERVAL_S:
             return sample.rate
         rate = Rate(max(0, messages - sample.messages) / passed, max(0, bytes_ - sample.bytes) / passed)
         self._samples[key] = _Sample(now, messages, bytes_, rate)
         return rate
-
-    def keep(self, keys: set[K]) -> None:
-        """Drop the samples of all other keys."""
-        self._samples = {key: sample for key, sample in self._samples.items() if key in keys}

@@ -92,6 +92,14 @@ class Subscription(DeliveryLoop):
         return 0 if limit is None else self._cursor.unacked_up_to(limit)
 
     @property
+    def backlog_steps(self) -> int:
+        """Work of `backlog`: the acked ranges and the ledgers that it goes through."""
+        chain, ranges = self._log.chain, self._cursor.acked_ranges
+        if self._cursor.mark_delete.ledger_id == chain.newest_ledger:
+            return 1 + ranges
+        return 1 + ranges + chain.ledger_count
+
+    @property
     def batches(self) -> list[tuple[Position, int]]:
         """The partly acked batches, for later consumers; none during and after a move of the cursor."""
         return [] if self._moving or self._reset else self._cursor.batches

@@ -280,18 +280,13 @@ class TopicRegistry:
         return await self._queries.state(topic, consumer.subscribe_command.subscription, consumer.owner_consumer)
 
     @property
-    def pushed(self) -> PushTotals:
-        """What owners have pushed to this broker since its start, for all its consumers."""
-        total = self._pushed_before
-        for served in self._topics.values():
-            if served.tail is not None:
-                total = total.plus(served.tail.delivered)
-        return total
-
-    def flush_accounting(self) -> None:
-        """Add the entries that the fan-out groups have delivered to the counters. Call it before the counters are read."""
-        for subscription in self.subscriptions():
-            subscription.flush_accounting()
+    def pushed(self) -> Iterator[PushTotals]:
+        """What owners have pushed to this broker since its start, as parts of the sum: topics may close meanwhile."""
+        tails = [served.tail for served in self._topics.values()]
+        yield self._pushed_before
+        for tail in tails:
+            if tail is not None:
+                yield tail.delivered
 
     def subscription(self, topic: TopicName, name: str) -> Subscription | None:
         """Return a subscription of this broker; None without one."""
@@ -492,8 +487,7 @@ class TopicRegistry:
         self.counters.move_to_end((topic, subscription))
         if len(self.counters) > MAX_REMEMBERED:
             _, dropped = self.counters.popitem(last=False)
-            self.dropped_counters.messages += dropped.messages
-            self.dropped_counters.bytes += dropped.bytes
+            self.dropped_counters.add(dropped)
         return counters
 
     def _close_if_unused(self, topic: TopicName, served: ServedTopic) -> None:

@@ -7,8 +7,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine import __version__
+from readonly_engine.broker.tail.budget import PushTotals
 from readonly_engine.http.status.listing import page_of
 from readonly_engine.http.status.rates import RecentRates
+from readonly_engine.http.status.slices import collected
 from readonly_engine.http.status.topic_figures import Listed, PageFigures
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -57,6 +59,7 @@ class _Overview(NamedTuple):
     """Sums over all topics, and the topics to list in the order of their names."""
 
     topics: list[TopicName]
+    topic_count: int
     subscriptions: int
     lac_topics: int
     lac_explicit: int
@@ -93,7 +96,7 @@ class Gatherer:
             NotServedError: the topic or subscription of the view has no consumers on this broker.
         """
         broker = self._broker
-        served = dict(broker.topics.all)
+        served = await collected(broker.topics.all, slices)
         relayed = await self._relayed(slices)
         overview = await _overview(served, relayed, view, slices)
         relief = await self._relief(slices)
@@ -115,7 +118,7 @@ class Gatherer:
             topics, pages = page_of(overview.topics, view.page)
             listed = await page.topics([(topic, served.get(topic), relayed.get(topic, ())) for topic in topics], pages)
         return Status(
-            broker=self._broker_state(len(served.keys() | relayed.keys()), overview.subscriptions),
+            broker=self._broker_state(overview.topic_count, overview.subscriptions),
             members=() if view.summary else self.members(),
             member_count=len(broker.pool.members),
             source=self._source(overview),
@@ -162,10 +165,11 @@ class Gatherer:
 
     async def _relief(self, slices: Slices) -> Relief:
         topics = self._broker.topics
-        for subscription in list(topics.subscriptions()):
-            subscription.flush_accounting()
-            if slices.add():
-                await slices.pause()
+        for _, served in topics.all:
+            for subscription in list(served.subscriptions.values()):
+                subscription.flush_accounting()
+                if slices.add():
+                    await slices.pause()
         dropped = topics.dropped_counters
         messages, size = dropped.messages, dropped.bytes
         for counters in list(topics.counters.values()):
@@ -173,7 +177,12 @@ class Gatherer:
             size += counters.bytes
             if slices.add():
                 await slices.pause()
-        return Relief(messages, size, *topics.pushed)
+        pushed = PushTotals()
+        for part in topics.pushed:
+            pushed = pushed.plus(part)
+            if slices.add():
+                await slices.pause()
+        return Relief(messages, size, *pushed)
 
     async def _passing(
         self, slices: Slices
@@ -226,7 +235,8 @@ async def _overview(
 ) -> _Overview:
     names: dict[str, TopicName] = {}
     subscriptions = lac_topics = lac_explicit = 0
-    for topic in [*served, *(topic for topic in relayed if topic not in served)]:
+    everything = [*served, *(topic for topic in relayed if topic not in served)]
+    for topic in everything:
         name = str(topic)
         if not view.topic and _begins(topic, name, view.prefix):
             names[name] = topic
@@ -238,7 +248,7 @@ async def _overview(
             lac_explicit += bool(explicit)
         if slices.add():
             await slices.pause()
-    return _Overview([names[name] for name in sorted(names)], subscriptions, lac_topics, lac_explicit)
+    return _Overview([names[name] for name in sorted(names)], len(everything), subscriptions, lac_topics, lac_explicit)
 
 
 def _begins(topic: TopicName, name: str, prefix: str) -> bool:

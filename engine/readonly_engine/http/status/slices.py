@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 STEPS: Final = 500
 """Steps in a slice. A step takes about 1 to 5 microseconds, so clients wait about a millisecond."""
@@ -49,3 +52,13 @@ class Slices:
             await asyncio.sleep(0)
         finally:
             self._since = self._clock()
+
+
+async def collected(items: Iterable[tuple[K, V]], slices: Slices) -> dict[K, V]:
+    """Return keys and values as a dict. In one piece, the hashes of 100,000 names would take 0.1 s."""
+    found: dict[K, V] = {}
+    for key, value in items:
+        found[key] = value
+        if slices.add():
+            await slices.pause()
+    return found

@@ -113,7 +113,9 @@ class PageFigures:
         rows = []
         for name in names:
             rows.append(self._subscription(topic, name, members))
-            if self._slices.add():
+            served_here = members.served.get(name)
+            steps = 1 if served_here is None else served_here.backlog_steps + len(served_here.consumers)
+            if self._slices.add(steps + len(members.relayed.get(name, ()))):
                 await self._slices.pause()
         return Listed(pages, (await self._topic(topic, served, members),), tuple(rows), (), self._shortened)
 
@@ -130,17 +132,17 @@ class PageFigures:
         lag, slowest, complete = None, "", True
         for name, subscription in members.served.items():
             consumers += len(subscription.consumers)
-            ranges = 0
+            steps = 1
             if self._slices.steps > self._max_steps:
                 complete = False
             else:
                 subscription.flush_accounting()
                 messages += subscription.counters.messages
                 size += subscription.counters.bytes
-                entries, ranges = subscription.backlog, subscription.cursor.acked_ranges
+                entries, steps = subscription.backlog, subscription.backlog_steps
                 if lag is None or entries > lag:
                     lag, slowest = entries, name
-            if self._slices.add(1 + ranges):
+            if self._slices.add(steps):
                 await self._slices.pause()
         for relayed in members.relayed.values():
             consumers += len(relayed)

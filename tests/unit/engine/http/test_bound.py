@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.pool.bindings import Binding, Bindings, from_patterns
 from readonly_engine.http import bound
-from readonly_engine.http.bound import CACHE_TTL_S, BoundTopics, Lag, Matched, match, namespaces_of, worst
+from readonly_engine.http.bound import CACHE_TTL_S, MAX_LAGGING, BoundTopics, Lag, Matched, match, namespaces_of, worst
+from readonly_engine.http.status.slices import STEPS, Slices
 from readonly_engine.metadata.topic_name import parse_topic_name
+
+from tests.support.played_broker import PlayedSubscription
 
 P = "persistent://public/default/"
 
@@ -42,9 +46,29 @@ def test_an_expression_over_namespaces_is_not_counted():
 
 
 def test_the_lag_of_a_topic_is_that_of_its_slowest_subscription_over_all_partitions():
-    a, b0, b1, c, _ = LISTED["public/default"]
-    found = worst([(a, "s", 5), (a, "t", 7), (b0, "s", 4), (b1, "s", 4), (b1, "t", 7), (c, "s", 0)], 2)
-    assert found == [Lag(8, P + "b", "s"), Lag(7, P + "a", "t")]
+    bindings = Bindings((Binding("x", namespaces=("public/default",)),))
+    backlogs = zip(LISTED["public/default"], [{"s": 5, "t": 7}, {"s": 4}, {"s": 4, "t": 7}, {"s": 0}], strict=False)
+    served = [
+        (
+            topic,
+            SimpleNamespace(subscriptions={name: PlayedSubscription(backlog=count) for name, count in found.items()}),
+        )
+        for topic, found in backlogs
+    ]
+    broker = SimpleNamespace(bindings=bindings, topics=SimpleNamespace(all=served))
+    (document,) = asyncio.run(BoundTopics(broker, Cluster()).documents())
+    found = [Lag(**one) for one in document["lag"]]
+    assert found[:2] == [Lag(8, P + "b", "s"), Lag(7, P + "a", "t")]
+
+
+def test_the_topics_with_the_most_lag_are_few_and_are_found_in_slices():
+    many = {(f"{P}t-{number:05}", "s"): number % 5000 for number in range(10 * STEPS)}
+    slices = Slices()
+    pauses = []
+    slices.pause = lambda: pauses.append(slices.steps) or Slices.pause(slices)
+    found = asyncio.run(worst(many, slices))
+    assert found == [Lag(4999 - rank, f"{P}t-{4999 - rank:05}", "s") for rank in range(MAX_LAGGING)]
+    assert max(later - earlier for earlier, later in itertools.pairwise([0, *pauses])) <= STEPS
 
 
 class Cluster:

@@ -274,6 +274,76 @@ def test_pipelined_requests_within_the_bound_are_answered(run):
     run(scene)
 
 
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /healthz HTTP/9\r\n\r\n", 400),
+        (b"BREW secret HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\x00\r\n\r\n", 400),
+        (b"GET /?secret=\xff HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"GET /" + b"secret" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nContent-Encoding: gzip\r\n\r\nsecret", 405),
+        (b"\x16\x03\x01\x02\x00\x01secret\r\n\r\n", 400),
+    ],
+    ids=["version", "method", "header", "bytes", "long", "encoding", "TLS"],
+)
+def test_a_request_that_is_no_http_is_refused_and_not_logged(run, caplog, request_, status):
+    """Anybody can send it again and again, and a part of it may be a token."""
+
+    async def scene():
+        async with serving() as port:
+            async with client(port) as wrong:
+                wrong.writer.write(request_)
+                head = await wrong.reader.readuntil(b"\r\n")
+                assert int(head.split(b" ")[1]) == status
+                wrong.writer.write_eof()
+                await wrong.closed()
+            async with client(port) as honest:
+                assert await honest.get() == 200
+
+    run(scene)
+    assert "secret" not in caplog.text
+    assert not caplog.records
+
+
+def test_an_error_of_a_handler_is_logged(run, caplog):
+    async def fails(_request):
+        raise ValueError("a defect")
+
+    async def scene():
+        app = web.Application()
+        app.router.add_get("/healthz", fails)
+        port = HttpPort(app)
+        await port.start("127.0.0.1", 0)
+        async with client(port) as honest:
+            assert await honest.get() == 500
+        await port.close()
+
+    run(scene)
+    assert "a defect" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Content-Length: 0\r\nContent-Length: 5\r\n\r\n",
+        b"Content-Length: +5\r\n\r\n",
+        b"Transfer-Encoding: xchunked\r\n\r\n",
+        b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+    ],
+    ids=["both lengths", "two lengths", "sign", "unknown coding", "space"],
+)
+def test_a_request_of_ambiguous_length_hides_no_second_one(run, first):
+    async def scene():
+        async with serving() as port, client(port) as wrong:
+            wrong.writer.write(b"POST /healthz HTTP/1.1\r\nHost: a\r\n" + first + GET)
+            assert await wrong.answer() == 400
+            assert await wrong.reader.read() == b"", "the connection ends with the refusal"
+
+    run(scene)
+
+
 def test_a_taken_address_is_an_error(run):
     async def scene():
         async with serving() as port:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,11 @@ from prometheus_client.registry import Collector
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.http import metrics, process_metrics
+from readonly_engine.http.exposition import render
 from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.http.process_metrics import BUILD_LABELS, BuildCollector, ProcessMetrics
 from readonly_engine.http.server import HttpServer
+from readonly_engine.http.status.slices import STEPS, Slices
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.cache import EntryCache
 
@@ -39,7 +42,7 @@ class Ages:
 
 
 def played(backlog):
-    return SimpleNamespace(consumers=[object()], backlog=backlog, flush_accounting=lambda: None)
+    return SimpleNamespace(consumers=[object()], backlog=backlog, backlog_steps=1, flush_accounting=lambda: None)
 
 
 @pytest.fixture
@@ -60,9 +63,9 @@ def serve(broker, name, **backlogs):
 
 def samples(broker, ages=None):
     """Every sample, by its line of text without the value."""
-    registry = CollectorRegistry()
-    registry.register(BrokerCollector(broker, EntryCache(1000), ages or Ages()))
-    lines = generate_latest(registry).decode().splitlines()
+    slices = Slices()
+    collected = BrokerCollector(broker, EntryCache(1000), ages or Ages()).collect(slices)
+    lines = asyncio.run(render(collected, slices)).decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
@@ -232,3 +235,80 @@ def test_the_page_has_the_broker_the_build_and_the_process(broker):
     assert families["pulsar_readonly_build_info"].samples[0].labels["version"] == "1.2.3"
     assert {"pulsar_readonly_connections", "pulsar_readonly_metadata_store_connected"} <= families.keys()
     assert "process_start_time_seconds" in families or not Path("/proc/self").is_dir()
+
+
+def test_a_total_of_all_subscriptions_never_falls(broker, monkeypatch):
+    """Counters that are forgotten still count: else Prometheus takes the total for one that began again."""
+    monkeypatch.setattr(metrics, "MAX_LABELS", 0)
+    serve(broker, "t", s=1)
+    broker.topics.dropped_counters = Counters(messages=100, bytes=1000, acks=7, read_failures=3)
+    found = samples(broker)
+    totals = {key.partition("{")[0].removeprefix("pulsar_readonly_"): value for key, value in found.items()}
+    assert (totals["dispatched_messages_total"], totals["dispatched_bytes_total"]) == (102, 1020)
+    assert (totals["relayed_acks_total"], totals["read_failures_total"]) == (7, 3)
+
+
+class Recorded(Slices):
+    """Records the steps of each slice, and calls a function in each pause."""
+
+    def __init__(self, call=lambda: None):
+        super().__init__()
+        self.counts = [0]
+        self._call = call
+
+    async def pause(self):
+        self._call()
+        self.counts.append(self.steps)
+        await super().pause()
+
+    @property
+    def longest(self):
+        return max(later - earlier for earlier, later in itertools.pairwise([*self.counts, self.steps]))
+
+
+def collected(broker, slices):
+    return asyncio.run(render(BrokerCollector(broker, EntryCache(1000), Ages()).collect(slices), slices))
+
+
+@pytest.mark.parametrize("ranges", [0, STEPS // 2])
+def test_no_slice_of_the_event_loop_grows_with_the_subscriptions(broker, ranges):
+    for number in range(30):
+        serve(broker, f"t{number}", **{f"s{one}": 1 for one in range(20)})
+    for _, served in broker.topics.all:
+        for subscription in served.subscriptions.values():
+            subscription.backlog_steps = 1 + ranges
+    slices = Recorded()
+    text = collected(broker, slices)
+    assert text.count(b"\npulsar_readonly_backlog_entries{") == 600
+    assert slices.longest <= 2 * STEPS + 1
+
+
+def test_connections_and_passthrough_take_slices_too(broker):
+    consumers = [SimpleNamespace(flow_window=None, peer="")] * 10
+    connection = SimpleNamespace(consumers=consumers, producers=(), buffered=0)
+    broker.connections = [connection] * 300
+    broker.passthrough.passed_through = iter([SimpleNamespace(reason="storage")] * 2000)
+    slices = Recorded()
+    text = collected(broker, slices)
+    assert b'pulsar_readonly_passed_through_subscriptions{reason="storage"} 2000.0' in text
+    assert slices.steps > 5000
+    assert slices.longest <= STEPS + 200
+
+
+def test_subscriptions_may_come_and_go_between_slices(broker, monkeypatch):
+    monkeypatch.setattr(metrics, "MAX_LABELS", 700)
+    serve(broker, "t", **{f"s{one}": 1 for one in range(700)})
+    topic, served = broker.topics.all[0]
+    names = iter(range(10_000))
+
+    def change():
+        served.subscriptions.popitem()
+        broker.topics.counters[topic, f"new-{next(names)}"] = Counters(messages=1)
+        broker.topics.cluster_name = "named meanwhile"
+
+    text = collected(broker, Recorded(change)).decode()
+    assert text.count("\npulsar_readonly_backlog_entries{") == 700
+    assert "named meanwhile" not in text
+    found = list(text_string_to_metric_families(text))
+    series = [(one.name, *sorted(one.labels.items())) for family in found for one in family.samples]
+    assert len(series) == len(set(series))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from aiohttp import ClientSession
 from readonly_engine.config.reader import make_config
 from readonly_engine.http.status.style import HEADERS
+from readonly_engine.workers import parent as parent_module
 from readonly_engine.workers.parent import Parent
+
+from tests.support.waiting import until
 
 CONFIG = {
     "metadata-store": "zk:a:1",
@@ -59,3 +63,35 @@ def test_programs_get_the_addresses_of_the_workers():
     response, text = get("GET", "/status?page=2", "a:1")
     assert response.status == 404
     assert "http://127.0.0.1:8180/status?page=2" in text
+
+
+def test_probes_are_answered_while_metrics_are_merged_once_for_all_requests(monkeypatch):
+    free, merges = threading.Event(), []
+
+    def merge(texts):
+        merges.append(texts)
+        assert free.wait(10)
+        return b"merged"
+
+    monkeypatch.setattr(parent_module, "merge", merge)
+
+    async def scene():
+        parent = Parent(make_config({}, CONFIG), [])
+        await parent.listen("127.0.0.1", 0)
+        url = f"http://127.0.0.1:{parent._port.port}"
+        try:
+            async with ClientSession() as session, asyncio.timeout(30):
+                scrapes = [asyncio.create_task(session.get(f"{url}/metrics")) for _ in range(5)]
+                await until(lambda: merges)
+                await until(lambda: len(parent._port) == 5)
+                async with session.get(f"{url}/healthz") as response:
+                    assert response.status == 200
+                free.set()
+                for scrape in scrapes:
+                    assert await (await scrape).text() == "merged"
+                assert len(merges) == 1
+        finally:
+            free.set()
+            await parent._port.close()
+
+    asyncio.run(scene())

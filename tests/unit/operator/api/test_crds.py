@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import pathlib
 import re
 
@@ -95,6 +96,38 @@ def test_every_field_that_may_be_left_out_says_what_then(kind):
         and not re.search("Required|Default|[Ww]ithout", node.get("description", "Required"))
     ]
     assert silent == []
+
+
+MAX_APPLIED_BYTES = 250_000
+"""The API server allows 262,144 bytes in the annotations of an object. The rest is for keys and for the next fields."""
+
+
+def applied(definition: dict) -> bytes:
+    """Return the annotation of `kubectl apply`: compact JSON in Go's form, which escapes three characters for HTML."""
+    text = json.dumps(definition, separators=(",", ":"), ensure_ascii=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text.encode() + b"\n"
+
+
+@pytest.mark.parametrize("path", sorted(CRDS.glob("read*.yaml")), ids=lambda path: path.stem)
+def test_kubectl_apply_can_keep_its_copy_of_the_definition(path):
+    size = len(applied(yaml.safe_load(path.read_text())))
+    assert size <= MAX_APPLIED_BYTES, f"{path.name}: {size:,} bytes; shorten descriptions, or leave out foreign fields"
+
+
+def test_the_copy_of_kubectl_is_counted_with_its_escapes():
+    assert applied({"rule": "a<b && c>d", "e": "é"}) == (
+        '{"rule":"a\\u003cb \\u0026\\u0026 c\\u003ed","e":"é"}\n'.encode()
+    )
+
+
+@KINDS
+def test_the_version_that_kubectl_explains_by_default_has_the_descriptions(kind):
+    """The API server prefers the newest version: a beta before an alpha. The older one may be without them."""
+    names = [version["name"] for version in load(kind)["spec"]["versions"]]
+    assert names == ["v1alpha1", "v1beta1"]
+    assert schema(kind)["properties"]["spec"]["description"]
 
 
 def test_the_files_are_what_the_typed_specs_say():

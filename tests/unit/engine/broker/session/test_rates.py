@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from readonly_engine.broker.session import rates as session_rates
 from readonly_engine.broker.session.rates import Rate, Rates
 
 
@@ -17,9 +18,17 @@ def test_who_asks_again_at_once_is_told_the_same():
     assert rates.of("s", 12, 120, 12.0) == Rate(1.0, 10.0)
 
 
-def test_what_is_gone_begins_anew():
+def test_counters_that_begin_again_have_no_negative_rate():
     rates = Rates()
-    rates.of("s", 10, 100, 0.0)
-    rates.keep(set())
-    assert rates.of("s", 20, 200, 10.0) == Rate()
+    rates.of("s", 20, 200, 10.0)
     assert rates.of("s", 5, 50, 20.0) == Rate()
+
+
+def test_few_samples_are_kept_and_those_in_use_stay(monkeypatch):
+    monkeypatch.setattr(session_rates, "MAX_KEPT", 3)
+    rates = Rates()
+    for number in range(10):
+        rates.of("used", number, 0, 10.0 * number)
+        rates.of(f"gone-{number}", 0, 0, 10.0 * number)
+    assert len(rates) == 3
+    assert rates.of("used", 19, 0, 100.0) == Rate(1.0, 0.0)

@@ -1,0 +1,112 @@
+"""An exposition made in slices: the same text as in one piece, once for all simultaneous requests, and within a share of time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+from readonly_engine.http.exposition import SAMPLES_PER_PART, STEPS_PER_SAMPLE, Exposition, render
+from readonly_engine.http.status.quota import BURST_S
+from readonly_engine.http.status.slices import STEPS, Slices
+
+
+def gauge(name, *labels):
+    found = GaugeMetricFamily(name, "Text\nwith two lines", labels=["label"])
+    for label in labels:
+        found.add_metric([label], 1)
+    return found
+
+
+async def given(*metrics):
+    for metric in metrics:
+        yield metric
+
+
+def test_parts_of_a_metric_have_one_header():
+    class All(Collector):
+        def collect(self):
+            return [gauge("a", *map(str, range(30))), CounterMetricFamily("b", "B", value=2), gauge("empty")]
+
+    registry = CollectorRegistry()
+    registry.register(All())
+    parts = [gauge("a", *map(str, range(begin, begin + 10))) for begin in (0, 10, 20)]
+    text = asyncio.run(render(given(*parts, CounterMetricFamily("b", "B", value=2), gauge("empty")), Slices()))
+    assert text == generate_latest(registry)
+
+
+def test_the_event_loop_has_a_turn_after_each_part():
+    slices, pauses = Slices(), []
+    slices.pause = lambda: pauses.append(slices.steps) or Slices.pause(slices)
+    parts = [gauge("a", *map(str, range(SAMPLES_PER_PART))) for _ in range(20)]
+    asyncio.run(render(given(*parts), slices))
+    assert len(pauses) == 20
+    assert max(later - earlier for earlier, later in itertools.pairwise([0, *pauses])) <= STEPS + STEPS_PER_SAMPLE
+
+
+class Source:
+    """Metrics whose number of collections is their value; `free` lets them end."""
+
+    def __init__(self):
+        self.collections = 0
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def collect(self, _slices):
+        self.collections += 1
+        await self.free.wait()
+        yield GaugeMetricFamily("collections", "Collections", value=self.collections)
+
+
+@pytest.mark.parametrize("going", [0, 1, 50], ids=["none", "the first", "all but one"])
+def test_simultaneous_requests_share_an_exposition_and_clients_that_go_do_not_end_it(going):
+    async def scene():
+        source = Source()
+        source.free.clear()
+        exposition = Exposition(source.collect)
+        requests = [asyncio.create_task(exposition.text()) for _ in range(51)]
+        await asyncio.sleep(0)
+        for one in requests[:going]:
+            one.cancel()
+        await asyncio.sleep(0)
+        source.free.set()
+        assert b"collections 1.0" in await requests[50]
+        assert b"collections 2.0" in await exposition.text()
+
+    asyncio.run(scene())
+
+
+def test_requests_without_a_pause_get_the_last_exposition_until_their_share_of_time_is_back():
+    async def scene():
+        source = Source()
+        exposition = Exposition(source.collect)
+        await exposition.text()
+        exposition._quota.charge(2 * BURST_S)  # as after long collections
+        assert [await exposition.text() for _ in range(100)] == [await exposition.text()] * 100
+        assert source.collections == 1
+        exposition._quota.charge(-2 * BURST_S)
+        assert b"collections 2.0" in await exposition.text()
+
+    asyncio.run(scene())
+
+
+def test_an_error_fails_its_requests_and_no_later_one():
+    async def scene():
+        source = Source()
+
+        async def collect(slices):
+            if not source.collections:
+                source.collections += 1
+                raise ValueError("wrong")
+            async for metric in source.collect(slices):
+                yield metric
+
+        exposition = Exposition(collect)
+        with pytest.raises(ValueError, match="wrong"):
+            await exposition.text()
+        assert b"collections 2.0" in await exposition.text()
+
+    asyncio.run(scene())
