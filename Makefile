@@ -70,9 +70,10 @@ test-e2e: $(STAMP) ## on a real Kubernetes of two nodes (INSTALL=helm: the opera
 	@$(PY) -m devstack kube up --fresh --nodes $(NODES)
 	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) $(if $(INSTALL),--install-by=$(INSTALL)) $(E2E_TESTS)
 e2e: test-e2e
-test-kind: $(STAMP) ## the same on real kind, on a Docker engine in namespaces of its own, as root (E2E_TESTS=tests/e2e/test_pool.py)
+test-kind: NODES = 1
+test-kind: $(STAMP) ## the same on real kind of one node, on a Docker engine in namespaces of its own, as root (E2E_TESTS=tests/e2e/test_pool.py)
 	@$(DEVSTACK) kind up --nodes $(NODES)
-	@$(DEVSTACK) kind run -- $(MAKE) test-e2e
+	@$(DEVSTACK) kind run -- $(MAKE) test-e2e NODES=$(NODES)
 lint: $(STAMP) ## ruff: rules and formatting
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 types: $(STAMP) ## mypy, strict

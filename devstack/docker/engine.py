@@ -72,8 +72,12 @@ class Engine:
         if self.runs():
             return
         self._unpack()
-        (self.root / "ready").unlink(missing_ok=True)
         self._processes.stop(_DOCKERD)
+        self._processes.stop(_INIT, signal.SIGKILL)
+        for name in ("ready", "docker.pid"):
+            (self.root / name).unlink(missing_ok=True)
+        # Pids of earlier namespaces: they may be those of other processes in the new ones.
+        shutil.rmtree(self.root / "run", ignore_errors=True)
         self._processes.ensure(
             _INIT,
             ["bash", str(SOURCE / "namespaces.sh"), str(self.root)],
