@@ -73,7 +73,7 @@ e2e: test-e2e
 test-kind: NODES = 1
 test-kind: $(STAMP) ## the same on real kind of one node, on a Docker engine in namespaces of its own, as root (E2E_TESTS=tests/e2e/test_pool.py)
 	@$(DEVSTACK) kind up --nodes $(NODES)
-	@$(DEVSTACK) kind run -- $(MAKE) test-e2e NODES=$(NODES)
+	@$(DEVSTACK) kind run -- make test-e2e NODES=$(NODES)
 lint: $(STAMP) ## ruff: rules and formatting
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 types: $(STAMP) ## mypy, strict
