@@ -54,7 +54,8 @@ export PULSAR_READONLY_STORES := $(STORES)
 endif
 NODES ?= 2
 E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubectl --cluster-name=pulsar-readonly --keep-cluster
-.PHONY: test test-unit test-integration test-slow test-e2e e2e lint types
+E2E_TESTS ?= tests/e2e
+.PHONY: test test-unit test-integration test-slow test-e2e e2e test-kind lint types
 test: lint types ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals
 	@$(PY) -m devstack kube build --with helm --with promtool
 	@$(PY) -m tests.suites -m "not slow" $(PYTEST_OPTIONS) $(E2E_OPTIONS)
@@ -67,8 +68,12 @@ test-slow: $(STAMP) ## tests that wait long, and are left out of the others (tho
 test-e2e: $(STAMP) ## on a real Kubernetes of two nodes (INSTALL=helm: the operator by the chart instead of kustomize)
 	@$(PY) -m devstack kube build $(if $(filter helm,$(INSTALL)),--with helm)
 	@$(PY) -m devstack kube up --fresh --nodes $(NODES)
-	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) $(if $(INSTALL),--install-by=$(INSTALL)) tests/e2e
+	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) $(if $(INSTALL),--install-by=$(INSTALL)) $(E2E_TESTS)
 e2e: test-e2e
+test-kind: NODES = 1
+test-kind: $(STAMP) ## the same on real kind of one node, on a Docker engine in namespaces of its own, as root (E2E_TESTS=tests/e2e/test_pool.py)
+	@$(DEVSTACK) kind up --nodes $(NODES)
+	@$(DEVSTACK) kind run -- make test-e2e NODES=$(NODES)
 lint: $(STAMP) ## ruff: rules and formatting
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 types: $(STAMP) ## mypy, strict

@@ -13,6 +13,7 @@ _GROUPS = {
     "pulsar": ("devstack.pulsar.command", "a real Pulsar as processes: ZooKeeper, bookies, brokers"),
     "objectstore": ("devstack.objectstore.command", "a real S3-compatible object store, for offloaded ledgers"),
     "kube": ("devstack.kube.command", "a real Kubernetes: kind where Docker runs, else a local node"),
+    "kind": ("devstack.docker.command", "real kind, on a Docker engine in namespaces, where no Docker engine runs"),
     "image": ("devstack.images.command", "build container images and load them into the Kubernetes"),
     "release": ("devstack.release.command", "packages, images, chart and manifests of a version, from one commit"),
     "demo": ("devstack.demo.command", "from nothing to messages that are read through a pool"),

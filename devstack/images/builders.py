@@ -140,6 +140,20 @@ def build(targets: list[Target], tag: str | None = None) -> list[str]:
     return names
 
 
+def adopt(maker: Builder, targets: list[Target]) -> None:
+    """Record images that came into a builder's store by another way as built from the present sources.
+
+    Args:
+        maker: the builder.
+        targets: targets of the images. Those that the builder does not have are left out.
+    """
+    base, images = maker.base(), maker.images()
+    for target in targets:
+        image = target.image()
+        if image in images:
+            _record(image, {"key": target.key(f"{maker.name} {base}"), "id": images[image]})
+
+
 def load(image: str, say_so: Callable[[str], None] = say) -> None:
     """Copy an image into every node of the running Kubernetes, unless it has it.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devstack.common.locks import file_lock
@@ -12,12 +13,10 @@ from devstack.common.run import run, succeeds
 from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.kube.kubectl import Kubectl
-from devstack.kube.programs import EXTRAS, ensure, link_programs
+from devstack.kube.programs import EXTRAS, ensure, link_program, link_programs
 from devstack.kube.status import ClusterStatus
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from devstack.kube.layout import Layout
 
 _CREATE_DEADLINE = 900.0
@@ -72,7 +71,7 @@ class KindCluster:
         """
         with file_lock(self._layout.root / "lock", "kube"):
             if name in self._clusters():
-                self._kind("export", "kubeconfig")
+                self._export_kubeconfig()
             else:
                 roles = ["control-plane", *["worker"] * (nodes if nodes > 1 else 0)]
                 config = {
@@ -93,11 +92,12 @@ class KindCluster:
         say("Kubernetes is down")
 
     def status(self) -> ClusterStatus:
-        """Return the status."""
+        """Return the status. The kubeconfig is written again: pytest-kind or a user may have made the cluster."""
         up = self._name in self._clusters()
         nodes: dict[str, bool] = {}
         version = ""
         if up:
+            self._export_kubeconfig()
             kubectl = self.kubectl()
             for node in kubectl.json("get", "nodes")["items"]:
                 ready = {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}
@@ -122,13 +122,20 @@ class KindCluster:
         )
 
     def build(self, extras: list[str]) -> None:
-        """Build the extras that the machine does not have. kind itself needs no build.
+        """Build the extras that the machine does not have, and link its kubectl. kind itself needs no build.
 
         Raises:
-            DevstackError: a build failed, or Go is missing.
+            DevstackError: kubectl is missing, a build failed, or Go is missing.
         """
         missing = [EXTRAS[name] for name in extras if shutil.which(name) is None]
         link_programs(self._layout, [ensure(self._layout, build) for build in missing])
+        # The test suite takes kubectl from there; pytest-kind would download an old one if there were none.
+        kubectl = Path(self.kubectl().program).absolute()
+        if kubectl.parent != self._layout.bin.absolute():
+            link_program(self._layout, kubectl)
+
+    def _export_kubeconfig(self) -> None:
+        self._kind("export", "kubeconfig")
 
     def _clusters(self) -> list[str]:
         return run(["kind", "get", "clusters"], what="asking kind for its clusters").split()

@@ -228,12 +228,17 @@ def module_folder(layout: Layout, module: str, version: str) -> Path:
 
 def link_programs(layout: Layout, folders: list[Path]) -> None:
     """Link the programs under stable names, for users and tests."""
-    layout.bin.mkdir(parents=True, exist_ok=True)
     for program in (path for folder in folders for path in folder.iterdir() if not path.is_dir()):
-        draft = layout.bin / f".{program.name}.{os.getpid()}"
-        draft.unlink(missing_ok=True)
-        draft.symlink_to(program)
-        draft.replace(layout.bin / program.name)
+        link_program(layout, program)
+
+
+def link_program(layout: Layout, program: Path) -> None:
+    """Link one program under its name."""
+    layout.bin.mkdir(parents=True, exist_ok=True)
+    draft = layout.bin / f".{program.name}.{os.getpid()}"
+    draft.unlink(missing_ok=True)
+    draft.symlink_to(program)
+    draft.replace(layout.bin / program.name)
 
 
 def prune(layout: Layout) -> None:

@@ -1,0 +1,1 @@
+"""A Docker engine in namespaces of its own, and real kind on it."""

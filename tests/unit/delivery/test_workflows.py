@@ -1,0 +1,53 @@
+"""The workflow files: they run targets that exist, and kind with the Kubernetes that the project is tested on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from devstack.kube import programs
+
+ROOT = Path(__file__).parents[3]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
+MAKEFILES = [ROOT / "Makefile", *ROOT.glob("*/*.mk"), *ROOT.glob("*.mk")]
+
+
+def steps(path: Path) -> list[dict]:
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+    return [step for job in jobs.values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_every_target_exists(path: Path) -> None:
+    targets = {
+        target
+        for makefile in MAKEFILES
+        for line in re.findall(r"^([a-z0-9 -]+):(?!=)", makefile.read_text(encoding="utf-8"), re.MULTILINE)
+        for target in line.split()
+    }
+    ran = [
+        word
+        for step in steps(path)
+        for command in re.findall(r"^make (.+)$", step.get("run", ""), re.MULTILINE)
+        for word in command.split()
+        if re.fullmatch(r"[a-z0-9-]+", word)
+    ]
+    assert ran
+    assert set(ran) <= targets
+
+
+def test_kind_is_the_release_that_tests_run_with_and_has_their_kubernetes() -> None:
+    module = (ROOT / "devstack" / "kube" / "src" / "kind" / "go.mod").read_text(encoding="utf-8")
+    (kind,) = [
+        step["with"] for step in steps(ROOT / ".github/workflows/ci.yaml") if "kind-action" in step.get("uses", "")
+    ]
+    assert kind["version"] == programs.module_version(module, "sigs.k8s.io/kind")
+    assert kind["kubectl_version"].split(".")[:2] == programs.KUBE.version().split(".")[:2]
+
+
+def test_kubeadm_is_of_the_same_kubernetes_as_the_other_programs() -> None:
+    module = (ROOT / "devstack" / "kube" / "src" / "kind" / "go.mod").read_text(encoding="utf-8")
+    assert programs.module_version(module, "k8s.io/kubernetes") == programs.KUBE.version()
