@@ -29,6 +29,8 @@ def tool_command(words: list[str]) -> ToolCommand | None:
     at = next((index for index, word in enumerate(words) if program([word]) in TOOLS), None)
     if at is None or len(words) < at + 3:
         return None
+    if words[at + 2].startswith("-"):
+        return None  # zookeeper-shell has no group: ZooKeeper's own shell gets its words
     options = tuple(sorted({word.partition("=")[0] for word in words[at + 3 :] if word.startswith("--")}))
     return ToolCommand(TOOLS[program([words[at]])], tuple(words[at + 1 : at + 3]), options)
 
