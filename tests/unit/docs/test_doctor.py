@@ -32,7 +32,7 @@ def test_a_report_is_shown_as_the_command_prints_it(tmp_path):
 
 
 def test_folders_of_the_machine_and_made_up_names_are_not_shown(tmp_path):
-    made = {**OK, "observed": f"test-{'0' * 12} by doctor-{'a' * 32} reads /root/.cache/x/ca.pem, and /ledgers"}
+    made = {**OK, "observed": f"test-{'0' * 12} by doctor-{'a' * 32} reads /home/user/.cache/x/ca.pem, and /ledgers"}
     record("healthy-open", 0, [made], *RUN, tmp_path)
     assert json.loads((tmp_path / "healthy-open.json").read_text())["findings"][0]["observed"] == (
         "orders by doctor reads FOLDER, and /ledgers"
