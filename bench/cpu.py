@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from devstack.common import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 ENDED: Final = (FileNotFoundError, ProcessLookupError)
 """What the kernel answers of a process that has ended: before its file is opened, and after."""
 
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _PID_SHIFT: Final = 3
 _CPU_TIME: Final = 2
 """Kind of a Linux clock id for a process's CPU time as counted by the scheduler (CPUCLOCK_SCHED)."""
@@ -39,14 +39,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 def resident_bytes(pids: Iterable[int]) -> int:
     """Return the resident memory of processes and their children; shared pages count for each. One that has ended has none."""
-    return sum(map(_resident_bytes, (one for pid in pids for one in family(pid))))
-
-
-def _resident_bytes(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
-    except ENDED:
-        return 0
+    return sum(map(processes.resident_bytes, (one for pid in pids for one in family(pid))))
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -18,13 +18,14 @@ from devstack.console import say
 from devstack.errors import DevstackError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _LOOPBACK: Final = "127.0.0.1"
 
 _LAUNCH: Final = 'log=$1; shift; "$@" >"$log" 2>&1 </dev/null & echo $!'
 _KILL_SECONDS: Final = 10.0
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_READY_POLL_S: Final = 0.1
 _TAIL_LINES: Final = 12
 
 
@@ -44,10 +45,7 @@ class Running:
 
     def resident_bytes(self) -> int:
         """Resident memory; 0 when the process is gone."""
-        try:
-            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE
-        except (OSError, IndexError):
-            return 0
+        return resident_bytes(self.pid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +118,24 @@ class Server:
         """Return whether its port accepts a connection."""
         return port_answers(self.port, timeout, self.host)
 
+    def await_ready(self, ready: Callable[[], bool], seconds: float) -> None:
+        """Wait until it is ready.
+
+        Args:
+            ready: returns whether it is.
+            seconds: the deadline.
+
+        Raises:
+            DevstackError: it has ended, or is not ready in time.
+        """
+        deadline = time.monotonic() + seconds
+        while not ready():
+            if self.running() is None:
+                raise self.died()
+            if time.monotonic() > deadline:
+                raise DevstackError(f"{self.name} is not ready after {seconds:.0f} s", f"log: {self.log}")
+            time.sleep(_READY_POLL_S)
+
     def died(self) -> DevstackError:
         """Return an error with the last lines of the server's log."""
         try:
@@ -130,6 +146,14 @@ class Server:
         return DevstackError(
             f"{self.name} ended while it started; the last lines of its log:\n    {tail}", f"log: {self.log}"
         )
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the resident memory of a process; 0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
 
 
 def port_answers(port: int, timeout: float = 1.0, host: str = _LOOPBACK) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from devstack.cache import cache_root
 from devstack.common import processes
 from devstack.common.processes import Server
-from devstack.errors import DevstackError
 from devstack.objectstore.program import ensure_program
 from devstack.pulsar import preflight
 from devstack.pulsar.spec import HOST
@@ -26,7 +24,6 @@ SECRET_KEY: Final = "devstack-secret"  # noqa: S105 - of a store on loopback tha
 REGION: Final = "us-east-1"
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 15.0
-_POLL_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +70,7 @@ class ObjectStore:
         if live is None:
             preflight.check_ports([("the object store", self.port)])
             server.start()
-        deadline = time.monotonic() + _START_SECONDS
-        while not self.ready():
-            if server.running() is None:
-                raise server.died()
-            if time.monotonic() > deadline:
-                raise DevstackError(f"the object store is not ready after {_START_SECONDS:.0f} s", f"log: {server.log}")
-            time.sleep(_POLL_SECONDS)
+        server.await_ready(self.ready, _START_SECONDS)
 
     def down(self, *, purge: bool = False) -> None:
         """Stop it.

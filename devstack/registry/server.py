@@ -6,7 +6,6 @@ import http.client
 import json
 import re
 import shutil
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 DEFAULT_PORT: Final = 15000
 _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 10.0
-_POLL_SECONDS: Final = 0.1
 _REQUEST: Final = re.compile(
     r'"(?P<method>[A-Z]+) (?P<path>/v2/\S*) HTTP/[\d.]+" (?P<status>\d{3}) \d+ "[^"]*" "(?P<agent>[^"]*)"'
 )
@@ -107,13 +105,7 @@ class Registry:
         self.root.mkdir(parents=True)
         (self.root / "config.yml").write_text(server.config, encoding="utf-8")
         server.start()
-        deadline = time.monotonic() + _START_SECONDS
-        while not self.ready():
-            if server.running() is None:
-                raise server.died()
-            if time.monotonic() > deadline:
-                raise DevstackError(f"the registry is not ready after {_START_SECONDS:.0f} s", f"log: {server.log}")
-            time.sleep(_POLL_SECONDS)
+        server.await_ready(self.ready, _START_SECONDS)
 
     def down(self) -> None:
         """Stop it, and delete its images."""

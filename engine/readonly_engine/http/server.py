@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ from readonly_engine.http.confirmed import LacUnavailableError, LastConfirmed
 from readonly_engine.http.exposition import Exposition
 from readonly_engine.http.guard import HttpPort
 from readonly_engine.http.metrics import BrokerCollector
-from readonly_engine.http.process_metrics import BuildCollector, ProcessMetrics
+from readonly_engine.http.process_metrics import WAIT_S, BuildCollector, ProcessMetrics
 from readonly_engine.http.stats import Statistics
 from readonly_engine.http.status.gather import About, Gatherer
 from readonly_engine.http.status.handler import StatusPages
@@ -79,6 +80,7 @@ class HttpServer:
         self._registry.register(BuildCollector(build))
         self._process = ProcessMetrics()
         self._flight: SingleFlight[bytes] = SingleFlight()
+        self._tasks = 0
         self._port: HttpPort | None = None
 
     async def start(self, host: str, port: int) -> None:
@@ -158,9 +160,11 @@ class HttpServer:
         return _json(await self._flight.run("stats", self._stats_text))
 
     async def _stats_text(self) -> bytes:
-        # In a thread, because that lists all tasks: there are several for each client.
-        tasks = await asyncio.to_thread(asyncio.all_tasks, asyncio.get_running_loop())
-        return await self._statistics.document(Slices(), len(tasks))
+        # In a thread, because that lists all tasks: there are several for each client. The last count if no thread is free.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_S):
+                self._tasks = len(await asyncio.to_thread(asyncio.all_tasks, asyncio.get_running_loop()))
+        return await self._statistics.document(Slices(), self._tasks)
 
     async def _topic_stats(self, request: web.Request) -> web.Response:
         tenant, namespace, name = (request.match_info[key] for key in ("tenant", "namespace", "topic"))
