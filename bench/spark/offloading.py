@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from devstack.errors import DevstackError
 from devstack.objectstore.server import ACCESS_KEY, REGION, SECRET_KEY, ObjectStore
+from devstack.pulsar.admin import MessageId
 from devstack.pulsar.distribution import ensure_offloaders
 from devstack.pulsar.spec import DEFAULT_VERSION
 
@@ -67,7 +68,9 @@ class Offloading:
             DevstackError: this failed or takes too long.
         """
         self._admin.unload(topic)
-        self._admin.offload(topic, self._admin.last_message_id(topic))
+        # The last message is in the last full ledger, which would stay; this is the empty one after it.
+        in_use = self._admin.internal_stats(topic)["ledgers"][-1]
+        self._admin.offload(topic, MessageId(in_use["ledgerId"], 0))
         deadline = time.monotonic() + _DEADLINE_S
         while (status := self._admin.offload_status(topic))["status"] != "SUCCESS":
             if status["status"] == "ERROR" or time.monotonic() > deadline:

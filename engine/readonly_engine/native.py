@@ -17,6 +17,7 @@ MODULES: Final = (
     "readonly_engine.wire._acks",
     "readonly_engine.net._send",
     "readonly_spark.rows._decode",
+    "readonly_spark.values._avro",
 )
 """All C modules."""
 

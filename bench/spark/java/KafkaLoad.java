@@ -8,7 +8,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Publishes messages to a new Kafka topic by a default producer: SERVER TOPIC COUNT KIND SIZE PARTITIONS RATE. With 0 partitions
+ * Publishes messages to a new Kafka topic by a default producer with one request in flight: SERVER TOPIC COUNT KIND SIZE PARTITIONS RATE. With 0 partitions
  * the topic exists.
  */
 final class KafkaLoad {
@@ -22,7 +22,9 @@ final class KafkaLoad {
         }
         AtomicReference<Exception> failed = new AtomicReference<>();
         var bytes = new ByteArraySerializer();
-        try (var producer = new KafkaProducer<>(Map.<String, Object>of("bootstrap.servers", words[0]), bytes, bytes)) {
+        // One request at a time: with more, a producer of many new partitions may get its sequence numbers out of order, for good.
+        Map<String, Object> settings = Map.of("bootstrap.servers", words[0], "max.in.flight.requests.per.connection", 1);
+        try (var producer = new KafkaProducer<>(settings, bytes, bytes)) {
             Pace pace = new Pace(Double.parseDouble(words[6]));
             for (int number = 0; number < count; number++) {
                 pace.next();

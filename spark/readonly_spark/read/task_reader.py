@@ -72,7 +72,7 @@ def _read_range(
     values, keyed = None, False
     if task.schemas and "value" in schema.names:
         decoder = ValueDecoder(task.schemas[str(name.base)], schema.field("value").type)
-        values, keyed = decoder.column, decoder.keyed
+        values, keyed = decoder.decode, decoder.keyed
     columns = MessageColumns(str(name.base), name.partition, schema.names, values, keyed=keyed)
     chunked = ChunkedMessages(_ChunkSearch(source, task_range))
     context = DecodeContext(chunked, task_range.aborted)

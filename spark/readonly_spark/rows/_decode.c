@@ -639,10 +639,7 @@ static PyMethodDef functions[] = {
 
 static int prepare(PyObject *module) {
     crc32c_prepare();
-    if (!block_type) {
-        block_type = (PyTypeObject *)PyType_FromSpec(&block_spec);
-    }
-    PyObject *rows = block_type ? PyType_FromSpec(&builder_spec) : NULL;
+    PyObject *rows = blocks_prepare() ? PyType_FromSpec(&builder_spec) : NULL;
     int failed = rows ? PyModule_AddObjectRef(module, "RowBuilder", rows) : -1;
     Py_XDECREF(rows);
     return failed;

@@ -147,11 +147,7 @@ class MessageColumns:
         topic: str,
         partition: int,
         names: Sequence[str],
-        values: Callable[
-            [Sequence[bytes | None], Sequence[bytes | None], Sequence[bool] | None, Sequence[bytes | None] | None],
-            pa.Array,
-        ]
-        | None = None,
+        values: Callable[[pa.Array, pa.Array, Sequence[bool] | None, pa.Array | None], pa.Array] | None = None,
         *,
         keyed: bool = False,
         builder: Callable[[Projection], RowBuilder] = ROW_BUILDER,
@@ -230,9 +226,8 @@ class MessageColumns:
         if any(headers.encryption):
             of_entries = pa.array([one is not None for one in headers.encryption], pa.bool_())
             encrypted = _per_row(of_entries, pa.bool_(), rows).to_pylist()
-        versions = self._build_schema_version(rows, headers).to_pylist()
-        keys = rows.keys.to_pylist() if self._keyed else None
-        return self._decode_values(rows.values.to_pylist(), versions, encrypted, keys)
+        versions = self._build_schema_version(rows, headers)
+        return self._decode_values(rows.values, versions, encrypted, rows.keys if self._keyed else None)
 
     def _build_raw_value(self, rows: RowBatch, _: _Headers) -> pa.Array:
         return rows.values

@@ -1,8 +1,10 @@
 """Message values: a topic's schema, the Arrow and Spark types it maps to, and decoders. Pure.
 
-schema       schema versions and the types that they map to
-decoder      payloads to an Arrow column
-avro         Avro and JSON schemas
-protobuf     Protobuf schemas
-type_names   Arrow types and the names of Spark's types
+schema          schema versions and the types that they map to
+decoder         payloads to an Arrow column
+column_readers  the same for whole arrays, where no payload needs an object
+avro            Avro and JSON schemas
+native_avro     Avro in C (`_avro.c`)
+protobuf        Protobuf schemas
+type_names      Arrow types and the names of Spark's types
 """

@@ -7,12 +7,14 @@ import json
 import struct
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from readonly_spark.values.avro import for_reading
+from readonly_spark.values.column_readers import column_reader
 from readonly_spark.values.key_value import KEY, KEY_VALUE, VALUE, split_pair
 from readonly_spark.values.protobuf import to_python
 from readonly_spark.values.schema import (
@@ -21,6 +23,7 @@ from readonly_spark.values.schema import (
     UNREADABLE,
     SchemaError,
     message_of,
+    names_of,
     value_field_type,
     written_as,
 )
@@ -29,6 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from readonly_spark.values.schema import Definition, ValueSchema
+
+    ColumnReader = Callable[[pa.Array, pa.Array | None], pa.Array | None]
+
+
+MAX_VERSIONS: Final = 16
+"""Schema versions in one record batch up to which whole arrays are decoded: each is a pass over the payloads."""
 
 
 class ValueDecoder:
@@ -43,11 +52,60 @@ class ValueDecoder:
         self._schema = schema
         self._target = target
         self._readers: dict[bytes | None, Callable[[Any], Any]] = {}
+        self._column_readers: dict[bytes | None, ColumnReader | None] = {}
 
     @property
     def keyed(self) -> bool:
         """Whether values have a part in the key of their message."""
         return self._schema.newest.kind == KEY_VALUE
+
+    def decode(
+        self,
+        values: pa.Array,
+        versions: pa.Array,
+        encrypted: Sequence[bool] | None = None,
+        keys: pa.Array | None = None,
+    ) -> pa.Array:
+        """Decode values; see `column`, which does this with sequences, without a module in C.
+
+        Raises:
+            SchemaError: a value cannot be decoded, and `decodeErrors` is `fail`.
+        """
+        whole = self._whole(values, versions, keys if self.keyed else None) if encrypted is None else None
+        if whole is not None:
+            return whole
+        return self.column(
+            values.to_pylist(), versions.to_pylist(), encrypted, None if keys is None else keys.to_pylist()
+        )
+
+    def _whole(self, values: pa.Array, versions: pa.Array, keys: pa.Array | None) -> pa.Array | None:
+        """Decode values as arrays, one for each version; None if that cannot be done."""
+        distinct = versions.unique()
+        readers = [self._column_reader(one) for one in distinct.to_pylist()] if len(distinct) <= MAX_VERSIONS else []
+        if len(readers) == 1:
+            return readers[0](values, keys) if readers[0] is not None else None
+        places, parts = [], []
+        for version, reader in zip(distinct, readers, strict=False):
+            same = pc.equal(versions, version) if version.is_valid else pc.is_null(versions)
+            place = pc.indices_nonzero(same)
+            part = None if reader is None else reader(values.take(place), None if keys is None else keys.take(place))
+            if part is None:
+                return None
+            places.append(place)
+            parts.append(part)
+        if not parts:
+            return None
+        return pa.concat_arrays(parts).take(pc.array_sort_indices(pa.concat_arrays(places)))
+
+    def _column_reader(self, version: bytes | None) -> ColumnReader | None:
+        if version not in self._column_readers:
+            try:
+                self._reader(version)  # it refuses what cannot be read
+                writer, newest = self._schema.writer(version), self._schema.newest
+                self._column_readers[version] = column_reader(writer, newest, self._target)
+            except UNREADABLE:
+                self._column_readers[version] = None  # `column` gives the error, or null
+        return self._column_readers[version]
 
     def column(
         self,
@@ -191,19 +249,20 @@ def _avro_reader(writer: Definition, resolved: Definition, target: pa.DataType) 
     reader = fastavro.parse_schema(for_reading(json.loads(resolved.text)))
     read = partial(_from_avro, parsed, reader, convert)
     # A query keeps the type that it was planned with: fields that the newest version dropped come from the writer's version.
-    dropped = _names(target) - _names(value_field_type(resolved).arrow)
+    dropped = names_of(target) - names_of(value_field_type(resolved).arrow)
     if not dropped:
         return read
     kept = value_field_type(writer).arrow
-    if dropped.isdisjoint(_names(kept)):
+    if dropped.isdisjoint(names_of(kept)):
         return read
     _check_fits(kept, target, "", dropped)
     whole = partial(_from_avro, parsed, None, convert)
-    return lambda value: {**{name: one for name, one in whole(value).items() if name in dropped}, **read(value)}
 
+    def both(value: bytes) -> Any:
+        found = read(value)
+        return found and {name: one for name, one in whole(value).items() if name in dropped} | found
 
-def _names(kind: pa.DataType) -> set[str]:
-    return {kind.field(index).name for index in range(kind.num_fields)} if pa.types.is_struct(kind) else set()
+    return both
 
 
 def _check_fits(found: pa.DataType, target: pa.DataType, where: str, only: set[str] | None = None) -> None:
@@ -220,7 +279,7 @@ def _check_fits(found: pa.DataType, target: pa.DataType, where: str, only: set[s
     """
     types = pa.types
     if types.is_struct(found) and types.is_struct(target):
-        for name in _names(found) & _names(target):
+        for name in names_of(found) & names_of(target):
             if only is None or name in only:
                 _check_fits(found.field(name).type, target.field(name).type, f"{where}.{name}".lstrip("."))
         return

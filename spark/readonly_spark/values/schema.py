@@ -237,3 +237,8 @@ def message_of(definition: Definition) -> type[Message]:
     if definition.kind == "PROTOBUF":
         return listed_message_class(definition.properties)
     return message_class(definition.text)
+
+
+def names_of(kind: pa.DataType) -> set[str]:
+    """Return the names of a struct's fields; none for another type."""
+    return {kind.field(index).name for index in range(kind.num_fields)} if pa.types.is_struct(kind) else set()

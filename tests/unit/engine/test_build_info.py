@@ -114,8 +114,8 @@ def test_the_report_names_python_and_the_c_modules(monkeypatch):
     lines = build_info.report().splitlines()
     assert lines[2] == f"Python: {platform.python_version()}"
     assert lines[3] == (
-        "native modules: readonly_engine.wire._entries, readonly_engine.wire._acks, readonly_spark.rows._decode"
-        "; not loaded: readonly_engine.net._send"
+        "native modules: readonly_engine.wire._entries, readonly_engine.wire._acks, readonly_spark.rows._decode, "
+        "readonly_spark.values._avro; not loaded: readonly_engine.net._send"
     )
 
 

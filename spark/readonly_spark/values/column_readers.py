@@ -1,0 +1,102 @@
+"""Readers of whole Arrow arrays, for kinds of schemas whose payloads need no object each. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from readonly_spark.values.key_value import KEY, KEY_VALUE, VALUE, split_pair
+from readonly_spark.values.native_avro import compiled
+from readonly_spark.values.schema import UNREADABLE, names_of, value_type, written_as
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_spark.values.schema import Definition
+
+_PAIR: Final = (KEY, VALUE)
+
+
+def column_reader(
+    writer: Definition, newest: Definition, target: pa.DataType
+) -> Callable[[pa.Array, pa.Array | None], pa.Array | None] | None:
+    """Return a function that decodes an array of payloads, or returns None if one of them is not valid.
+
+    Args:
+        writer: the schema that the payloads were written with.
+        newest: the schema to read them as.
+        target: the column's type.
+
+    Returns:
+        A function of the payloads and, for a KEY_VALUE schema, of the messages' keys. None if each payload has to be decoded
+        alone (`decoder.reader_of`).
+    """
+    if writer.kind == newest.kind == KEY_VALUE:
+        return _pair_reader(writer, newest, target)
+    read = _reader(writer, newest, target)
+    return None if read is None else lambda payloads, _: read(payloads)
+
+
+def _reader(
+    writer: Definition, newest: Definition, target: pa.DataType
+) -> Callable[[pa.Array], pa.Array | None] | None:
+    if writer.kind == newest.kind == "AVRO":
+        return None if _dropped(writer, newest, target) else compiled(writer.text, newest.text, target)
+    if writer.kind == "BYTES" and target == pa.binary():
+        return lambda payloads: payloads
+    if writer.kind == "STRING" and target == pa.string():
+        return _texts
+    return None
+
+
+def _texts(payloads: pa.Array) -> pa.Array | None:
+    try:
+        return payloads.cast(pa.string())
+    except UNREADABLE:
+        return None
+
+
+def _pair_reader(
+    writer: Definition, newest: Definition, target: pa.DataType
+) -> Callable[[pa.Array, pa.Array | None], pa.Array | None] | None:
+    """Return the reader of a KEY_VALUE schema, for parts that have readers."""
+    *written, separated = writer.parts()
+    read_as = dict(zip(_PAIR, newest.parts()[:2], strict=True))
+    fields = [target.field(at) for at in range(target.num_fields)]
+    definitions = dict(zip(_PAIR, written, strict=True))
+    readers = {
+        one.name: _reader(written_as(definitions[one.name], read_as[one.name]), read_as[one.name], one.type)
+        for one in fields
+        if one.name in definitions
+    }
+    if len(readers) < len(fields) or None in readers.values():
+        return None
+
+    def read(payloads: pa.Array, keys: pa.Array | None) -> pa.Array | None:
+        if separated:
+            assert keys is not None
+            pair = {KEY: keys, VALUE: payloads}
+            nulls = pc.and_(keys.is_null(), payloads.is_null())
+        else:
+            try:
+                found = [(None, None) if one is None else split_pair(one) for one in payloads.to_pylist()]
+            except UNREADABLE:
+                return None
+            pair = {name: pa.array([one[at] for one in found], pa.binary()) for at, name in enumerate(_PAIR)}
+            nulls = payloads.is_null()
+        parts = [decode(pair[name]) for name, decode in readers.items() if decode is not None]
+        if any(one is None for one in parts):
+            return None
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=nulls)
+
+    return read
+
+
+def _dropped(writer: Definition, newest: Definition, target: pa.DataType) -> bool:
+    """Return whether the column has a field that the writer has, and the newest version has not: it keeps the writer's values."""
+    if writer == newest:
+        return False
+    lost = names_of(target) - names_of(value_type(newest))
+    return bool(lost) and not lost.isdisjoint(names_of(value_type(writer)))
