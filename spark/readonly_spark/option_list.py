@@ -192,7 +192,7 @@ OPTIONS: Final = (
         "File with the credentials, present on every node; default: the environment of the executors.",
     ),
     Option("tieredStorage.filesystemRoot", "", "Mount point of the filesystem offloader's file system."),
-    Option("tieredStorage.readSize", "1MiB", "Bytes per request."),
+    Option("tieredStorage.readSize", "4MiB", "Bytes per request; less if `tieredStorage.cacheSize` is below 16 MiB."),
     Option("tieredStorage.cacheSize", "64MiB", "Read cache of each task."),
     Option("tieredStorage.requestTimeout", "30", "Timeout of one request, in seconds."),
 )

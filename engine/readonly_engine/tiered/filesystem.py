@@ -63,10 +63,10 @@ class FileSystemLedger:
             TieredStorageError: a file is missing or unreadable.
             WireError: a file has another form than the offloader writes.
         """
-        index = await objects.read(f"{folder}/index", 0, MAX_MAP_INDEX_BYTES + 1)
+        index = bytes(await objects.read(f"{folder}/index", 0, MAX_MAP_INDEX_BYTES + 1))
         if len(index) > MAX_MAP_INDEX_BYTES:
             raise FrameTooLargeError(f"the index of ledger {ledger_id} is above {MAX_MAP_INDEX_BYTES} bytes")
-        header = decode_sequence_header(await objects.read(data.key, 0, MAX_HEADER_BYTES))
+        header = decode_sequence_header(bytes(await objects.read(data.key, 0, MAX_HEADER_BYTES)))
         check_ledger_data(header)
         return cls(ledger_id, header, decode_map_index(index), data)
 
@@ -120,7 +120,7 @@ class FileSystemLedger:
     async def _scan(self, offset: int, wanted: int, scan: Callable[[bytes, int], RecordScan]) -> RecordScan:
         """Scan a window; if it has no complete record, scan as many bytes as one needs. The position is an offset in the file."""
         data, base = await self._data.window(offset, _NO_END)
-        found = scan(data, offset - base)
+        found = scan(bytes(data), offset - base)
         asked = 0
         while found.needed and not found.found and base + found.position == offset:
             if found.needed <= asked:
@@ -129,7 +129,7 @@ class FileSystemLedger:
             data, base = await self._data.read(offset, offset + asked), offset
             if len(data) < asked:
                 raise ObjectMissingError(f"{self._data.key} ends before entry {wanted}")
-            found = scan(data, 0)
+            found = scan(bytes(data), 0)
         return found._replace(position=base + found.position)
 
     def _place(self, entry_id: int) -> int:

@@ -40,7 +40,7 @@ async def read_index(objects: Objects, key: str, ledger_id: int) -> OffloadIndex
         TieredStorageError: the object cannot be read.
         WireError: the object is not an index of this ledger.
     """
-    data = await objects.read(key, 0, _FIRST_INDEX_READ)
+    data = bytes(await objects.read(key, 0, _FIRST_INDEX_READ))
     length = index_length(data[:INDEX_PREAMBLE_BYTES])
     if length > len(data) == _FIRST_INDEX_READ:
         data += await objects.read(key, len(data), length)

@@ -22,7 +22,7 @@ _MAX_REASON = 200
 class Objects(Protocol):
     """A store of objects."""
 
-    async def read(self, key: str, start: int, end: int) -> bytes:
+    async def read(self, key: str, start: int, end: int) -> bytes | memoryview:
         """Return the bytes of an object from `start` to before `end`; fewer at the end of the object.
 
         Raises:
@@ -45,11 +45,11 @@ class Bucket:
         self._where = where
         self._timeout_s = timeout_s
 
-    async def read(self, key: str, start: int, end: int) -> bytes:
+    async def read(self, key: str, start: int, end: int) -> memoryview:
         """See Objects."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                return bytes(await self._store.get_range_async(key, start=start, end=end))
+                return memoryview(await self._store.get_range_async(key, start=start, end=end))
         except (NotFoundError, FileNotFoundError) as error:
             if _code(error) == "NoSuchBucket":
                 raise ObjectMissingError(

@@ -27,7 +27,7 @@ class RangedObject:
         self._windows = windows
         self._latest = -1
 
-    async def window(self, offset: int, end: int) -> tuple[bytes, int]:
+    async def window(self, offset: int, end: int) -> tuple[bytes | memoryview, int]:
         """Return the bytes around an offset, and the offset of their first byte.
 
         Args:
@@ -45,7 +45,7 @@ class RangedObject:
         base = number * self._windows.size
         return (data if base + len(data) <= end else data[: end - base]), base
 
-    async def read(self, start: int, end: int) -> bytes:
+    async def read(self, start: int, end: int) -> bytes | memoryview:
         """Return the bytes from `start` to before `end`; fewer at the end of the object.
 
         Raises:

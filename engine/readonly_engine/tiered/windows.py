@@ -29,12 +29,12 @@ class WindowCache:
     def __init__(self, size: int, max_bytes: int) -> None:
         self.size = size
         self._max = max(max_bytes // size, 1)
-        self._tasks: OrderedDict[tuple[Objects, str, int], asyncio.Task[bytes]] = OrderedDict()
+        self._tasks: OrderedDict[tuple[Objects, str, int], asyncio.Task[bytes | memoryview]] = OrderedDict()
         self._slots = asyncio.Semaphore(MAX_REQUESTS)
         self.requests = 0
         self.bytes_read = 0
 
-    async def get(self, objects: Objects, key: str, number: int) -> bytes:
+    async def get(self, objects: Objects, key: str, number: int) -> bytes | memoryview:
         """Return one window: `size` bytes, fewer at the end of the object.
 
         Raises:
@@ -58,7 +58,7 @@ class WindowCache:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def _start(self, objects: Objects, key: str, number: int) -> asyncio.Task[bytes]:
+    def _start(self, objects: Objects, key: str, number: int) -> asyncio.Task[bytes | memoryview]:
         at = (objects, key, number)
         task = self._tasks.get(at)
         if task is None:
@@ -75,15 +75,15 @@ class WindowCache:
             if self._tasks[at].done():
                 del self._tasks[at]
 
-    def _read_done(self, at: tuple[Objects, str, int], task: asyncio.Task[bytes]) -> None:
+    def _read_done(self, at: tuple[Objects, str, int], task: asyncio.Task[bytes | memoryview]) -> None:
         if (task.cancelled() or task.exception() is not None) and self._tasks.get(at) is task:
             del self._tasks[at]
 
-    async def _read(self, objects: Objects, key: str, number: int) -> bytes:
+    async def _read(self, objects: Objects, key: str, number: int) -> bytes | memoryview:
         start = number * self.size
         return await self.read(objects, key, start, start + self.size)
 
-    async def read(self, objects: Objects, key: str, start: int, end: int) -> bytes:
+    async def read(self, objects: Objects, key: str, start: int, end: int) -> bytes | memoryview:
         """Return bytes without caching them, for an entry that is larger than a window.
 
         Raises:

@@ -193,7 +193,7 @@ def _blocks(data: bytes, start: int, count: int) -> list[tuple[int, int]]:
     return [(first, offset) for first, _, offset in _BLOCK.iter_unpack(data[start : start + count * _BLOCK.size])]
 
 
-def scan_entries(data: bytes, position: int, entry_id: int, first: int, last: int) -> Scan:
+def scan_entries(data: bytes | memoryview, position: int, entry_id: int, first: int, last: int) -> Scan:
     """Step through the entries of one block.
 
     Args:
@@ -227,7 +227,7 @@ def scan_entries(data: bytes, position: int, entry_id: int, first: int, last: in
         if following > end:
             return Scan(found, position, entry_id, _ENTRY.size + length, ended=False)
         if entry_id >= first:
-            found.append((entry_id, data[body:following]))
+            found.append((entry_id, bytes(data[body:following])))
         position = following
         entry_id += 1
     return Scan(found, position, entry_id, 0, ended=False)

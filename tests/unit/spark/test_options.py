@@ -10,7 +10,7 @@ from readonly_engine.metadata.url import FORMS
 from readonly_engine.net.tls import TlsFiles
 from readonly_engine.topic.position import Position
 from readonly_spark.option_list import OPTIONS
-from readonly_spark.options import OptionError, parse_options
+from readonly_spark.options import TIERED_READ_BYTES, OptionError, parse_options
 from readonly_spark.task import task_read_rate
 
 GIVEN = {"metadataUrl": "zk:localhost:2181", "topic": "orders"}
@@ -256,3 +256,18 @@ def test_a_subscription_that_holds_messages_back():
 def test_options_of_a_hold_that_are_refused(options, told):
     with pytest.raises(OptionError, match=told):
         parse_options({"metadataUrl": "zk:h:1", "topic": "a", **options}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [
+        ({}, TIERED_READ_BYTES),
+        ({"tieredStorage.cacheSize": "16MiB"}, 4 << 20),
+        ({"tieredStorage.cacheSize": "8MiB"}, 2 << 20),
+        ({"tieredStorage.cacheSize": "4MiB"}, 1 << 20),
+        ({"tieredStorage.cacheSize": "1MiB", "tieredStorage.readSize": "64KiB"}, 64 << 10),
+        ({"tieredStorage.readSize": "8MiB"}, 8 << 20),
+    ],
+)
+def test_requests_to_tiered_storage_fit_its_cache(given, size):
+    assert parse_options(GIVEN | given, streaming=False).tiered.read_size == size
