@@ -193,7 +193,7 @@ OPTIONS: Final = (
     ),
     Option("tieredStorage.filesystemRoot", "", "Mount point of the filesystem offloader's file system."),
     Option("tieredStorage.readSize", "4MiB", "Bytes per request; less if `tieredStorage.cacheSize` is below 16 MiB."),
-    Option("tieredStorage.cacheSize", "64MiB", "Read cache of each task."),
+    Option("tieredStorage.cacheSize", "16MiB", "Read cache of each task; more if four requests need it."),
     Option("tieredStorage.requestTimeout", "30", "Timeout of one request, in seconds."),
 )
 """Every option, in the order of the documentation."""

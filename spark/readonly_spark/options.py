@@ -58,6 +58,9 @@ TIERED_READ_BYTES: Final = 4 << 20
 """Default of `tieredStorage.readSize`. A task reads forward, so larger requests than a broker's cost it nothing. For 500 MB from
 MinIO they took half of the server's CPU, measured by the bench; and stores charge for each request."""
 
+TIERED_CACHE_BYTES: Final = MIN_CACHED_READS * TIERED_READ_BYTES
+"""Default of `tieredStorage.cacheSize`: the request that a task reads, and those that it makes ahead. A task never goes back."""
+
 _BY_KEY: Final = {option.name.lower(): option for option in OPTIONS}
 
 
@@ -457,8 +460,13 @@ def _tiered(texts: Mapping[str, str]) -> TieredConfig:
                 settings[one.key] = _tiered_value(one, text)
             except ValueError as error:
                 raise OptionError(f"tieredStorage.{names[one.key]}: {error}") from None
-    if "read-size" not in settings:  # a cache that is set smaller has room for smaller requests
-        cache_size = settings.get("cache-size")
+    # Of two sizes the one that is not given fits the other; errors name the given one.
+    read_size, cache_size = settings.get("read-size"), settings.get("cache-size")
+    if cache_size is None:
+        settings["cache-size"] = max(
+            TIERED_CACHE_BYTES, MIN_CACHED_READS * read_size if isinstance(read_size, int) else 0
+        )
+    if read_size is None:
         most = cache_size // MIN_CACHED_READS if isinstance(cache_size, int) else TIERED_READ_BYTES
         settings["read-size"] = min(TIERED_READ_BYTES, max(most, TieredConfig().read_size))
     try:

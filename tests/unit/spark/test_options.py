@@ -10,7 +10,7 @@ from readonly_engine.metadata.url import FORMS
 from readonly_engine.net.tls import TlsFiles
 from readonly_engine.topic.position import Position
 from readonly_spark.option_list import OPTIONS
-from readonly_spark.options import TIERED_READ_BYTES, OptionError, parse_options
+from readonly_spark.options import OptionError, parse_options
 from readonly_spark.task import task_read_rate
 
 GIVEN = {"metadataUrl": "zk:localhost:2181", "topic": "orders"}
@@ -258,16 +258,39 @@ def test_options_of_a_hold_that_are_refused(options, told):
         parse_options({"metadataUrl": "zk:h:1", "topic": "a", **options}, streaming=True)
 
 
+MIB = 1 << 20
+
+
 @pytest.mark.parametrize(
-    ("given", "size"),
+    ("given", "sizes"),
     [
-        ({}, TIERED_READ_BYTES),
-        ({"tieredStorage.cacheSize": "16MiB"}, 4 << 20),
-        ({"tieredStorage.cacheSize": "8MiB"}, 2 << 20),
-        ({"tieredStorage.cacheSize": "4MiB"}, 1 << 20),
-        ({"tieredStorage.cacheSize": "1MiB", "tieredStorage.readSize": "64KiB"}, 64 << 10),
-        ({"tieredStorage.readSize": "8MiB"}, 8 << 20),
+        ({}, (4 * MIB, 16 * MIB)),
+        ({"tieredStorage.cacheSize": "64MiB"}, (4 * MIB, 64 * MIB)),
+        ({"tieredStorage.cacheSize": "8MiB"}, (2 * MIB, 8 * MIB)),
+        ({"tieredStorage.cacheSize": "4MiB"}, (MIB, 4 * MIB)),
+        ({"tieredStorage.cacheSize": "1MiB", "tieredStorage.readSize": "64KiB"}, (64 << 10, MIB)),
+        ({"tieredStorage.readSize": "8MiB"}, (8 * MIB, 32 * MIB)),
+        ({"tieredStorage.readSize": "1MiB"}, (MIB, 16 * MIB)),
     ],
 )
-def test_requests_to_tiered_storage_fit_its_cache(given, size):
-    assert parse_options(GIVEN | given, streaming=False).tiered.read_size == size
+def test_requests_to_tiered_storage_fit_its_cache(given, sizes):
+    tiered = parse_options(GIVEN | given, streaming=False).tiered
+    assert (tiered.read_size, tiered.cache_size) == sizes
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            {"tieredStorage.cacheSize": "2MiB"},
+            "tieredStorage.cacheSize: must be at least four times the read-size 1048576",
+        ),
+        (
+            {"tieredStorage.cacheSize": "8MiB", "tieredStorage.readSize": "4MiB"},
+            "tieredStorage.cacheSize: must be at least four times the read-size 4194304",
+        ),
+    ],
+)
+def test_a_cache_that_is_too_small_for_four_requests(given, expected):
+    with pytest.raises(OptionError, match=expected):
+        parse_options(GIVEN | given, streaming=False)
