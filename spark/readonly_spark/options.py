@@ -59,7 +59,8 @@ TIERED_READ_BYTES: Final = 4 << 20
 MinIO they took half of the server's CPU, measured by the bench; and stores charge for each request."""
 
 TIERED_CACHE_BYTES: Final = MIN_CACHED_READS * TIERED_READ_BYTES
-"""Default of `tieredStorage.cacheSize`: the request that a task reads, and those that it makes ahead. A task never goes back."""
+"""Default of `tieredStorage.cacheSize`: the request that a task reads, and those that it makes ahead. Only for chunked messages a
+task goes back."""
 
 _BY_KEY: Final = {option.name.lower(): option for option in OPTIONS}
 
