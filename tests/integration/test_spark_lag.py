@@ -76,7 +76,8 @@ def test_the_lag_of_a_stream(spark, spark_stack, spark_client, driver, topic, tm
             try:
                 wait_until(lambda: scrape(port).get("lag_messages") == 0, DEADLINE_S, what="everything is read")
             except AssertionError as error:  # it happened once on a loaded machine: was the end wrong, or the lag?
-                pytest.fail(f"{error}\nscraped {scrape(port)} at {time.time()}\nSpark's progress {query.lastProgress}")
+                seen = f"scraped {scrape(port)} at {time.time()}\nSpark's progress {query.lastProgress}"
+                pytest.fail(f"{error}\n{seen}\nthe query is active: {query.isActive}; its error: {query.exception()}")
             assert scrape(port)["lag_seconds"] == 0
         finally:
             query.stop()
