@@ -70,7 +70,7 @@ class FileSystemLedger:
         check_ledger_data(header)
         return cls(ledger_id, header, decode_map_index(index), data)
 
-    async def read(self, first: int, last: int) -> list[Entry]:
+    async def read(self, first: int, last: int, *, views: bool = False) -> list[Entry]:  # noqa: ARG002  all are copies
         """Return the entries from `first` to `last`, both included, in order; LAC and length as in JcloudLedger.
 
         Raises:

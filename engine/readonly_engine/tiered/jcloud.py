@@ -71,8 +71,13 @@ class JcloudPart:
         """First entry in this object."""
         return self.index.blocks[0].first_entry
 
-    async def read(self, first: int, last: int) -> list[tuple[int, bytes]]:
+    async def read(self, first: int, last: int, *, views: bool) -> list[tuple[int, bytes]]:
         """Return entry ids and payloads from `first` to `last`, or to the end of this object; at least one.
+
+        Args:
+            first: the first entry.
+            last: the last entry.
+            views: see OffloadedLedger.
 
         Raises:
             TieredStorageError: the store cannot be read.
@@ -83,18 +88,18 @@ class JcloudPart:
             block = self.index.blocks[self.index.block_of(wanted)]
             if found and wanted != block.first_entry:
                 break  # the last block ended: the next entry is in another object
-            piece = await self._read_block(block, wanted, last)
+            piece = await self._read_block(block, wanted, last, views=views)
             if not piece:
                 raise MalformedFrameError(f"{self._data.key} has no entry {wanted}, which its index would have")
             found += piece
         return found
 
-    async def _read_block(self, block: Block, first: int, last: int) -> list[tuple[int, bytes]]:
+    async def _read_block(self, block: Block, first: int, last: int, *, views: bool) -> list[tuple[int, bytes]]:
         entry_id, offset = self._place(first)
         found: list[tuple[int, bytes]] = []
         while entry_id <= last and offset < block.end:
             data, base = await self._data.window(offset, block.end)
-            scan = scan_entries(data, offset - base, entry_id, first, last)
+            scan = scan_entries(data, offset - base, entry_id, first, last, views=views)
             found += scan.found
             offset, entry_id = base + scan.position, scan.next_entry
             if scan.ended or not scan.needed:
@@ -150,8 +155,8 @@ class JcloudLedger:
         self._ledger_id = ledger_id
         self._parts = sorted(parts, key=lambda part: part.first_entry)
 
-    async def read(self, first: int, last: int) -> list[Entry]:
-        """Return the entries from `first` to `last`, both included, in order.
+    async def read(self, first: int, last: int, *, views: bool = False) -> list[Entry]:
+        """Return the entries from `first` to `last`, both included, in order; see OffloadedLedger.
 
         An offloaded entry has no digest, so each payload is verified by the checksum inside it. Only bookies know LAC and length;
         here they are lower bounds: the entry before, and 0.
@@ -163,7 +168,7 @@ class JcloudLedger:
         entries: list[Entry] = []
         while (wanted := first + len(entries)) <= last:
             number = bisect_right(self._parts, wanted, key=lambda part: part.first_entry) - 1
-            for entry_id, payload in await self._parts[max(number, 0)].read(wanted, last):
+            for entry_id, payload in await self._parts[max(number, 0)].read(wanted, last, views=views):
                 verify_payload(payload, self._ledger_id, entry_id)
                 entries.append(Entry(self._ledger_id, entry_id, entry_id - 1, 0, payload))
         return entries

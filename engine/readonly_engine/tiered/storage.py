@@ -33,8 +33,13 @@ _WORD = (1 << 64) - 1
 class OffloadedLedger(Protocol):
     """Entries of a ledger in tiered storage."""
 
-    async def read(self, first: int, last: int) -> list[Entry]:
+    async def read(self, first: int, last: int, *, views: bool = False) -> list[Entry]:
         """Return the entries from `first` to `last`, both included, in order.
+
+        Args:
+            first: the first entry.
+            last: the last entry.
+            views: whether payloads of some KB may be views of a whole request's memory: for a caller that soon drops them.
 
         Raises:
             TieredStorageError: the store cannot be read.

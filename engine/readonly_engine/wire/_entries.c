@@ -46,6 +46,22 @@ static PyObject *decode_entries(PyObject *self, PyObject *args) {
     return entries;
 }
 
+static PyObject *checksum(PyObject *Py_UNUSED(self), PyObject *args) {
+    Py_buffer data;
+    Py_ssize_t start;
+    if (!PyArg_ParseTuple(args, "y*n:checksum", &data, &start)) {
+        return NULL;
+    }
+    PyObject *found = NULL;
+    if (start < 0 || start > data.len) {
+        PyErr_SetString(PyExc_ValueError, "start is not within the data");
+    } else {
+        found = PyLong_FromUnsignedLong(crc32c(0, (const uint8_t *)data.buf + start, (size_t)(data.len - start)));
+    }
+    PyBuffer_Release(&data);
+    return found;
+}
+
 static PyObject *decode_entry(PyObject *self, PyObject *args) {
     Py_buffer body;
     long long ledger_id, entry_id;
@@ -709,6 +725,7 @@ static int clear(PyObject *self) {
 }
 
 static PyMethodDef functions[] = {
+    {"checksum", checksum, METH_VARARGS, "CRC-32C of data from an offset on, without a copy."},
     {"decode_entries", decode_entries, METH_VARARGS, "The entries of a batch; None if one is damaged or rare."},
     {"decode_entry", decode_entry, METH_VARARGS, "An entry; None if it is damaged or rare."},
     {"decode_pushed", decode_pushed, METH_VARARGS, "Handlers and entries of MESSAGEs, and the bytes that these take."},

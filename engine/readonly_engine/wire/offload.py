@@ -16,11 +16,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import google_crc32c
 from google.protobuf.message import DecodeError
 
+from readonly_engine import native
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.errors import (
     DigestMismatchError,
@@ -29,6 +30,8 @@ from readonly_engine.wire.errors import (
     UnsupportedFormatError,
 )
 from readonly_engine.wire.managed_ledger_pb2 import LedgerInfo
+
+_native: Final = native.load("readonly_engine.wire._entries")
 
 INDEX_MAGIC = 0xDE47DE47
 INDEX_V2_MAGIC = 0x3D1FB0BC
@@ -48,6 +51,9 @@ _V1_COUNTS = struct.Struct(">ii")
 _V2_COUNTS = struct.Struct(">qii")
 _BLOCK = struct.Struct(">qiq")
 _ENTRY = struct.Struct(">iq")
+
+_VIEWED: Final = 4096
+"""A view of fewer bytes costs more than a copy."""
 
 _BROKER_METADATA_MAGIC = b"\x0e\x02"
 _CHECKSUM_MAGIC = b"\x0e\x01"
@@ -193,7 +199,9 @@ def _blocks(data: bytes, start: int, count: int) -> list[tuple[int, int]]:
     return [(first, offset) for first, _, offset in _BLOCK.iter_unpack(data[start : start + count * _BLOCK.size])]
 
 
-def scan_entries(data: bytes | memoryview, position: int, entry_id: int, first: int, last: int) -> Scan:
+def scan_entries(
+    data: bytes | memoryview, position: int, entry_id: int, first: int, last: int, *, views: bool = False
+) -> Scan:
     """Step through the entries of one block.
 
     Args:
@@ -202,6 +210,7 @@ def scan_entries(data: bytes | memoryview, position: int, entry_id: int, first: 
         entry_id: that entry.
         first: the first requested entry; entries before it are skipped.
         last: the last requested entry.
+        views: whether payloads of some KB may be views of the data; if False, all are bytes.
 
     Raises:
         MalformedFrameError: another entry is in the place of the expected one.
@@ -209,6 +218,7 @@ def scan_entries(data: bytes | memoryview, position: int, entry_id: int, first: 
     """
     found: list[tuple[int, bytes]] = []
     end = len(data)
+    viewed = views and _native is not None  # what decodes them in Python expects bytes
     unpack = _ENTRY.unpack_from
     while entry_id <= last:
         body = position + _ENTRY.size
@@ -227,13 +237,21 @@ def scan_entries(data: bytes | memoryview, position: int, entry_id: int, first: 
         if following > end:
             return Scan(found, position, entry_id, _ENTRY.size + length, ended=False)
         if entry_id >= first:
-            found.append((entry_id, bytes(data[body:following])))
+            payload = data[body:following]
+            found.append((entry_id, payload if viewed and length >= _VIEWED else bytes(payload)))  # type: ignore[arg-type]
         position = following
         entry_id += 1
     return Scan(found, position, entry_id, 0, ended=False)
 
 
-def verify_payload(payload: bytes, ledger_id: int, entry_id: int) -> None:
+def _checksum(data: bytes | memoryview, start: int) -> int:
+    """Return the CRC-32C of the bytes from `start` on."""
+    if _native is None:
+        return int(google_crc32c.value(bytes(data[start:])))
+    return int(_native.checksum(data, start))
+
+
+def verify_payload(payload: bytes | memoryview, ledger_id: int, entry_id: int) -> None:
     """Compare a payload with the checksum in it; most have one (Commands.serializeMetadataAndPayload).
 
     An offloaded entry has no digest of BookKeeper any more, so this is the only check for damage.
@@ -242,12 +260,12 @@ def verify_payload(payload: bytes, ledger_id: int, entry_id: int) -> None:
         DigestMismatchError: they differ.
     """
     start = 0
-    if payload.startswith(_BROKER_METADATA_MAGIC):
+    if payload[:2] == _BROKER_METADATA_MAGIC:
         start = 6 + int.from_bytes(payload[2:6], "big")
     if payload[start : start + 2] != _CHECKSUM_MAGIC:
         return
     stored = int.from_bytes(payload[start + 2 : start + 6], "big")
-    if google_crc32c.value(payload[start + 6 :]) != stored:
+    if len(payload) < start + 6 or _checksum(payload, start + 6) != stored:
         raise DigestMismatchError(
             f"the checksum in the offloaded entry {ledger_id}:{entry_id} does not match its bytes"
         )

@@ -124,4 +124,4 @@ class EntrySource:
         if self._tiered is None:
             self._tiered = TieredStorage(self._options.tiered)
         offloaded = await self._tiered.open(offload_path(parse_topic_name(topic)), ledger_id, context)
-        return await offloaded.read(first, last)
+        return await offloaded.read(first, last, views=True)  # they are decoded at once

@@ -342,7 +342,7 @@ def test_payloads_beside_decoded_values_whose_key_is_that_of_the_message():
     asked = []
 
     def values(payloads, versions, encrypted, keys):
-        asked.append((payloads, versions, encrypted, keys))
+        asked.append((payloads.to_pylist(), versions.to_pylist(), encrypted, keys.to_pylist()))
         return pa.array([1, 2], pa.int32())
 
     columns = MessageColumns(

@@ -44,7 +44,11 @@ def definition(encoding, value=ROW, key="INT32"):
 def decode(schema, pairs, versions=None, target=None):
     decoder = ValueDecoder(schema, target or value_type(schema.newest))
     keys, values = zip(*pairs, strict=True)
-    return decoder.column(values, versions or [None] * len(values), None, keys).to_pylist()
+    versions = versions or [None] * len(values)
+    found = decoder.column(values, versions, None, keys).to_pylist()
+    arrays = [pa.array(one, pa.binary()) for one in (values, versions, keys)]
+    assert decoder.decode(arrays[0], arrays[1], None, arrays[2]).to_pylist() == found
+    return found
 
 
 def number(value):

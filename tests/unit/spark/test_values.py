@@ -57,8 +57,12 @@ def written(definition, value):
 
 
 def decode(schema, values, versions=None, target=None):
+    """Decode each value alone, and as an array: both give the same."""
     decoder = ValueDecoder(schema, target or value_type(schema.newest))
-    return decoder.column(values, versions or [None] * len(values)).to_pylist()
+    versions = versions or [None] * len(values)
+    found = decoder.column(values, versions).to_pylist()
+    assert decoder.decode(pa.array(values, pa.binary()), pa.array(versions, pa.binary())).to_pylist() == found
+    return found
 
 
 def version(number):

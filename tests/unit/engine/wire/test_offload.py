@@ -9,6 +9,7 @@ import zlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from readonly_engine.wire import offload
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.errors import DigestMismatchError, FrameTooLargeError, MalformedFrameError, WireError
 from readonly_engine.wire.managed_ledger_pb2 import LedgerInfo
@@ -139,6 +140,36 @@ def test_damage_is_a_wire_error(noise, at, draw) -> None:
                 assert decode_index(bad, 7).blocks
     with contextlib.suppress(WireError):
         scan_entries(noise, 0, 0, 0, draw.draw(st.integers(0, 100)))
+
+
+@pytest.mark.parametrize("views", [True, False])
+def test_large_payloads_of_a_view_are_views_on_demand(views, monkeypatch) -> None:
+    small, large = b"a" * 4095, b"b" * 4096
+    data, _ = write_object([small, large], 2)
+    found = scan_entries(memoryview(data)[128:], 0, 0, 0, 1, views=views).found
+    assert found == [(0, small), (1, large)]
+    assert type(found[0][1]) is bytes
+    assert type(found[1][1]) is (memoryview if views and offload._native is not None else bytes)
+    monkeypatch.setattr(offload, "_native", None)
+    assert [type(payload) for _, payload in scan_entries(memoryview(data)[128:], 0, 0, 0, 1, views=True).found] == [
+        bytes
+    ] * 2
+
+
+@pytest.mark.parametrize("kind", [bytes, memoryview])
+@pytest.mark.parametrize("pure", [True, False])
+def test_a_payload_is_verified_in_place(golden, kind, pure, monkeypatch) -> None:
+    if pure:
+        monkeypatch.setattr(offload, "_native", None)
+    for _, payload in scan_entries(golden("offload_block"), 128, 0, 0, 4).found:
+        verify_payload(kind(payload), 232, 0)
+        for broker in (b"", b"\x0e\x02" + (3).to_bytes(4, "big") + b"abc"):
+            verify_payload(kind(broker + payload), 232, 0)
+            with pytest.raises(DigestMismatchError):
+                verify_payload(kind(broker + payload[:-1] + b"?"), 232, 0)
+    verify_payload(kind(b"\x0e\x03 of another magic"), 232, 0)
+    with pytest.raises(DigestMismatchError):
+        verify_payload(kind(b"\x0e\x01"), 232, 0)  # it ends within the checksum
 
 
 # MapFiles
