@@ -40,9 +40,13 @@ def test_consumers_of_one_topic_are_spread_over_all_brokers(own_pool, pulsar_cli
         assert [int(consumer.receive(10_000).data()) for _ in range(50)] == list(range(50))
     for reader in readers:
         assert [int(reader.read_next(10_000).data()) for _ in range(50)] == list(range(50))
-    counts = [consumers_at(broker, topic) for broker in pool.brokers]
-    assert sum(counts) == 16
-    assert min(counts) >= 6, counts  # lookups of the two brokers begin anywhere: each is even, give or take one
+
+    def even() -> bool:
+        counts = [consumers_at(broker, topic) for broker in pool.brokers]
+        return sum(counts) == 16 and min(counts) >= 6
+
+    # At once where the client is fast. Else the brokers take turns by loads that are seconds old, and move the excess later.
+    wait_until(even, 60, what="both brokers have about as many consumers")
     client.close()
 
 
