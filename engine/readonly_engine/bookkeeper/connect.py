@@ -132,6 +132,7 @@ class _Steps(asyncio.Protocol):
             self.done.set_result(None)
         else:
             self.done.set_exception(why)
+            self.done.exception()  # nobody waits if the attempt was cancelled: asyncio would log that
 
 
 async def open_connection(
