@@ -138,6 +138,6 @@ def test_the_labels_of_the_metric_name_the_build(monkeypatch):
     monkeypatch.setattr(build_info, "commit", lambda: COMMIT)
     found = build_info.labels()
     assert (found["commit"], found["python"]) == (COMMIT, platform.python_version())
-    assert set(found["native_modules"].split(",")) <= {"entries", "acks", "send", "decode", "none"}
+    assert set(found["native_modules"].split(",")) <= {"entries", "acks", "send", "decode", "avro", "none"}
     monkeypatch.setenv(native.PURE_VARIABLE, "1")
     assert build_info.labels()["native_modules"] == "none"
