@@ -32,7 +32,7 @@ static void give_back(Buffer *buffer) {
     } else {
         PyMem_RawFree(buffer->at);
     }
-    *buffer = (Buffer){.last = buffer->size};
+    *buffer = (Buffer){.last = buffer->at ? buffer->size : buffer->last}; /* without memory it was handed over before */
 }
 
 /* Make room for this many more bytes. Without memory, set an error and return false. */

@@ -8,8 +8,8 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Publishes messages to a new Kafka topic by a default producer with one request in flight: SERVER TOPIC COUNT KIND SIZE PARTITIONS RATE. With 0 partitions
- * the topic exists.
+ * Publishes messages to a new Kafka topic by a default producer with one request in flight: SERVER TOPIC COUNT KIND SIZE PARTITIONS
+ * RATE. With 0 partitions the topic exists.
  */
 final class KafkaLoad {
     public static void main(String[] words) throws Exception {

@@ -518,7 +518,8 @@ static PyObject *decoder_decode(Decoder *self, PyObject *args) {
     if (bits != Py_None && PyObject_GetBuffer(bits, &valid, PyBUF_SIMPLE)) {
         goto done;
     }
-    if (first < 0 || rows < 0 || offsets.len / (Py_ssize_t)sizeof(int32_t) < first + rows + 1 ||
+    Py_ssize_t known = offsets.len / (Py_ssize_t)sizeof(int32_t) - 1;
+    if (first < 0 || rows < 0 || first > known || rows > known - first ||
         (valid.obj && valid.len < (first + rows + 7) / 8)) {
         PyErr_SetString(PyExc_ValueError, "offsets or validity are shorter than the rows");
         goto done;

@@ -28,7 +28,7 @@ _PRIMITIVE: Final = {
 _ONE_TYPE: Final = {"long": {"int", "long"}, "double": {"float", "double"}}
 """Unions whose members Spark reads as one type."""
 
-_KEPT_LOGICAL: Final = {"date", "timestamp-millis", "timestamp-micros", "decimal"}
+KEPT_LOGICAL: Final = {"date", "timestamp-millis", "timestamp-micros", "decimal"}
 """Other logical types are read as their base type: a time of day as a number, a UUID as a string."""
 
 
@@ -94,7 +94,7 @@ class _Types:
             if definition in self._named:
                 return self.of(self._named[definition], within)
             raise TypeNameError(f"type {definition} is not supported")
-        if definition.get("logicalType") in _KEPT_LOGICAL:
+        if definition.get("logicalType") in KEPT_LOGICAL:
             return _logical(definition)
         kind = definition["type"]
         if kind == "record":
@@ -241,7 +241,7 @@ def _for_reading(definition: Any, where: str) -> Any:
             ]
         elif key in {"type", "items", "values"}:
             found[key] = _for_reading(value, where if key == "type" else f"{where}_{key[0]}")
-        elif not key.startswith("__") and (key != "logicalType" or value in _KEPT_LOGICAL):
+        elif not key.startswith("__") and (key != "logicalType" or value in KEPT_LOGICAL):
             found[key] = value
     return found
 

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
     from readonly_spark.values.schema import Definition
 
+    ColumnReader = Callable[[pa.Array, pa.Array | None], pa.Array | None]
+    """A function of payloads and, for a KEY_VALUE schema, of the messages' keys; None for an array that it cannot decode."""
+
 _PAIR: Final = (KEY, VALUE)
 
 
-def column_reader(
-    writer: Definition, newest: Definition, target: pa.DataType
-) -> Callable[[pa.Array, pa.Array | None], pa.Array | None] | None:
+def column_reader(writer: Definition, newest: Definition, target: pa.DataType) -> ColumnReader | None:
     """Return a function that decodes an array of payloads, or returns None if one of them is not valid.
 
     Args:
@@ -30,8 +31,7 @@ def column_reader(
         target: the column's type.
 
     Returns:
-        A function of the payloads and, for a KEY_VALUE schema, of the messages' keys. None if each payload has to be decoded
-        alone (`decoder.reader_of`).
+        None if each payload has to be decoded alone (`decoder.reader_of`).
     """
     if writer.kind == newest.kind == KEY_VALUE:
         return _pair_reader(writer, newest, target)
@@ -58,9 +58,7 @@ def _texts(payloads: pa.Array) -> pa.Array | None:
         return None
 
 
-def _pair_reader(
-    writer: Definition, newest: Definition, target: pa.DataType
-) -> Callable[[pa.Array, pa.Array | None], pa.Array | None] | None:
+def _pair_reader(writer: Definition, newest: Definition, target: pa.DataType) -> ColumnReader | None:
     """Return the reader of a KEY_VALUE schema, for parts that have readers."""
     *written, separated = writer.parts()
     read_as = dict(zip(_PAIR, newest.parts()[:2], strict=True))

@@ -31,9 +31,8 @@ from readonly_spark.values.schema import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from readonly_spark.values.column_readers import ColumnReader
     from readonly_spark.values.schema import Definition, ValueSchema
-
-    ColumnReader = Callable[[pa.Array, pa.Array | None], pa.Array | None]
 
 
 MAX_VERSIONS: Final = 16
@@ -66,7 +65,7 @@ class ValueDecoder:
         encrypted: Sequence[bool] | None = None,
         keys: pa.Array | None = None,
     ) -> pa.Array:
-        """Decode values; see `column`, which does this with sequences, without a module in C.
+        """Decode Arrow arrays, as arrays where that can be done; `column` has the arguments, and decodes one by one.
 
         Raises:
             SchemaError: a value cannot be decoded, and `decodeErrors` is `fail`.
@@ -81,31 +80,30 @@ class ValueDecoder:
     def _whole(self, values: pa.Array, versions: pa.Array, keys: pa.Array | None) -> pa.Array | None:
         """Decode values as arrays, one for each version; None if that cannot be done."""
         distinct = versions.unique()
-        readers = [self._column_reader(one) for one in distinct.to_pylist()] if len(distinct) <= MAX_VERSIONS else []
-        if len(readers) == 1:
-            return readers[0](values, keys) if readers[0] is not None else None
+        if not 0 < len(distinct) <= MAX_VERSIONS:
+            return None
+        if len(distinct) == 1:
+            return self._of_version(distinct[0].as_py(), values, keys)
         places, parts = [], []
-        for version, reader in zip(distinct, readers, strict=False):
-            same = pc.equal(versions, version) if version.is_valid else pc.is_null(versions)
-            place = pc.indices_nonzero(same)
-            part = None if reader is None else reader(values.take(place), None if keys is None else keys.take(place))
+        for version in distinct:
+            place = pc.indices_nonzero(pc.equal(versions, version) if version.is_valid else pc.is_null(versions))
+            part = self._of_version(version.as_py(), values.take(place), None if keys is None else keys.take(place))
             if part is None:
                 return None
             places.append(place)
             parts.append(part)
-        if not parts:
-            return None
         return pa.concat_arrays(parts).take(pc.array_sort_indices(pa.concat_arrays(places)))
 
-    def _column_reader(self, version: bytes | None) -> ColumnReader | None:
+    def _of_version(self, version: bytes | None, values: pa.Array, keys: pa.Array | None) -> pa.Array | None:
         if version not in self._column_readers:
             try:
                 self._reader(version)  # it refuses what cannot be read
-                writer, newest = self._schema.writer(version), self._schema.newest
-                self._column_readers[version] = column_reader(writer, newest, self._target)
+                writer = self._schema.writer(version)
+                self._column_readers[version] = column_reader(writer, self._schema.newest, self._target)
             except UNREADABLE:
                 self._column_readers[version] = None  # `column` gives the error, or null
-        return self._column_readers[version]
+        read = self._column_readers[version]
+        return None if read is None else read(values, keys)
 
     def column(
         self,
@@ -152,10 +150,7 @@ class ValueDecoder:
 
     def _value(self, value: Any, version: bytes | None) -> Any:
         try:
-            reader = self._readers.get(version)
-            if reader is None:
-                reader = self._readers[version] = self._reader(version)
-            return reader(value)
+            return self._reader(version)(value)
         except UNREADABLE as error:
             return self._unreadable(value, error)
 
@@ -175,8 +170,10 @@ class ValueDecoder:
             ) from error
 
     def _reader(self, version: bytes | None) -> Callable[[Any], Any]:
-        newest = self._schema.newest
-        return reader_of(self._schema.writer(version), newest, self._target)
+        reader = self._readers.get(version)
+        if reader is None:
+            reader = self._readers[version] = reader_of(self._schema.writer(version), self._schema.newest, self._target)
+        return reader
 
 
 def reader_of(writer: Definition, newest: Definition, target: pa.DataType) -> Callable[[Any], Any]:

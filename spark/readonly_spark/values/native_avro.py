@@ -16,6 +16,7 @@ import fastavro
 import pyarrow as pa
 from readonly_engine import native
 
+from readonly_spark.values.avro import KEPT_LOGICAL
 from readonly_spark.values.type_names import TIMESTAMP
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ _TIMES: Final = {
     ("long", "timestamp-millis"): (_MILLIS, TIMESTAMP),
     ("long", "timestamp-micros"): (_MICROS, TIMESTAMP),
 }
-_LOGICAL: Final = {"date", "timestamp-millis", "timestamp-micros", "decimal"}
 
 
 class _UnsupportedError(Exception):
@@ -127,7 +127,7 @@ def compiled(writer: bytes, reader: bytes, target: pa.DataType) -> Callable[[pa.
         if offsets is None:  # without rows
             return None
         parts = decoder.decode(offsets, data or b"", valid, payloads.offset, len(payloads))
-        return None if parts is None else _array(root, parts)
+        return None if parts is None else _arrow_array(root, parts)
 
     return decode
 
@@ -199,7 +199,9 @@ class _Program:
             reader = {"type": reader}
         if not isinstance(writer.get("type"), str) or (reader is not None and not isinstance(reader.get("type"), str)):
             raise _UnsupportedError
-        if writer.get("logicalType") in _LOGICAL or (reader is not None and reader.get("logicalType") in _LOGICAL):
+        if writer.get("logicalType") in KEPT_LOGICAL or (
+            reader is not None and reader.get("logicalType") in KEPT_LOGICAL
+        ):
             self._logical(writer, reader, column)
             return
         kind = writer["type"]
@@ -217,9 +219,9 @@ class _Program:
         elif kind == "array":
             self._array(writer, reader, column, depth)
         elif kind == "map" and column is None:
-            with_index = self._open(_MAP)
+            index = self._open(_MAP)
             self.add(writer["values"], None if reader is None else reader["values"], None, depth + 1)
-            self._close(with_index)
+            self._close(index)
         elif kind in {"enum", "fixed"}:
             self._named_text(writer, reader, column)
         else:
@@ -242,14 +244,10 @@ class _Program:
 
     def _union(self, writer: list[Any], reader: Any, column: _Column | None, depth: int) -> None:
         if len(writer) == 2 and "null" in writer:
-            refused = False
-            inner = reader
-            if isinstance(reader, list):
-                inner = _other(reader)
-            elif reader is not None:
-                refused = True
+            inner = _other(reader) if isinstance(reader, list) else reader
+            refused = reader is not None and inner is reader  # the reader has no null
             index = self._open(_OPTION, column, writer.index("null"), int(refused))
-            self.add(writer[1 - writer.index("null")], inner, column, depth + 1)
+            self.add(_other(writer), inner, column, depth + 1)
             self._close(index)
             return
         if column is not None or (reader is not None and reader != writer):
@@ -354,11 +352,11 @@ def _other(union: list[Any]) -> Any:
     return union[1 - union.index("null")]
 
 
-def _array(column: _Column, parts: list[tuple[int, int, Any, Any, Any]]) -> pa.Array:
+def _arrow_array(column: _Column, parts: list[tuple[int, int, Any, Any, Any]]) -> pa.Array:
     """Return the array of a column and those below it."""
     rows, nulls, *found = parts[column.index]
     valid, offsets, data = (None if one is None else pa.py_buffer(one) for one in found)
-    below = [_array(one, parts) for one in column.below.values()]
+    below = [_arrow_array(one, parts) for one in column.below.values()]
     if below:
         buffers = [valid] if pa.types.is_struct(column.kind) else [valid, offsets]
         return pa.Array.from_buffers(column.kind, rows, buffers, nulls, children=below)
