@@ -7,7 +7,7 @@ import datetime as dt
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,23 +18,32 @@ from devstack.errors import DevstackError
 from devstack.program import run_program
 from tests.scale import audit, report
 from tests.scale.control_plane import OPERATOR, Client, ControlPlane, ScaleError, control_plane
-from tests.scale.objects import POOLS, Load, wait_until_settled
+from tests.scale.objects import BINDINGS, POOLS, Load, wait_until_settled
 from tests.scale.operator_process import FAILED, Operator, operator
 from tests.scale.phase import Phase
+from tests.scale.stand_ins import nodes
+from tests.scale.watching import ReadyChanges, watched
 from tests.scale.writers import writers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTLE_SECONDS = 900.0
 WRITERS = 4
+IMAGES = ("images.example.org/pulsar-readonly-engine:1", "images.example.org/pulsar-readonly-engine:2")
+"""Of the brokers, before and after the rollout."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 all settled, 1 an object did not settle."""
     parser = argparse.ArgumentParser(prog="make scale", description=__doc__)
-    parser.add_argument("--pools", type=int, default=200, help="number of pools with replicas: 0 (default %(default)s)")
+    parser.add_argument("--pools", type=int, default=200, help="number of pools (default %(default)s)")
+    parser.add_argument("--brokers", type=int, default=3, help="brokers of each pool; 0 for none (default %(default)s)")
+    parser.add_argument(
+        "--rolling-pools", type=int, default=20, help="pools that roll at the same time (default %(default)s)"
+    )
     parser.add_argument(
         "--bindings", type=int, default=2000, help="number of bindings of all pools (default %(default)s)"
     )
@@ -45,30 +54,45 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--together", action="store_true", help="put all topics into one namespace of Pulsar: the worst case"
     )
+    parser.add_argument(
+        "--operator",
+        type=Path,
+        default=ROOT,
+        metavar="FOLDER",
+        help="measure the operator, CRDs and manifests of another checkout, such as of an older commit",
+    )
     parser.add_argument("--write", action="store_true", help="write docs/explanation/scale.md")
     args = parser.parse_args(argv)
     if args.bindings % args.pools or args.pools < args.namespaces:
         parser.error("--bindings must be a multiple of --pools, and --pools at least --namespaces")
     try:
         with tempfile.TemporaryDirectory(prefix="pulsar-readonly-scale-") as folder, writers(WRITERS) as sources:
-            load = Load(args.pools, args.bindings, args.namespaces, sources, args.together)
-            with step("starting etcd and a kube-apiserver"), control_plane(Path(folder)) as plane:
-                _install(plane.client(), load)
-                phases, peak = _run(plane, load, args.idle_seconds)
+            load = Load(args.pools, args.bindings, args.namespaces, sources, args.brokers, args.together)
+            with ExitStack() as stack:
+                with step("starting etcd, kube-apiserver and the controller of StatefulSets"):
+                    plane = stack.enter_context(control_plane(Path(folder)))
+                _install(plane.client(), load, args.operator)
+                if load.brokers:
+                    stack.enter_context(nodes(plane.client()))
+                phases, peak = _run(plane, load, args)
     except (ScaleError, DevstackError) as error:
         say(f"make scale: {error}")
         return 1
-    text = report.text(load, phases, peak)
+    text = report.text(load, phases, peak, args.rolling_pools)
     sys.stdout.write(text)
     if args.write:
         (ROOT / "docs" / "explanation" / "scale.md").write_text(text)
     return 0
 
 
-def _run(plane: ControlPlane, load: Load, idle_seconds: float) -> tuple[list[Phase], float]:
-    client = plane.client()
+def _run(plane: ControlPlane, load: Load, args: argparse.Namespace) -> tuple[list[Phase], float]:
+    client, idle_seconds = plane.client(), args.idle_seconds
     phases = []
-    with operator(plane) as running:
+
+    def started(image: str = IMAGES[0]) -> AbstractContextManager[Operator]:
+        return operator(plane, args.operator.resolve(), image, args.rolling_pools)
+
+    with started() as running:
         running.wait_until_looked_at(0, SETTLE_SECONDS)
         with _phase(plane, running, "idle, without a pool", waits=True) as phase:
             phases.append(phase)
@@ -92,19 +116,36 @@ def _run(plane: ControlPlane, load: Load, idle_seconds: float) -> tuple[list[Pha
             wait_until_settled(client, load, SETTLE_SECONDS)
         peak = running.peak_mib()
         _check(running)
-    with operator(plane) as running:
+    with started() as running:
         with _phase(plane, running, "restart of the operator", since_start=True) as phase:
             phases.append(phase)
             running.wait_until_looked_at(load.pools, SETTLE_SECONDS)
         _check(running)
     client.merge(load.changes(load.pools, "meanwhile"))
-    with operator(plane) as running:
+    with started() as running:
         with _phase(plane, running, "restart, each pool changed meanwhile", since_start=True) as phase:
             phases.append(phase)
             wait_until_settled(client, load, SETTLE_SECONDS)
         peak = max(peak, running.peak_mib())
         _check(running)
+    if not load.brokers:
+        return phases, peak
+    with started(IMAGES[1]) as running:
+        with _phase(plane, running, "restart with another image: a rollout", since_start=True) as phase:
+            phases.append(phase)
+            _roll(client, load, phase)
+        peak = max(peak, running.peak_mib())
+        _check(running)
     return phases, peak
+
+
+def _roll(client: Client, load: Load, phase: Phase) -> None:
+    """Wait until all pods have the second image, and count how often an object was not ready meanwhile."""
+    pools, bindings = ReadyChanges(), ReadyChanges()
+    with watched(client, POOLS, pools.take), watched(client, BINDINGS, bindings.take):
+        wait_until_settled(client, load, SETTLE_SECONDS, IMAGES[1])
+    phase.brokers = load.pools * load.brokers
+    phase.pools, phase.bindings = (pools.objects, pools.most), (bindings.objects, bindings.most)
 
 
 @contextmanager
@@ -129,14 +170,16 @@ def _check(running: Operator) -> None:
         raise ScaleError(f"{found[FAILED]:.0f} reconciliations of pools failed:\n{running.log.read_text()[-2000:]}")
 
 
-def _install(client: Client, load: Load) -> None:
-    """Create definitions, namespaces and the operator's rights of manifests/."""
-    for name in ("readonlybrokerpools", "readonlytopicbindings"):
-        body = yaml.safe_load((ROOT / "crds" / f"{name}.yaml").read_text())
+def _install(client: Client, load: Load, source: Path) -> None:
+    """Create definitions, namespaces and the operator's rights of manifests/ of a checkout."""
+    for path in sorted((source / "crds").glob("*.yaml")):
+        body = yaml.safe_load(path.read_text())
+        if body["kind"] != "CustomResourceDefinition":
+            continue
         client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
     client.create(("/api/v1/namespaces", {"metadata": {"name": name}}) for name in load.names())
     rbac = "/apis/rbac.authorization.k8s.io/v1"
-    for path in sorted((ROOT / "manifests").rglob("*.yaml")):
+    for path in sorted((source / "manifests").rglob("*.yaml")):
         for body in yaml.safe_load_all(path.read_text()):
             if body["kind"] == "ClusterRole":
                 client.request("POST", f"{rbac}/clusterroles", body)

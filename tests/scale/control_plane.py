@@ -1,4 +1,4 @@
-"""An etcd and a kube-apiserver without nodes, for pools without brokers; the operator is their only client."""
+"""An etcd, a kube-apiserver and Kubernetes' controller of StatefulSets, without nodes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ FIRST_PORT = 23750
 """First of three ports: the API server's, and etcd's two."""
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0
+WATCH_SECONDS = 300
 THREADS = 16
 OPERATOR = "operator"
 """The user whose requests are counted: only the operator's process has its token."""
@@ -112,6 +113,27 @@ class Client:
             ):
                 pass
 
+    def watch(self, path: str, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield type and object of each event after a version, for some minutes at most."""
+        query = f"?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
+        answer = self._http.request(
+            "GET",
+            self._url + path + query,
+            preload_content=False,
+            timeout=urllib3.Timeout(60.0, read=WATCH_SECONDS + 30),
+        )
+        try:
+            if answer.status >= 300:
+                raise ScaleError(f"watch {path}: {answer.status} {answer.read(500).decode()}")
+            rest = b""
+            for part in answer.stream(1 << 16):
+                *lines, rest = (rest + part).split(b"\n")
+                for line in lines:
+                    event = json.loads(line)
+                    yield event["type"], event["object"]
+        finally:
+            answer.close()
+
     def list(self, path: str) -> list[dict[str, Any]]:
         """Return all objects of a kind from the API server's cache."""
         items: list[dict[str, Any]] = self.request("GET", f"{path}?resourceVersion=0")["items"]
@@ -154,7 +176,16 @@ def control_plane(folder: Path, first_port: int = FIRST_PORT) -> Iterator[Contro
         _wait_until_ready(plane, process)
         _write_kubeconfig(plane, plane.kubeconfig, plane.token)
         _write_kubeconfig(plane, plane.operators_kubeconfig, operators)
+        stack.enter_context(_running(folder, bin_folder / "kube-controller-manager", _controllers(plane)))
         yield plane
+
+
+def _controllers(plane: ControlPlane) -> list[str]:
+    """Return the options of a kube-controller-manager that makes the pods of StatefulSets, and nothing else."""
+    return [
+        *(f"--kubeconfig={plane.kubeconfig}", "--controllers=statefulset-controller", "--leader-elect=false"),
+        *("--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000", "--concurrent-statefulset-syncs=20"),
+    ]
 
 
 def _write_kubeconfig(plane: ControlPlane, path: Path, token: str) -> None:

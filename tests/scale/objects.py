@@ -1,4 +1,4 @@
-"""Pools without brokers, their bindings, and a check that all of them are settled."""
+"""Pools, their bindings, and a check that all of them are settled."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ class Load:
     """Numbers of objects.
 
     Attributes:
-        pools: number of pools, all with `replicas: 0`.
+        pools: number of pools.
         bindings: number of bindings, the same for each pool.
         namespaces: number of namespaces, with equal numbers of pools.
         sources: `spec.source` of the source clusters, which the pools share.
+        brokers: `replicas` of each pool.
         together: whether all topics are in one namespace of Pulsar, so that each expression may match any of them.
     """
 
@@ -33,6 +34,7 @@ class Load:
     bindings: int
     namespaces: int
     sources: tuple[dict[str, Any], ...]
+    brokers: int = 0
     together: bool = False
 
     def names(self) -> list[str]:
@@ -51,7 +53,7 @@ class Load:
         """Yield every pool with the path of its kind."""
         for number in range(self.pools):
             namespace, name = self.pool(number)
-            spec = {"replicas": 0, "source": self.sources[number % len(self.sources)]}
+            spec = {"replicas": self.brokers, "source": self.sources[number % len(self.sources)]}
             yield f"{API}/namespaces/{namespace}/readonlybrokerpools", _body("ReadOnlyBrokerPool", name, spec)
 
     def all_bindings(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -71,34 +73,59 @@ class Load:
             yield path, {"spec": {"topics": [self.topic(pool, f"{what}-{number}")]}}
 
 
-def wait_until_settled(client: Client, load: Load, seconds: float) -> None:
-    """Wait until the status of each object is that of its current spec, and pools have all their bindings.
+def wait_until_settled(client: Client, load: Load, seconds: float, image: str = "") -> None:
+    """Wait until each object is as its current spec says: pools have their brokers and bindings, and brokers hold these.
 
-    The operator writes a binding's status after the config of its pool.
+    Args:
+        client: of an administrator.
+        load: what there is.
+        seconds: the deadline.
+        image: the image of all pods; empty for any.
 
     Raises:
         ScaleError: it took longer than `seconds`.
     """
     deadline = time.monotonic() + seconds
-    while (lacking := _unsettled(client, load)) is not None:
+    while (lacking := _unsettled(client, load, image)) is not None:
         if time.monotonic() > deadline:
             raise ScaleError(f"not settled after {seconds:.0f} s: {lacking}")
         time.sleep(0.5)
 
 
-def _unsettled(client: Client, load: Load) -> str | None:
+def _unsettled(client: Client, load: Load, image: str) -> str | None:
     pools, bindings = client.list(POOLS), client.list(BINDINGS)
     if (len(pools), len(bindings)) != (load.pools, load.bindings):
         return f"{len(pools)} pools and {len(bindings)} bindings exist"
     for one in (*pools, *bindings):
         if (one.get("status") or {}).get("observedGeneration") != one["metadata"]["generation"]:
             return _name(one)
+    expected = (load.bindings // load.pools, "BrokersReady" if load.brokers else "ScaledToZero")
     for one in pools:
-        ready = next(condition for condition in one["status"]["conditions"] if condition["type"] == "Ready")
-        expected = (one["status"]["bindings"], ready["reason"])
-        if expected != (load.bindings // load.pools, "ScaledToZero"):
-            return f"{_name(one)}: {expected}"
+        found = (one["status"]["bindings"], _ready(one)["reason"])
+        if found != expected:
+            return f"{_name(one)}: {found}"
+    for one in bindings if load.brokers else ():
+        if (ready := _ready(one))["status"] != "True":
+            return f"{_name(one)}: {ready}"
+    return _outdated(client, load, image) if image else None
+
+
+def _outdated(client: Client, load: Load, image: str) -> str | None:
+    """Return what is wrong with the pods while not all of them have an image and are ready."""
+    pods = client.list("/api/v1/pods")
+    if len(pods) != load.pools * load.brokers:
+        return f"{len(pods)} pods exist"
+    for one in pods:
+        conditions = (one.get("status") or {}).get("conditions") or ()
+        ready = any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)
+        if not ready or one["spec"]["containers"][0]["image"] != image:
+            return f"{one['metadata']['namespace']}/{one['metadata']['name']}: ready is {ready}"
     return None
+
+
+def _ready(body: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in body["status"]["conditions"] if one["type"] == "Ready")
+    return found
 
 
 def _name(body: dict[str, Any]) -> str:

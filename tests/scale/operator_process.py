@@ -88,13 +88,25 @@ class Operator:
 
 
 @contextmanager
-def operator(plane: ControlPlane) -> Iterator[Operator]:
-    """Run the checkout's operator for all namespaces in a context."""
+def operator(plane: ControlPlane, source: Path, image: str, rolling: int) -> Iterator[Operator]:
+    """Run an operator for all namespaces in a context.
+
+    Args:
+        plane: the API server.
+        source: the checkout whose operator runs.
+        image: its `--engine-image`.
+        rolling: pools whose brokers it replaces at the same time.
+    """
     log = plane.folder / "operator.log"
-    environment = {**os.environ, "KUBECONFIG": str(plane.operators_kubeconfig)}
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(plane.operators_kubeconfig),
+        "PYTHONPATH": f"{source / 'operator'}:{source / 'engine'}",
+        "PULSAR_READONLY_ROLLING_POOLS": str(rolling),
+    }
     environment.pop("KUBERNETES_SERVICE_HOST", None)
     command = [sys.executable, "-c", "import sys; from readonly_operator.command import main; sys.exit(main())"]
-    options = ["--all-namespaces", f"--metrics=127.0.0.1:{METRICS_PORT}"]
+    options = ["--all-namespaces", f"--metrics=127.0.0.1:{METRICS_PORT}", f"--engine-image={image}"]
     with log.open("ab") as file:
         began = time.monotonic()
         process = subprocess.Popen([*command, *options], env=environment, stdout=file, stderr=file)

@@ -17,6 +17,8 @@ class Phase:
         cpu_seconds: processor time of the operator.
         resident_mib: resident memory of the operator at its end.
         waits: whether it is a fixed waiting time, which measures no duration.
+        brokers: number of brokers that were replaced.
+        pools: pools that were not ready at some time, and the most times of one pool; the same for `bindings`.
     """
 
     name: str
@@ -25,3 +27,6 @@ class Phase:
     requests: Counter[str] = field(default_factory=Counter)
     cpu_seconds: float = 0.0
     resident_mib: float = 0.0
+    brokers: int = 0
+    pools: tuple[int, int] = (0, 0)
+    bindings: tuple[int, int] = (0, 0)
