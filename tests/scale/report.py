@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 TEXT = """# Scale of the operator
 
-`make scale` starts an etcd, a kube-apiserver and Kubernetes' controller of StatefulSets, without nodes, and the operator of the checkout.
-It creates {pools} pools of {brokers} brokers in {namespaces} namespaces, and {bindings} bindings, {each} per pool.
-The operator has the rights of `manifests/`. Stand-ins take the place of kubelets and brokers: a pod is ready after {start:.0f} s, and
-holds the bindings of its pool at once. Pools share {writers} source clusters: stand-ins that answer at once.
+`make scale` starts an etcd, a kube-apiserver and Kubernetes' controller of StatefulSets, without nodes. It runs the operator of
+the checkout, creates {pools} pools of {brokers} brokers in {namespaces} namespaces, and {bindings} bindings, {each} per pool.
+The operator has the rights of `manifests/`. Stand-ins take the place of kubelets and brokers: a pod is ready after
+{start:.0f} s, and holds the bindings of its pool at once. Pools share {writers} source clusters: stand-ins that answer at once.
 The API server's audit log counts the operator's requests.
 Memory and processor time are those of its process. `make scale SCALE_OPTIONS=--write` writes this page.
 
@@ -43,9 +43,9 @@ the most interaction of bindings. `--pools 1 --namespaces 1 --bindings 1000` put
 * After a restart, the operator lists everything, applies nothing, and writes no unchanged status.
 """
 
-ROLLOUT = """In the rollout {brokers} brokers were replaced, in at most {rolling} pools at the same time, with {patches:.1f} status writes
-for each. Ready became False in {pools} of {all_pools} pools, at most {most} times in one, and in {bindings} of
-{all_bindings} bindings{times}.
+ROLLOUT = """In the rollout {brokers} brokers were replaced, in at most {rolling} pools at the same time, with {patches:.1f}
+status writes for each. Ready became False in {pools} of {all_pools} pools, at most {most} times in one, and in
+{bindings} of {all_bindings} bindings{times}.
 
 """
 
