@@ -23,7 +23,7 @@ NEEDED: Final = ("engine", "operator")
 """Images of the tutorial."""
 
 _WHEEL: Final = re.compile(
-    r"pulsar_readonly-(?P<version>[\d.]+)-cp3(?P<minor>\d+)-cp3\d+-\w+_(?P<machine>x86_64|aarch64)\.whl"
+    r"pulsar_readonly-(?P<version>[\d.]+)-cp3(?P<minor>\d+)-cp3\d+-[\w.]+_(?P<machine>x86_64|aarch64)\.whl"
 )
 
 

@@ -54,7 +54,7 @@ def release(tmp_path):
     for name in artefacts.NEEDED:
         write_image(made.image(name))
     made.chart.write_text("chart")
-    (folder / "pulsar_readonly-0.1.0-cp311-cp311-manylinux_2_17_x86_64.whl").write_text("wheel")
+    (folder / "pulsar_readonly-0.1.0-cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64.whl").write_text("wheel")
     provenance.write(ROOT, folder, INPUTS, "", {}, Outcome())
     checksums.write(folder)
     return folder
