@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine import native
@@ -71,7 +72,7 @@ class Walk:
         folder = self._release.folder
         state = folder / ".programs"
         registries = state / "registries.conf"
-        buildah = ("buildah", "--root", f"{state}/root", "--runroot", f"{state}/run", "--storage-driver", "vfs")
+        buildah = (which("buildah"), "--root", f"{state}/root", "--runroot", f"{state}/run", "--storage-driver", "vfs")
         kubectl = self._kubectl.program
         programs = {
             "kubectl": (kubectl,),
@@ -332,6 +333,18 @@ def wrong_containers(pods: list[dict[str, Any]], prefix: str) -> list[str]:
             if not one["image"].startswith(f"{prefix}/") or one.get("imagePullPolicy") == "Never"
         ]
     return wrong
+
+
+def which(name: str) -> str:
+    """Return the path of a program. A script of its own name comes before it on the PATH of blocks, and would run itself.
+
+    Raises:
+        DevstackError: it is missing.
+    """
+    found = shutil.which(name)
+    if found is None:
+        raise DevstackError(f"the walk needs {name}, which is missing", "install it: make system")
+    return found
 
 
 def checked(report: Report, release: Artefacts) -> int:
