@@ -72,7 +72,9 @@ class Walk:
         folder = self._release.folder
         state = folder / ".programs"
         registries = state / "registries.conf"
-        buildah = (which("buildah"), "--root", f"{state}/root", "--runroot", f"{state}/run", "--storage-driver", "vfs")
+        # Debian's buildah 1.28 reads no variable for this file when it pushes.
+        settings = ("--registries-conf", str(registries), "--storage-driver", "vfs")
+        buildah = (which("buildah"), "--root", f"{state}/root", "--runroot", f"{state}/run", *settings)
         kubectl = self._kubectl.program
         programs = {
             "kubectl": (kubectl,),
@@ -95,7 +97,6 @@ class Walk:
             "KUBECONFIG": str(self._kubectl.kubeconfig),
             "KUBECTL": kubectl,
             "KUBECACHEDIR": str(state / "kubectl"),
-            "CONTAINERS_REGISTRIES_CONF": str(registries),
             **dict.fromkeys(("NO_PROXY", "no_proxy"), f"127.0.0.1,localhost,{self._cluster.registry.host}"),
         }
         made = Shell(folder, programs, replaced, variables, repository=False)
