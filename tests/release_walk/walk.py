@@ -89,7 +89,7 @@ class Walk:
             "python3 -m venv": f"{self._release.python()} -m venv",
             "bin/pulsar ": "pulsar ",
             "zookeeper:2181": "localhost:2181",
-            "pools/canary": f"pools/{POOL}",
+            "pools/canary": f"pools/default.{POOL}",
             "pulsar://broker:6650": OWNER_URL,
             "pulsar://pool:6650": POOL_URL,
         }
