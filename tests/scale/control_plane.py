@@ -120,7 +120,7 @@ class Client:
             "GET",
             self._url + path + query,
             preload_content=False,
-            timeout=urllib3.Timeout(60.0, read=WATCH_SECONDS + 30),
+            timeout=urllib3.Timeout(connect=60.0, read=WATCH_SECONDS + 30.0),
         )
         try:
             if answer.status >= 300:

@@ -24,6 +24,12 @@ METRICS_PORT = 23759
 LOOKS = "pulsar_readonly_operator_reconcile_duration_seconds_count"
 FAILED = "pulsar_readonly_operator_reconcile_errors_total"
 WAITING = "pulsar_readonly_operator_workqueue_depth"
+FORMER = {
+    "pulsar_readonly_operator_reconcile_seconds_count": LOOKS,
+    "pulsar_readonly_operator_reconcile_failures_total": FAILED,
+    "pulsar_readonly_operator_queue_length": WAITING,
+}
+"""Names of these metrics in older operators."""
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -53,7 +59,8 @@ class Operator:
         found: dict[str, float] = {}
         for name, labels, value in re.findall(r"^(\w+)(\{.*\})? (\S+)$", text, re.MULTILINE):
             if 'controller="source-cluster"' not in labels:
-                found[name] = found.get(name, 0.0) + float(value)
+                now = FORMER.get(name, name)
+                found[now] = found.get(now, 0.0) + float(value)
         return found
 
     def resident_mib(self) -> float:

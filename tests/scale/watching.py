@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import urllib3
 
+from devstack.console import say
 from tests.scale.control_plane import ScaleError
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ def watched(client: Client, path: str, take: Callable[[str, dict[str, Any]], Non
     ended = threading.Event()
     broken: list[str] = []
 
+    def fail(why: object) -> None:
+        broken.append(f"watch {path}: {why}")
+        say(broken[0])
+
     def follow() -> None:
         version = listed["metadata"]["resourceVersion"]
         try:
@@ -43,14 +48,14 @@ def watched(client: Client, path: str, take: Callable[[str, dict[str, Any]], Non
                     if ended.is_set():
                         return
                     if kind == "ERROR":
-                        broken.append(f"watch {path}: {found}")
+                        fail(found)
                         return
                     version = found["metadata"]["resourceVersion"]
                     if kind != "BOOKMARK":
                         take(kind, found)
         except (OSError, ScaleError, urllib3.exceptions.HTTPError) as error:
             if not ended.is_set():
-                broken.append(f"watch {path}: {error}")
+                fail(error)
 
     thread = threading.Thread(target=follow, name=f"watch {path}", daemon=True)
     thread.start()
