@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docsite.renamed_metrics import RENAMED
 from tests.scale.control_plane import ScaleError, stop
 
 if TYPE_CHECKING:
@@ -24,12 +25,6 @@ METRICS_PORT = 23759
 LOOKS = "pulsar_readonly_operator_reconcile_duration_seconds_count"
 FAILED = "pulsar_readonly_operator_reconcile_errors_total"
 WAITING = "pulsar_readonly_operator_workqueue_depth"
-FORMER = {
-    "pulsar_readonly_operator_reconcile_seconds_count": LOOKS,
-    "pulsar_readonly_operator_reconcile_failures_total": FAILED,
-    "pulsar_readonly_operator_queue_length": WAITING,
-}
-"""Names of these metrics in older operators."""
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -59,7 +54,7 @@ class Operator:
         found: dict[str, float] = {}
         for name, labels, value in re.findall(r"^(\w+)(\{.*\})? (\S+)$", text, re.MULTILINE):
             if 'controller="source-cluster"' not in labels:
-                now = FORMER.get(name, name)
+                now = _present_name(name)
                 found[now] = found.get(now, 0.0) + float(value)
         return found
 
@@ -92,6 +87,12 @@ class Operator:
         found = re.search(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE)
         assert found, name
         return int(found[1]) / 1024
+
+
+def _present_name(name: str) -> str:
+    """Return the name that a sample of an older operator has today."""
+    base = name.removesuffix("_count")
+    return RENAMED.get(name) or RENAMED.get(base, base) + name[len(base) :]
 
 
 @contextmanager
