@@ -33,7 +33,8 @@ LEASE_SECONDS = 4
 """Shorter than usual, so that the next process need not wait long for the Lease of a dead one."""
 DEPLOYMENT = ("deployment/pulsar-readonly-operator", "-n", SYSTEM)
 OPERATORS = "app.kubernetes.io/name=pulsar-readonly-operator"
-APPLIED_HASH = "pulsar-readonly.io/applied-hash"
+HASHES = {"pulsar-readonly.io/applied-hash", "pulsar-readonly.io/template-hash"}
+"""Annotations with hashes that the owner's uid is a part of."""
 POOLS = "pulsar-readonly.io/pool"
 CHILDREN = "serviceaccount,configmap,service,statefulset,poddisruptionbudget,networkpolicy"
 SETTLE_SECONDS = 120.0
@@ -101,8 +102,7 @@ def state(kubernetes: Kubernetes, namespace: str) -> dict[str, Any]:
     for body in kubernetes.list(CHILDREN, namespace, POOLS):
         metadata = body["metadata"]
         spec, data = without_uid(body.get("spec") or {}, metadata), without_uid(body.get("data"), metadata)
-        # the hash is also of the owner's uid, which is another one in each cycle
-        annotations = {one: value for one, value in metadata["annotations"].items() if one != APPLIED_HASH}
+        annotations = {one: value for one, value in metadata["annotations"].items() if one not in HASHES}
         for field in ("clusterIP", "clusterIPs"):
             spec.pop(field, None)
         status = body.get("status") or {}
