@@ -185,8 +185,19 @@ def check_machine() -> None:
             "a Docker engine runs here, and the walk needs nodes that are processes of this machine",
             "run it on a machine without one",
         )
-    if shutil.which("buildah") is None:
+    buildah_path()
+
+
+def buildah_path() -> str:
+    """Return the path of buildah.
+
+    Raises:
+        DevstackError: it is missing.
+    """
+    found = shutil.which("buildah")
+    if found is None:
         raise DevstackError("the walk pushes images by buildah, which is missing", "install it: make system")
+    return found
 
 
 def check_program(name: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine import native
@@ -14,7 +13,7 @@ from devstack.console import say
 from devstack.errors import DevstackError
 from tests.release_walk import judging
 from tests.release_walk.artefacts import NEEDED, check_sums, ids
-from tests.release_walk.cluster import GROUP, SYSTEM, TEAM, pulled
+from tests.release_walk.cluster import GROUP, SYSTEM, TEAM, buildah_path, pulled
 from tests.release_walk.pods import NAMESPACE, OWNER_URL, PLAN, POOL_URL, SOURCE, TOPIC, Pods
 from tests.release_walk.report import FIRST_STEPS
 from tests.shell_blocks.blocks import Block, of_page
@@ -74,7 +73,8 @@ class Walk:
         registries = state / "registries.conf"
         # Debian's buildah 1.28 reads no variable for this file when it pushes.
         settings = ("--registries-conf", str(registries), "--storage-driver", "vfs")
-        buildah = (which("buildah"), "--root", f"{state}/root", "--runroot", f"{state}/run", *settings)
+        # Its path: a script of its name comes first on the PATH of blocks, and would run itself.
+        buildah = (buildah_path(), "--root", f"{state}/root", "--runroot", f"{state}/run", *settings)
         kubectl = self._kubectl.program
         programs = {
             "kubectl": (kubectl,),
@@ -334,18 +334,6 @@ def wrong_containers(pods: list[dict[str, Any]], prefix: str) -> list[str]:
             if not one["image"].startswith(f"{prefix}/") or one.get("imagePullPolicy") == "Never"
         ]
     return wrong
-
-
-def which(name: str) -> str:
-    """Return the path of a program. A script of its own name comes before it on the PATH of blocks, and would run itself.
-
-    Raises:
-        DevstackError: it is missing.
-    """
-    found = shutil.which(name)
-    if found is None:
-        raise DevstackError(f"the walk needs {name}, which is missing", "install it: make system")
-    return found
 
 
 def checked(report: Report, release: Artefacts) -> int:

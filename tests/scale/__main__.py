@@ -65,6 +65,12 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.bindings % args.pools or args.pools < args.namespaces:
         parser.error("--bindings must be a multiple of --pools, and --pools at least --namespaces")
+    if args.brokers < 0 or args.rolling_pools < 1:
+        parser.error("--brokers must be 0 or more, and --rolling-pools 1 or more")
+    if not (args.operator / "operator" / "readonly_operator").is_dir():
+        parser.error(f"--operator {args.operator}: there is no operator/readonly_operator; name a checkout")
+    if args.write and args.operator != ROOT:
+        parser.error("--write and --operator: the page has the figures of this checkout")
     try:
         with tempfile.TemporaryDirectory(prefix="pulsar-readonly-scale-") as folder, writers(WRITERS) as sources:
             load = Load(args.pools, args.bindings, args.namespaces, sources, args.brokers, args.together)

@@ -10,13 +10,14 @@ import json
 import socket
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from readonly_operator.kube.names import BINDINGS_KEY, PORT_HTTP, VOLUME_PREFIX
 
 from tests.scale.control_plane import ScaleError
+from tests.scale.serving import QuietHandler, serving
 from tests.scale.watching import watched
 
 if TYPE_CHECKING:
@@ -150,19 +151,11 @@ def nodes(client: Client) -> Iterator[None]:
 
 @contextmanager
 def _server(made: Nodes) -> Iterator[None]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = made.answer(self.connection.getsockname()[0])
-            self.send_response(503 if found is None else 200)
-            self.send_header("Content-Length", str(len(found or b"")))
-            self.end_headers()
-            self.wfile.write(found or b"")
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing: requests would hide the progress."""
+    class Handler(QuietHandler):
+        def body(self) -> bytes | None:
+            return made.answer(self.connection.getsockname()[0])
 
     class Server(ThreadingHTTPServer):
-        daemon_threads = True
         request_queue_size = 512
 
         def server_bind(self) -> None:
@@ -174,11 +167,5 @@ def _server(made: Nodes) -> Iterator[None]:
         server = Server(("0.0.0.0", PORT_HTTP), Handler)
     except OSError as error:
         raise ScaleError(f"port {PORT_HTTP}, which all brokers have, is in use here: {error}") from None
-    thread = threading.Thread(target=server.serve_forever, name="brokers", daemon=True)
-    thread.start()
-    try:
+    with serving(server, "brokers"):
         yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=5)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+
+from tests.scale.serving import QuietHandler, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,25 +27,10 @@ def writers(count: int) -> Iterator[tuple[dict[str, Any], ...]]:
 def _writer(port: int) -> Iterator[dict[str, Any]]:
     host = f"127.0.0.1:{port}"
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(QuietHandler):
+        def body(self) -> bytes:
             answer: Any = EXPLICIT_LAC if self.path.endswith("/configuration/runtime") else [host]
-            body = json.dumps(answer).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            return json.dumps(answer).encode()
 
-        def log_message(self, *_: object) -> None:
-            """Log nothing: requests would hide the progress."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, name=f"writer-{port}", daemon=True)
-    thread.start()
-    try:
+    with serving(ThreadingHTTPServer(("127.0.0.1", port), Handler), f"writer-{port}"):
         yield {"serviceUrl": f"pulsar://{host}", "adminUrl": f"http://{host}", "metadataStoreUrl": f"zk:{host}"}
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=5)
