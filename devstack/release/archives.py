@@ -85,3 +85,29 @@ def repack(path: Path, epoch: int) -> None:
                 raise DevstackError(f"release: {path.name} holds {entry.name}, which is neither a file nor a folder")
             members[entry.name] = Member(file.read(), bool(entry.mode & 0o100))
     write_tar_gz(path, members, epoch)
+
+
+def repack_layout(path: Path, epoch: int) -> None:
+    """Write an archive of an OCI image layout again, in order and with one time: its blobs are named by their content.
+
+    Raises:
+        DevstackError: it is no archive, or holds something other than files and folders.
+    """
+    made = path.with_name(f".{path.name}")
+    try:
+        with tarfile.open(path, "r:") as tar, tarfile.open(made, "w", format=tarfile.PAX_FORMAT) as out:
+            for entry in sorted(tar.getmembers(), key=lambda one: one.name):
+                file = tar.extractfile(entry) if entry.isfile() else None
+                if file is None and not entry.isdir():
+                    raise DevstackError(
+                        f"release: {path.name} holds {entry.name}, which is neither a file nor a folder"
+                    )
+                written = tarfile.TarInfo(entry.name)
+                written.type, written.size, written.mtime = entry.type, entry.size, epoch
+                written.mode = 0o755 if entry.isdir() else 0o644
+                out.addfile(written, file)
+        made.replace(path)
+    except tarfile.TarError as error:
+        raise DevstackError(f"release: {path.name} is no archive ({error})") from error
+    finally:
+        made.unlink(missing_ok=True)

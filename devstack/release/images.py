@@ -21,6 +21,7 @@ from devstack.images.buildah import Buildah
 from devstack.images.builders import BuildahBuilder
 from devstack.jars.fetch import ensure_jars
 from devstack.kube.kind import docker_runs
+from devstack.release.archives import repack_layout
 from devstack.release.inputs import IMAGES, MACHINES
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ def build_images(
                 file_lock(cache_root() / "images" / "lock", "release"),
             ):
                 builder.build(tree, name, inputs.image(name), architecture, inputs.epoch, archive)
+            # Both tools give the archive's own entries the time of the build.
+            repack_layout(archive, inputs.epoch)
             outcome.made.add(artefact)
             made = True
     return dict([builder.base()]) if made else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import tarfile
 
@@ -9,7 +10,7 @@ import pytest
 
 from devstack.errors import DevstackError
 from devstack.release import checksums
-from devstack.release.archives import Member, folder_members, repack, write_tar_gz
+from devstack.release.archives import Member, folder_members, repack, repack_layout, write_tar_gz
 
 
 def test_order_owner_and_time_do_not_depend_on_the_machine(tmp_path):
@@ -39,6 +40,46 @@ def test_an_archive_of_another_tool_gets_the_same_bytes_at_any_time(tmp_path):
         repack(path, 7 * 86400)
         made.append(path.read_bytes())
     assert made[0] == made[1]
+
+
+def layout(path, names, time):
+    with tarfile.open(path, "w") as tar:
+        for name in names:
+            entry = tarfile.TarInfo(name)
+            entry.mtime, entry.uname = time, f"user{time}"
+            if name.endswith("/"):
+                entry.type, entry.mode = tarfile.DIRTYPE, 0o700
+                tar.addfile(entry)
+            else:
+                entry.size = len(name)
+                tar.addfile(entry, io.BytesIO(name.encode()))
+    return path
+
+
+def test_an_image_layout_gets_the_same_bytes_at_any_time_and_keeps_its_files(tmp_path):
+    names = ["blobs/", "blobs/sha256/", "blobs/sha256/a", "index.json", "oci-layout"]
+    first, second = layout(tmp_path / "1.tar", names, 1), layout(tmp_path / "2.tar", names[::-1], 2)
+    for path in (first, second):
+        repack_layout(path, 7)
+    assert first.read_bytes() == second.read_bytes()
+    with tarfile.open(first) as tar:
+        assert [entry.name for entry in tar] == [name.rstrip("/") for name in names]
+        assert tar.extractfile("blobs/sha256/a").read() == b"blobs/sha256/a"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.tar", "2.tar"]
+
+
+def test_a_layout_that_is_none_is_refused_and_left(tmp_path):
+    path = tmp_path / "a.tar"
+    path.write_bytes(b"none" * 1000)
+    with pytest.raises(DevstackError, match=r"release: a\.tar is no archive"):
+        repack_layout(path, 7)
+    with tarfile.open(path, "w") as tar:
+        link = tarfile.TarInfo("index.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    with pytest.raises(DevstackError, match=r"holds index\.json, which is neither"):
+        repack_layout(path, 7)
+    assert [one.name for one in tmp_path.iterdir()] == ["a.tar"]
 
 
 def test_links_are_refused(tmp_path):
