@@ -5,17 +5,16 @@
    result: Python then decodes the same payloads, and gives the error. */
 
 #define BLOCK_NAME "readonly_spark.values._avro.Block"
-#include "_buffers.h"
+#include "_avro_columns.h"
 
 enum {
     NONE = -1,        /* no column: check the value, and skip it */
     MOST_NODES = 65536,
-    DECIMAL_BYTES = 16,
     LONG_BITS = 63,
 };
 
-/* Kinds of columns. */
-enum { BOOLS, INT32S, INT64S, FLOATS, DOUBLES, TEXTS, DECIMALS, STRUCTS, LISTS, COLUMN_KINDS };
+/* Nulls of one record batch: a null of an array's records is one byte of a payload, and a null in each of their columns. */
+static const int64_t MOST_NULLS = (int64_t)1 << 27;
 
 /* Kinds of nodes. `argument` and `more` are: the size of FIXED; first symbol and number of symbols of ENUM; the branch of null and
    whether null is refused of OPTION; the size (0 for bytes) and the precision of DECIMAL. */
@@ -30,15 +29,6 @@ static const int64_t FIRST_MICROS = -62135596800000000, LAST_MICROS = 2534023007
 
 typedef struct {
     int kind;
-    int end;          /* index after the columns below this one */
-    Buffer data;      /* one byte for each of BOOLS */
-    Buffer offsets;   /* of TEXTS and LISTS */
-    Buffer valid;     /* a byte for each row; empty before the first null */
-    size_t rows, nulls;
-} Column;
-
-typedef struct {
-    int kind;
     int column;
     int end;          /* index after the nodes below this one */
     int64_t argument, more;
@@ -49,6 +39,7 @@ typedef struct {
     Node *nodes;
     Column *columns;
     Py_ssize_t node_count, column_count;
+    int64_t nulls;     /* of this record batch */
     PyObject *symbols; /* tuple of bytes */
 } Decoder;
 
@@ -56,82 +47,7 @@ typedef struct {
     const uint8_t *at, *end;
 } Cursor;
 
-/* Columns. */
-
-static bool mark(Column *column, bool present) {
-    if (!present && !column->nulls++) {
-        if (!make_room(&column->valid, column->rows + 1)) {
-            return false;
-        }
-        memset(column->valid.at, 1, column->rows);
-        column->valid.size = column->rows;
-    }
-    if (column->nulls) {
-        if (!make_room(&column->valid, 1)) {
-            return false;
-        }
-        column->valid.at[column->valid.size++] = present;
-    }
-    column->rows++;
-    return true;
-}
-
-static size_t width(int kind) {
-    switch (kind) {
-    case BOOLS: return 1;
-    case INT32S: case FLOATS: return 4;
-    case INT64S: case DOUBLES: return 8;
-    case DECIMALS: return DECIMAL_BYTES;
-    default: return 0;
-    }
-}
-
-static bool put(Column *column, const void *value, size_t size) {
-    if (size != width(column->kind)) {
-        PyErr_SetString(PyExc_SystemError, "a value for a column of another kind");
-        return false;
-    }
-    if (!make_room(&column->data, size)) {
-        return false;
-    }
-    memcpy(column->data.at + column->data.size, value, size);
-    column->data.size += size;
-    return mark(column, true);
-}
-
-/* Append the end of a text or of a list. */
-static bool put_end(Column *column, size_t end) {
-    if (end > INT32_MAX) {
-        PyErr_SetString(PyExc_OverflowError, "a column of one record batch exceeds 2 GiB; set a smaller batchBytes");
-        return false;
-    }
-    if (!make_room(&column->offsets, 2 * sizeof(int32_t))) {
-        return false;
-    }
-    if (!column->offsets.size) {
-        memset(column->offsets.at, 0, sizeof(int32_t));
-        column->offsets.size = sizeof(int32_t);
-    }
-    int32_t offset = (int32_t)end;
-    memcpy(column->offsets.at + column->offsets.size, &offset, sizeof offset);
-    column->offsets.size += sizeof offset;
-    return true;
-}
-
-static bool put_text(Column *column, const uint8_t *text, size_t size) {
-    if (column->kind != TEXTS) {
-        PyErr_SetString(PyExc_SystemError, "a text for a column of another kind");
-        return false;
-    }
-    if (size > INT32_MAX || !put_end(column, column->data.size + size) || !make_room(&column->data, size + 1)) {
-        return false;
-    }
-    if (size) {
-        memcpy(column->data.at + column->data.size, text, size);
-    }
-    column->data.size += size;
-    return mark(column, true);
-}
+/* Columns of a decoder. */
 
 static bool put_null(Decoder *self, int index) {
     Column *column = &self->columns[index];
@@ -160,7 +76,19 @@ static bool put_null(Decoder *self, int index) {
     return mark(column, false);
 }
 
+/* Append a null to a column and to those below it, as far as the memory for them has a bound. */
+static bool add_null(Decoder *self, int index) {
+    self->nulls += self->columns[index].end - index;
+    if (self->nulls > MOST_NULLS) {
+        PyErr_SetString(PyExc_OverflowError,
+                        "the columns of one record batch have more than 134,217,728 nulls; set a smaller batchBytes");
+        return false;
+    }
+    return put_null(self, index);
+}
+
 static void forget(Decoder *self) {
+    self->nulls = 0;
     for (Py_ssize_t index = 0; index < self->column_count; index++) {
         Column *column = &self->columns[index];
         give_back(&column->data);
@@ -382,7 +310,7 @@ static bool read_option(Decoder *self, int index, Cursor *cursor) {
     if (branch != node->argument) {
         return read_value(self, index + 1, cursor);
     }
-    return !node->more && (node->column == NONE || put_null(self, node->column));
+    return !node->more && (node->column == NONE || add_null(self, node->column));
 }
 
 static bool read_union(Decoder *self, int index, Cursor *cursor) {
@@ -435,7 +363,7 @@ static bool read_value(Decoder *self, int index, Cursor *cursor) {
     case NOTHING:
         return true;
     case ABSENT:
-        return put_null(self, node->column);
+        return add_null(self, node->column);
     default:
         PyErr_SetString(PyExc_SystemError, "an unknown node");
         return false;
@@ -527,7 +455,7 @@ static PyObject *decoder_decode(Decoder *self, PyObject *args) {
     bool right = true;
     for (Py_ssize_t row = first; right && row < first + rows; row++) {
         if (valid.obj && !(((const uint8_t *)valid.buf)[row / 8] >> row % 8 & 1)) {
-            right = put_null(self, 0);
+            right = add_null(self, 0);
             continue;
         }
         int32_t ends[2];

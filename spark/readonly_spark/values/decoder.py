@@ -68,9 +68,12 @@ class ValueDecoder:
         """Decode Arrow arrays, as arrays where that can be done; `column` has the arguments, and decodes one by one.
 
         Raises:
-            SchemaError: a value cannot be decoded, and `decodeErrors` is `fail`.
+            SchemaError: a value cannot be decoded, and `decodeErrors` is `fail`; or values are too large for one record batch.
         """
-        whole = self._whole(values, versions, keys if self.keyed else None) if encrypted is None else None
+        try:
+            whole = self._whole(values, versions, keys if self.keyed else None) if encrypted is None else None
+        except OverflowError as error:  # too much for one record batch
+            raise SchemaError(str(error)) from error
         if whole is not None:
             return whole
         return self.column(

@@ -423,6 +423,26 @@ def test_a_recursive_type_that_nobody_reads_has_no_program():
     assert compiled(json.dumps(one).encode(), json.dumps(two).encode(), value_type(avro(two))) is None
 
 
+def test_nulls_that_fill_the_memory_are_refused_with_their_bound():
+    """A null of an array's records is a byte of the payload, and a null in each of thousands of columns."""
+    fields = [{"name": f"f{n}", "type": "boolean"} for n in range(MAX_NODES - 10)]
+    wide = {"type": "array", "items": ["null", {"type": "record", "name": "r", "fields": fields}]}
+    schema = ValueSchema(avro(wide))
+    decoder = ValueDecoder(schema, value_type(avro(wide)))
+
+    def decoded(nulls: int) -> pa.Array:
+        items = bytes(nulls)
+        count = io.BytesIO()
+        fastavro.schemaless_writer(count, "long", nulls)
+        return decoder.decode(pa.array([count.getvalue() + items + b"\0"], pa.binary()), pa.nulls(1, pa.binary()))
+
+    assert len(decoded(100)[0]) == 100
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(SchemaError, match=r"more than 134,217,728 nulls; set a smaller batchBytes"):
+        decoded(1_000_000)  # of 10 GB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_500_000
+
+
 def test_without_the_module_there_is_no_program(monkeypatch):
     monkeypatch.setattr(native_avro, "_NATIVE", None)
     assert compiled(b'"int"', b'"int"', pa.int32()) is None
