@@ -80,6 +80,12 @@ RUN python3 -m venv --without-pip /venv && \
 COPY --from=wheel /wheels /wheels
 RUN python3 -m pip --python /venv/bin/python install --quiet --no-deps --no-index /wheels/*.whl
 
+# The certificate authorities of Debian as a keystore of Java, without the time of the build that keytool would put into it.
+FROM ${BASE} AS spark-trust
+ARG SOURCE_DATE_EPOCH
+RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends ca-certificates p11-kit p11-kit-modules && \
+    trust extract --format=java-cacerts --filter=ca-anchors --purpose=server-auth /cacerts && chmod 644 /cacerts
+
 # Driver, executor or a whole local Spark. `python -m devstack image build spark` puts the pinned jars of Delta and S3A beside
 # the sources; without them the image exports to Parquet and Iceberg, and not to s3a://.
 FROM ${BASE} AS spark
@@ -89,11 +95,12 @@ LABEL org.opencontainers.image.title="pulsar-readonly spark" \
 # The JRE's package wants a folder that slim images lack; Spark's programs look for a user's name and for ps.
 RUN mkdir -p /usr/share/man/man1 && apt-get update -qq && \
     apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless procps tini && \
-    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache \
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/ldconfig/aux-cache /etc/ssl/certs/java/cacerts \
         /var/log/apt /var/log/dpkg.log /var/log/alternatives.log && \
     useradd --uid 65532 --user-group --no-create-home --home-dir /tmp spark
 ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp \
     SPARK_HOME=/opt/spark PYSPARK_PYTHON=/venv/bin/python PULSAR_READONLY_SPARK_JARS=/opt/pulsar-readonly/jars
+COPY --from=spark-trust /cacerts /etc/ssl/certs/java/
 COPY --from=spark-venv /venv /venv
 COPY LICENSE jar[s]/*.jar /opt/pulsar-readonly/jars/
 COPY spark/image/export.py /opt/pulsar-readonly/
