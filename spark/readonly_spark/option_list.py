@@ -117,7 +117,7 @@ OPTIONS: Final = (
         "Publish times must be in the order of the topic, give or take this time.",
         "batch",
     ),
-    Option("batchBytes", "4MiB", "Target size of an Arrow record batch sent to the JVM."),
+    Option("batchBytes", "8MiB", "Target size of an Arrow record batch sent to the JVM."),
     Option(
         "failOnDataLoss",
         "true",

@@ -141,7 +141,7 @@ class Options:
     hold: HoldOptions | None = None
     push_filters: bool = False
     publish_time_slack_s: float | None = None
-    batch_bytes: int = 4 << 20
+    batch_bytes: int = 8 << 20
     fail_on_data_loss: bool = True
     read_compacted: bool = False
     value_schema: str = RAW
@@ -223,7 +223,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         hold=_hold(texts, read),
         push_filters=read("pushFilters", _truth, False),
         publish_time_slack_s=read("publishTimeSlack", _seconds, None),
-        batch_bytes=read("batchBytes", _batch_bytes, 4 << 20),
+        batch_bytes=read("batchBytes", _batch_bytes, 8 << 20),
         fail_on_data_loss=read("failOnDataLoss", _truth, True),
         read_compacted=compacted,
         value_schema=read("valueSchema", _value_schema, RAW),
