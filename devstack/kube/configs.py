@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from devstack.kube.layout import CLUSTER_DOMAIN, Layout, Node
+from devstack.kube.layout import CLUSTER_DOMAIN, Layout, Network, Node
 from devstack.kube.registry_hosts import folder
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def apiserver(layout: Layout, first: Node) -> list[str]:
     return [
         f"--etcd-servers={_ETCD_CLIENT}",
         f"--advertise-address={first.address}",
+        f"--bind-address={layout.network.any_address}",
         "--secure-port=6443",
         "--allow-privileged=true",
         "--authorization-mode=Node,RBAC",
@@ -94,7 +96,7 @@ def controller_manager(layout: Layout) -> list[str]:
         "--allocate-node-cidrs",
         f"--cluster-cidr={layout.network.pods}",
         f"--service-cluster-ip-range={layout.network.services}",
-        "--node-cidr-mask-size=24",
+        f"--node-cidr-mask-size={layout.network.node_bits}",
         "--leader-elect=false",
         "--bind-address=127.0.0.1",
         "--kube-api-qps=100",
@@ -156,6 +158,7 @@ def kubelet(layout: Layout, node: Node) -> str:
         {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
+            "address": layout.network.any_address,
             "failCgroupV1": False,  # since 1.35 kubelet refuses cgroup v1 by default
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": f"/{layout.cgroup}/{node.name}",
@@ -200,16 +203,17 @@ def kube_proxy(layout: Layout, node: Node) -> str:
             "hostnameOverride": node.name,
             "clusterCIDR": layout.network.pods,
             "conntrack": {"maxPerCore": 0, "min": 0, "tcpCloseWaitTimeout": "0s", "tcpEstablishedTimeout": "0s"},
-            "nodePortAddresses": [f"{node.address}/32"],
+            "nodePortAddresses": [f"{node.address}/{layout.network.address_bits}"],
             "bindAddress": node.address,
         }
     )
 
 
-def cni(pods: str) -> str:
+def cni(network: Network, pods: str) -> str:
     """Return the CNI configuration of a node: a bridge for its pods, and host ports.
 
     Args:
+        network: the cluster's networks.
         pods: the node's subnet of the pod network.
     """
     bridge = {
@@ -222,23 +226,23 @@ def cni(pods: str) -> str:
             "type": "host-local",
             "dataDir": "/run/cni-ipam",
             "ranges": [[{"subnet": pods}]],
-            "routes": [{"dst": "0.0.0.0/0"}],
+            "routes": [{"dst": network.everywhere}],
         },
     }
     portmap = {"type": "portmap", "capabilities": {"portMappings": True}}
     return _json({"cniVersion": "1.0.0", "name": "pulsar-readonly", "plugins": [bridge, portmap]})
 
 
-def dns_query(name: str, ident: int) -> bytes:
-    """Return a DNS query for a name's IPv4 address (RFC 1035, section 4.1)."""
+def dns_query(name: str, ident: int, *, ipv6: bool = False) -> bytes:
+    """Return a DNS query for a name's address (RFC 1035, section 4.1; RFC 3596 for IPv6)."""
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     header = ident.to_bytes(2, "big") + b"\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"
-    return header + labels + b"\x00\x00\x01\x00\x01"
+    return header + labels + (b"\x00\x00\x1c\x00\x01" if ipv6 else b"\x00\x00\x01\x00\x01")
 
 
 def dns_says(answer: bytes, ident: int, address: str) -> bool:
     """Return whether an answer to `dns_query` is a success and ends with this address, as with a single record."""
-    wanted = bytes(int(part) for part in address.split("."))
+    wanted = ipaddress.ip_address(address).packed
     return answer[:2] == ident.to_bytes(2, "big") and answer[3] & 0x0F == 0 and answer.endswith(wanted)
 
 

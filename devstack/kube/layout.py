@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from devstack.cache import cache_root, content_key
@@ -12,11 +13,17 @@ from devstack.errors import DevstackError
 
 SOURCE = Path(__file__).parent
 
+_PREFIX = "fd70:7264"
+"""Prefix of all IPv6 networks (RFC 4193: unique local addresses)."""
+
 CLUSTER_DOMAIN = "cluster.local"
 MAX_NODES = 9
 MAX_CLUSTERS = 4
 NUMBER_VARIABLE = "PULSAR_READONLY_KUBE"
 """Number of the cluster, 1 (the default) to `MAX_CLUSTERS`: a machine can run several, with networks of their own."""
+FAMILY_VARIABLE = "PULSAR_READONLY_KUBE_FAMILY"
+"""Addresses of nodes, pods and Services: ipv4 (the default) or ipv6, which has no others then."""
+FAMILIES = ("ipv4", "ipv6")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,44 +32,46 @@ class Network:
 
     Attributes:
         number: number of the cluster, from 1 on.
+        ipv6: whether all addresses are IPv6.
     """
 
     number: int = 1
+    ipv6: bool = False
 
     @property
     def link(self) -> str:
         """The host's end of the link to the nodes' network."""
-        return f"prokube{self.number - 1}"
+        return f"prokube{self.number - 1}{'-6' if self.ipv6 else ''}"
 
     @property
     def nodes(self) -> str:
         """The nodes' network, in which the host has an address, too."""
-        return f"{self._prefix}.0/24"
+        return f"{_PREFIX}:{self.number}::/64" if self.ipv6 else f"10.{199 + self.number}.0.0/24"
 
     @property
     def host(self) -> str:
         """The host's address in the nodes' network."""
-        return f"{self._prefix}.1"
+        return self._member(self.nodes, 1)
 
     @property
     def pods(self) -> str:
         """The pods' network."""
-        return f"10.{243 + self.number}.0.0/16"
+        return f"{_PREFIX}:{self.number}:100::/56" if self.ipv6 else f"10.{243 + self.number}.0.0/16"
 
     @property
     def services(self) -> str:
         """The Services' network."""
-        return f"10.{95 + self.number}.0.0/16"
+        return f"{_PREFIX}:{self.number}:200::/112" if self.ipv6 else f"10.{95 + self.number}.0.0/16"
 
     @property
     def api_service(self) -> str:
         """Address of the API server's Service."""
-        return f"10.{95 + self.number}.0.1"
+        return self._member(self.services, 1)
 
     @property
     def dns_service(self) -> str:
         """Address of the DNS Service."""
-        return f"10.{95 + self.number}.0.10"
+        return self._member(self.services, 10)
 
     @property
     def all(self) -> tuple[str, str, str]:
@@ -70,12 +79,31 @@ class Network:
         return self.nodes, self.pods, self.services
 
     @property
-    def _prefix(self) -> str:
-        return f"10.{199 + self.number}.0"
+    def node_bits(self) -> int:
+        """Length of the prefix of a node's subnet of the pods' network."""
+        return 64 if self.ipv6 else 24
+
+    @property
+    def address_bits(self) -> int:
+        """Length of an address."""
+        return 128 if self.ipv6 else 32
+
+    @property
+    def everywhere(self) -> str:
+        """The network of all addresses."""
+        return "::/0" if self.ipv6 else "0.0.0.0/0"
+
+    @property
+    def any_address(self) -> str:
+        """The address to listen on all addresses."""
+        return "::" if self.ipv6 else "0.0.0.0"  # noqa: S104  # in a node
 
     def node(self, number: int) -> str:
         """Return the address of a node."""
-        return f"{self._prefix}.{number + 1}"
+        return self._member(self.nodes, number + 1)
+
+    def _member(self, network: str, number: int) -> str:
+        return str(ipaddress.ip_network(network)[number])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +142,23 @@ class Layout:
     Attributes:
         root: folder of all others. `builds` and `cache` outlive clusters; `state` belongs to one cluster.
         number: number of the cluster, from 1 on.
+        ipv6: whether all of its addresses are IPv6.
     """
 
     root: Path
     number: int = 1
+    ipv6: bool = False
 
     @property
     def network(self) -> Network:
         """The networks."""
-        return Network(self.number)
+        return Network(self.number, self.ipv6)
 
     @property
     def others(self) -> list[Layout]:
         """The other clusters of this folder, running or not."""
-        return [replace(self, number=number) for number in range(1, MAX_CLUSTERS + 1) if number != self.number]
+        found = [Layout(self.root, number, ipv6) for number in range(1, MAX_CLUSTERS + 1) for ipv6 in (False, True)]
+        return [one for one in found if one != self]
 
     @property
     def cgroup(self) -> str:
@@ -136,7 +167,7 @@ class Layout:
 
     @property
     def _suffix(self) -> str:
-        return "" if self.number == 1 else f"-{self.number}"
+        return ("" if self.number == 1 else f"-{self.number}") + ("-ipv6" if self.ipv6 else "")
 
     @property
     def builds(self) -> Path:
@@ -195,15 +226,18 @@ class Layout:
 
 
 def default_layout() -> Layout:
-    """Return the layout under the cache folder, of the cluster that the environment variable names.
+    """Return the layout under the cache folder, of the cluster that the environment variables name.
 
     Raises:
-        DevstackError: the variable has no such number.
+        DevstackError: a variable has no such number or family.
     """
     given = os.environ.get(NUMBER_VARIABLE, "1")
     if given not in map(str, range(1, MAX_CLUSTERS + 1)):
         raise DevstackError(f"{NUMBER_VARIABLE} must be a number from 1 to {MAX_CLUSTERS}, not {given!r}")
-    return Layout(cache_root() / "kube", int(given))
+    family = os.environ.get(FAMILY_VARIABLE, FAMILIES[0])
+    if family not in FAMILIES:
+        raise DevstackError(f"{FAMILY_VARIABLE} must be {' or '.join(FAMILIES)}, not {family!r}")
+    return Layout(cache_root() / "kube", int(given), family == "ipv6")
 
 
 def check_node_count(count: int) -> int:

@@ -275,7 +275,7 @@ class LocalCluster:
         # As kindnetd in kind: write the CNI configuration, and add routes to the node's subnet of the pod network.
         self._await(name, lambda: bool(self._pods_of(node)), 60, f"{node.name} has its subnet of the pod network")
         pods = self._pods_of(node)
-        (node.folder / "cni" / "10-pods.conflist").write_text(configs.cni(pods))
+        (node.folder / "cni" / "10-pods.conflist").write_text(configs.cni(node.network, pods))
         route_pods(self._processes, node, everyone, pods)
         # The condition Ready must come from this kubelet, not from an earlier one.
         self._await(name, lambda: self._ready(node, begun if fresh else ""), 90, f"{node.name} is Ready")
@@ -370,10 +370,11 @@ def _write_config(node: Node, name: str, text: str) -> Path:
 
 def _dns_answers(network: Network) -> bool:
     ident = time.monotonic_ns() & 0xFFFF
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+    family = socket.AF_INET6 if network.ipv6 else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as asker:
         asker.settimeout(0.5)
         try:
-            asker.sendto(configs.dns_query(configs.API_NAME, ident), (network.dns_service, 53))
+            asker.sendto(configs.dns_query(configs.API_NAME, ident, ipv6=network.ipv6), (network.dns_service, 53))
             return configs.dns_says(asker.recv(512), ident, network.api_service)
         except OSError:
             return False

@@ -52,7 +52,7 @@ def ensure_node(layout: Layout, processes: NodeProcesses, node: Node, first: Nod
         (node.folder / part).mkdir(parents=True, exist_ok=True)
     processes.ensure(
         init_name(node),
-        ["bash", str(SOURCE / "node-init.sh"), str(node.folder), node.name],
+        ["bash", str(SOURCE / "node-init.sh"), str(node.folder), node.name, "ipv6" if node.network.ipv6 else "ipv4"],
         wrapper=["unshare", "-m", "-n", "-p", "-u", "-i", "--fork", "--mount-proc", "--propagation", "private"],
         env=os.environ,
     )
@@ -73,17 +73,23 @@ def _ip(arguments: str, within: Sequence[str] = ()) -> None:
     run([*within, "ip", *arguments.split()], what=f"ip {arguments}")
 
 
+def _add_address(address: str, network: Network, link: str, within: Sequence[str] = ()) -> None:
+    """Add an address to a link. One of IPv6 can be used at once, without the search for duplicates (RFC 4862, 5.4)."""
+    bits = network.nodes.rpartition("/")[2]
+    _ip(f"addr add {address}/{bits} dev {link}{' nodad' if network.ipv6 else ''}", within)
+
+
 def _lay_network(processes: NodeProcesses, first: Node) -> None:
     """Make the nodes' network: a bridge in the first node, with links to the host and the other nodes."""
     inside = enter(processes, first)
     network = first.network
     remove_link(network.link)
     _ip(f"link add {_BRIDGE} type bridge", inside)
-    _ip(f"addr add {first.address}/24 dev {_BRIDGE}", inside)
+    _add_address(first.address, network, _BRIDGE, inside)
     _ip(f"link set {_BRIDGE} up", inside)
     _ip(f"link add {network.link} type veth peer name host netns {processes.pid(init_name(first))}")
     _ip(f"link set host master {_BRIDGE} up", inside)
-    _ip(f"addr add {network.host}/24 dev {network.link}")
+    _add_address(network.host, network, network.link)
     _ip(f"link set {network.link} up")
     # For access of the host to services. In the node, kube-proxy's rules redirect only packets that have a route.
     _ip(f"route replace {network.services} via {first.address} dev {network.link}")
@@ -99,7 +105,7 @@ def _join_network(processes: NodeProcesses, node: Node, first: Node) -> None:
     _ip(f"link add k-{node.name} type veth peer name eth0 netns {processes.pid(init_name(node))}")
     _ip(f"link set k-{node.name} netns {processes.pid(init_name(first))} name {node.name}")
     _ip(f"link set {node.name} master {_BRIDGE} up", hub)
-    _ip(f"addr add {node.address}/24 dev eth0", inside)
+    _add_address(node.address, node.network, "eth0", inside)
     _ip("link set eth0 up", inside)
     _ip(f"route add {node.network.services} dev eth0", inside)
     _route_to_host(node.network, inside)
@@ -109,7 +115,8 @@ def _route_to_host(network: Network, inside: Sequence[str]) -> None:
     """Route the host's addresses in the nodes' networks of other clusters, where servers for several clusters listen."""
     for number in range(1, MAX_CLUSTERS + 1):
         if number != network.number:
-            _ip(f"route add {Network(number).host}/32 via {network.host}", inside)
+            other = Network(number, network.ipv6).host
+            _ip(f"route add {other}/{network.address_bits} via {network.host}", inside)
 
 
 def route_pods(processes: NodeProcesses, node: Node, everyone: list[Node], pods: str) -> None:

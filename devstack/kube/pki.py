@@ -58,7 +58,7 @@ def make_pki(layout: Layout, nodes: list[Node]) -> None:
         _issue(pki, certificate)
     _service_account_key(pki)
     for name in (*_CLIENTS, *(node.name for node in nodes)):
-        _kubeconfig(layout, name, nodes[0].address)
+        _kubeconfig(layout, name, f"[{nodes[0].address}]" if layout.ipv6 else nodes[0].address)
 
 
 def _authority(pki: Path, name: str, common_name: str) -> None:

@@ -189,7 +189,7 @@ def check_free_network(network: Network) -> None:
             "end it with the PULSAR_READONLY_CACHE that it was started with: python -m devstack kube down; or set "
             f"{NUMBER_VARIABLE} to another number, 2 to {MAX_CLUSTERS}, for this one",
         )
-    routes = json.loads(run(["ip", "-json", "-4", "route"], what="listing routes") or "[]")
+    routes = json.loads(run(["ip", "-json", "-6" if network.ipv6 else "-4", "route"], what="listing routes") or "[]")
     taken = overlapping(routes, network)
     if taken:
         raise DevstackError(

@@ -24,7 +24,8 @@ _MANIFESTS = Path(__file__).parent / "manifests"
 _ROLLOUT_DEADLINE = 180
 _HOSTNAME = "kubernetes.io/hostname"
 # Quick to start and small: six Java processes share the machine with everything else.
-_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto"
+# Pulsar's own scripts prefer IPv4, which an IPv6-only cluster has not; the last setting counts.
+_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto -Djava.net.preferIPv4Stack=false"
 MAX_BROKERS = 2
 MAX_EXPLICIT_LAC_MS = 60_000
 _ZOOKEEPER_PORT = 2181

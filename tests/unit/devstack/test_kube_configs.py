@@ -38,16 +38,54 @@ def test_each_cache_folder_has_its_own_cgroup() -> None:
 
 def test_clusters_of_one_machine_share_neither_networks_nor_folders() -> None:
     layouts = [LAYOUT, *LAYOUT.others]
-    assert [one.number for one in layouts] == [1, 2, 3, 4]
+    assert [(one.number, one.ipv6) for one in layouts] == [
+        (number, ipv6) for number in (1, 2, 3, 4) for ipv6 in (False, True)
+    ]
     networks = [ipaddress.ip_network(net) for one in layouts for net in one.network.all]
-    assert not [(a, b) for a, b in combinations(networks, 2) if a.overlaps(b)]
+    assert not [(a, b) for a, b in combinations(networks, 2) if a.version == b.version and a.overlaps(b)]
     for of in (lambda one: one.state, lambda one: one.cgroup, lambda one: one.network.link, lambda one: one.kubeconfig):
         assert len({of(one) for one in layouts}) == len(layouts)
     assert {one.bin for one in layouts} == {LAYOUT.bin}
-    second = layouts[1]
+    second = Layout(LAYOUT.root, 2)
     assert second.nodes(2)[1].address == "10.201.0.3"
     assert "--service-cluster-ip-range=10.97.0.0/16" in configs.apiserver(second, second.nodes(1)[0])
     assert "--cluster-cidr=10.245.0.0/16" in configs.controller_manager(second)
+
+
+def test_a_cluster_of_ipv6_has_no_other_address() -> None:
+    layout = Layout(Path("/cache/kube"), 2, ipv6=True)
+    first, second = layout.nodes(2)
+    networks = [ipaddress.ip_network(one) for one in layout.network.all]
+    assert [one.version for one in networks] == [6, 6, 6]
+    assert second.address == "fd70:7264:2::3"
+    assert (layout.network.host, layout.network.api_service) == ("fd70:7264:2::1", "fd70:7264:2:200::1")
+    server = configs.apiserver(layout, first)
+    assert {"--bind-address=::", f"--advertise-address={first.address}"} <= set(server)
+    assert "--service-cluster-ip-range=fd70:7264:2:200::/112" in server
+    assert {"--cluster-cidr=fd70:7264:2:100::/56", "--node-cidr-mask-size=64"} <= set(
+        configs.controller_manager(layout)
+    )
+    kubelet, proxy = (json.loads(made(layout, first)) for made in (configs.kubelet, configs.kube_proxy))
+    assert (kubelet["address"], kubelet["clusterDNS"]) == ("::", ["fd70:7264:2:200::a"])
+    assert (proxy["bindAddress"], proxy["nodePortAddresses"]) == (first.address, [f"{first.address}/128"])
+    (bridge, _) = json.loads(configs.cni(layout.network, "fd70:7264:2:100::/64"))["plugins"]
+    assert bridge["ipam"]["routes"] == [{"dst": "::/0"}]
+
+
+@pytest.mark.parametrize(("given", "ipv6"), [(None, False), ("ipv4", False), ("ipv6", True)])
+def test_the_family_of_a_cluster(monkeypatch: pytest.MonkeyPatch, given: str | None, *, ipv6: bool) -> None:
+    if given is None:
+        monkeypatch.delenv("PULSAR_READONLY_KUBE_FAMILY", raising=False)
+    else:
+        monkeypatch.setenv("PULSAR_READONLY_KUBE_FAMILY", given)
+    assert default_layout().ipv6 == ipv6
+
+
+@pytest.mark.parametrize("given", ["6", "IPv6", ""])
+def test_another_family_is_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("PULSAR_READONLY_KUBE_FAMILY", given)
+    with pytest.raises(DevstackError, match=f"PULSAR_READONLY_KUBE_FAMILY must be ipv4 or ipv6, not '{given}'"):
+        default_layout()
 
 
 @pytest.mark.parametrize("given", ["0", "5", "x", ""])
@@ -82,7 +120,7 @@ def test_kubelet_puts_pods_under_the_clusters_cgroup() -> None:
 
 
 def test_cni_gives_pods_addresses_of_the_node() -> None:
-    config = json.loads(configs.cni("10.244.3.0/24"))
+    config = json.loads(configs.cni(LAYOUT.network, "10.244.3.0/24"))
     assert config["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.3.0/24"}]]
 
 
@@ -95,6 +133,14 @@ def test_dns_answer_counts_only_for_its_own_question_and_address() -> None:
     assert not configs.dns_says(answer, 0x1234, "10.96.0.2")
     refused = answer[:3] + b"\x83" + answer[4:]
     assert not configs.dns_says(refused, 0x1234, "10.96.0.1")
+
+
+def test_a_dns_answer_of_ipv6() -> None:
+    query = configs.dns_query("a.bc", 0x1234, ipv6=True)
+    assert query.endswith(b"\x01a\x02bc\x00\x00\x1c\x00\x01")
+    answer = b"\x12\x34\x81\x80" + query[4:] + ipaddress.ip_address("fd00::1").packed
+    assert configs.dns_says(answer, 0x1234, "fd00::1")
+    assert not configs.dns_says(answer, 0x1234, "fd00::2")
 
 
 def test_fill_leaves_what_kubernetes_fills_in() -> None:
