@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _ETCD_CLIENT = "http://127.0.0.1:2379"
 _ETCD_PEER = "http://127.0.0.1:2380"
+_NFTABLES_MINOR = 31
+"""Since this release of Kubernetes kube-proxy has its mode nftables without a feature gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,7 @@ def kube_proxy(layout: Layout, node: Node) -> str:
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
             "kind": "KubeProxyConfiguration",
             "mode": "nftables",
+            "featureGates": {"NFTablesProxyMode": True} if layout.minor < _NFTABLES_MINOR else {},
             "clientConnection": {"kubeconfig": str(layout.state / "kube-proxy.kubeconfig")},
             "hostnameOverride": node.name,
             "clusterCIDR": layout.network.pods,

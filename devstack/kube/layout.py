@@ -6,6 +6,7 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from devstack.cache import cache_root, content_key
@@ -24,6 +25,10 @@ NUMBER_VARIABLE = "PULSAR_READONLY_KUBE"
 FAMILY_VARIABLE = "PULSAR_READONLY_KUBE_FAMILY"
 """Addresses of nodes, pods and Services: ipv4 (the default) or ipv6, which has no others then."""
 FAMILIES = ("ipv4", "ipv6")
+RELEASE_VARIABLE = "PULSAR_READONLY_KUBE_RELEASE"
+"""Release of Kubernetes: that of most tests (the default), or the oldest one that serves the CRDs."""
+OLDEST = "1.30"
+RELEASES = ("", OLDEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +148,13 @@ class Layout:
         root: folder of all others. `builds` and `cache` outlive clusters; `state` belongs to one cluster.
         number: number of the cluster, from 1 on.
         ipv6: whether all of its addresses are IPv6.
+        release: release of Kubernetes; empty for the newest.
     """
 
     root: Path
     number: int = 1
     ipv6: bool = False
+    release: str = ""
 
     @property
     def network(self) -> Network:
@@ -155,9 +162,15 @@ class Layout:
         return Network(self.number, self.ipv6)
 
     @property
+    def minor(self) -> int:
+        """Second part of the release's number; a large one for the newest."""
+        return int(self.release.partition(".")[2]) if self.release else 1000
+
+    @property
     def others(self) -> list[Layout]:
         """The other clusters of this folder, running or not."""
-        found = [Layout(self.root, number, ipv6) for number in range(1, MAX_CLUSTERS + 1) for ipv6 in (False, True)]
+        numbers, families = range(1, MAX_CLUSTERS + 1), (False, True)
+        found = (Layout(self.root, *parts) for parts in product(numbers, families, RELEASES))
         return [one for one in found if one != self]
 
     @property
@@ -167,7 +180,8 @@ class Layout:
 
     @property
     def _suffix(self) -> str:
-        return ("" if self.number == 1 else f"-{self.number}") + ("-ipv6" if self.ipv6 else "")
+        parts = ("" if self.number == 1 else str(self.number), "ipv6" if self.ipv6 else "", self.release)
+        return "".join(f"-{part}" for part in parts if part)
 
     @property
     def builds(self) -> Path:
@@ -229,7 +243,7 @@ def default_layout() -> Layout:
     """Return the layout under the cache folder, of the cluster that the environment variables name.
 
     Raises:
-        DevstackError: a variable has no such number or family.
+        DevstackError: a variable has no such number, family or release.
     """
     given = os.environ.get(NUMBER_VARIABLE, "1")
     if given not in map(str, range(1, MAX_CLUSTERS + 1)):
@@ -237,7 +251,10 @@ def default_layout() -> Layout:
     family = os.environ.get(FAMILY_VARIABLE, FAMILIES[0])
     if family not in FAMILIES:
         raise DevstackError(f"{FAMILY_VARIABLE} must be {' or '.join(FAMILIES)}, not {family!r}")
-    return Layout(cache_root() / "kube", int(given), family == "ipv6")
+    release = os.environ.get(RELEASE_VARIABLE, "")
+    if release not in RELEASES:
+        raise DevstackError(f"{RELEASE_VARIABLE} must be {OLDEST}, or unset for the newest, not {release!r}")
+    return Layout(cache_root() / "kube", int(given), family == "ipv6", release)
 
 
 def check_node_count(count: int) -> int:

@@ -182,13 +182,18 @@ class LocalCluster:
         return file_lock(self._layout.root / "lock", "kube")
 
     def _built(self) -> bool:
-        return all(build.folder(self._layout).exists() for build in programs.CORE)
+        return all(build.folder(self._layout).exists() for build in self._builds())
+
+    def _builds(self) -> tuple[programs.Build, ...]:
+        """Return the builds of the cluster. kubectl is always the newest."""
+        return (*programs.CORE, *([programs.OLDEST_KUBE] if self._layout.release else []))
 
     def _build(self, extras: Sequence[programs.Build] = ()) -> _Parts:
         layout = self._layout
-        folders = {build.name: programs.ensure(layout, build) for build in (*programs.CORE, *extras)}
+        folders = {build.name: programs.ensure(layout, build) for build in (*self._builds(), *extras)}
+        kube = folders.pop(programs.OLDEST_KUBE.name, folders[programs.KUBE.name])
         programs.link_programs(layout, list(folders.values()))
-        return _Parts(folders["kube"], folders["node"], ensure_pause(layout), ensure_coredns(layout))
+        return _Parts(kube, folders["node"], ensure_pause(layout), ensure_coredns(layout))
 
     # -- starting ---------------------------------------------------------------------------------------------------
 

@@ -99,6 +99,16 @@ KUBE = Build(
     stamp=_kubernetes_stamp(),
     versioned="k8s.io/kubernetes",
 )
+OLDEST_KUBE = Build(
+    name="kube-oldest",
+    what="the oldest Kubernetes that serves the custom resources",
+    module="kube-oldest",
+    packages={"": ("./cmd/kube",)},
+    links=_KUBE_PROGRAMS,
+    stamp=_kubernetes_stamp(),
+    versioned="k8s.io/kubernetes",
+    tags=("providerless",),  # without the volumes and registries of cloud providers
+)
 COREDNS = Build(name="coredns", what="CoreDNS", module="kube", packages={"": ("./cmd/coredns",)})
 NODE = Build(
     name="node",
@@ -166,7 +176,7 @@ def ensure(layout: Layout, build: Build) -> Path:
                 tags = [f"-tags={','.join(build.tags)}"] if build.tags else []
                 _go_build(layout, build, [*tags, "-ldflags", flags, "-o", f"{draft / part}/", *packages])
         for name in build.links:
-            (draft / name).symlink_to(build.name)
+            (draft / name).symlink_to(Path(build.packages[""][0]).name)
         draft.rename(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -243,8 +253,9 @@ def link_program(layout: Layout, program: Path) -> None:
 
 def prune(layout: Layout) -> None:
     """Remove builds with outdated content keys. Call it only while no cluster runs from them."""
-    wanted = {build.folder(layout).name for build in (*CORE, *EXTRAS.values())}
-    prefixes = tuple(f"{build.name}-" for build in (*CORE, *EXTRAS.values()))
+    known = (*CORE, OLDEST_KUBE, *EXTRAS.values())
+    wanted = {build.folder(layout).name for build in known}
+    prefixes = tuple(f"{build.name}-" for build in known)
     for folder in layout.builds.iterdir() if layout.builds.exists() else ():
         if folder.name not in wanted and folder.name.startswith(prefixes):
             shutil.rmtree(folder)

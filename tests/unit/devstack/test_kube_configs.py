@@ -38,13 +38,12 @@ def test_each_cache_folder_has_its_own_cgroup() -> None:
 
 def test_clusters_of_one_machine_share_neither_networks_nor_folders() -> None:
     layouts = [LAYOUT, *LAYOUT.others]
-    assert [(one.number, one.ipv6) for one in layouts] == [
-        (number, ipv6) for number in (1, 2, 3, 4) for ipv6 in (False, True)
-    ]
-    networks = [ipaddress.ip_network(net) for one in layouts for net in one.network.all]
+    assert len(layouts) == 4 * 2 * 2
+    networks = [ipaddress.ip_network(net) for one in layouts if not one.release for net in one.network.all]
     assert not [(a, b) for a, b in combinations(networks, 2) if a.version == b.version and a.overlaps(b)]
-    for of in (lambda one: one.state, lambda one: one.cgroup, lambda one: one.network.link, lambda one: one.kubeconfig):
+    for of in (lambda one: one.state, lambda one: one.cgroup, lambda one: one.kubeconfig):
         assert len({of(one) for one in layouts}) == len(layouts)
+    assert len({one.network.link for one in layouts}) == len(layouts) / 2  # clusters of two releases do not run at once
     assert {one.bin for one in layouts} == {LAYOUT.bin}
     second = Layout(LAYOUT.root, 2)
     assert second.nodes(2)[1].address == "10.201.0.3"
@@ -79,6 +78,21 @@ def test_the_family_of_a_cluster(monkeypatch: pytest.MonkeyPatch, given: str | N
     else:
         monkeypatch.setenv("PULSAR_READONLY_KUBE_FAMILY", given)
     assert default_layout().ipv6 == ipv6
+
+
+def test_the_oldest_release_has_a_state_and_a_feature_gate_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PULSAR_READONLY_KUBE", raising=False)
+    monkeypatch.setenv("PULSAR_READONLY_KUBE_RELEASE", "1.30")
+    layout = default_layout()
+    assert (layout.release, layout.state.name, layout.bin) == ("1.30", "state-1.30", Layout(layout.root).bin)
+    gates = [
+        json.loads(configs.kube_proxy(one, one.nodes(1)[0]))["featureGates"] for one in (layout, Layout(layout.root))
+    ]
+    assert gates == [{"NFTablesProxyMode": True}, {}]
+    assert programs.OLDEST_KUBE.version().startswith("v1.30.")
+    monkeypatch.setenv("PULSAR_READONLY_KUBE_RELEASE", "1.29")
+    with pytest.raises(DevstackError, match=r"RELEASE must be 1.30, or unset for the newest, not '1.29'"):
+        default_layout()
 
 
 @pytest.mark.parametrize("given", ["6", "IPv6", ""])
@@ -158,7 +172,7 @@ def test_module_version_reads_both_forms_of_require() -> None:
 
 
 def test_builds_that_share_sources_have_keys_of_their_own() -> None:
-    keys = [build.key() for build in (*programs.CORE, *programs.EXTRAS.values())]
+    keys = [build.key() for build in (*programs.CORE, programs.OLDEST_KUBE, *programs.EXTRAS.values())]
     assert len(set(keys)) == len(keys)
     assert programs.KUBE.version().startswith("v1.")
 
