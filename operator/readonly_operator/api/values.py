@@ -16,6 +16,7 @@ HOST_PORT = f"{HOST}(:{PORT})?"
 QUANTITY = IntOrString(
     r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]+)?",
     "must be a quantity, for example 500m or 2 for CPUs and 512Mi or 2Gi for memory",
+    rule="type(self) == int ? self >= 0 : isQuantity(self)",
 )
 INT_OR_PERCENT = IntOrString(
     r"[0-9]+|(100|[1-9]?[0-9])%", "must be a number of brokers or a percentage of them, for example 1 or 25%"
@@ -36,7 +37,9 @@ OBJECT_NAME = Text(
 NAMESPACE_NAME = Text(63, "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", "must be the name of a namespace")
 
 DATA_KEY = Text(253, r"[A-Za-z0-9._-]+", "must be a key of a Secret or ConfigMap: letters, digits, '-', '_' and '.'")
-QUANTITIES = MapOf(QUANTITY, 16)
+MAX_QUANTITIES = 15
+"""Quantities of a list or map: the most for which Kubernetes 1.30 accepts the cost of their rule."""
+QUANTITIES = MapOf(QUANTITY, MAX_QUANTITIES)
 
 
 @dataclass(frozen=True, slots=True)

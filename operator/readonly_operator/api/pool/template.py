@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.kubernetes import AFFINITY, ANY_TEXT, ENV, LABEL_VALUE, TOLERATION, VOLUME, VOLUME_MOUNT
 from readonly_operator.api.schema import Declared, ListOf, MapOf, Nested, Number, Record, Rule, declare
-from readonly_operator.api.values import OBJECT_NAME
+from readonly_operator.api.values import MAX_QUANTITIES, OBJECT_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,7 +144,7 @@ class PodTemplate:
         metadata=declare(ListOf(ENV, 32, keys=("name",)), "Environment variables, for example TZ. No Secrets."),
     )
     volumes: tuple[Mapping[str, Any], ...] = field(
-        default=(), metadata=declare(ListOf(VOLUME, 16, keys=("name",)), "Volumes besides the operator's.")
+        default=(), metadata=declare(ListOf(VOLUME, MAX_QUANTITIES, keys=("name",)), "Volumes besides the operator's.")
     )
     volume_mounts: tuple[Mapping[str, Any], ...] = field(
         default=(),
