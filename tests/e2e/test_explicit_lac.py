@@ -61,6 +61,7 @@ def stateful_set(namespace: str) -> dict:
         "kind": "StatefulSet",
         "metadata": {"name": "pulsar-broker", "namespace": namespace},
         "spec": {
+            "serviceName": "pulsar-broker",  # Kubernetes 1.30 wants one
             "replicas": 0,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},

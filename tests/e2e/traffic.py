@@ -29,9 +29,9 @@ TYPES = {"Exclusive": 1, "Failover": 2, "Shared": 3, "Key_Shared": 3, "Reader": 
 KEYS = 10
 _PROGRAM = Path(__file__).parent / "traffic_program.py"
 _LINE = re.compile(r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) +[A-Z]+ +\[(?P<thread>\d+)\] \w+:\d+ \| (?P<text>.*)")
-_CREATED = re.compile(r"\[(?P<consumer>[^\]]+)\] Created consumer on broker \[(?P<connection>[^\]]+)\]")
+_CREATED = re.compile(r"\[(?P<consumer>[^\]]+)\] Created consumer on broker \[(?P<connection>\S+ -> \S+)\]")
 _TOLD = re.compile(r"Broker notification of Closed consumer: (?P<id>\d+)")
-_GONE = re.compile(r"\[(?P<connection>[^\]]+)\] Connection disconnected")
+_GONE = re.compile(r"\[(?P<connection>\S+ -> \S+)\] Connection disconnected")
 
 
 def plan(namespace: str, source: Mapping[str, str], pool: str = "demo") -> dict[str, Any]:

@@ -15,6 +15,7 @@ Answers on port 8080 once everybody has subscribed:
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import threading
 import time
@@ -238,6 +239,18 @@ class Traffic:
         return found
 
 
+class Server(ThreadingHTTPServer):
+    """Serve on all addresses, IPv4 and IPv6."""
+
+    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+
+    def server_bind(self) -> None:
+        """Bind, for both families."""
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+
 def serve(traffic: Traffic) -> None:
     """Answer until the pod is deleted."""
 
@@ -251,7 +264,7 @@ def serve(traffic: Traffic) -> None:
             self.end_headers()
             self.wfile.write(body)
 
-    ThreadingHTTPServer(("", PORT), Handler).serve_forever()
+    Server(("", PORT), Handler).serve_forever()
 
 
 if __name__ == "__main__":

@@ -66,6 +66,14 @@ TOLD = (5.0, "Broker notification of Closed consumer: 0")
 GONE = (5.2, f"[{FIRST}] Connection disconnected (refCnt: 4)")
 
 
+def test_a_consumer_that_moves_between_addresses_of_ipv6() -> None:
+    first, second = "[fd00::4f]:45624 -> [fd00::a]:6650", "[fd00::4f]:45630 -> [fd00::b]:6650"
+    created, moved = (f"[{TOPIC}, s, 0] Created consumer on broker [{one}] " for one in (first, second))
+    found = moves(log((1.0, created), TOLD, (5.1, moved), (5.2, f"[{first}] Connection disconnected")), FOREVER)
+    assert [(move.told, move.back) for move in found.done] == [(5.0, 5.1)]
+    found.check()
+
+
 def test_a_consumer_that_moves_in_time() -> None:
     found = moves(log(CREATED, TOLD, (5.1, f"[{TOPIC}, s, 0] Created consumer on broker [{SECOND}] "), GONE), FOREVER)
     assert [(move.told, move.back) for move in found.done] == [(5.0, 5.1)]
