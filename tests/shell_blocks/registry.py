@@ -100,6 +100,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     },
     "testing.md": {
         "make oracle": not_run("takes minutes; tests/integration/test_oracle_short.py runs it in short"),
+        "PULSAR_READONLY_KUBE_RELEASE=1.30 make test-e2e": not_run("takes half an hour, on a Kubernetes of its own"),
         "PULSAR_READONLY_KUBE_FAMILY=ipv6 make test-e2e": not_run("takes half an hour, on a Kubernetes of its own"),
     },
     "explanation/threat-model.md": {
