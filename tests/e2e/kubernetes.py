@@ -76,6 +76,10 @@ class Kubernetes:
             raise LookupError(f"no condition {condition} of {kind} {name}")
         return found[condition]
 
+    def minor(self) -> int:
+        """The second part of the API server's version."""
+        return int(json.loads(self("get", "--raw", "/version"))["minor"].rstrip("+"))
+
     def expect(
         self, kind: str, name: str, namespace: str, expected: dict[str, tuple[str, str]], timeout: float = 30.0
     ) -> dict[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import pytest
+
 READY = {"Ready": ("True", "BrokersReady"), "Progressing": ("False", "Settled")}
 
 
@@ -22,6 +24,8 @@ def became_ready(pod) -> datetime:
 
 
 def test_a_rollout_pauses_after_each_broker(operator, writer, namespace, pool):
+    if operator.minor() < 36:
+        pytest.skip("this Kubernetes does not pause: its fault 119234, with podManagementPolicy Parallel")
     pause = {"minReadySeconds": 20}
     operator.apply(pool(replicas=2, updateStrategy=pause))
     operator.expect("robp", "demo", namespace, READY, timeout=180)
