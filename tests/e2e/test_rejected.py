@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import uuid
 from typing import Any
 
@@ -84,16 +85,25 @@ def api(operator):
     operator("delete", "namespace", namespace, "--wait=false")
 
 
+def without_values(text: str) -> str:
+    """The errors without the wrong values: Kubernetes 1.30 names their types instead, for errors of rules."""
+    text = text.replace("map[string]interface {}", "")
+    return re.sub(r'Invalid value: ("(?:[^"\\]|\\.)*"|[^:" ]+): ', "Invalid value: ", text)
+
+
 def test_the_mistakes_are_many_and_each_is_there_once():
     assert len(CASES) >= 100
     assert len({case["mistake"] for case in CASES}) == len(CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["mistake"] for case in CASES])
-def test_a_mistake_is_refused_and_named(api, case):
+def test_a_mistake_is_refused_and_named(api, operator, case):
     said = api.refusal(manifest(case["mistake"].partition(":")[0], case.get("name", "demo"), case["spec"]))
     assert said, "it was taken"
-    assert case["reads"] in said
+    if operator.minor() < 36:
+        assert without_values(case["reads"]) in without_values(said)
+    else:
+        assert case["reads"] in said
 
 
 def test_kubectl_says_the_same(api, operator):
