@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from devstack.kube.layout import CLUSTER_DOMAIN, Layout, Network, Node
+from devstack.kube.layout import CLUSTER_DOMAIN, OLDEST, Layout, Network, Node
 from devstack.kube.registry_hosts import folder
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _ETCD_CLIENT = "http://127.0.0.1:2379"
 _ETCD_PEER = "http://127.0.0.1:2380"
-_NFTABLES_MINOR = 31
-"""Since this release of Kubernetes kube-proxy has its mode nftables without a feature gate."""
+_PROXY_GATES = {OLDEST: {"NFTablesProxyMode": True}}
+"""Feature gates of kube-proxy by release. Since 1.31 its mode nftables needs none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def kube_proxy(layout: Layout, node: Node) -> str:
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
             "kind": "KubeProxyConfiguration",
             "mode": "nftables",
-            "featureGates": {"NFTablesProxyMode": True} if layout.minor < _NFTABLES_MINOR else {},
+            "featureGates": _PROXY_GATES.get(layout.release, {}),
             "clientConnection": {"kubeconfig": str(layout.state / "kube-proxy.kubeconfig")},
             "hostnameOverride": node.name,
             "clusterCIDR": layout.network.pods,

@@ -94,6 +94,11 @@ class Network:
         return 128 if self.ipv6 else 32
 
     @property
+    def ip_option(self) -> str:
+        """Option of the program `ip` for routes of this family."""
+        return "-6" if self.ipv6 else "-4"
+
+    @property
     def everywhere(self) -> str:
         """The network of all addresses."""
         return "::/0" if self.ipv6 else "0.0.0.0/0"
@@ -160,11 +165,6 @@ class Layout:
     def network(self) -> Network:
         """The networks."""
         return Network(self.number, self.ipv6)
-
-    @property
-    def minor(self) -> int:
-        """Second part of the release's number; a large one for the newest."""
-        return int(self.release.partition(".")[2]) if self.release else 1000
 
     @property
     def others(self) -> list[Layout]:

@@ -62,7 +62,5 @@ def _network(ours: Network) -> Iterator[str]:
         f"link {link['ifname']}" for link in links if link["ifname"] == ours.link or link["ifname"].startswith("k-node")
     )
     for network in ours.all:
-        found = run(["ip", "-6" if ours.ipv6 else "-4", "route", "show", "root", network], what="listing routes").split(
-            "\n"
-        )
+        found = run(["ip", ours.ip_option, "route", "show", "root", network], what="listing routes").split("\n")
         yield from (f"route {route.strip()}" for route in found if route.strip())

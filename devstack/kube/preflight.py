@@ -13,7 +13,7 @@ from pathlib import Path
 
 from devstack.common.run import run, succeeds
 from devstack.errors import DevstackError
-from devstack.kube.layout import MAX_CLUSTERS, MAX_NODES, NUMBER_VARIABLE, SOURCE, Layout, Network
+from devstack.kube.layout import MAX_CLUSTERS, MAX_NODES, NUMBER_VARIABLE, RELEASE_VARIABLE, SOURCE, Layout, Network
 from devstack.kube.nodes import CGROUPS, link_exists
 
 _MEMORY_NEEDED = 2 << 30
@@ -185,11 +185,12 @@ def check_free_network(network: Network) -> None:
     """
     if _foreign_link(network.link):
         raise DevstackError(
-            "kube: another local Kubernetes runs on this machine, from another cache folder",
-            "end it with the PULSAR_READONLY_CACHE that it was started with: python -m devstack kube down; or set "
+            "kube: another local Kubernetes runs on this machine, from another cache folder or of another release",
+            f"end it with the PULSAR_READONLY_CACHE and {RELEASE_VARIABLE} that it was started with: "
+            "python -m devstack kube down; or set "
             f"{NUMBER_VARIABLE} to another number, 2 to {MAX_CLUSTERS}, for this one",
         )
-    routes = json.loads(run(["ip", "-json", "-6" if network.ipv6 else "-4", "route"], what="listing routes") or "[]")
+    routes = json.loads(run(["ip", "-json", network.ip_option, "route"], what="listing routes") or "[]")
     taken = overlapping(routes, network)
     if taken:
         raise DevstackError(

@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from devstack.kube.kubectl import environment
@@ -76,6 +77,7 @@ class Kubernetes:
             raise LookupError(f"no condition {condition} of {kind} {name}")
         return found[condition]
 
+    @cached_property
     def minor(self) -> int:
         """The second part of the API server's version."""
         return int(json.loads(self("get", "--raw", "/version"))["minor"].rstrip("+"))

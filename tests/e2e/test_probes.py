@@ -24,7 +24,7 @@ def became_ready(pod) -> datetime:
 
 
 def test_a_rollout_pauses_after_each_broker(operator, writer, namespace, pool):
-    if operator.minor() < 36:
+    if operator.minor < 36:
         pytest.skip("this Kubernetes does not pause: its fault 119234, with podManagementPolicy Parallel")
     pause = {"minReadySeconds": 20}
     operator.apply(pool(replicas=2, updateStrategy=pause))

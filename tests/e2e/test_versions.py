@@ -37,7 +37,7 @@ def test_an_object_of_the_newest_version_is_reconciled_and_the_same_in_each(
 
     eventually(lambda: same_in_each("readonlybrokerpools", "demo"))
     eventually(lambda: same_in_each("readonlytopicbindings", "orders"))
-    if operator.minor() > 30:  # the first release with selectableFields is 1.31
+    if operator.minor > 30:  # the first release with selectableFields is 1.31
         selected = raw(operator, SERVED[-1], namespace, "readonlytopicbindings?fieldSelector=spec.poolRef.name%3Ddemo")
         assert [one["metadata"]["name"] for one in selected["items"]] == ["orders"]
     scale = raw(operator, SERVED[-1], namespace, "readonlybrokerpools/demo/scale")
