@@ -31,7 +31,7 @@ def column_reader(writer: Definition, newest: Definition, target: pa.DataType) -
         target: the column's type.
 
     Returns:
-        None if each payload has to be decoded alone (`decoder.reader_of`).
+        None if each payload has to be decoded alone (`ValueDecoder.column`).
     """
     if writer.kind == newest.kind == KEY_VALUE:
         return _pair_reader(writer, newest, target)

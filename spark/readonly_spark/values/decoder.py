@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from readonly_spark.values.avro import for_reading
+from readonly_spark.values.avro_limits import MAX_BATCH_VALUES, AvroLimits
 from readonly_spark.values.column_readers import column_reader
 from readonly_spark.values.key_value import KEY, KEY_VALUE, VALUE, split_pair
 from readonly_spark.values.protobuf import to_python
@@ -38,6 +39,15 @@ if TYPE_CHECKING:
 MAX_VERSIONS: Final = 16
 """Schema versions in one record batch up to which whole arrays are decoded: each is a pass over the payloads."""
 
+PIECE_VALUES: Final = 1 << 20
+"""Values that are Python objects at a time; a payload that is not Avro has at most one for each byte."""
+
+
+class _Counted:
+    """Number of values that Avro payloads of one record batch had."""
+
+    values = 0
+
 
 class ValueDecoder:
     """Decode values to a column.
@@ -52,6 +62,7 @@ class ValueDecoder:
         self._target = target
         self._readers: dict[bytes | None, Callable[[Any], Any]] = {}
         self._column_readers: dict[bytes | None, ColumnReader | None] = {}
+        self._counted = _Counted()
 
     @property
     def keyed(self) -> bool:
@@ -124,7 +135,7 @@ class ValueDecoder:
             keys: the keys of the messages, if `keyed`.
 
         Raises:
-            SchemaError: a value cannot be decoded, and `decodeErrors` is `fail`.
+            SchemaError: a value cannot be decoded, and `decodeErrors` is `fail`; or values are too many for one record batch.
         """
         flags = encrypted or repeat(False, len(values))
         payloads: Sequence[Any] = values
@@ -133,10 +144,27 @@ class ValueDecoder:
             payloads = [
                 None if key is None and value is None else (key, value) for key, value in zip(keys, values, strict=True)
             ]
-        found = [
-            None if payload is None or (hidden and self._null_for_encrypted()) else self._value(payload, version)
-            for payload, version, hidden in zip(payloads, versions, flags, strict=True)
-        ]
+        self._counted.values = 0
+        pieces: list[pa.Array] = []
+        found: list[Any] = []
+        size = begun = 0
+        for payload, value, version, hidden in zip(payloads, values, versions, flags, strict=True):
+            if payload is None or (hidden and self._null_for_encrypted()):
+                found.append(None)
+            else:
+                found.append(self._value(payload, version))
+                size += len(value or b"")
+            if self._counted.values > MAX_BATCH_VALUES:
+                raise SchemaError(
+                    f"the payloads of one record batch have more than {MAX_BATCH_VALUES:,} values; set a smaller batchBytes"
+                )
+            if max(size, self._counted.values) - begun > PIECE_VALUES:
+                pieces.append(self._array(found))
+                found, begun = [], max(size, self._counted.values)
+        last = self._array(found)
+        return pa.concat_arrays([*pieces, last]) if pieces else last
+
+    def _array(self, found: list[Any]) -> pa.Array:
         try:
             return pa.array(found, self._target)
         except UNREADABLE:
@@ -175,24 +203,26 @@ class ValueDecoder:
     def _reader(self, version: bytes | None) -> Callable[[Any], Any]:
         reader = self._readers.get(version)
         if reader is None:
-            reader = self._readers[version] = reader_of(self._schema.writer(version), self._schema.newest, self._target)
+            writer = self._schema.writer(version)
+            reader = self._readers[version] = _reader_of(writer, self._schema.newest, self._target, self._counted)
         return reader
 
 
-def reader_of(writer: Definition, newest: Definition, target: pa.DataType) -> Callable[[Any], Any]:
+def _reader_of(writer: Definition, newest: Definition, target: pa.DataType, counted: _Counted) -> Callable[[Any], Any]:
     """Return a function that decodes a payload; for a KEY_VALUE schema the key of the message and the payload.
 
     Args:
         writer: the schema that the payload was written with.
         newest: the schema to read it as.
         target: the column's type.
+        counted: gets the number of values.
 
     Raises:
         SchemaError: values cannot be decoded, or Arrow might reinterpret them.
     """
     kind = writer.kind
     if kind == KEY_VALUE:
-        return _key_value_reader(writer, newest, target)
+        return _key_value_reader(writer, newest, target, counted)
     resolved = newest if kind == newest.kind == "AVRO" else writer
     _check_fits(value_field_type(resolved).arrow, target, "")
     if kind in NUMBERS:
@@ -202,7 +232,7 @@ def reader_of(writer: Definition, newest: Definition, target: pa.DataType) -> Ca
         _, times, convert_time = TIMES[kind]
         return lambda value: convert_time(*struct.unpack(times, value))
     if kind == "AVRO":
-        return _avro_reader(writer, resolved, target)
+        return _avro_reader(writer, resolved, target, counted)
     if kind == "JSON":
         convert = value_field_type(writer).from_json
         return json.loads if convert is None else lambda value: convert(json.loads(value))
@@ -216,13 +246,15 @@ def reader_of(writer: Definition, newest: Definition, target: pa.DataType) -> Ca
     return simple.get(kind, lambda value: value)
 
 
-def _key_value_reader(writer: Definition, newest: Definition, target: pa.DataType) -> Callable[[Any], Any]:
+def _key_value_reader(
+    writer: Definition, newest: Definition, target: pa.DataType, counted: _Counted
+) -> Callable[[Any], Any]:
     if newest.kind != KEY_VALUE or not pa.types.is_struct(target):
         raise SchemaError(f"a value was written as {KEY_VALUE}, and is read as {newest.kind}")
     key, value, separated = writer.parts()
     newest_key, newest_value, _ = newest.parts()
     parts = {
-        name: reader_of(written_as(one, to), to, target.field(name).type)
+        name: _reader_of(written_as(one, to), to, target.field(name).type, counted)
         for name, one, to in ((KEY, key, newest_key), (VALUE, value, newest_value))
         if target.get_field_index(name) >= 0
     }
@@ -241,13 +273,18 @@ def _key_value_reader(writer: Definition, newest: Definition, target: pa.DataTyp
     return read
 
 
-def _avro_reader(writer: Definition, resolved: Definition, target: pa.DataType) -> Callable[[bytes], Any]:
-    parsed = fastavro.parse_schema(for_reading(json.loads(writer.text)))
+def _avro_reader(
+    writer: Definition, resolved: Definition, target: pa.DataType, counted: _Counted
+) -> Callable[[bytes], Any]:
+    written: dict[str, Any] = {}
+    parsed = fastavro.parse_schema(for_reading(json.loads(writer.text)), named_schemas=written)
     convert = _as_pairs(target)
     if writer == resolved:
-        return partial(_from_avro, parsed, None, convert)
-    reader = fastavro.parse_schema(for_reading(json.loads(resolved.text)))
-    read = partial(_from_avro, parsed, reader, convert)
+        return _limited(AvroLimits(parsed, written), partial(_from_avro, parsed, None, convert), counted)
+    named: dict[str, Any] = {}
+    reader = fastavro.parse_schema(for_reading(json.loads(resolved.text)), named_schemas=named)
+    limits = AvroLimits(parsed, written, reader, named)
+    read = _limited(limits, partial(_from_avro, parsed, reader, convert), counted)
     # A query keeps the type that it was planned with: fields that the newest version dropped come from the writer's version.
     dropped = names_of(target) - names_of(value_field_type(resolved).arrow)
     if not dropped:
@@ -263,6 +300,14 @@ def _avro_reader(writer: Definition, resolved: Definition, target: pa.DataType) 
         return found and {name: one for name, one in whole(value).items() if name in dropped} | found
 
     return both
+
+
+def _limited(limits: AvroLimits, read: Callable[[bytes], Any], counted: _Counted) -> Callable[[bytes], Any]:
+    def limited(value: bytes) -> Any:
+        counted.values += limits.values(value)
+        return read(value)
+
+    return limited
 
 
 def _check_fits(found: pa.DataType, target: pa.DataType, where: str, only: set[str] | None = None) -> None:

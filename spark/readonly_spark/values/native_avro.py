@@ -145,6 +145,7 @@ class _Program:
         self.nodes: list[tuple[int, int, int, int, int]] = []
         self.columns: list[tuple[int, int]] = []
         self.symbols: list[bytes] = []
+        self._added = 0  # nodes that were ever added
 
     def column(self, kind: pa.DataType) -> _Column:
         """Add the columns of a type."""
@@ -169,7 +170,7 @@ class _Program:
 
     def check_size(self) -> None:
         """Refuse a program that is too large."""
-        if max(len(self.nodes), len(self.columns)) > MAX_NODES:
+        if max(self._added, len(self.columns)) > MAX_NODES:
             raise _UnsupportedError
 
     def add(self, writer: Any, reader: Any, column: _Column | None, depth: int) -> None:
@@ -232,6 +233,7 @@ class _Program:
 
     def _leaf(self, kind: int, column: _Column | None, argument: int = 0, more: int = 0) -> None:
         number = _NO_COLUMN if column is None else column.index
+        self._added += 1
         self.nodes.append((kind, number, len(self.nodes) + 1, argument, more))
 
     def _open(self, kind: int, column: _Column | None = None, argument: int = 0, more: int = 0) -> int:
@@ -241,6 +243,13 @@ class _Program:
     def _close(self, index: int) -> None:
         kind, column, _, argument, more = self.nodes[index]
         self.nodes[index] = (kind, column, len(self.nodes), argument, more)
+
+    def _is_empty(self, first: int) -> bool:
+        """Return whether the nodes from the `first` read no byte."""
+        return all(
+            kind in {_NOTHING, _RECORD, _ABSENT} or (kind == _FIXED and not size)
+            for kind, _, _, size, _ in self.nodes[first:]
+        )
 
     def _union(self, writer: list[Any], reader: Any, column: _Column | None, depth: int) -> None:
         if len(writer) == 2 and "null" in writer:
@@ -309,6 +318,8 @@ class _Program:
         index = self._open(_ARRAY, column)
         items = None if reader is None else reader["items"]
         self.add(writer["items"], items, None if column is None else column.below[_ITEM], depth + 1)
+        if self._is_empty(index + 1):  # any number of such items may follow
+            raise _UnsupportedError
         self._close(index)
 
     def _record(
@@ -325,7 +336,10 @@ class _Program:
         for name, kind in written.items():
             inner = read.get(name)
             if inner is None:
+                first = len(self.nodes)
                 self.add(kind["type"], None, None, depth + 1)
+                if self._is_empty(first):
+                    del self.nodes[first:]
             else:
                 self.add(kind["type"], inner["type"], columns.pop(name, None), depth + 1)
         for name, kind in read.items():
