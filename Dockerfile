@@ -84,7 +84,9 @@ RUN python3 -m pip --python /venv/bin/python install --quiet --no-deps --no-inde
 FROM ${BASE} AS spark-trust
 ARG SOURCE_DATE_EPOCH
 RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends ca-certificates p11-kit p11-kit-modules && \
-    trust extract --format=java-cacerts --filter=ca-anchors --purpose=server-auth /cacerts && chmod 644 /cacerts
+    trust extract --format=java-cacerts --filter=ca-anchors --purpose=server-auth /cacerts && \
+    { test "$(stat -c %s /cacerts)" -gt 100000 || { echo "p11-kit found no certificate authorities" >&2; exit 1; }; } && \
+    chmod 644 /cacerts
 
 # Driver, executor or a whole local Spark. `python -m devstack image build spark` puts the pinned jars of Delta and S3A beside
 # the sources; without them the image exports to Parquet and Iceberg, and not to s3a://.

@@ -11,20 +11,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from readonly_spark.values.value_limits import MAX_VALUES, UNCOUNTED_PER_BYTE, ValueLimitError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-MAX_VALUES: Final = 1 << 23
-"""Values of one payload. A payload of brokers' default size, 5 MiB, cannot have more if each value has a byte."""
-
-MAX_BATCH_VALUES: Final = 1 << 26
-"""Values of one record batch."""
-
 MAX_NESTED: Final = 100
 """Records within each other, as in Protobuf. fastavro ended the process at 20,000, and not yet at 900."""
-
-UNWALKED_PER_BYTE: Final = 8
-"""Values per byte of a payload that needs no walk: a record batch of 8 MiB then has at most MAX_BATCH_VALUES."""
 
 _TEXT_PER_VALUE: Final = 8
 """Bytes of a default that count as one value."""
@@ -32,10 +25,6 @@ _TEXT_PER_VALUE: Final = 8
 _BYTES: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _LONGS: Final = {"int", "long", "enum"}
 _MAX_LONG: Final = 10
-
-
-class AvroLimitError(ValueError):
-    """A payload that is not read, because it would fill the memory or the stack."""
 
 
 class _Cursor:
@@ -63,7 +52,7 @@ class _Cursor:
         """Count values."""
         self.values += values
         if self.values > MAX_VALUES:
-            raise AvroLimitError(f"the payload has more than {MAX_VALUES:,} values")
+            raise ValueLimitError(f"the payload has more than {MAX_VALUES:,} values")
 
     def long(self) -> int:
         """Read a number."""
@@ -117,13 +106,13 @@ class AvroLimits:
         """Return the number of values, or a larger one that no payload of this size can exceed.
 
         Raises:
-            AvroLimitError: the payload has more than MAX_VALUES, or more than MAX_NESTED records within each other.
+            ValueLimitError: the payload has more than MAX_VALUES, or more than MAX_NESTED records within each other.
             EOFError: the payload is too short for its schema.
             IndexError: a union has no such member.
         """
         root = self._root
         most = root.values + (root.per_byte * len(payload) if root.per_byte else 0)
-        if most <= min(MAX_VALUES, UNWALKED_PER_BYTE * (len(payload) + UNWALKED_PER_BYTE)):
+        if most <= min(MAX_VALUES, UNCOUNTED_PER_BYTE * (len(payload) + UNCOUNTED_PER_BYTE)):
             return int(most)
         cursor = _Cursor(payload)
         cursor.count(1)
@@ -194,7 +183,7 @@ class AvroLimits:
             cursor.count(own)
             cursor.nested += 1
             if cursor.nested > MAX_NESTED:
-                raise AvroLimitError(f"the payload has more than {MAX_NESTED} records within each other")
+                raise ValueLimitError(f"the payload has more than {MAX_NESTED} records within each other")
             for one in walked:
                 one.walk(cursor)
             cursor.nested -= 1

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from readonly_spark.values.avro import for_reading
-from readonly_spark.values.avro_limits import MAX_BATCH_VALUES, AvroLimits
+from readonly_spark.values.avro_limits import AvroLimits
 from readonly_spark.values.column_readers import column_reader
 from readonly_spark.values.key_value import KEY, KEY_VALUE, VALUE, split_pair
 from readonly_spark.values.protobuf import to_python
+from readonly_spark.values.protobuf_limits import ProtobufLimits
 from readonly_spark.values.schema import (
     NUMBERS,
     TIMES,
@@ -28,6 +29,7 @@ from readonly_spark.values.schema import (
     value_field_type,
     written_as,
 )
+from readonly_spark.values.value_limits import MAX_BATCH_VALUES, MAX_VALUES, ValueLimitError, value_counter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,11 +42,11 @@ MAX_VERSIONS: Final = 16
 """Schema versions in one record batch up to which whole arrays are decoded: each is a pass over the payloads."""
 
 PIECE_VALUES: Final = 1 << 20
-"""Values that are Python objects at a time; a payload that is not Avro has at most one for each byte."""
+"""Values that are Python objects at a time; a payload whose values are not counted has at most one for each byte."""
 
 
 class _Counted:
-    """Number of values that Avro payloads of one record batch had."""
+    """Number of values that the payloads of one record batch had."""
 
     values = 0
 
@@ -235,10 +237,11 @@ def _reader_of(writer: Definition, newest: Definition, target: pa.DataType, coun
         return _avro_reader(writer, resolved, target, counted)
     if kind == "JSON":
         convert = value_field_type(writer).from_json
-        return json.loads if convert is None else lambda value: convert(json.loads(value))
+        return _counting(json.loads if convert is None else lambda value: convert(json.loads(value)), target, counted)
     if kind in {"PROTOBUF", "PROTOBUF_NATIVE"}:
         made = message_of(writer)
-        return lambda value: to_python(made.FromString(value))
+        limits = ProtobufLimits(made.DESCRIPTOR)
+        return _counting(partial(_from_protobuf, limits, made), target, counted)
     simple: dict[str, Callable[[bytes], Any]] = {
         "STRING": lambda value: value.decode(),
         "BOOLEAN": lambda value: struct.unpack(">?", value)[0],
@@ -310,6 +313,23 @@ def _limited(limits: AvroLimits, read: Callable[[bytes], Any], counted: _Counted
     return limited
 
 
+def _counting(read: Callable[[bytes], Any], target: pa.DataType, counted: _Counted) -> Callable[[bytes], Any]:
+    """Return a reader that refuses too many values. It sees them after `read`, which has less than a byte for each."""
+    count = value_counter(target)
+    if count is None:
+        return read
+
+    def counting(value: bytes) -> Any:
+        found = read(value)
+        values = count(found)
+        if values > MAX_VALUES:
+            raise ValueLimitError(f"the payload has more than {MAX_VALUES:,} values")
+        counted.values += values
+        return found
+
+    return counting
+
+
 def _check_fits(found: pa.DataType, target: pa.DataType, where: str, only: set[str] | None = None) -> None:
     """Check that Arrow does not reinterpret decoded values: it accepts an integer as a time, for example.
 
@@ -338,6 +358,11 @@ def _check_fits(found: pa.DataType, target: pa.DataType, where: str, only: set[s
     promoted = promoted or (types.is_float32(found) and types.is_float64(target))
     if found != target and not promoted:
         raise SchemaError(f"{where or 'the value'} was written as {found}, and is read as {target}")
+
+
+def _from_protobuf(limits: ProtobufLimits, made: Any, value: bytes) -> Any:
+    limits.check(value)
+    return to_python(made.FromString(value))
 
 
 def _from_avro(writer: Any, reader: Any, convert: Callable[[Any], Any] | None, value: bytes) -> Any:

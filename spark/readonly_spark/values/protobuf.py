@@ -16,6 +16,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto,
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
+from readonly_spark.values.avro import MAX_FIELDS
 from readonly_spark.values.type_names import TypeNameError
 
 if TYPE_CHECKING:
@@ -102,41 +103,52 @@ def listed_message_class(properties: Mapping[str, str]) -> type[Message]:
     return GetMessageClass(pool.FindMessageTypeByName("listed.Root"))
 
 
-def message_type(descriptor: Any, within: tuple[str, ...] = ()) -> pa.DataType:
+def message_type(descriptor: Any) -> pa.DataType:
     """Return the type of a message: a struct of its fields.
 
     Args:
         descriptor: the message's Descriptor.
-        within: names of the enclosing messages.
 
     Raises:
-        TypeNameError: the message has no fields, or contains itself.
+        TypeNameError: a message has no fields, or contains itself; or there are more than MAX_FIELDS.
     """
-    if descriptor.full_name in within:
-        raise TypeNameError(f"message {descriptor.full_name} contains itself")
-    if not descriptor.fields:
-        raise TypeNameError(f"message {descriptor.full_name} has no fields")
-    inside = (*within, descriptor.full_name)
-    return pa.struct([pa.field(one.name, _type(one, inside)) for one in descriptor.fields])
+    return _Types().message(descriptor, ())
 
 
 # Descriptors are of protobuf's C implementation, which has no type stubs.
 
 
-def _type(one: Any, within: tuple[str, ...]) -> pa.DataType:
-    if _is_map(one):
-        entry = one.message_type.fields_by_name
-        return pa.map_(_single(entry["key"], within), _single(entry["value"], within))
-    kind = _single(one, within)
-    return pa.list_(pa.field("element", kind)) if one.is_repeated else kind
+class _Types:
+    """Types of a definition."""
 
+    def __init__(self) -> None:
+        self._fields = 0
 
-def _single(one: Any, within: tuple[str, ...]) -> pa.DataType:
-    if one.message_type is not None:
-        return message_type(one.message_type, within)
-    if one.type == FieldDescriptor.TYPE_BYTES:
-        return pa.binary()
-    return _TYPES[one.cpp_type]
+    def message(self, descriptor: Any, within: tuple[str, ...]) -> pa.DataType:
+        """Return the type of a message; `within` has the names of the enclosing ones."""
+        if descriptor.full_name in within:
+            raise TypeNameError(f"message {descriptor.full_name} contains itself")
+        if not descriptor.fields:
+            raise TypeNameError(f"message {descriptor.full_name} has no fields")
+        self._fields += len(descriptor.fields)
+        if self._fields > MAX_FIELDS:
+            raise TypeNameError(f"the definition has more than {MAX_FIELDS:,} fields, each use of a message counted")
+        inside = (*within, descriptor.full_name)
+        return pa.struct([pa.field(one.name, self._type(one, inside)) for one in descriptor.fields])
+
+    def _type(self, one: Any, within: tuple[str, ...]) -> pa.DataType:
+        if _is_map(one):
+            entry = one.message_type.fields_by_name
+            return pa.map_(self._single(entry["key"], within), self._single(entry["value"], within))
+        kind = self._single(one, within)
+        return pa.list_(pa.field("element", kind)) if one.is_repeated else kind
+
+    def _single(self, one: Any, within: tuple[str, ...]) -> pa.DataType:
+        if one.message_type is not None:
+            return self.message(one.message_type, within)
+        if one.type == FieldDescriptor.TYPE_BYTES:
+            return pa.binary()
+        return _TYPES[one.cpp_type]
 
 
 def _is_map(one: Any) -> bool:

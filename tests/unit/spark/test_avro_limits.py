@@ -13,10 +13,11 @@ from fastavro.utils import generate_many
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_spark.values import avro_limits, decoder, native_avro
-from readonly_spark.values.avro_limits import MAX_NESTED, MAX_VALUES, AvroLimits
+from readonly_spark.values.avro_limits import MAX_NESTED, AvroLimits
 from readonly_spark.values.decoder import ValueDecoder
 from readonly_spark.values.native_avro import compiled
 from readonly_spark.values.schema import Definition, SchemaError, ValueSchema, value_type
+from readonly_spark.values.value_limits import MAX_VALUES
 
 
 def avro(definition: Any) -> Definition:
