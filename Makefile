@@ -55,10 +55,13 @@ endif
 NODES ?= 2
 E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubectl --cluster-name=pulsar-readonly --keep-cluster
 E2E_TESTS ?= tests/e2e
-.PHONY: test test-unit test-integration test-slow test-e2e e2e test-kind lint types
-test: lint types ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals
+.PHONY: test test-all test-unit test-integration test-slow test-e2e e2e test-kind lint types
+test: SELECTED = not slow and not nightly
+test: test-all ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals; about 15 minutes
+SELECTED = not slow
+test-all: lint types ## the same with the nightly tests (tests/nightly.py)
 	@$(PY) -m devstack kube build --with helm --with promtool
-	@$(PY) -m tests.suites -m "not slow" $(PYTEST_OPTIONS) $(E2E_OPTIONS)
+	@$(PY) -m tests.suites -m "$(SELECTED)" $(PYTEST_OPTIONS) $(E2E_OPTIONS)
 test-unit: $(STAMP) ## the fast ones
 	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/unit
 test-integration: $(STAMP) ## on a real Pulsar

@@ -5,8 +5,8 @@
 With --integration as the first option, only the groups of tests/integration run.
 The output of the first group is shown as it comes, that of the others when all have ended; one line of totals comes last.
 
-Four groups at once on two cores make servers so slow that timeouts of stock clients and of Spark end before a server answers.
-So a small machine runs three at once (`AT_ONCE`), and the last group when another has ended. A few tests that fail on real
+More groups at once on two cores make servers so slow that timeouts of stock clients and of Spark end before a server answers.
+So a small machine runs three at once (`AT_ONCE`), the longest ones first. A few tests that fail on real
 servers get a second try, alone, when everything else has ended; the last lines name them. What fails then has failed. Tests
 without servers get none.
 """
@@ -21,6 +21,7 @@ import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -125,18 +126,21 @@ class SuiteGroup:
     stack: str = "first"
 
 
-GROUPS: Final = (
+INTEGRATION_GROUPS: Final = (
+    SuiteGroup(OTHER_STACKS),
     SuiteGroup(
         ("tests/integration", *(f"--ignore={path}" for path in (LOCAL_KUBERNETES, *OTHER_STACKS, *SECOND_STACK)))
     ),
     SuiteGroup(SECOND_STACK, "second"),
-    SuiteGroup(OTHER_STACKS),
-    SuiteGroup(("tests/unit", LOCAL_KUBERNETES, "tests/e2e")),
+)
+GROUPS: Final = (
+    SuiteGroup((LOCAL_KUBERNETES, "tests/e2e")),
+    *INTEGRATION_GROUPS,
+    SuiteGroup(("tests/unit",)),
 )
 """No two of them use the same servers, because a group stops its servers at its end."""
 
 INTEGRATION: Final = "--integration"
-INTEGRATION_GROUPS: Final = GROUPS[:3]
 
 AT_ONCE: Final = max(3, os.cpu_count() or 1)
 """Number of groups that run at once."""
@@ -204,13 +208,12 @@ def may_try_again(failed: list[str]) -> bool:
     return 0 < len(failed) <= SECOND_TRIES and all(name.startswith(ON_SERVERS) for name in failed)
 
 
-def run(group: SuiteGroup, output: Path, report: Path, options: list[str]) -> int:
-    """Run a group; return pytest's exit status. The first group writes to the terminal, the others to their files."""
+def run(group: SuiteGroup, output: Path | None, report: Path, options: list[str]) -> int:
+    """Run a group; return pytest's exit status. Its output goes to a file, or to the terminal if `output` is None."""
     command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *options, *group.paths]
-    with output.open("wb") as file:
-        told = None if group is GROUPS[0] else file
+    with nullcontext() if output is None else output.open("wb") as file:
         environment = os.environ | {"TEST_STACK": group.stack}
-        return subprocess.run(command, stdout=told, stderr=told, env=environment, check=False).returncode
+        return subprocess.run(command, stdout=file, stderr=file, env=environment, check=False).returncode
 
 
 def main(options: list[str]) -> int:
@@ -220,10 +223,10 @@ def main(options: list[str]) -> int:
     if options[:1] == [INTEGRATION]:
         groups, options = INTEGRATION_GROUPS, options[1:]
     with tempfile.TemporaryDirectory(prefix="pulsar-readonly-tests-") as folder:
-        outputs = [Path(folder, f"{index}.txt") for index in range(len(groups))]
+        outputs = [Path(folder, f"{index}.txt") for index in range(1, len(groups))]
         reports = [Path(folder, f"{index}.xml") for index in range(len(groups))]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            codes = list(pool.map(run, groups, outputs, reports, repeat(options)))
+            codes = list(pool.map(run, groups, [None, *outputs], reports, repeat(options)))
         for output in outputs:
             sys.stdout.write(output.read_text(errors="replace"))
         totals = [Total.of(report) for report in reports]
