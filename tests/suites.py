@@ -35,6 +35,33 @@ if TYPE_CHECKING:
 LOCAL_KUBERNETES: Final = "tests/integration/test_kube_local.py"
 """Looks for traces that a Kubernetes leaves on the machine: nothing that runs pods may run beside it."""
 
+SPARK_STACK: Final = tuple(
+    f"tests/integration/test_{name}.py"
+    for name in (
+        "spark",
+        "spark_analysis",
+        "spark_capture",
+        "spark_changes",
+        "spark_cluster",
+        "spark_compacted",
+        "spark_connect",
+        "spark_export",
+        "spark_export_outages",
+        "spark_export_state",
+        "spark_export_tables",
+        "spark_hold",
+        "spark_java_values",
+        "spark_killed",
+        "spark_lag",
+        "spark_outages",
+        "spark_sql",
+        "spark_streams",
+        "spark_transactions",
+        "spark_values",
+    )
+)
+"""The integration tests of Spark, on a stack of their own."""
+
 OTHER_STACKS: Final = tuple(
     f"tests/integration/test_{name}.py"
     for name in (
@@ -54,27 +81,7 @@ OTHER_STACKS: Final = tuple(
         "plan",
         "scalable_topics",
         "secure_stores",
-        "spark",
-        "spark_analysis",
-        "spark_changes",
-        "spark_capture",
-        "spark_cluster",
-        "spark_compacted",
-        "spark_connect",
-        "spark_export",
-        "spark_export_outages",
-        "spark_export_state",
-        "spark_export_tables",
-        "spark_hold",
-        "spark_java_values",
-        "spark_lag",
-        "spark_killed",
-        "spark_outages",
-        "spark_sql",
-        "spark_streams",
         "spark_tls",
-        "spark_transactions",
-        "spark_values",
         "subscriptions_rights",
         "tiered",
         "tls",
@@ -82,7 +89,7 @@ OTHER_STACKS: Final = tuple(
         "without_explicit_lac",
     )
 )
-"""The integration tests that do without the stack that most of them share."""
+"""Those that need none of the stacks that others share."""
 
 SECOND_STACK: Final = tuple(
     f"tests/integration/test_{name}.py"
@@ -129,9 +136,13 @@ class SuiteGroup:
 INTEGRATION_GROUPS: Final = (
     SuiteGroup(OTHER_STACKS),
     SuiteGroup(
-        ("tests/integration", *(f"--ignore={path}" for path in (LOCAL_KUBERNETES, *OTHER_STACKS, *SECOND_STACK)))
+        (
+            "tests/integration",
+            *(f"--ignore={path}" for path in (LOCAL_KUBERNETES, *OTHER_STACKS, *SPARK_STACK, *SECOND_STACK)),
+        )
     ),
     SuiteGroup(SECOND_STACK, "second"),
+    SuiteGroup(SPARK_STACK),
 )
 GROUPS: Final = (
     SuiteGroup((LOCAL_KUBERNETES, "tests/e2e")),
@@ -212,7 +223,8 @@ def run(group: SuiteGroup, output: Path | None, report: Path, options: list[str]
     """Run a group; return pytest's exit status. Its output goes to a file, or to the terminal if `output` is None."""
     command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *options, *group.paths]
     with nullcontext() if output is None else output.open("wb") as file:
-        environment = os.environ | {"TEST_STACK": group.stack}
+        # Servers that stay up take time from the groups that follow.
+        environment = {"KEEP_PULSAR": "0"} | os.environ | {"TEST_STACK": group.stack}
         return subprocess.run(command, stdout=file, stderr=file, env=environment, check=False).returncode
 
 

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "tests" / "integration").glob("test_*.py"))
 SHARED = {"pulsar_stack", "pulsar", "breakable_pulsar", "admin", "pool", "own_pool", "pulsar_client", "pool_client"}
 """The fixtures of tests/integration/conftest.py that bring up the stack that most of its tests share."""
-OTHERS = {"driver", "secured", "spark_client", "spark_stack", "txn_stack", "txn_pool"}
+SPARK = {"driver", "spark_client", "spark_stack"}
+"""Those of the stack of Spark's tests."""
+OTHERS = {"secured", "txn_stack", "txn_pool"}
 """Those that bring up another one, which more than one file uses."""
 
 
@@ -26,18 +28,22 @@ def fixtures_of(path):
 
 
 def test_what_is_listed_is_there():
-    assert {ROOT / path for path in (*suites.OTHER_STACKS, *suites.SECOND_STACK)} <= set(FILES)
-    assert not set(suites.OTHER_STACKS) & set(suites.SECOND_STACK)
+    listed = [*suites.OTHER_STACKS, *suites.SPARK_STACK, *suites.SECOND_STACK]
+    assert {ROOT / path for path in listed} <= set(FILES)
+    assert len(set(listed)) == len(listed)
     assert ROOT / suites.LOCAL_KUBERNETES in FILES
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_file_is_in_the_group_of_its_servers(path):
     fixtures = fixtures_of(path)
-    apart = str(path.relative_to(ROOT)) in suites.OTHER_STACKS
-    if fixtures & OTHERS:
-        assert apart, f"{path.name} uses {fixtures & OTHERS}: list it in OTHER_STACKS"
-    assert not (apart and fixtures & SHARED), f"{path.name} uses {fixtures & SHARED}: it must not be in OTHER_STACKS"
+    file = str(path.relative_to(ROOT))
+    groups = {"OTHER_STACKS": (suites.OTHER_STACKS, OTHERS), "SPARK_STACK": (suites.SPARK_STACK, SPARK)}
+    for name, (listed, needed) in groups.items():
+        if fixtures & needed:
+            assert file in listed, f"{path.name} uses {fixtures & needed}: list it in {name}"
+        if file in listed:
+            assert not fixtures & SHARED, f"{path.name} uses {fixtures & SHARED}: it must not be in {name}"
 
 
 REPORT = """<testsuites><testsuite tests="4">
