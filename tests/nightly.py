@@ -1,6 +1,6 @@
 """Tests that `make test` leaves out, so that it ends soon. `make test-all` has them, as has `make test-integration`.
 
-Each subject keeps a test in `make test`. What is here repeats one under other conditions, or waits long for servers.
+Most subjects keep a test in `make test`. What is here repeats one under other conditions, or waits long for servers.
 A file without names is here as a whole. A name without brackets stands for the test with all its parameters.
 """
 

@@ -6,9 +6,8 @@ With --integration as the first option, only the groups of tests/integration run
 The output of the first group is shown as it comes, that of the others when all have ended; one line of totals comes last.
 
 More groups at once on two cores make servers so slow that timeouts of stock clients and of Spark end before a server answers.
-So a small machine runs three at once (`AT_ONCE`), the longest ones first. A few tests that fail on real
-servers get a second try, alone, when everything else has ended; the last lines name them. What fails then has failed. Tests
-without servers get none.
+So a small machine runs three at once (`AT_ONCE`), the longest ones first. A few tests that fail on real servers get a second
+try, alone, when everything else has ended; the last lines name them. What fails then has failed. Tests without servers get none.
 """
 
 from __future__ import annotations
@@ -219,12 +218,16 @@ def may_try_again(failed: list[str]) -> bool:
     return 0 < len(failed) <= SECOND_TRIES and all(name.startswith(ON_SERVERS) for name in failed)
 
 
+def environment_of_tests() -> dict[str, str]:
+    """Return the environment of pytest: servers that stay up would take time from the groups that follow."""
+    return {"KEEP_PULSAR": "0"} | os.environ
+
+
 def run(group: SuiteGroup, output: Path | None, report: Path, options: list[str]) -> int:
     """Run a group; return pytest's exit status. Its output goes to a file, or to the terminal if `output` is None."""
     command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *options, *group.paths]
     with nullcontext() if output is None else output.open("wb") as file:
-        # Servers that stay up take time from the groups that follow.
-        environment = {"KEEP_PULSAR": "0"} | os.environ | {"TEST_STACK": group.stack}
+        environment = environment_of_tests() | {"TEST_STACK": group.stack}
         return subprocess.run(command, stdout=file, stderr=file, env=environment, check=False).returncode
 
 
@@ -253,7 +256,8 @@ def main(options: list[str]) -> int:
     if code == pytest.ExitCode.TESTS_FAILED and may_try_again(failed):
         sys.stdout.write(f"again, alone: {' '.join(failed)}\n")
         sys.stdout.flush()
-        code = subprocess.run([sys.executable, "-m", "pytest", *options, *failed], check=False).returncode
+        command = [sys.executable, "-m", "pytest", *options, *failed]
+        code = subprocess.run(command, env=environment_of_tests(), check=False).returncode
         verdict = "failed again" if code else "passed alone, having failed beside the others"
         sys.stdout.write(f"{verdict}: {' '.join(failed)}\n")
     return code

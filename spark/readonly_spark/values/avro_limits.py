@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from readonly_spark.values.value_limits import MAX_VALUES, UNCOUNTED_PER_BYTE, ValueLimitError
+from readonly_spark.values.value_limits import MAX_VALUES, UNCOUNTED_PER_BYTE, ValueLimitError, check_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,8 +51,7 @@ class _Cursor:
     def count(self, values: int) -> None:
         """Count values."""
         self.values += values
-        if self.values > MAX_VALUES:
-            raise ValueLimitError(f"the payload has more than {MAX_VALUES:,} values")
+        check_values(self.values)
 
     def long(self) -> int:
         """Read a number."""
@@ -78,7 +77,7 @@ class _Part:
         per_byte: largest number of values per byte in its arrays and maps; infinite where there is no bound.
     """
 
-    walk: Callable[[_Cursor], None]
+    walk: Callable[[_Cursor], object]
     shortest: int = 0
     values: float = 1
     per_byte: float = 0.0
@@ -131,7 +130,7 @@ class AvroLimits:
             size = _BYTES[kind]
             return _Part(lambda cursor: cursor.move(size), size)
         if kind in _LONGS:
-            return _Part(lambda cursor: _ignore(cursor.long()), 1)
+            return _Part(_Cursor.long, 1)
         if kind in {"bytes", "string"}:
             return _Part(lambda cursor: cursor.move(cursor.long()), 1)
         if kind == "fixed":
@@ -254,7 +253,3 @@ def _default_values(default: Any) -> int:
     if isinstance(default, list):
         return 1 + sum(map(_default_values, default))
     return 1 + (len(default) // _TEXT_PER_VALUE if isinstance(default, str) else 0)
-
-
-def _ignore(_: int) -> None:
-    return

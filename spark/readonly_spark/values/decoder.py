@@ -29,7 +29,7 @@ from readonly_spark.values.schema import (
     value_field_type,
     written_as,
 )
-from readonly_spark.values.value_limits import MAX_BATCH_VALUES, MAX_VALUES, ValueLimitError, value_counter
+from readonly_spark.values.value_limits import MAX_BATCH_VALUES, check_values, value_counter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -296,7 +296,7 @@ def _avro_reader(
     if dropped.isdisjoint(names_of(kept)):
         return read
     _check_fits(kept, target, "", dropped)
-    whole = partial(_from_avro, parsed, None, convert)
+    whole = _limited(AvroLimits(parsed, written), partial(_from_avro, parsed, None, convert), counted)
 
     def both(value: bytes) -> Any:
         found = read(value)
@@ -322,8 +322,7 @@ def _counting(read: Callable[[bytes], Any], target: pa.DataType, counted: _Count
     def counting(value: bytes) -> Any:
         found = read(value)
         values = count(found)
-        if values > MAX_VALUES:
-            raise ValueLimitError(f"the payload has more than {MAX_VALUES:,} values")
+        check_values(values)
         counted.values += values
         return found
 

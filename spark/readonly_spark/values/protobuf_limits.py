@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from readonly_spark.values.value_limits import MAX_VALUES, UNCOUNTED_PER_BYTE, ValueLimitError
+from readonly_spark.values.value_limits import MAX_VALUES, UNCOUNTED_PER_BYTE, check_values
 
 MAX_NESTED: Final = 100
 """Messages within each other, as Protobuf's parsers have it."""
@@ -104,8 +104,7 @@ class _Walk:
     def _count(self, field: Any, inner: Any) -> None:
         if inner is not None and field.is_repeated:
             self._values += self._widths[inner.full_name]
-            if self._values > MAX_VALUES:
-                raise ValueLimitError(f"the payload has more than {MAX_VALUES:,} values")
+            check_values(self._values)
 
     def _varint(self, at: int, end: int) -> tuple[int, int]:
         """Return a number and the index behind it; the index is -1 without an end."""

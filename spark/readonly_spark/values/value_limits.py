@@ -27,6 +27,16 @@ class ValueLimitError(ValueError):
     """A payload that is not read, because it would fill the memory or the stack."""
 
 
+def check_values(values: int) -> None:
+    """Check the number of values of a payload.
+
+    Raises:
+        ValueLimitError: there are more than MAX_VALUES.
+    """
+    if values > MAX_VALUES:
+        raise ValueLimitError(f"the payload has more than {MAX_VALUES:,} values")
+
+
 def column_count(kind: pa.DataType) -> int:
     """Return the number of columns of a type, down to its lists and maps."""
     if pa.types.is_struct(kind):
