@@ -1,11 +1,18 @@
 # pulsar-readonly. `make help` lists the targets.
 SHELL := /bin/bash
-PYTHON ?= python3.11
+# The first that runs; a shim of a version manager may be there and not run.
+PYTHON ?= $(shell for one in python3.11 python3.12 python3.13 python3; do $$one -c '' 2>/dev/null && echo $$one && break; done)
+export PYTHON
 VENV := .venv
 PY := $(VENV)/bin/python
 NATIVE := $(sort $(wildcard engine/readonly_engine/*/*.[ch] spark/readonly_spark/*/*.[ch]))
 # Made again when what it depends on changes, and when the folder was moved.
 STAMP := $(VENV)/.stamp-$(shell { cat requirements/dev.txt pyproject.toml $(NATIVE); pwd; } | sha256sum | cut -c1-16)
+# The demo needs a fifth of the packages.
+DEMO_VENV := .venv-demo
+DEMO_PY := $(DEMO_VENV)/bin/python
+DEMO_STAMP := $(DEMO_VENV)/.stamp-$(shell { cat requirements/engine.txt requirements/build.txt pyproject.toml $(NATIVE); pwd; } | sha256sum | cut -c1-16)
+NEW_PYTHON := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
 KUBE_BIN = $(shell $(PY) -c 'from devstack.kube.layout import default_layout; print(default_layout().bin)')
 
 .PHONY: help
@@ -14,18 +21,19 @@ help: ## this list
 
 include devstack/pulsar.mk devstack/kube.mk tests/checks.mk bench/bench.mk docs.mk
 
-# Set-up: both together make a fresh Debian or Ubuntu ready.
-.PHONY: system setup venv lock
-system: ## install the Debian packages that are missing (needs root)
-	@devstack/install-packages
-setup: $(STAMP) ## everything else that demo and tests need: Python packages, the Pulsar distribution, Kubernetes, images, an object store
+# Set-up. Each target installs what it needs; a package that is missing is named before anything is downloaded.
+.PHONY: system packages-demo packages-kubernetes packages-test setup venv lock
+packages-demo packages-kubernetes packages-test: packages-%:
+	@PULSAR_URL='$(PULSAR_URL)' devstack/install-packages $*
+system: packages-test ## install all Debian packages that are missing
+setup: packages-test $(STAMP) ## download and build now what the tests need, else done on first use: 25 minutes
 	@$(PY) -m devstack pulsar fetch --all
 	@$(PY) -m devstack kube build --with helm --with promtool
 	@$(PY) -m devstack image build all
 	@$(PY) -m devstack objectstore build
 venv: $(STAMP) ## the locked Python packages, in .venv, and the project with its modules in C
 $(STAMP):
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(NEW_PYTHON)
 	@$(PY) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing the locked Python packages into $(VENV)"
 	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
@@ -36,10 +44,21 @@ lock: $(STAMP) ## resolve and lock the Python packages again (needs uv)
 	@requirements/lock
 
 # The main job
-.PHONY: demo clean-demo
-demo: $(STAMP) ## from nothing to messages read through a pool, with a table of what came of it
+$(DEMO_STAMP):
+	@$(NEW_PYTHON)
+	@$(DEMO_PY) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(DEMO_VENV)
+	@echo "installing 26 locked Python packages into $(DEMO_VENV): half a minute, once"
+	@$(DEMO_PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/engine.txt -r requirements/build.txt
+	@$(DEMO_PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f $(DEMO_VENV)/.stamp-* && touch $@
+.PHONY: demo demo-kubernetes clean-demo
+DEMO_OPTIONS = $(if $(PULSAR_URL)$(ADMIN_URL),--writer-url '$(PULSAR_URL)' --admin-url '$(ADMIN_URL)' --metadata-store '$(METADATA)') \
+	$(if $(KEEP),--keep) $(if $(OPEN),--open) $(if $(MESSAGES),--messages '$(MESSAGES)') $(if $(TOKEN_FILE),--token-file '$(TOKEN_FILE)')
+demo: packages-demo $(DEMO_STAMP) ## a stock Pulsar, a pool of two, one killed: 0 lost (KEEP=1 OPEN=1, or your own: PULSAR_URL= ADMIN_URL= METADATA=)
+	@$(DEMO_PY) -m readonly_engine.command demo $(DEMO_OPTIONS)
+demo-kubernetes: packages-kubernetes $(STAMP) ## the same by kubectl apply, on kind or on a local Kubernetes, which it builds first: 15 minutes
 	@$(PY) -m devstack demo run
-clean-demo: $(STAMP) ## end the demo's Kubernetes and all that runs in it
+clean-demo: $(STAMP) ## end the Kubernetes of demo-kubernetes and all that runs in it
 	@$(PY) -m devstack demo clean
 
 # Checks
@@ -59,8 +78,7 @@ E2E_TESTS ?= tests/e2e
 test: SELECTED = not slow and not nightly
 test: test-all ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals; 15 to 20 minutes
 SELECTED = not slow
-test-all: lint types ## the same with the nightly tests (tests/nightly.py)
-	@$(PY) -m devstack kube build --with helm --with promtool
+test-all: setup lint types ## the same with the nightly tests (tests/nightly.py)
 	@$(PY) -m tests.suites -m "$(SELECTED)" $(PYTEST_OPTIONS) $(E2E_OPTIONS)
 test-unit: $(STAMP) ## the fast ones
 	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/unit
@@ -68,7 +86,7 @@ test-integration: $(STAMP) ## on a real Pulsar
 	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/integration
 test-slow: $(STAMP) ## tests that wait long, and are left out of the others (those of Spark: make test-spark)
 	@$(PY) -m pytest -m slow --ignore-glob='*/test_spark*.py' $(PYTEST_OPTIONS) tests/unit tests/integration
-test-e2e: $(STAMP) ## on a real Kubernetes of two nodes (INSTALL=helm: the operator by the chart instead of kustomize)
+test-e2e: packages-test $(STAMP) ## on a real Kubernetes of two nodes (INSTALL=helm: the operator by the chart instead of kustomize)
 	@$(PY) -m devstack kube build $(if $(filter helm,$(INSTALL)),--with helm)
 	@$(PY) -m devstack kube up --fresh --nodes $(NODES)
 	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) $(if $(INSTALL),--install-by=$(INSTALL)) $(E2E_TESTS)

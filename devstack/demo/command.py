@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from readonly_engine.demo.report import render
+
 from devstack.console import say, step
-from devstack.demo.report import render
 from devstack.demo.run import CLIENT_NAMESPACE, OPERATOR_NAMESPACE, Demo
 from devstack.errors import DevstackError
 from devstack.images.targets import PROJECT

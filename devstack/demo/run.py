@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
+from readonly_engine.demo import clients as client_program
+from readonly_engine.demo.report import SubscriptionResult, dispatched_by_subscription, subscription_result
 
 from devstack.console import say, step
-from devstack.demo.report import SubscriptionResult, subscription_result
 from devstack.errors import DevstackError
 from devstack.images.builders import build, load
 from devstack.images.targets import PROJECT, TARGETS
@@ -93,7 +93,7 @@ class Demo:
         self._kubectl.apply(
             yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CLIENT_NAMESPACE}})
         )
-        script = (Path(__file__).parent / "clients.py").read_text(encoding="utf-8")
+        script = Path(client_program.__file__).read_text(encoding="utf-8")
         config = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -102,6 +102,8 @@ class Demo:
         self._kubectl.apply(yaml.safe_dump({**config, "data": {"clients.py": script}}))
         count, pool_url = str(self._messages), f"pulsar://{POOL}.{POOL_NAMESPACE}.svc.cluster.local:6650"
         with step(f"topic {TOPIC} of {PARTITIONS} partitions, with two subscriptions"):
+            self._start("delete", self.writer.admin_url, TOPIC)
+            self._result("delete")
             self._start("prepare", self.writer.admin_url, TOPIC, str(PARTITIONS), "exclusive", "shared")
             self._result("prepare")
         before = self._dispatched()
@@ -208,10 +210,5 @@ class Demo:
             text = self._kubectl.run(
                 "get", "--raw", f"/api/v1/namespaces/{POOL_NAMESPACE}/pods/{name}:8080/proxy/metrics"
             )
-            counts = found.setdefault(name, {})
-            for family in text_string_to_metric_families(text):
-                for sample in family.samples:
-                    if sample.name == "pulsar_readonly_dispatched_messages_total":
-                        subscription = sample.labels["subscription"]
-                        counts[subscription] = counts.get(subscription, 0) + int(sample.value)
+            found[name] = dispatched_by_subscription(text)
         return found

@@ -9,6 +9,7 @@ from readonly_engine import build_info
 
 # Modules by name, imported on use: each subcommand needs only its own dependencies.
 PARTS = {
+    "demo": ("readonly_engine.demo.command", "show a pool at work, with a stock Pulsar and stock clients"),
     "serve": ("readonly_engine.serve", "run one read-only broker"),
     "doctor": ("readonly_engine.doctor.command", "check a cluster and this machine before or after an installation"),
     "plan": ("readonly_engine.sizing.command", "estimate the size of a pool for a load"),

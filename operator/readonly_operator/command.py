@@ -62,10 +62,18 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--metrics", metavar="HOST:PORT", help="serve Prometheus metrics there, for example *:8082")
     made.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="form of log lines (default: text)"
+        "--log-format",
+        type=str.lower,
+        choices=("text", "json"),
+        default="text",
+        help="form of log lines (default: text)",
     )
     made.add_argument(
-        "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="(default: info)"
+        "--log-level",
+        type=str.lower,
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="(default: info)",
     )
     return made
 

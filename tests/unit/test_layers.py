@@ -48,6 +48,7 @@ BELOW = {
     "status": set(),
     "http": {"status", "broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net"},
     "top": {"status", "tool"},
+    "demo": {"top", "tool", "metadata", "config"},
     "workers": {"status", "http", "config", "net", "background"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""

@@ -33,7 +33,9 @@ def add_options(made: argparse.ArgumentParser) -> None:
     groups: dict[str, argparse._ArgumentGroup] = {}
     for one in options_of(EngineConfig):
         group = groups.get(one.group) or groups.setdefault(one.group, made.add_argument_group(one.group))
-        form: dict[str, Any] = {"choices": one.kind.choices} if one.kind.choices else {"metavar": one.kind.form}
+        form: dict[str, Any] = (
+            {"choices": one.kind.choices, "type": str.lower} if one.kind.choices else {"metavar": one.kind.form}
+        )
         if one.kind.several:
             form["nargs"] = "+"
         group.add_argument(one.flag, **form, help=help_of(one))

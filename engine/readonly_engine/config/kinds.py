@@ -235,7 +235,7 @@ def choice_of(*values: str) -> Kind[str]:
 
 def member_of(enumeration: type[E]) -> Kind[E]:
     """Return the kind of an enumeration's members."""
-    values = tuple(enumeration)
+    values = tuple(member.value for member in enumeration)
 
     def read(value: object) -> E | None:
         return enumeration(str(value)) if value in values else None

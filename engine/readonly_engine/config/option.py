@@ -150,6 +150,11 @@ def help_of(one: Option) -> str:
     return f"{one.help}{default}".replace("%", "%%")
 
 
+def argument_form(kind: Kind[Any]) -> dict[str, Any]:
+    """Return the keywords of argparse for the values of a kind. Choices are words, accepted in any case of letters."""
+    return {"choices": kind.choices, "type": str.lower} if kind.choices else {"metavar": kind.form}
+
+
 def key_of(name: str) -> str:
     """Return the key of a field."""
     return name.replace("_", "-")

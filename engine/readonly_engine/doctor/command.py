@@ -73,7 +73,11 @@ def parser() -> argparse.ArgumentParser:
         "--namespace", metavar="TENANT/NAMESPACE", action="append", help="namespace to check; may be repeated"
     )
     group.add_argument(
-        "--output", choices=("table", "json"), default="table", help="form of the report (default table)"
+        "--output",
+        type=str.lower,
+        choices=("table", "json"),
+        default="table",
+        help="form of the report (default table)",
     )
     group.add_argument("--strict", action="store_true", default=False, help="exit with status 1 for warnings, too")
     group.add_argument(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from readonly_engine.config.option import ConfigError, help_of, key_of, options_of, read_options
+from readonly_engine.config.option import ConfigError, argument_form, help_of, key_of, options_of, read_options
 from readonly_engine.config.reader import read_config_file
 from readonly_engine.doctor.redaction import Redactor
 from readonly_engine.metadata.errors import TopicNameError
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     groups: dict[str, argparse._ArgumentGroup] = {}
     for one in options_of(PlanConfig):
         group = groups.get(one.group) or groups.setdefault(one.group, made.add_argument_group(one.group))
-        form: dict[str, Any] = {"choices": one.kind.choices} if one.kind.choices else {"metavar": one.kind.form}
+        form = argument_form(one.kind)
         if one.kind.several:
             form |= {"nargs": "+", "action": "extend"}
         group.add_argument(one.flag, **form, help=help_of(one))

@@ -8,11 +8,11 @@ import sys
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pulsar.asyncio import PulsarException
 
-from readonly_engine.config.option import ConfigError, help_of, key_of, options_of
+from readonly_engine.config.option import ConfigError, argument_form, help_of, key_of, options_of
 from readonly_engine.config.reader import read_config_file
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
         "--config", metavar="FILE", help="YAML file of `serve`: --writer-url, --pool and others are taken from it"
     )
     for one in options_of(ToolConfig):
-        form: dict[str, Any] = {"choices": one.kind.choices} if one.kind.choices else {"metavar": one.kind.form}
+        form = argument_form(one.kind)
         group.add_argument(one.flag, **form, help=help_of(one))
     made = argparse.ArgumentParser(
         prog=NAME,

@@ -77,7 +77,12 @@ def parser() -> argparse.ArgumentParser:
         "topic", metavar="TOPIC", help="a topic, a partition, or a partitioned topic with all its partitions"
     )
     show.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="form of the output (default text)"
+        "-o",
+        "--output",
+        type=str.lower,
+        choices=("text", "json"),
+        default="text",
+        help="form of the output (default text)",
     )
     read = add("read", "print the messages of a topic")
     read.add_argument("topic", metavar="TOPIC", help="a topic, a partition, or a partitioned topic: all its partitions")
@@ -90,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
     read.add_argument("--count", type=_positive, metavar="N", help="stop after N messages")
     read.add_argument("--parts", action="store_true", help="show each chunk of large messages, instead of joining them")
     read.add_argument(
-        "-o", "--output", choices=tuple(FORMATS), default="text",
+        "-o", "--output", type=str.lower, choices=tuple(FORMATS), default="text",
         help="form: a line for each message (text, the default), an object on each line (json), or the values' bytes alone (raw)",
     )  # fmt: skip
     return made

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.bookkeeper.connect import BookieSecurity
-from readonly_engine.config.option import ConfigError, help_of, options_of, read_options
+from readonly_engine.config.option import ConfigError, argument_form, help_of, options_of, read_options
 from readonly_engine.config.settings import EngineConfig
 from readonly_engine.net.digest_md5 import LoginError
 from readonly_engine.net.tls import ClientTls, TlsError
@@ -41,7 +41,7 @@ def add_security_options(parser: argparse.ArgumentParser) -> None:
         f"{environment_of('metadata_login_file')}.",
     )
     for one in SECURITY_OPTIONS:
-        form: dict[str, Any] = {"choices": one.kind.choices} if one.kind.choices else {"metavar": one.kind.form}
+        form = argument_form(one.kind)
         group.add_argument(
             one.flag, default=os.environ.get(environment_of(one.name)) or None, help=help_of(one), **form
         )

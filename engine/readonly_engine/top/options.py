@@ -35,6 +35,7 @@ def add_screen_options(made: argparse.ArgumentParser) -> None:
     )
     made.add_argument(
         "--output",
+        type=str.lower,
         choices=("text", "json"),
         default="text",
         help="form: text, or a JSON object on each line (default text)",

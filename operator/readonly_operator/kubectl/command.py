@@ -70,7 +70,9 @@ def parser() -> argparse.ArgumentParser:
         description="Show pools, brokers, bindings, conditions, topics and subscriptions, and where to look next.",
     )
     status.add_argument("name", metavar="NAME", nargs="?", type=pool_name, help="a pool; without it, all")
-    status.add_argument("-o", "--output", choices=("table", "json"), default="table", help="form (default table)")
+    status.add_argument(
+        "-o", "--output", type=str.lower, choices=("table", "json"), default="table", help="form (default table)"
+    )
     status.add_argument("--topology", action="store_true", help="print a Mermaid flowchart instead")
     add_view_options(status)
     top = commands.add_parser(

@@ -79,8 +79,8 @@ def parser() -> argparse.ArgumentParser:
         "--topics-pattern", metavar="RE", help="topics by a regular expression (RE2) for TENANT/NAMESPACE/TOPIC"
     )
     add("--to", metavar="PATH", required=True, help="folder or URI of the table")
-    add("--format", choices=FORMATS, default=PARQUET, help="default %(default)s")
-    add("--trigger", choices=TRIGGERS, default=AVAILABLE_NOW,
+    add("--format", type=str.lower, choices=FORMATS, default=PARQUET, help="default %(default)s")
+    add("--trigger", type=str.lower, choices=TRIGGERS, default=AVAILABLE_NOW,
         help="available-now (default): export the current messages and end; continuous: run until SIGTERM or Ctrl-C")  # fmt: skip
     add("--interval", metavar="SECONDS", type=_seconds, default=10.0,
         help="between micro-batches, with --trigger continuous (default %(default)s)")  # fmt: skip
@@ -117,7 +117,14 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--metrics", metavar="[HOST:]PORT", type=_address,
         help="serve Prometheus metrics there: exported messages, and the lag of each topic in messages and seconds")  # fmt: skip
-    add("-o", "--output", choices=("text", "json"), default="text", help="format of the summary (default %(default)s)")
+    add(
+        "-o",
+        "--output",
+        type=str.lower,
+        choices=("text", "json"),
+        default="text",
+        help="format of the summary (default %(default)s)",
+    )
     return made
 
 

@@ -1,4 +1,4 @@
-"""The servers' files are edited in place: no glued lines, no second value of a key."""
+"""The files of the servers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from devstack.pulsar.config import bookie_conf, broker_conf, edit_properties, zookeeper_conf
+from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.spec import PulsarSpec, Setting, Site
 
 if TYPE_CHECKING:
@@ -32,43 +32,6 @@ def home(tmp_path: Path) -> Path:
     )
     (conf / "broker.conf").write_text("# clusterName=x\nclusterName=\nbrokerServicePort=6650\nwebServicePort=8080")
     return tmp_path
-
-
-def test_a_key_is_set_where_it_stands() -> None:
-    assert edit_properties("a=1\nb=2\nc=3\n", {"b": "9"}) == "a=1\nb=9\nc=3\n"
-
-
-def test_a_new_key_does_not_glue_to_a_last_line_without_newline() -> None:
-    assert edit_properties("a=1\nlast=2", {"new": "3"}) == "a=1\nlast=2\nnew=3\n"
-
-
-def test_the_last_line_without_newline_can_be_set() -> None:
-    assert edit_properties("a=1\nlast=2", {"last": "3"}) == "a=1\nlast=3\n"
-
-
-def test_a_key_given_twice_is_left_once() -> None:
-    assert edit_properties("k=1\na=2\nk=3\n", {"k": "9"}) == "k=9\na=2\n"
-
-
-def test_keys_that_are_not_changed_are_left_as_they_are() -> None:
-    text = "k=1\nk=2\n\n# k=3\n!k=4\nfree text\n"
-    assert edit_properties(text, {}) == text
-
-
-def test_comments_are_no_keys() -> None:
-    assert edit_properties("# k=1\n#k=2\n", {"k": "3"}) == "# k=1\n#k=2\nk=3\n"
-
-
-def test_spaces_around_the_sign_and_signs_in_values() -> None:
-    assert edit_properties("k = 1\n", {"k": "a=b"}) == "k=a=b\n"
-
-
-def test_a_key_that_begins_like_another_is_not_touched() -> None:
-    assert edit_properties("key=1\nkeyTwo=2\n", {"key": "3"}) == "key=3\nkeyTwo=2\n"
-
-
-def test_a_value_can_be_emptied() -> None:
-    assert edit_properties("zkServers=localhost:2181\n", {"zkServers": ""}) == "zkServers=\n"
 
 
 def test_zookeeper_listens_on_loopback_only(home: Path, tmp_path: Path) -> None:

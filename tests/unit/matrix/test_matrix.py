@@ -9,10 +9,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from readonly_engine.demo.report import SubscriptionResult
+from readonly_engine.demo.report import render as demo_render
 
 from devstack.common import processes
-from devstack.demo.report import SubscriptionResult
-from devstack.demo.report import render as demo_render
 from devstack.pulsar.spec import default_state
 from devstack.pulsar.state import StateFolder
 from tests.churn.report import lines as churn_lines

@@ -3,8 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from devstack.demo.report import SubscriptionResult
+from readonly_engine.demo.report import SubscriptionResult
 
 GOOD = SubscriptionResult(
     name="shared",

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
+
+DISPATCHED = "pulsar_readonly_dispatched_messages_total"
+
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionResult:
@@ -20,7 +24,8 @@ class SubscriptionResult:
         owner_backlog: backlog of the subscription at the owner.
         owner_dispatched: messages that the owner itself dispatched.
         mark_delete: mark-delete position at the owner, by partition.
-        pool_dispatched: messages dispatched by each read-only broker.
+        pool_dispatched: messages dispatched by each read-only broker; of an ended one, as last seen.
+        interrupted: whether a broker was killed. Messages whose acks it had not passed on then arrive again.
     """
 
     name: str
@@ -33,6 +38,7 @@ class SubscriptionResult:
     owner_dispatched: int
     mark_delete: list[str]
     pool_dispatched: dict[str, int]
+    interrupted: bool = False
 
     @property
     def lost(self) -> int:
@@ -50,7 +56,7 @@ class SubscriptionResult:
         found = []
         if self.lost:
             found.append(f"{self.name}: {self.lost} messages were lost")
-        if self.duplicated:
+        if self.duplicated and not self.interrupted:
             found.append(f"{self.name}: {self.duplicated} messages arrived twice")
         if self.acked != len(self.received):
             found.append(f"{self.name}: {len(self.received)} messages were received, and {self.acked} acked")
@@ -59,7 +65,7 @@ class SubscriptionResult:
         if self.owner_dispatched:
             found.append(f"{self.name}: the owner dispatched {self.owner_dispatched} messages itself")
         dispatched = sum(self.pool_dispatched.values())
-        if dispatched < len(self.received):
+        if dispatched < len(self.received) and not self.interrupted:
             found.append(f"{self.name}: the pool dispatched {dispatched} of the {len(self.received)} received messages")
         return found
 
@@ -70,6 +76,8 @@ def subscription_result(
     stats: dict[str, Any],
     internal: dict[str, Any],
     pool: dict[str, dict[str, int]],
+    *,
+    interrupted: bool = False,
 ) -> SubscriptionResult:
     """Combine the figures of a client, the owner and the brokers of the pool.
 
@@ -79,6 +87,7 @@ def subscription_result(
         stats: partitioned-stats of the topic.
         internal: partitioned-internalStats of the topic.
         pool: dispatched messages by broker and subscription.
+        interrupted: whether a broker was killed.
     """
     name = client["subscription"]
     owner = stats["subscriptions"][name]
@@ -94,7 +103,19 @@ def subscription_result(
         owner_dispatched=owner["msgOutCounter"],
         mark_delete=[partition["cursors"][name]["markDeletePosition"] for _, partition in partitions],
         pool_dispatched={broker: counts.get(name, 0) for broker, counts in pool.items()},
+        interrupted=interrupted,
     )
+
+
+def dispatched_by_subscription(metrics: str) -> dict[str, int]:
+    """Return the dispatched messages of each subscription in the metrics of a read-only broker."""
+    counts: dict[str, int] = {}
+    for family in text_string_to_metric_families(metrics):
+        for sample in family.samples:
+            if sample.name == DISPATCHED:
+                name = sample.labels["subscription"]
+                counts[name] = counts.get(name, 0) + int(sample.value)
+    return counts
 
 
 def table(rows: list[list[str]]) -> str:

@@ -1,15 +1,18 @@
-"""The stock clients of the demo. The program runs in a pod with the Python client of Apache Pulsar.
+"""The stock clients of the demo: a program of its own that needs the Python client of Apache Pulsar, also in a pod.
 
+    clients.py delete   ADMIN_URL TOPIC
     clients.py prepare  ADMIN_URL TOPIC PARTITIONS SUBSCRIPTION...
-    clients.py produce  SERVICE_URL TOPIC COUNT
+    clients.py produce  SERVICE_URL TOPIC COUNT [MESSAGES_PER_SECOND]
     clients.py consume  SERVICE_URL TOPIC SUBSCRIPTION TYPE CONSUMERS COUNT
 
-Each prints progress to standard error, and one line of JSON as its result.
+Each prints progress to standard error, and one line of JSON as its result. The variable PULSAR_READONLY_DEMO_TOKEN_FILE names a
+file with the clients' token.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -20,7 +23,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+TOKEN_FILE = "PULSAR_READONLY_DEMO_TOKEN_FILE"  # noqa: S105 - the name of a variable
 RECEIVE_MS = 500
+TICK_S = 0.02
 DEADLINE_S = 120.0
 LINGER_S = 2.0
 """Time to wait for duplicates after the last expected message."""
@@ -31,10 +36,30 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def read_token(file: str | None) -> str:
+    """Return the token in a file; empty without one."""
+    if not file:
+        return ""
+    with open(file, encoding="utf-8") as opened:  # noqa: PTH123 - the program is also a text in a ConfigMap
+        return opened.read().strip()
+
+
+def connect(url: str) -> Any:
+    """Return a stock client."""
+    import pulsar  # noqa: PLC0415 - not every user of this module has it
+
+    token = read_token(os.environ.get(TOKEN_FILE))
+    login = {"authentication": pulsar.AuthenticationToken(token)} if token else {}
+    return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **login)
+
+
 def request(method: str, url: str, body: str | None = None) -> None:
     """Send a request to the admin API. An object that exists already, or is deleted already, is no error."""
+    headers = {"Content-Type": "application/json"}
+    if token := read_token(os.environ.get(TOKEN_FILE)):
+        headers["Authorization"] = f"Bearer {token}"
     call = urllib.request.Request(  # noqa: S310 - the demo's own cluster
-        url, method=method, data=None if body is None else body.encode(), headers={"Content-Type": "application/json"}
+        url, method=method, data=None if body is None else body.encode(), headers=headers
     )
     try:
         urllib.request.urlopen(call, timeout=30).close()  # noqa: S310
@@ -45,10 +70,20 @@ def request(method: str, url: str, body: str | None = None) -> None:
             raise
 
 
+def topic_path(admin: str, topic: str) -> str:
+    """Return the URL of a topic in the admin API."""
+    return f"{admin}/admin/v2/{topic.replace('://', '/')}"
+
+
+def delete(admin: str, topic: str) -> dict[str, Any]:
+    """Delete the topic with its subscriptions."""
+    request("DELETE", f"{topic_path(admin, topic)}/partitions?force=true")
+    return {"topic": topic}
+
+
 def prepare(admin: str, topic: str, partitions: str, *subscriptions: str) -> dict[str, Any]:
-    """Create the topic again, with subscriptions at its start."""
-    path = f"{admin}/admin/v2/{topic.replace('://', '/')}"
-    request("DELETE", f"{path}/partitions?force=true")
+    """Create the topic, with subscriptions at its start."""
+    path = topic_path(admin, topic)
     request("PUT", f"{path}/partitions", partitions)
     earliest = json.dumps({"ledgerId": -1, "entryId": -1})
     for subscription in subscriptions:
@@ -56,18 +91,21 @@ def prepare(admin: str, topic: str, partitions: str, *subscriptions: str) -> dic
     return {"topic": topic, "partitions": int(partitions)}
 
 
-def produce(url: str, topic: str, count: str) -> dict[str, Any]:
-    """Publish the numbers below a count, with keys, and wait for every receipt."""
-    import pulsar  # noqa: PLC0415 - installed in the pod only
+def produce(url: str, topic: str, count: str, rate: str = "0") -> dict[str, Any]:
+    """Publish the numbers below a count, with keys, and wait for every receipt; a rate of 0 is unlimited."""
+    import pulsar  # noqa: PLC0415
 
-    client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
+    client = connect(url)
     producer = client.create_producer(topic, block_if_queue_full=True)
     results = {"ok": 0, "failed": 0}
 
     def sent(result: Any, _message_id: Any) -> None:
         results["ok" if result == pulsar.Result.Ok else "failed"] += 1
 
+    begin = time.monotonic()
     for number in range(int(count)):
+        while float(rate) and number > (time.monotonic() - begin) * float(rate):
+            time.sleep(TICK_S)
         producer.send_async(b"%d" % number, sent, partition_key=f"customer-{number % 97}")
         if number % 2500 == 0:
             say(f"produced {number}")
@@ -117,7 +155,7 @@ def consume(url: str, topic: str, subscription: str, kind: str, consumers: str, 
     group = Consumers(int(count))
     clients, threads = [], []
     for index in range(int(consumers)):
-        client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
+        client = connect(url)
         consumer = client.subscribe(
             topic,
             subscription,
@@ -139,5 +177,10 @@ def consume(url: str, topic: str, subscription: str, kind: str, consumers: str, 
 
 
 if __name__ == "__main__":
-    parts: dict[str, Callable[..., dict[str, Any]]] = {"prepare": prepare, "produce": produce, "consume": consume}
+    parts: dict[str, Callable[..., dict[str, Any]]] = {
+        "delete": delete,
+        "prepare": prepare,
+        "produce": produce,
+        "consume": consume,
+    }
     print(json.dumps(parts[sys.argv[1]](*sys.argv[2:])), flush=True)

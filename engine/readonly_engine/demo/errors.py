@@ -1,0 +1,7 @@
+"""The error of the demo."""
+
+from __future__ import annotations
+
+
+class DemoError(Exception):
+    """The demo cannot go on; the text has the reason and the remedy."""

@@ -1,0 +1,282 @@
+"""The demo, step by step: source cluster, pool, clients, one broker killed, report."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+import tempfile
+import time
+import webbrowser
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import ClientError, ClientSession, ClientTimeout
+
+from readonly_engine.demo import clients as client_program
+from readonly_engine.demo.children import Child, Children
+from readonly_engine.demo.console import elapsed, say
+from readonly_engine.demo.distribution import VERSION, ensure_distribution
+from readonly_engine.demo.errors import DemoError
+from readonly_engine.demo.live import LiveView
+from readonly_engine.demo.pool import Broker, Pool
+from readonly_engine.demo.report import SubscriptionResult, render, subscription_result
+from readonly_engine.demo.source_cluster import SourceCluster, start_pulsar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PARTITIONS: Final = 4
+RATE: Final = 1250
+"""Messages per second."""
+
+SUBSCRIPTIONS: Final = (("exclusive", "Exclusive", 1), ("failover", "Failover", 2), ("shared", "Shared", 3))
+KILL_AT: Final = 0.25
+"""Share of the messages after which one broker is killed."""
+
+REFRESH_S: Final = 1.0
+SETTLE_S: Final = 10.0
+CLEAN_UP_S: Final = 30.0
+_ATTEMPT: Final = ClientTimeout(total=30)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What to run.
+
+    Attributes:
+        cluster: a running source cluster; None to start a stock Pulsar.
+        pulsar_home: folder of an installed Pulsar; None for the one in the cache.
+        token_file: token for a running cluster; empty for none.
+        namespace: namespace of the topic.
+        messages: number of messages.
+        keep: whether all keeps running after the report.
+        open_page: whether to open the status page in a browser.
+    """
+
+    cluster: SourceCluster | None = None
+    pulsar_home: Path | None = None
+    token_file: str = ""
+    namespace: str = "public/default"
+    messages: int = 10_000
+    keep: bool = False
+    open_page: bool = False
+
+
+class Demo:
+    """One run.
+
+    Args:
+        options: what to run.
+        children: starts processes.
+        folder: an empty folder for data and logs.
+    """
+
+    def __init__(self, options: DemoOptions, children: Children, folder: Path) -> None:
+        self._options = options
+        self._children = children
+        self._folder = folder
+        name = "demo" if options.cluster is None else f"demo-{secrets.token_hex(3)}"
+        self._pool_name = name
+        self._topic = f"persistent://{options.namespace}/pulsar-readonly-{name}"
+        self._created = False
+        self._cluster = options.cluster
+        self._environment = {client_program.TOKEN_FILE: options.token_file}
+
+    async def run(self) -> None:
+        """Run the demo.
+
+        Raises:
+            DemoError: a part fails, or a message is lost.
+        """
+        if self._cluster is None:
+            home = self._options.pulsar_home or await ensure_distribution(self._children)
+            self._cluster = await start_pulsar(self._children, home, self._folder)
+        else:
+            self._announce(self._cluster)
+        pool = Pool(self._children, self._cluster, self._pool_name, self._topic, self._options.token_file)
+        async with asyncio.TaskGroup() as together:
+            together.create_task(self._create_topic(self._cluster))
+            together.create_task(pool.start())
+        say(f"a pool of {len(pool.brokers)} read-only brokers runs: {pool.url}")
+        page = f"{pool.brokers[0].http_url}/"
+        say(f"status page, open it now: {page}")
+        if self._options.open_page:
+            await asyncio.to_thread(webbrowser.open, page)
+        results, cpu = await self._read_and_ack(self._cluster, pool)
+        problems = [problem for result in results for problem in result.problems]
+        self._print_report(results, cpu, problems)
+        if self._options.keep:
+            await self._stay(self._cluster, pool)
+        if problems:
+            raise DemoError("; ".join(problems))
+
+    async def clean_up(self) -> None:
+        """Delete the topic of a running cluster that this run has created."""
+        if self._options.cluster is None or not self._created:
+            return
+        with suppress(DemoError, TimeoutError):
+            async with asyncio.timeout(CLEAN_UP_S):
+                await self._client("delete", self._options.cluster.admin_url, self._topic)
+                say(f"deleted {self._topic}")
+                return
+        say(f"could not delete {self._topic}: delete it with pulsar-admin topics delete-partitioned-topic -f")
+
+    def _announce(self, cluster: SourceCluster) -> None:
+        say(f"this run creates at {cluster.admin_url}, and deletes at its end:")
+        say(f"  {self._topic}, with {PARTITIONS} partitions and {len(SUBSCRIPTIONS)} subscriptions")
+        say(f"this run creates in {cluster.metadata_store}: ephemeral nodes of the pool {self._pool_name}")
+
+    async def _client(self, *arguments: str) -> Any:
+        child = await self._start_client(*arguments)
+        return _result(await child.output())
+
+    async def _start_client(self, *arguments: str) -> Child:
+        command = [sys.executable, client_program.__file__, *arguments]
+        name = "-".join(["clients", arguments[0], *arguments[3:4]])
+        return await self._children.start(name, command, self._environment, read=True)
+
+    async def _create_topic(self, cluster: SourceCluster) -> None:
+        await cluster.wait_ready()
+        if cluster.owner is not None:
+            say(f"a stock Pulsar runs: {cluster.writer_url}, admin API {cluster.admin_url}")
+        self._created = True
+        names = [name for name, _, _ in SUBSCRIPTIONS]
+        await self._client("prepare", cluster.admin_url, self._topic, str(PARTITIONS), *names)
+
+    async def _read_and_ack(self, cluster: SourceCluster, pool: Pool) -> tuple[list[SubscriptionResult], str]:
+        count = str(self._options.messages)
+        consumers = sum(number for _, _, number in SUBSCRIPTIONS)
+        say(
+            f"{self._options.messages:,} messages to the owner, {RATE:,} per second; "
+            f"{consumers} consumers of {len(SUBSCRIPTIONS)} subscriptions at the pool"
+        )
+        owner_s = cluster.owner.cpu_s() if cluster.owner else 0.0
+        pool_s = sum(broker.child.cpu_s() for broker in pool.brokers)
+        reading = [
+            await self._start_client("consume", pool.url, self._topic, name, kind, str(number), count)
+            for name, kind, number in SUBSCRIPTIONS
+        ]
+        producing = await self._start_client("produce", cluster.writer_url, self._topic, count, str(RATE))
+        outputs = [asyncio.ensure_future(child.output()) for child in (producing, *reading)]
+        try:
+            await self._watch(pool, outputs)
+            produced, *received = [_result(await output) for output in outputs]
+        finally:
+            for output in outputs:
+                output.cancel()
+        if produced["failed"]:
+            raise DemoError(f"{produced['failed']} messages could not be published")
+        stats, internal = await self._settled_stats(cluster)
+        await pool.count_dispatched()
+        by_broker = {broker.name: broker.dispatched for broker in pool.brokers}
+        results = [
+            subscription_result(one, produced["produced"], stats, internal, by_broker, interrupted=True)
+            for one in received
+        ]
+        delivered = sum(len(result.received) for result in results)
+        cpu = f"pool {1e6 * (sum(one.child.cpu_s() for one in pool.brokers) - pool_s) / delivered:,.0f} µs of CPU "
+        cpu += "for each delivered message"
+        if cluster.owner:
+            used = 1e6 * (cluster.owner.cpu_s() - owner_s) / produced["produced"]
+            cpu = f"owner broker {used:,.0f} µs of CPU for each published message (with a cold JVM), {cpu}"
+        return results, cpu
+
+    async def _watch(self, pool: Pool, outputs: Sequence[asyncio.Future[str]]) -> None:
+        """Show the pool until the clients have ended; kill its last broker on the way."""
+        begin, victim = time.monotonic(), pool.brokers[-1]
+        kill_after_s = KILL_AT * self._options.messages / RATE
+        view = LiveView(pool)
+        try:
+            while not all(output.done() for output in outputs):
+                await view.show()
+                if victim.child.alive and time.monotonic() - begin > kill_after_s:
+                    victim.child.kill()
+                    await victim.child.wait()
+                    say(f"killed {victim.name} (SIGKILL); its consumers reconnect to {pool.brokers[0].name}")
+                    view.interrupt()
+                await asyncio.wait(outputs, timeout=REFRESH_S)
+                for output in outputs:
+                    if output.done():
+                        output.result()  # a failed client ends the demo now
+        finally:
+            await view.close()
+
+    async def _settled_stats(self, cluster: SourceCluster) -> tuple[Any, Any]:
+        """Return the owner's statistics after the last acks have arrived, or after SETTLE_S."""
+        token = client_program.read_token(self._options.token_file)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        path = client_program.topic_path(cluster.admin_url, self._topic)
+        deadline = time.monotonic() + SETTLE_S
+        try:
+            async with ClientSession(timeout=_ATTEMPT, headers=headers, raise_for_status=True) as session:
+                while True:
+                    async with session.get(f"{path}/partitioned-stats?getPreciseBacklog=true") as response:
+                        stats = await response.json()
+                    backlogs = [one["msgBacklog"] for one in stats["subscriptions"].values()]
+                    if not any(backlogs) or time.monotonic() > deadline:
+                        break
+                    await asyncio.sleep(0.2)
+                async with session.get(f"{path}/partitioned-internalStats") as response:
+                    return stats, await response.json()
+        except (ClientError, TimeoutError) as error:
+            raise DemoError(f"{cluster.admin_url}: no statistics of {self._topic}: {error}") from error
+
+    def _print_report(self, results: list[SubscriptionResult], cpu: str, problems: list[str]) -> None:
+        lost = sum(result.lost for result in results)
+        delivered = sum(len(result.received) for result in results)
+        print(f"\n{render(results)}\n\nCPU: {cpu}\n", flush=True)
+        lines = [
+            f"Seen in {elapsed():.0f} s: the pool delivered {delivered:,} messages, one of its brokers was killed, {lost} lost.",
+            "Stay in it: make demo KEEP=1, or pulsar-readonly demo --keep; all runs until Ctrl-C.",
+            "Next: docs/tutorials/process.md, a read-only broker beside a Pulsar, step by step.",
+        ]
+        print("\n".join(lines if not problems else lines[1:]), flush=True)
+
+    async def _stay(self, cluster: SourceCluster, pool: Pool) -> None:
+        """Start ended brokers again, and wait for Ctrl-C."""
+        ended: list[Broker] = [broker for broker in pool.brokers if not broker.child.alive]
+        for broker in ended:
+            await pool.replace(broker)
+        lines = [
+            "",
+            "Everything runs until Ctrl-C:",
+            f"  consumers   {pool.url}",
+            f"  producers   {cluster.writer_url}",
+            f"  topic       {self._topic}",
+            f"  admin API   {cluster.admin_url}",
+            f"  store       {cluster.metadata_store}",
+            f"  table       pulsar-readonly top {' '.join(broker.http_url for broker in pool.brokers)}",
+            f"  logs        {self._folder}",
+        ]
+        print("\n".join(lines), flush=True)
+        await asyncio.Event().wait()
+
+
+def _result(output: str) -> Any:
+    return json.loads(output.strip().splitlines()[-1])
+
+
+async def run_demo(options: DemoOptions) -> None:
+    """Run the demo in a temporary folder, and end all of its processes.
+
+    Raises:
+        DemoError: a part fails, or a message is lost.
+    """
+    say(
+        f"a stock Pulsar {VERSION}, two read-only brokers and stock clients on 127.0.0.1; Ctrl-C ends all"
+        if options.cluster is None
+        else "two read-only brokers and stock clients on 127.0.0.1; Ctrl-C ends them"
+    )
+    with tempfile.TemporaryDirectory(prefix="pulsar-readonly-demo-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        children = Children(folder)
+        demo = Demo(options, children, folder)
+        try:
+            await demo.run()
+        finally:
+            await demo.clean_up()
+            await children.close()

@@ -1,0 +1,58 @@
+"""Child processes of the demo: their CPU time, their errors, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from readonly_engine.demo.children import Children, cpu_seconds
+from readonly_engine.demo.errors import DemoError
+
+
+def test_cpu_time_of_a_process_with_a_strange_name() -> None:
+    stat = f"7 (a) b (c) S {' '.join(['0'] * 10)} 250 50 0 0"
+    assert cpu_seconds(stat) == 300 / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_child_that_fails_is_quoted(tmp_path: Path) -> None:
+    async def run() -> None:
+        children = Children(tmp_path)
+        child = await children.start("some tool", ["sh", "-c", "echo why >&2; exit 3"], read=True)
+        with pytest.raises(DemoError, match=r"some tool ended with status 3:\n    why"):
+            await child.output()
+
+    asyncio.run(run())
+
+
+def test_close_ends_a_child_with_all_that_it_has_started(tmp_path: Path) -> None:
+    program = "import subprocess, sys; subprocess.run(['sleep', '600'])"
+
+    async def run() -> list[Path]:
+        children = Children(tmp_path)
+        child = await children.start("parent", [sys.executable, "-c", program])
+        async with asyncio.timeout(30):
+            while not (group := _group(child._process.pid)) or len(group) < 2:
+                await asyncio.sleep(0.01)
+        await children.close()
+        async with asyncio.timeout(30):
+            while _group(child._process.pid):
+                await asyncio.sleep(0.01)
+        return group
+
+    assert len(asyncio.run(run())) == 2
+
+
+def _group(leader: int) -> list[Path]:
+    """Return the live processes of a process group."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == leader and fields[0] not in "ZX":
+            found.append(path)
+    return found

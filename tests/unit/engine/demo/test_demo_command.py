@@ -1,0 +1,102 @@
+"""Options of `pulsar-readonly demo`, and its checks before anything is started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from readonly_engine.demo import distribution
+from readonly_engine.demo.command import check_machine, main, options_of, parser
+from readonly_engine.demo.errors import DemoError
+from readonly_engine.demo.run import DemoOptions
+from readonly_engine.demo.source_cluster import SourceCluster, write_configuration
+
+from devstack.pulsar.distribution import checksums
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STORE = ["--metadata-store", "zk:a:2181"]
+WRITER = ["--writer-url", "pulsar://a:6650"]
+ADMIN = ["--admin-url", "http://a:8080/"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--messages", "0"], "--messages: '0' is no number of messages; give 1 to 1000000"),
+        (["--messages", "1000001"], "give 1 to 1000000"),
+        (["--namespace", "default"], "--namespace: 'default' is no namespace; give TENANT/NAMESPACE"),
+        (["--metadata-store", "a:2181"], "--metadata-store: 'a:2181' is no metadata store; give zk:HOST:PORT"),
+        (["--writer-url", "http://a"], "--writer-url: 'http://a' is no service URL; give pulsar://HOST:PORT"),
+        (["--admin-url", "a:8080"], "--admin-url: 'a:8080' is no admin API; give http://HOST:PORT"),
+        ([*STORE, *ADMIN], "a running cluster needs all of --metadata-store, --writer-url and --admin-url"),
+        (["--token-file", "x"], "--token-file goes with --metadata-store"),
+        (["--pulsar-home", "x", *STORE, *WRITER, *ADMIN], "--pulsar-home starts a Pulsar: leave it out"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(words)
+    assert raised.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_running_cluster_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    made = parser()
+    options = options_of(made, made.parse_args([*STORE, *WRITER, *ADMIN]))
+    assert check_machine(options).cluster == SourceCluster("zk:a:2181", "pulsar://a:6650", "http://a:8080")
+
+
+def test_all_missing_programs_are_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PULSAR_READONLY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("PULSAR_HOME", raising=False)
+    with pytest.raises(DemoError, match=r"missing: java 17 or newer \(default-jre-headless\), mvn \(maven\)"):
+        check_machine(DemoOptions())
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("printed", "missing"), [("1.8.0_402", True), ("11.0.2", True), ("17.0.15", False), ("21", False)]
+)
+def test_the_version_of_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, printed: str, missing: bool) -> None:
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{printed}\" 2025-04-15' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert any("java" in one for one in distribution.missing_programs(tmp_path)) is missing
+
+
+def test_an_installed_pulsar_is_found_and_a_wrong_folder_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("PULSAR_HOME", raising=False)
+    assert distribution.installed(None) is None
+    with pytest.raises(DemoError, match=r"--pulsar-home .*: there is no bin/pulsar"):
+        distribution.installed(tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "pulsar").touch(mode=0o755)
+    assert distribution.installed(tmp_path) == tmp_path
+    monkeypatch.setenv("PULSAR_HOME", str(tmp_path))
+    assert distribution.installed(None) == tmp_path
+
+
+def test_the_archive_is_that_of_the_tests() -> None:
+    assert checksums()[distribution.VERSION] == distribution.SHA512
+
+
+def test_no_server_listens_on_other_addresses(tmp_path: Path) -> None:
+    conf, folder = tmp_path / "conf", tmp_path / "data"
+    conf.mkdir()
+    folder.mkdir()
+    for name in ("zookeeper.conf", "bookkeeper.conf", "broker.conf"):
+        (conf / name).write_text("bindAddress=0.0.0.0\n")
+    write_configuration(tmp_path, folder, 1, 2, 3, 4)
+    assert "clientPortAddress=127.0.0.1\n" in (folder / "zookeeper.conf").read_text()
+    assert "listeningInterface=lo\n" in (folder / "bookkeeper.conf").read_text()
+    assert "bindAddress=127.0.0.1\n" in (folder / "broker.conf").read_text()
