@@ -68,6 +68,10 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_a_bookie_that_dies_at_a_batch_read_is_not_taken_for_an_old_one",
         "test_a_bookie_that_is_down",
     ),
+    "tests/integration/test_demo.py": (
+        "test_an_end_at_any_moment_leaves_no_process[killed]",
+        "test_an_end_at_any_moment_leaves_no_process[runs]",
+    ),
     "tests/integration/test_devstack_pulsar.py": (
         "test_a_killed_broker_comes_back",
         "test_a_stopped_brokers_topics_move",

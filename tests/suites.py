@@ -96,6 +96,7 @@ SECOND_STACK: Final = tuple(
         "churn_short",
         "closed_topics",
         "compat_short",
+        "demo",
         "fleet",
         "foreign_acks",
         "hostile_clients",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TOKEN_FILE = "PULSAR_READONLY_DEMO_TOKEN_FILE"  # noqa: S105 - the name of a variable
+SUBSCRIBED = "has subscribed"
 RECEIVE_MS = 500
 TICK_S = 0.02
 DEADLINE_S = 120.0
@@ -166,7 +167,7 @@ def consume(url: str, topic: str, subscription: str, kind: str, consumers: str, 
         clients.append(client)
         group.received.append([])
         threads.append(threading.Thread(target=group.run, args=(consumer, group.received[-1], pulsar.Timeout)))
-        say(f"{subscription}-{index} has subscribed")
+        say(f"{subscription}-{index} {SUBSCRIBED}")
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -67,6 +67,11 @@ class Pool:
         """Service URL for clients."""
         return "pulsar://" + ",".join(broker.address for broker in self.brokers)
 
+    @property
+    def dispatched(self) -> int:
+        """Messages dispatched by all brokers, as last seen."""
+        return sum(sum(broker.dispatched.values()) for broker in self.brokers)
+
     async def start(self) -> None:
         """Start the brokers, and wait until each sees all members.
 

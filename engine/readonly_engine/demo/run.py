@@ -11,6 +11,7 @@ import time
 import webbrowser
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,10 +36,11 @@ RATE: Final = 1250
 
 SUBSCRIPTIONS: Final = (("exclusive", "Exclusive", 1), ("failover", "Failover", 2), ("shared", "Shared", 3))
 KILL_AT: Final = 0.25
-"""Share of the messages after which one broker is killed."""
+"""Share of the deliveries after which one broker is killed."""
 
-REFRESH_S: Final = 1.0
+REFRESH_S: Final = 0.5
 SETTLE_S: Final = 10.0
+SUBSCRIBE_S: Final = 60.0
 CLEAN_UP_S: Final = 30.0
 _ATTEMPT: Final = ClientTimeout(total=30)
 
@@ -160,6 +162,8 @@ class Demo:
             await self._start_client("consume", pool.url, self._topic, name, kind, str(number), count)
             for name, kind, number in SUBSCRIPTIONS
         ]
+        for child, (_, _, number) in zip(reading, SUBSCRIPTIONS, strict=True):
+            await child.ready(partial(_has_subscribed, child, number), SUBSCRIBE_S)
         producing = await self._start_client("produce", cluster.writer_url, self._topic, count, str(RATE))
         outputs = [asyncio.ensure_future(child.output()) for child in (producing, *reading)]
         try:
@@ -187,13 +191,13 @@ class Demo:
 
     async def _watch(self, pool: Pool, outputs: Sequence[asyncio.Future[str]]) -> None:
         """Show the pool until the clients have ended; kill its last broker on the way."""
-        begin, victim = time.monotonic(), pool.brokers[-1]
-        kill_after_s = KILL_AT * self._options.messages / RATE
+        victim = pool.brokers[-1]
+        enough = KILL_AT * self._options.messages * len(SUBSCRIPTIONS)
         view = LiveView(pool)
         try:
             while not all(output.done() for output in outputs):
                 await view.show()
-                if victim.child.alive and time.monotonic() - begin > kill_after_s:
+                if victim.child.alive and pool.dispatched >= enough:
                     victim.child.kill()
                     await victim.child.wait()
                     say(f"killed {victim.name} (SIGKILL); its consumers reconnect to {pool.brokers[0].name}")
@@ -254,6 +258,10 @@ class Demo:
         ]
         print("\n".join(lines), flush=True)
         await asyncio.Event().wait()
+
+
+async def _has_subscribed(child: Child, consumers: int) -> bool:
+    return child.log.read_text(encoding="utf-8").count(client_program.SUBSCRIBED) == consumers
 
 
 def _result(output: str) -> Any:
