@@ -58,6 +58,7 @@ FIELDS: Final = {
     "bookie-login-file": "source.bookieLogin.secretRef",
     "listen": OPERATOR,
     "http": OPERATOR,
+    "listen-timeout": NONE,
     "advertised-url": OPERATOR,
     "tls-listen": _TLS,
     "tls-certificate": f"{_TLS}.certificate.certificate",

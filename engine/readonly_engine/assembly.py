@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import re
@@ -40,6 +41,7 @@ from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableEr
 from readonly_engine.net import descriptors
 from readonly_engine.net.digest_md5 import LoginError
 from readonly_engine.net.interfaces import LOOPBACK
+from readonly_engine.net.port_holder import port_holder
 from readonly_engine.net.tls import TlsError
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
@@ -64,6 +66,9 @@ log = logging.getLogger("readonly_engine")
 COMMIT_VARIABLE: Final = "PULSAR_READONLY_COMMIT"
 """Variable of the environment with the commit of the image, which the status page shows. Images of a release have it in the
 package instead (build_info.py)."""
+
+LISTEN_RETRY_S: Final = 0.2
+"""Interval of tries to listen on an address in use."""
 
 _COMMIT: Final = re.compile("[0-9a-f]{7,64}")
 _LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -264,12 +269,12 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     )
     http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared), build)
     try:
-        await listen("http", config.http, http.start)
-        await listen("listen", config.listen, broker.start)
+        await listen("http", config.http, http.start, config.listen_timeout)
+        await listen("listen", config.listen, broker.start, config.listen_timeout)
         joined = True
         await _listen_for_clients(config, broker, tls)
         if shared is not None:
-            await listen("listen", shared.listen, partial(broker.listen, DEFAULT, shared=True))
+            await listen("listen", shared.listen, partial(broker.listen, DEFAULT, shared=True), config.listen_timeout)
             await _listen_for_clients(shared, broker, tls, shared=True)
         log.info("serving on %s as %s, pool %s; health and metrics on %s", config.listen, url, config.pool, config.http)
         await stop.wait()
@@ -334,30 +339,51 @@ async def _listen_for_clients(
         StartError: see `listen`.
     """
     if config.tls_listen is not None and tls is not None:
-        await listen("tls-listen", config.tls_listen, partial(broker.listen_tls, DEFAULT, tls, shared=shared))
+        start = partial(broker.listen_tls, DEFAULT, tls, shared=shared)
+        await listen("tls-listen", config.tls_listen, start, config.listen_timeout)
     for bind in config.bind_addresses:
         start = partial(broker.listen, bind.listener, shared=shared)
         if bind.tls and tls is not None:
             start = partial(broker.listen_tls, bind.listener, tls, shared=shared)
-        await listen("bind-addresses", Address(bind.host.strip("[]"), bind.port), start)
+        await listen("bind-addresses", Address(bind.host.strip("[]"), bind.port), start, config.listen_timeout)
 
 
-async def listen(option: str, address: Address, start: Callable[[str, int], Awaitable[None]]) -> None:
+async def listen(
+    option: str, address: Address, start: Callable[[str, int], Awaitable[None]], timeout_s: float = 0.0
+) -> None:
     """Start to listen on an address.
 
     Args:
         option: name of its option, for errors.
         address: the address.
         start: listens on a host and a port.
+        timeout_s: time to wait for an address in use.
 
     Raises:
         StartError: the address cannot be listened on, or the pool does not admit this broker.
     """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    waiting = False
     try:
-        await start(address.host, address.port)
+        while True:
+            try:
+                await start(address.host, address.port)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or loop.time() >= deadline:
+                    raise
+                if not waiting:
+                    holder = port_holder(address.port) or "unknown"
+                    log.warning("address in use, waiting: option=--%s address=%s holder=%s", option, address, holder)
+                    waiting = True
+                await asyncio.sleep(min(LISTEN_RETRY_S, max(deadline - loop.time(), 0)))
+            else:
+                return
     except OSError as error:
+        holder = port_holder(address.port) if error.errno == errno.EADDRINUSE else ""
         raise StartError(
-            f"--{option} {address}: {error.strerror or error}; choose a free address of this machine"
+            f"--{option} {address}: {error.strerror or error}{f' by {holder}' if holder else ''}; "
+            "choose a free address of this machine"
         ) from error
     except MetadataUnavailableError as error:
         raise StartError(f"--metadata-store: {error}") from error

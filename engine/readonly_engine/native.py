@@ -36,11 +36,16 @@ def load(name: str) -> Any | None:
         return None
 
 
+def missing(prefix: str = "") -> list[str]:
+    """Return the C modules with a prefix that were not built, or that are disabled."""
+    return [name for name in MODULES if name.startswith(prefix) and load(name) is None]
+
+
 def main() -> int:
     """Print which C modules this Python has."""
-    missing = [name for name in MODULES if load(name) is None]
-    without = f"; without {', '.join(missing)}" if missing else ""
-    print(f"{len(MODULES) - len(missing)} of {len(MODULES)} modules in C{without}")
+    absent = missing()
+    without = f"; without {', '.join(absent)}" if absent else ""
+    print(f"{len(MODULES) - len(absent)} of {len(MODULES)} modules in C{without}")
     return 0
 
 

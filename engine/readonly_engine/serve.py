@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from readonly_engine import collector
+from readonly_engine import collector, native
 from readonly_engine.assembly import advertised_tls_url, advertised_url, listen, serve
 from readonly_engine.config.arguments import parser
 from readonly_engine.config.option import ConfigError, key_of
@@ -48,6 +48,11 @@ def main(argv: list[str]) -> int:
     set_up_logging(config.log_level, config.log_format)
     for key in unknown:
         log.warning("unknown key in the file of --config is ignored; a newer version has it: key=%s", key)
+    if missing := native.missing("readonly_engine."):
+        log.warning(
+            "C modules are missing, so that this broker needs more CPU: install a C compiler and the package again: modules=%s",
+            ",".join(missing),
+        )
     try:
         if config.workers > 1:
             return uvloop.run(_serve_by_workers(config, argv))
@@ -81,7 +86,7 @@ async def _serve_by_workers(config: EngineConfig, argv: list[str]) -> int:
     advertised_url(config)
     advertised_tls_url(config)
     parent = Parent(config, argv)
-    await listen("http", config.http, parent.listen)
+    await listen("http", config.http, parent.listen, config.listen_timeout)
     return await parent.run()
 
 

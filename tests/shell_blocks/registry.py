@@ -79,11 +79,11 @@ RELEASE: Final = (
 )
 TUTORIAL: Final = "a short form of docs/tutorials; tests run the commands of these pages"
 
+DEMO: Final = "tests/integration/test_demo.py runs it as the command"
+
 PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "../README.md": {
-        "sudo make system": not_run(MACHINE),
-        "make demo": not_run("`make test` runs the demo's job as tests/e2e/test_main_job.py"),
-        "make test": not_run("runs this test itself"),
+        "make demo": not_run(DEMO),
         "publish": no_commands(PICTURE),
         "helm install": not_run(TUTORIAL),
         "pip install": not_run(TUTORIAL),
@@ -299,8 +299,8 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         ),
     },
     "tutorials/demo.md": {
-        "make system": not_run("installs packages of the machine, and builds for some minutes"),
-        "make demo": not_run("`make test` runs the demo's job as tests/e2e/test_main_job.py"),
+        "make demo ": not_run(DEMO),
+        "make demo-kubernetes": not_run("`make test` runs the demo's job as tests/e2e/test_main_job.py"),
         "export PATH": cluster(f"{KUBERNETES}::test_the_tutorial"),
         "make clean-demo": not_run("ends the Kubernetes that the end-to-end tests share"),
     },
@@ -315,7 +315,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "kubectl delete": not_run("removes the operator that all end-to-end tests share"),
     },
     "tutorials/process.md": {
-        "sudo make system": not_run("starts the stack of a developer; the tests have stacks of their own"),
+        "make pulsar-up": not_run("starts the stack of a developer; the tests have stacks of their own"),
         ".venv/bin/pulsar-readonly serve": cluster(f"{PULSAR}::test_the_tutorial_of_a_process"),
         ".venv/bin/python": cluster(f"{PULSAR}::test_the_tutorial_of_a_process"),
         "curl": cluster(f"{PULSAR}::test_the_tutorial_of_a_process"),

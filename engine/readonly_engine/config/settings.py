@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_WORKERS: Final = 64
+MAX_LISTEN_TIMEOUT_S: Final = 600
 
 MAX_PARTITIONS: Final = 1024
 """Bound of the partitions of a topic with local cursors."""
@@ -226,6 +227,14 @@ class EngineConfig:
         ),
     )
     http: Address = field(default=HTTP, metadata=option(ADDRESS, "address for health, metrics and statistics"))
+    listen_timeout: int = field(
+        default=10,
+        metadata=option(
+            number_between(0, MAX_LISTEN_TIMEOUT_S, "0 to fail at once"),
+            "time to wait for an address in use, as that of a broker that drains",
+            unit="seconds",
+        ),
+    )
     advertised_url: str = field(
         default="", metadata=option(url("pulsar"), "URL of this broker in lookup answers", unset="made from --listen")
     )

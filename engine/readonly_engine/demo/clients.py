@@ -32,7 +32,7 @@ LINGER_S = 2.0
 """Time to wait for duplicates after the last expected message."""
 
 
-def say(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print progress."""
     print(text, file=sys.stderr, flush=True)
 
@@ -109,7 +109,7 @@ def produce(url: str, topic: str, count: str, rate: str = "0") -> dict[str, Any]
             time.sleep(TICK_S)
         producer.send_async(b"%d" % number, sent, partition_key=f"customer-{number % 97}")
         if number % 2500 == 0:
-            say(f"produced {number}")
+            print_progress(f"produced {number}")
     producer.flush()
     client.close()
     return {"produced": results["ok"], "failed": results["failed"]}
@@ -122,7 +122,7 @@ class Consumers:
         self.received: list[list[int]] = []
         self.acked = 0
         self._count = count
-        self._seen: set[int] = set()
+        self._numbers: set[int] = set()
         self._lock = threading.Lock()
         self._last = time.monotonic()
 
@@ -138,15 +138,15 @@ class Consumers:
             mine.append(number)
             with self._lock:
                 self.acked += 1
-                self._seen.add(number)
+                self._numbers.add(number)
                 self._last = time.monotonic()
-                if len(self._seen) % 2500 == 0:
-                    say(f"received {len(self._seen)}")
+                if len(self._numbers) % 2500 == 0:
+                    print_progress(f"received {len(self._numbers)}")
 
     def done(self) -> bool:
         """Return whether all messages arrived and no further one for LINGER_S, or none for DEADLINE_S."""
         quiet = time.monotonic() - self._last
-        return quiet > (LINGER_S if len(self._seen) >= self._count else DEADLINE_S)
+        return quiet > (LINGER_S if len(self._numbers) >= self._count else DEADLINE_S)
 
 
 def consume(url: str, topic: str, subscription: str, kind: str, consumers: str, count: str) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def consume(url: str, topic: str, subscription: str, kind: str, consumers: str, 
         clients.append(client)
         group.received.append([])
         threads.append(threading.Thread(target=group.run, args=(consumer, group.received[-1], pulsar.Timeout)))
-        say(f"{subscription}-{index} {SUBSCRIBED}")
+        print_progress(f"{subscription}-{index} {SUBSCRIBED}")
     for thread in threads:
         thread.start()
     for thread in threads:

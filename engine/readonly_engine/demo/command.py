@@ -35,7 +35,7 @@ _EXAMPLES: Final = """examples:
   pulsar-readonly demo --pulsar-home /opt/apache-pulsar-4.0.8
   pulsar-readonly demo --metadata-store zk:zookeeper:2181 --writer-url pulsar://broker:6650 --admin-url http://broker:8080
 
-Without a cluster it starts a stock Pulsar: --pulsar-home, PULSAR_HOME, pulsar in the PATH, or Maven's archive in the cache
+Without a cluster it starts a stock Pulsar: --pulsar-home, PULSAR_HOME, pulsar in the PATH, or an archive by Maven in the cache
 (PULSAR_READONLY_CACHE, default ~/.cache/pulsar-readonly). In a running cluster it creates one topic, and deletes it at its end.
 Exit status: 0 if all messages arrived, 1 if not or if a part failed, 2 for invalid options, 130 after an interrupt."""
 

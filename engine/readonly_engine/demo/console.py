@@ -13,6 +13,6 @@ def elapsed() -> float:
     return time.monotonic() - _START
 
 
-def say(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print a progress line to standard error; standard output is for results."""
     print(f"[{elapsed():6.1f} s] {text}", file=sys.stderr, flush=True)

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.demo.console import say
+from readonly_engine.demo.console import print_progress
 from readonly_engine.demo.errors import DemoError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ async def ensure_distribution(children: Children) -> Path:
             fetched.replace(file)
     else:
         await _verify(file)
-    say(f"unpacking Pulsar {VERSION}")
+    print_progress(f"unpacking Pulsar {VERSION}")
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".unpack-") as folder:
         await asyncio.to_thread(_unpack, file, Path(folder))
@@ -120,7 +120,7 @@ async def ensure_distribution(children: Children) -> Path:
 
 async def _fetch(children: Children, folder: Path) -> Path:
     """Fetch the archive by Maven into a folder, with a local repository in it, which shows the progress."""
-    say(f"fetching Pulsar {VERSION} by Maven: {ARCHIVE_MB} MB, once")
+    print_progress(f"fetching Pulsar {VERSION} by Maven: {ARCHIVE_MB} MB, once")
     maven = await children.start(
         "Maven",
         [
@@ -136,7 +136,7 @@ async def _fetch(children: Children, folder: Path) -> Path:
         async with asyncio.timeout(FETCH_TIMEOUT_S):
             while not (await asyncio.wait({running}, timeout=PROGRESS_S))[0]:
                 sizes = [path.stat().st_size for path in parts.glob("*.tar.gz*") if path.is_file()]
-                say(f"  {max(sizes, default=0) / 1e6:.0f} of {ARCHIVE_MB} MB")
+                print_progress(f"  {max(sizes, default=0) / 1e6:.0f} of {ARCHIVE_MB} MB")
         await running
     except TimeoutError:
         raise DemoError(f"Maven took more than {FETCH_TIMEOUT_S / 60:.0f} minutes: check the network") from None

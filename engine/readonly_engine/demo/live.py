@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.demo.console import say
+from readonly_engine.demo.console import print_progress
 from readonly_engine.top.client import StatusClient
 from readonly_engine.top.observed import Observed, merged
 from readonly_engine.top.screen import render
@@ -50,7 +50,7 @@ class LiveView:
         if not self._screen:
             if time.monotonic() - self._line >= LINE_S:
                 self._line = time.monotonic()
-                say(", ".join(self._words()))
+                print_progress(", ".join(self._words()))
             return
         newer = await self._client.read()
         now = time.monotonic()

@@ -19,7 +19,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from readonly_engine.demo import clients as client_program
 from readonly_engine.demo.children import Child, Children
-from readonly_engine.demo.console import elapsed, say
+from readonly_engine.demo.console import elapsed, print_progress
 from readonly_engine.demo.distribution import VERSION, ensure_distribution
 from readonly_engine.demo.errors import DemoError
 from readonly_engine.demo.live import LiveView
@@ -103,9 +103,9 @@ class Demo:
         async with asyncio.TaskGroup() as together:
             together.create_task(self._create_topic(self._cluster))
             together.create_task(pool.start())
-        say(f"a pool of {len(pool.brokers)} read-only brokers runs: {pool.url}")
+        print_progress(f"a pool of {len(pool.brokers)} read-only brokers runs: {pool.url}")
         page = f"{pool.brokers[0].http_url}/"
-        say(f"status page, open it now: {page}")
+        print_progress(f"status page, open it now: {page}")
         if self._options.open_page:
             await asyncio.to_thread(webbrowser.open, page)
         results, cpu = await self._read_and_ack(self._cluster, pool)
@@ -123,14 +123,16 @@ class Demo:
         with suppress(DemoError, TimeoutError):
             async with asyncio.timeout(CLEAN_UP_S):
                 await self._client("delete", self._options.cluster.admin_url, self._topic)
-                say(f"deleted {self._topic}")
+                print_progress(f"deleted {self._topic}")
                 return
-        say(f"could not delete {self._topic}: delete it with pulsar-admin topics delete-partitioned-topic -f")
+        print_progress(
+            f"could not delete {self._topic}: delete it with pulsar-admin topics delete-partitioned-topic -f"
+        )
 
     def _announce(self, cluster: SourceCluster) -> None:
-        say(f"this run creates at {cluster.admin_url}, and deletes at its end:")
-        say(f"  {self._topic}, with {PARTITIONS} partitions and {len(SUBSCRIPTIONS)} subscriptions")
-        say(f"this run creates in {cluster.metadata_store}: ephemeral nodes of the pool {self._pool_name}")
+        print_progress(f"this run creates at {cluster.admin_url}, and deletes at its end:")
+        print_progress(f"  {self._topic}, with {PARTITIONS} partitions and {len(SUBSCRIPTIONS)} subscriptions")
+        print_progress(f"this run creates in {cluster.metadata_store}: ephemeral nodes of the pool {self._pool_name}")
 
     async def _client(self, *arguments: str) -> Any:
         child = await self._start_client(*arguments)
@@ -144,7 +146,7 @@ class Demo:
     async def _create_topic(self, cluster: SourceCluster) -> None:
         await cluster.wait_ready()
         if cluster.owner is not None:
-            say(f"a stock Pulsar runs: {cluster.writer_url}, admin API {cluster.admin_url}")
+            print_progress(f"a stock Pulsar runs: {cluster.writer_url}, admin API {cluster.admin_url}")
         self._created = True
         names = [name for name, _, _ in SUBSCRIPTIONS]
         await self._client("prepare", cluster.admin_url, self._topic, str(PARTITIONS), *names)
@@ -152,7 +154,7 @@ class Demo:
     async def _read_and_ack(self, cluster: SourceCluster, pool: Pool) -> tuple[list[SubscriptionResult], str]:
         count = str(self._options.messages)
         consumers = sum(number for _, _, number in SUBSCRIPTIONS)
-        say(
+        print_progress(
             f"{self._options.messages:,} messages to the owner, {RATE:,} per second; "
             f"{consumers} consumers of {len(SUBSCRIPTIONS)} subscriptions at the pool"
         )
@@ -200,7 +202,7 @@ class Demo:
                 if victim.child.alive and pool.dispatched >= enough:
                     victim.child.kill()
                     await victim.child.wait()
-                    say(f"killed {victim.name} (SIGKILL); its consumers reconnect to {pool.brokers[0].name}")
+                    print_progress(f"killed {victim.name} (SIGKILL); its consumers reconnect to {pool.brokers[0].name}")
                     view.interrupt()
                 await asyncio.wait(outputs, timeout=REFRESH_S)
                 for output in outputs:
@@ -274,7 +276,7 @@ async def run_demo(options: DemoOptions) -> None:
     Raises:
         DemoError: a part fails, or a message is lost.
     """
-    say(
+    print_progress(
         f"a stock Pulsar {VERSION}, two read-only brokers and stock clients on 127.0.0.1; Ctrl-C ends all"
         if options.cluster is None
         else "two read-only brokers and stock clients on 127.0.0.1; Ctrl-C ends them"

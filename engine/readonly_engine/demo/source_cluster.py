@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
-from readonly_engine.demo.console import say
+from readonly_engine.demo.console import print_progress
 from readonly_engine.demo.properties import edit_properties
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ async def start_pulsar(children: Children, home: Path, folder: Path) -> SourceCl
             "MALLOC_ARENA_MAX": "2",
         }
 
-    say("starting ZooKeeper, a bookie and a broker of a stock Pulsar")
+    print_progress("starting ZooKeeper, a bookie and a broker of a stock Pulsar")
     # The next program waits for ZooKeeper itself.
     await children.start("ZooKeeper", [pulsar, "zookeeper"], environment(_SMALL))
     metadata = [

@@ -17,7 +17,7 @@ def test_the_page_is_what_the_code_gives(name):
 
 def test_the_page_of_the_command_line_has_every_option():
     page = cli.page()
-    assert page.count("\n## pulsar-readonly ") == 8
+    assert page.count("\n## pulsar-readonly ") == 9
     assert page.count("\n### kubectl readonly ") == 3
     for option in (
         "--metadata-store URL",

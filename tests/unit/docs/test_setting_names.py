@@ -96,6 +96,6 @@ def test_whether_the_words_are_the_same(option, field, same):
 
 def test_the_page_has_forms_choices_and_commands():
     page = names.page()
-    assert "| `writer-url` | `source.serviceUrl` | another |  | `subscriptions` |" in page
+    assert "| `writer-url` | `source.serviceUrl` | another |  | `demo`, `subscriptions` |" in page
     assert "| `lookup-unbound` | `lookup.unbound` | the same | `Redirect`, `Proxy`, `Reject` |  |" in page
     assert "| `pool` | the operator sets it |" in page

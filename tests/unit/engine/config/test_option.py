@@ -54,7 +54,7 @@ def test_a_default_that_users_can_write_is_read_as_the_default(declaring, one):
     (field,) = (field for field in dataclasses.fields(declaring) if field.name == one.name)
     assert one.required == (field.default is field.default_factory is dataclasses.MISSING)
     if one.default:
-        written = float(one.default) if one.unit == "seconds" else one.default
+        written = float(one.default) if one.kind is SECONDS else one.default
         assert one.kind.parse(written) == field.default
     elif not one.required and declaring is not TieredConfig and one.kind not in {FILE, TEXT}:
         assert one.unset or one.key == "topics"  # which topics or bindings, one of them, must name

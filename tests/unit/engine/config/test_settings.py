@@ -111,6 +111,7 @@ admin-url: https://admin:8443,[::1]:8443
 bookkeeper-metadata-store: metadata-store:oxia://oxia:6648/bookkeeper
 listen: 127.0.0.1:7000
 http: "[::1]:7001"
+listen-timeout: 30
 advertised-url: pulsar://me:7000
 writer-tls-trust-certificates: /run/tls/writer-ca.pem
 writer-tls-certificate: /run/tls/writer.pem
@@ -192,7 +193,7 @@ unknown-keys: reject
     assert config.bind_addresses == (BindAddress("external", tls=True, host="0.0.0.0", port=6661),)
     assert (config.tls_listen, config.advertised_tls_url) == (("127.0.0.1", 7002), "pulsar+ssl://me:7002")
     assert config.admin_token_file == Path("/run/secrets/token")
-    assert (config.listen, config.http) == (("127.0.0.1", 7000), ("::1", 7001))
+    assert (config.listen, config.http, config.listen_timeout) == (("127.0.0.1", 7000), ("::1", 7001), 30)
     assert config.topics == ("orders", "persistent://a/b/.*")
     assert config.limits == LimitSettings(
         connections=1000,
@@ -293,6 +294,7 @@ MALFORMED = {
     "bind-addresses": (f"a list of texts {LISTENER}", [[6660], None]),
     "listen": ("HOST:PORT", ["6650", ":6650", "host:", "host:65536"]),
     "http": ("HOST:PORT", ["host:http", 8080]),
+    "listen-timeout": ("a number from 0 to 600, 0 to fail at once", [-1, 601, "soon"]),
     "topics": ("a list of topics or patterns", ["orders", ["orders", 5], [""], None]),
     "bindings": ("the path of a file", [["a"]]),
     "lookup-unbound": ("one of redirect, proxy, reject", ["Proxy", []]),
