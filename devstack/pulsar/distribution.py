@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-import tarfile
 import tempfile
 import time
 from pathlib import Path
 from typing import Final
+
+from readonly_engine.demo.distribution import unpack
 
 from devstack.cache import cache_root
 from devstack.console import say, step
@@ -116,9 +117,8 @@ def _ensure_unpacked(home: Path, version: str, artifact: str) -> Path:
     with (
         step(f"unpacking {artifact} {version}"),
         tempfile.TemporaryDirectory(dir=home.parent, prefix=".unpack-") as folder,
-        tarfile.open(tarball) as archive,
     ):
-        archive.extractall(folder, filter="data")
+        unpack(tarball, Path(folder))
         try:
             (Path(folder) / home.name).rename(home)
         except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -100,3 +101,19 @@ def test_no_server_listens_on_other_addresses(tmp_path: Path) -> None:
     assert "clientPortAddress=127.0.0.1\n" in (folder / "zookeeper.conf").read_text()
     assert "listeningInterface=lo\n" in (folder / "bookkeeper.conf").read_text()
     assert "bindAddress=127.0.0.1\n" in (folder / "broker.conf").read_text()
+
+
+@pytest.mark.parametrize("filters", [True, False])
+def test_an_archive_is_unpacked_also_by_a_python_without_filters(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, filters: bool
+) -> None:
+    """Debian 12 has Python 3.11.2; `extractall(filter=...)` came with 3.11.4."""
+    (tmp_path / "a").write_text("text")
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as made:
+        made.add(tmp_path / "a", "home/a")
+    if not filters:
+        plain = tarfile.TarFile.extractall
+        monkeypatch.delattr(tarfile, "data_filter")
+        monkeypatch.setattr(tarfile.TarFile, "extractall", lambda self, path: plain(self, path, filter="data"))
+    distribution.unpack(tmp_path / "a.tar.gz", tmp_path / "out")
+    assert (tmp_path / "out" / "home" / "a").read_text() == "text"
