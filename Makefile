@@ -1,7 +1,9 @@
 # pulsar-readonly. `make help` lists the targets.
 SHELL := /bin/bash
 # The first that runs; a shim of a version manager may be there and not run.
-PYTHON ?= $(shell for one in python3.11 python3.12 python3.13 python3; do $$one -c '' 2>/dev/null && echo $$one && break; done)
+ifndef PYTHON
+PYTHON := $(shell for one in python3.11 python3.12 python3.13 python3; do $$one -c '' 2>/dev/null && echo $$one && break; done)
+endif
 export PYTHON
 VENV := .venv
 PY := $(VENV)/bin/python
