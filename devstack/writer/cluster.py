@@ -255,7 +255,7 @@ def _refuse_other_metadata(kubectl: Kubectl, spec: WriterSpec) -> None:
         if metadata != spec.metadata and kubectl.succeeds("-n", spec.namespace, "get", f"statefulset/{sets[0]}"):
             raise DevstackError(
                 f"writer: the cluster in namespace {spec.namespace} is on {metadata}, not on {spec.metadata}",
-                "start over with: make clean-demo, then make demo",
+                "start over with: make clean-demo, then make demo-kubernetes",
             )
 
 

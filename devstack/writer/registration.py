@@ -68,7 +68,7 @@ def wait_until_registered(
             )
             raise DevstackError(
                 f"writer: {names} did not register{after} in the metadata store within {TIMEOUT_S:g} s{cause}; "
-                "start over with: make clean-demo, then make demo",
+                "start over with: make clean-demo, then make demo-kubernetes",
                 kubectl.run("-n", namespace, "get", "pods", "-o", "wide").strip().replace("\n", "\n  "),
             )
         if now() - said >= SAY_EVERY_S:

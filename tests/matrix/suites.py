@@ -152,7 +152,7 @@ SUITES: Final = (
         integration_figures,
         secure=True,
     ),
-    Suite("demo", lambda release, _: ["make", "clean-demo", "demo", *variables(release)], demo_figures),
+    Suite("demo", lambda release, _: ["make", "clean-demo", "demo-kubernetes", *variables(release)], demo_figures),
     *(_oracle(seed) for seed in ORACLE_SEEDS),
     Suite(
         "churn",
