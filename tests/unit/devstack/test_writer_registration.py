@@ -77,7 +77,7 @@ def test_bookies_that_do_not_register_again_end_the_wait_with_the_remedy(capsys)
     assert kubernetes.time - 100 == TIMEOUT_S
     assert str(caught.value) == (
         "writer: pulsar-bookie-1 did not register again in the metadata store within 240 s (stock bookies sometimes do not after "
-        "a stop of Kubernetes); start over with: make clean-demo, then make demo"
+        "a stop of Kubernetes); start over with: make clean-demo, then make demo-kubernetes"
     )
     assert "pulsar-bookie-1   0/1" in caught.value.hint
     said = capsys.readouterr().err.splitlines()
