@@ -5,6 +5,8 @@ ifndef PYTHON
 PYTHON := $(shell for one in python3.11 python3.12 python3.13 python3; do $$one -c '' 2>/dev/null && echo $$one && break; done)
 endif
 export PYTHON
+# A machine that forbids bytecode would compile some 1,700 modules again for each Python.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 PY := $(VENV)/bin/python
 NATIVE := $(sort $(wildcard engine/readonly_engine/*/*.[ch] spark/readonly_spark/*/*.[ch]))

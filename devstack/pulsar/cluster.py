@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.demo.class_archive import ClassArchives
+
 from devstack.common import processes
 from devstack.common.processes import Server
 from devstack.console import say, step
@@ -219,6 +221,7 @@ class PulsarCluster:
                 variable: str(self.state.conf(name)),
                 "PULSAR_LOG_DIR": str(self.state.log(name).parent),
                 **_jvm_environment(memory, flags + (_QUICK if self.spec.quick else "")),
+                **(self._class_archive(home, kind) if self.spec.quick else {}),
                 **{setting.key: setting.value for setting in self.spec.settings if setting.role == f"{kind}-env"},
             },
             record=self.state.record(name),
@@ -226,6 +229,11 @@ class PulsarCluster:
             config=text,
             host=site.host,
         )
+
+    def _class_archive(self, home: Path, role: str) -> dict[str, str]:
+        """Return the variables that make a server start from an archive of its classes, where `pulsar fetch` has recorded one."""
+        archives = ClassArchives.of(home)
+        return archives.environment(role, self.state.root / "empty") if archives.recorded else {}
 
     def _start(self, server: Server) -> None:
         self.state.conf(server.name).write_text(server.config)
@@ -286,7 +294,7 @@ class PulsarCluster:
             *("--web-service-url", ends.admin_url),
             *("--broker-service-url", ends.writer_url),
         ]
-        environment: dict[str, str] = {}
+        environment = self._class_archive(home, "initialize-cluster-metadata")
         if self.spec.apart:
             bookie = self._server(home, "bookie-0", self.spec.bookie_port(0))
             self.state.conf(bookie.name).write_text(bookie.config)

@@ -60,6 +60,11 @@ class Child:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
+    def terminate(self) -> None:
+        """Send SIGTERM to the process."""
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+
     async def output(self) -> str:
         """Wait for its end, and return its standard output.
 

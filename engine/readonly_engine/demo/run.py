@@ -115,6 +115,7 @@ class Demo:
             await self._stay(self._cluster, pool)
         if problems:
             raise DemoError("; ".join(problems))
+        await self._cluster.record_classes()
 
     async def clean_up(self) -> None:
         """Delete the topic of a running cluster that this run has created."""
