@@ -31,11 +31,13 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 1 failed, 2 wrong usage."""
     parser = argparse.ArgumentParser(prog="python -m devstack", description=__doc__)
     groups = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name, (module, summary) in _GROUPS.items():
-        group = groups.add_parser(name, help=summary, description=summary)
-        importlib.import_module(module).add_commands(group)
-    args = parser.parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
     try:
+        for name, (module, summary) in _GROUPS.items():
+            group = groups.add_parser(name, help=summary, description=summary)
+            if words[:1] == [name]:  # the others may need packages that the environment of a demo does not have
+                importlib.import_module(module).add_commands(group)
+        args = parser.parse_args(words)
         status = args.run(args)
     except DevstackError as error:
         print(f"devstack: {error}", file=sys.stderr)

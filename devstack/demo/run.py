@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ EXAMPLES = {
 OPERATOR = PROJECT / "manifests" / "overlays" / "devstack"
 OPERATOR_NAMESPACE = "pulsar-readonly-system"
 CLIENT_NAMESPACE = "pulsar-readonly-demo"
+IMAGES = ("engine", "operator", "client")
 POOL, POOL_NAMESPACE = "demo", "default"
 TOPIC = "persistent://public/default/orders"
 PARTITIONS = 4
@@ -52,10 +54,14 @@ class Demo:
         self._spec = WriterSpec()
         self.example = EXAMPLES[self._spec.metadata]
         cluster = choose()
-        cluster.up(1, DEFAULT_NAME)
+        # Images wait for packages most of the time, and Kubernetes compiles meanwhile.
+        with ThreadPoolExecutor(1) as beside:
+            images = beside.submit(build, [TARGETS[name] for name in (*IMAGES, "pulsar")])
+            cluster.up(1, DEFAULT_NAME)
+            self._images = images.result()[: len(IMAGES)]
         self.kubeconfig = cluster.kubeconfig
         self._kubectl: Kubectl = cluster.kubectl()
-        self._client_image = ""
+        self._client_image = self._images[IMAGES.index("client")]
 
     def bring_up(self) -> None:
         """Start the source cluster, the operator, the pool and the binding.
@@ -63,10 +69,8 @@ class Demo:
         Raises:
             DevstackError: a part is not ready in time; the hint has the state of its pods.
         """
-        for image in build([TARGETS[name] for name in ("engine", "operator", "client")]):
+        for image in self._images:
             load(image)
-            if "/client:" in image:
-                self._client_image = image
         self.writer = writer_up(self._spec)
         if not self._keep_operator:
             self._install_operator()
