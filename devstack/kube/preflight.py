@@ -100,7 +100,7 @@ def _check_programs(build: bool) -> None:
     if build and shutil.which("go") is None:
         raise DevstackError(
             "kube: the program go is missing, and Kubernetes is not built yet",
-            "install Go 1.21 or later (it fetches the version that go.mod names) and put it on the PATH",
+            "make system, or install Go and put it on the PATH; an old one fetches the version that is needed",
         )
 
 
