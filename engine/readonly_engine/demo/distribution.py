@@ -141,10 +141,13 @@ async def _fetch(children: Children, folder: Path) -> Path:
         ],
     )
     running = asyncio.ensure_future(maven.output())
+    printed = ""
     try:
         async with asyncio.timeout(FETCH_TIMEOUT_S):
             while not (await asyncio.wait({running}, timeout=PROGRESS_S))[0]:
-                print_progress(f"  {progress(folder_bytes(fetched))}")
+                if (text := progress(folder_bytes(fetched))) != printed:
+                    print_progress(f"  {text}")
+                    printed = text
         await running
     except DemoError as error:
         reason = maven_reason(maven.log.read_text(encoding="utf-8", errors="replace"))

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 SCRIPT = PROJECT / "devstack" / "install-packages"
 KUBERNETES = [package.name for package in parse_packages((SCRIPT.parent / "kube" / "debian-packages.txt").read_text())]
 PYTHON = ["python3", "python3-venv"]
+COMPILER = ["gcc", "libc6-dev", "python3-dev"]
+HEADERS = {"libc6-dev"}
+"""Its file is looked for outside of the PATH, so that this machine may have it."""
+
 JAVA = ["default-jre-headless", "maven"]
 
 
@@ -37,7 +41,13 @@ class Machine:
         self._asked = folder / "asked"
         for name in ("bash", "dirname", "readlink", "awk", "grep", "head", "env", "sh", "sed"):
             (self._path / name).symlink_to(shutil.which(name) or name)
-        told = {"id": f"echo {user}", "apt-get": f'echo "apt-get $*" >> {self._asked}', "dpkg": "exit 1", **programs}
+        told = {
+            "id": f"echo {user}",
+            "apt-get": f'echo "apt-get $*" >> {self._asked}',
+            "apt-cache": "",
+            "dpkg": "exit 1",
+            **programs,
+        }
         for name, text in told.items():
             (self._path / name).write_text(f"#!/bin/sh\n{text}\n")
             (self._path / name).chmod(0o755)
@@ -72,7 +82,9 @@ def test_a_user_without_sudo_gets_one_command(
 ) -> None:
     machine = Machine(tmp_path, 1000, programs)
     ran = machine.run(group)
-    assert ran.stderr.splitlines()[-1] == f"  apt-get install {' '.join(packages)}"
+    named = ran.stderr.splitlines()[-1].removeprefix("  apt-get install ").split()
+    assert set(named) | HEADERS == {*packages, *COMPILER}
+    assert len(named) == len(set(named))
     assert ran.returncode == 1
     assert not machine.asked
 
@@ -81,10 +93,10 @@ def test_a_user_without_sudo_gets_one_command(
 def test_what_is_installed_is_printed(tmp_path: Path, sudo: bool) -> None:
     machine = Machine(tmp_path, 1000 if sudo else 0, {"sudo": 'exec "$@"'} if sudo else {})
     ran = machine.run("demo")
-    command = f"apt-get install {' '.join([*PYTHON, *JAVA])}"
-    assert ran.stdout == f"these packages are missing, and are installed now: {'sudo ' if sudo else ''}{command}\n"
-    assert [words.split()[1] for words in machine.asked] == ["update", "install"]
-    assert machine.asked[1].endswith(" ".join([*PYTHON, *JAVA]))
+    command = f"{'sudo ' if sudo else ''}apt-get install {' '.join([*PYTHON, *JAVA, 'gcc'])} "
+    assert ran.stdout.startswith(f"these packages are missing, and are installed now: {command}")
+    assert [words.split()[1] for words in machine.asked if "show" not in words] == ["update", "install"]
+    assert {*PYTHON, *JAVA, *COMPILER} <= {*machine.asked[-1].split(), *HEADERS}
     assert ran.returncode == 0
 
 
