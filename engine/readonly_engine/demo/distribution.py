@@ -155,6 +155,7 @@ async def _fetch(children: Children, folder: Path) -> Path:
     except TimeoutError:
         raise DemoError(f"Maven took more than {FETCH_TIMEOUT_S / 60:.0f} minutes: check the network") from None
     finally:
+        running.cancel()  # after an interrupt nothing awaits it
         maven.kill()
     return folder / f"{ARTIFACT}-{VERSION}-bin.tar.gz"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,33 @@ def test_the_reason_of_a_failed_download_is_whole(
         asyncio.run(distribution.ensure_distribution(Children(tmp_path)))
     assert str(raised.value) == reported
     assert not list((tmp_path / "cache" / "downloads").iterdir())
+
+
+def test_an_interrupted_download_prints_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    maven = tmp_path / "bin" / "mvn"
+    maven.parent.mkdir()
+    maven.write_text("#!/bin/sh\necho runs\nsleep 600\n")
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{maven.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PULSAR_READONLY_CACHE", str(tmp_path / "cache"))
+
+    async def run() -> None:
+        children = Children(tmp_path)
+        fetching = asyncio.ensure_future(distribution.ensure_distribution(children))
+        log = tmp_path / "Maven.log"
+        async with asyncio.timeout(30):
+            while not (log.exists() and log.read_text()):
+                await asyncio.sleep(0.01)
+        fetching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await fetching
+        await children.close()
+
+    asyncio.run(run())
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 @pytest.mark.parametrize(
