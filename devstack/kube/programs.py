@@ -180,7 +180,7 @@ def ensure(layout: Layout, build: Build) -> Path:
             for part, packages in build.packages.items():
                 (draft / part).mkdir(parents=True, exist_ok=True)
                 tags = [f"-tags={','.join(build.tags)}"] if build.tags else []
-                _go_build(layout, build, [*tags, "-ldflags", flags, "-o", f"{draft / part}/", *packages])
+                _go_build(layout, build, draft, [*tags, "-ldflags", flags, "-o", f"{draft / part}/", *packages])
         for name in build.links:
             (draft / name).symlink_to(Path(build.packages[""][0]).name)
         draft.rename(folder)
@@ -201,15 +201,18 @@ def find(name: str, build: Build) -> Path:
     return ensure(layout, build) / name
 
 
-def _go_build(layout: Layout, build: Build, arguments: list[str]) -> None:
-    """Run `go build` with lines of progress, because a cold build takes minutes."""
+def _go_build(layout: Layout, build: Build, draft: Path, arguments: list[str]) -> None:
+    """Run `go build` with lines of progress, because a cold build takes minutes.
+
+    Its temporary files are in the draft's folder: an interrupted Go leaves them.
+    """
     downloaded = compiled = 0
     errors: list[str] = []
     next_report = time.monotonic() + _REPORT_EVERY
     with subprocess.Popen(
         ["go", "build", "-v", *arguments],
         cwd=_SOURCES / build.module,
-        env=go_environment(layout),
+        env={**go_environment(layout), "GOTMPDIR": str(draft)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
