@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 # The first that runs; a shim of a version manager may be there and not run.
 ifndef PYTHON
-PYTHON := $(shell for one in python3.11 python3.12 python3.13 python3; do $$one -c '' 2>/dev/null && echo $$one && break; done)
+PYTHON := $(or $(shell for one in python3.11 python3.12 python3.13 python3; do $$one -c '' 2>/dev/null && echo $$one && break; done),python3)
 endif
 export PYTHON
 # A machine that forbids bytecode would compile some 1,700 modules again for each Python.
@@ -26,10 +26,10 @@ help: ## this list
 include devstack/pulsar.mk devstack/kube.mk tests/checks.mk bench/bench.mk docs.mk
 
 # Set-up. Each target installs what it needs; a package that is missing is named before anything is downloaded.
-.PHONY: system packages-demo packages-kubernetes packages-test setup venv lock
-packages-demo packages-kubernetes packages-test: packages-%:
+.PHONY: system packages-demo packages-kubernetes packages-test packages-system setup venv lock
+packages-demo packages-kubernetes packages-test packages-system: packages-%:
 	@PULSAR_URL='$(PULSAR_URL)' devstack/install-packages $*
-system: packages-test ## install all Debian packages that are missing
+system: packages-system ## install all Debian packages that are missing
 setup: packages-test $(STAMP) ## download and build now what the tests need, else done on first use: 25 minutes
 	@$(PY) -m devstack pulsar fetch --all
 	@$(PY) -m devstack kube build --with helm --with promtool

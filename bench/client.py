@@ -28,7 +28,7 @@ READY_S: Final = 1800.0
 """Time until a client is ready: a stock owner needs minutes for 40,000 subscriptions."""
 
 ANSWER_S: Final = 120.0
-_GO_HINT: Final = "run `make system`, or install Go 1.22 or later"
+_GO_HINT: Final = "run `make system`, or install Go; an old one fetches the version that is needed"
 _PREFIX: Final = "bench-load-"
 
 
@@ -40,8 +40,10 @@ def ensure_load() -> Path:
     """
 
     def make(folder: Path) -> None:
-        words = [program("go", _GO_HINT), "build", "-ldflags", "-s -w", "-o", str(folder / "load"), "."]
-        run("building the load client", words, LOAD_SOURCE, go_environment(default_layout()))
+        environment = go_environment(default_layout())
+        go = program("go", _GO_HINT, environment["PATH"])
+        words = [go, "build", "-ldflags", "-s -w", "-o", str(folder / "load"), "."]
+        run("building the load client", words, LOAD_SOURCE, environment)
         for old in folder.parent.glob(f"{_PREFIX}*"):
             shutil.rmtree(old, ignore_errors=True)  # a running program keeps its file
 

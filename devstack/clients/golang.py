@@ -15,7 +15,7 @@ from devstack.kube.programs import go_environment
 if TYPE_CHECKING:
     from pathlib import Path
 
-_HINT = "run `make system`, or install Go 1.21 or later (it fetches the version that the module file names)"
+_HINT = "run `make system`, or install Go; an old one fetches the version that is needed"
 
 
 def ensure_go(version: str, source: Path) -> Path:
@@ -33,7 +33,7 @@ def ensure_go(version: str, source: Path) -> Path:
     prefix = f"go-driver-{version}-"
 
     def make(folder: Path) -> None:
-        go = program("go", _HINT)
+        go = program("go", _HINT, _environment()["PATH"])
         tags = f"client_{version.replace('.', '_')}"
         # Go may rewrite a module file that is not tidy: it gets a copy.
         alternate = shutil.copy(modfile, folder / "driver.mod")
@@ -57,7 +57,7 @@ def lock(version: str, source: Path) -> None:
     required = f"require github.com/apache/pulsar-client-go v{version}"
     marker = [line for line in (source / "go.mod").read_text().splitlines() if not line.startswith("//")]
     modfile.write_text("\n".join([*marker, required, ""]))
-    words = [program("go", _HINT), "mod", "tidy", f"-modfile={modfile}"]
+    words = [program("go", _HINT, _environment()["PATH"]), "mod", "tidy", f"-modfile={modfile}"]
     run(f"locking the Go client {version}", words, source, {**_environment(), "GOFLAGS": ""})
 
 

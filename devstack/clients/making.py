@@ -46,13 +46,18 @@ def ensure_folder(name: str, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-def program(name: str, hint: str) -> str:
+def program(name: str, hint: str, path: str | None = None) -> str:
     """Return the path of a tool.
+
+    Args:
+        name: its name.
+        hint: the remedy if it is missing.
+        path: a PATH to look in; None for the caller's.
 
     Raises:
         DevstackError: it is not in PATH.
     """
-    found = shutil.which(name)
+    found = shutil.which(name, path=path)
     if found is None:
         raise DevstackError(f"the program {name} is missing: it makes the clients of `make compat` ready", hint)
     return found

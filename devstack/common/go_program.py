@@ -45,7 +45,7 @@ def built_program(
     if shutil.which("go") is None:
         raise DevstackError(
             f"the program go is missing: {name} is built with it",
-            "install Go 1.21 or later (it fetches the version that go.mod names) and put it on the PATH",
+            "make system, or install Go and put it on the PATH; an old one fetches the version that is needed",
         )
     program.parent.mkdir(parents=True, exist_ok=True)
     draft = program.with_name(f".{program.name}.{os.getpid()}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from devstack.errors import DevstackError
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TAIL_LINES = 15
+_END_S = 10.0
+"""Time for a program to end after a signal; then it is killed."""
 
 
 def tail(text: str, lines: int = _TAIL_LINES) -> str:
@@ -42,17 +45,33 @@ def run(
     Raises:
         DevstackError: it is missing, failed or took too long; the hint holds the end of its error output.
     """
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            argv, input=stdin or "", capture_output=True, text=True, timeout=timeout, env=env, cwd=cwd, check=False
-        )
+        process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=env, cwd=cwd)
     except FileNotFoundError as error:
         raise DevstackError(f"{what}: the program {argv[0]} is missing") from error
-    except subprocess.TimeoutExpired as error:
-        raise DevstackError(f"{what}: {argv[0]} did not end within {timeout:.0f} s") from error
-    if done.returncode != 0:
-        raise DevstackError(f"{what}: {argv[0]} failed with status {done.returncode}", tail(done.stderr or done.stdout))
-    return done.stdout
+    with process:
+        try:
+            output, errors = process.communicate(stdin or "", timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            raise DevstackError(f"{what}: {argv[0]} did not end within {timeout:.0f} s") from error
+        except KeyboardInterrupt:
+            _wait(process)  # Ctrl-C has reached the program, too
+            raise
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                _wait(process)
+            process.kill()
+    if process.returncode != 0:
+        raise DevstackError(f"{what}: {argv[0]} failed with status {process.returncode}", tail(errors or output))
+    return output
+
+
+def _wait(process: subprocess.Popen[str]) -> None:
+    """Let a program remove its mounts and files after a signal."""
+    with suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=_END_S)
 
 
 def succeeds(argv: Sequence[str], *, timeout: float = 30, env: Mapping[str, str] | None = None) -> bool:

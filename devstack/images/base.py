@@ -33,15 +33,17 @@ def ensure_base(buildah: Buildah) -> str:
     if tag in buildah.images():
         return tag
     with step("making the base image: Debian with Python"):
-        archive = _root_file_system(buildah.root)
-        buildah.import_root(tag, archive, command="python3")
-        archive.unlink()
+        buildah.root.mkdir(parents=True, exist_ok=True)
+        archive = buildah.root / f".base.{os.getpid()}.tar"
+        try:
+            _make_root_file_system(archive)
+            buildah.import_root(tag, archive, command="python3")
+        finally:
+            archive.unlink(missing_ok=True)
     return tag
 
 
-def _root_file_system(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    archive = folder / f".base.{os.getpid()}.tar"
+def _make_root_file_system(archive: Path) -> None:
     archive.unlink(missing_ok=True)
     include = f"--include={','.join(_PACKAGES)}"
     run(
@@ -49,4 +51,3 @@ def _root_file_system(folder: Path) -> Path:
         what="making a Debian root file system",
         timeout=_DEADLINE,
     )
-    return archive

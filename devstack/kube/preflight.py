@@ -1,4 +1,7 @@
-"""Checks of the machine before the local Kubernetes is built or started."""
+"""Checks of the machine before the local Kubernetes is built or started.
+
+`python -m devstack.kube.preflight` has the checks that need no package, neither Debian's nor Python's.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,18 @@ from pathlib import Path
 
 from devstack.common.run import run, succeeds
 from devstack.errors import DevstackError
-from devstack.kube.layout import MAX_CLUSTERS, MAX_NODES, NUMBER_VARIABLE, RELEASE_VARIABLE, SOURCE, Layout, Network
+from devstack.kube.layout import (
+    MAX_CLUSTERS,
+    MAX_NODES,
+    NUMBER_VARIABLE,
+    RELEASE_VARIABLE,
+    SOURCE,
+    Layout,
+    Network,
+    default_layout,
+)
 from devstack.kube.nodes import CGROUPS, link_exists
+from devstack.program import run_program
 
 _MEMORY_NEEDED = 2 << 30
 _DISK_TO_RUN = 2 << 30
@@ -82,10 +95,7 @@ def check_machine(root: Path, *, build: bool) -> None:
     Raises:
         DevstackError: a requirement is not met; the hint is the remedy.
     """
-    if sys.platform != "linux":
-        raise DevstackError(f"kube: the local node needs Linux, and this is {sys.platform}", _OTHER_WAY)
-    if os.geteuid() != 0:
-        raise DevstackError("kube: making nodes needs root", f"run it as root (sudo), {_OTHER_WAY}")
+    _check_host()
     _check_programs(build)
     _check_kernel()
     _check_space(root, build)
@@ -100,11 +110,16 @@ def _check_programs(build: bool) -> None:
     if build and shutil.which("go") is None:
         raise DevstackError(
             "kube: the program go is missing, and Kubernetes is not built yet",
-            "install Go 1.21 or later (it fetches the version that go.mod names) and put it on the PATH",
+            "make system, or install Go and put it on the PATH; an old one fetches the version that is needed",
         )
 
 
-def _check_kernel() -> None:
+def _check_host() -> None:
+    """Check what needs no program, and no package mends."""
+    if sys.platform != "linux":
+        raise DevstackError(f"kube: the local node needs Linux, and this is {sys.platform}", _OTHER_WAY)
+    if os.geteuid() != 0:
+        raise DevstackError("kube: making nodes needs root", f"run it as root (sudo), {_OTHER_WAY}")
     if not (CGROUPS / "memory" / "tasks").exists() or not (CGROUPS / "cpu").exists():
         raise DevstackError(
             "kube: this machine's cgroups are version 2 only, and the local node needs version 1 or hybrid",
@@ -118,6 +133,9 @@ def _check_kernel() -> None:
         raise DevstackError(
             "kube: root may not make cgroups here", f"run the container with --privileged, {_OTHER_WAY}"
         ) from error
+
+
+def _check_kernel() -> None:
     if not _overlay_known() and not (succeeds(["modprobe", "overlay"]) and _overlay_known()):
         raise DevstackError("kube: this kernel has no overlayfs", f"load the module overlay, {_OTHER_WAY}")
     if not succeeds(["unshare", "-m", "-n", "-p", "-u", "-i", "--fork", "--mount-proc", "true"]):
@@ -197,3 +215,15 @@ def check_free_network(network: Network) -> None:
             f"kube: this machine has a route into the cluster's networks: {', '.join(taken)}",
             f"the cluster needs {network.nodes}, {network.pods} and {network.services}; {_OTHER_WAY}",
         )
+
+
+def main() -> int:
+    """Run the checks that need no package."""
+    layout = default_layout()
+    _check_host()
+    _check_space(layout.root, build=not layout.builds.exists())
+    return 0
+
+
+if __name__ == "__main__":
+    run_program(main)

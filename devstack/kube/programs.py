@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devstack.cache import content_key
+from devstack.common.go_toolchain import program_path
 from devstack.common.run import tail
 from devstack.console import say, step
 from devstack.errors import DevstackError
@@ -141,9 +142,14 @@ EXTRAS = {build.name: build for build in (HELM, PROMTOOL)}
 
 
 def go_environment(layout: Layout) -> dict[str, str]:
-    """Return the caller's environment, proxy and checksum settings included, with Go's caches in the layout."""
+    """Return the caller's environment, proxy and checksum settings included, with a new Go and its caches in the layout.
+
+    Raises:
+        DevstackError: see `program_path`.
+    """
     return {
         **os.environ,
+        "PATH": program_path(layout.cache),
         "GOMODCACHE": str(layout.cache / "gomod"),
         "GOCACHE": str(layout.cache / "gobuild"),
         "GOFLAGS": _FLAGS,
@@ -163,7 +169,7 @@ def ensure(layout: Layout, build: Build) -> Path:
     if shutil.which("go") is None:
         raise DevstackError(
             f"{build.what}: the program go is missing",
-            "install Go 1.21 or later (it fetches the version that go.mod names) and put it on the PATH",
+            "make system, or install Go and put it on the PATH; an old one fetches the version that is needed",
         )
     draft = layout.builds / f".{folder.name}.{os.getpid()}"
     shutil.rmtree(draft, ignore_errors=True)
@@ -174,7 +180,7 @@ def ensure(layout: Layout, build: Build) -> Path:
             for part, packages in build.packages.items():
                 (draft / part).mkdir(parents=True, exist_ok=True)
                 tags = [f"-tags={','.join(build.tags)}"] if build.tags else []
-                _go_build(layout, build, [*tags, "-ldflags", flags, "-o", f"{draft / part}/", *packages])
+                _go_build(layout, build, draft, [*tags, "-ldflags", flags, "-o", f"{draft / part}/", *packages])
         for name in build.links:
             (draft / name).symlink_to(Path(build.packages[""][0]).name)
         draft.rename(folder)
@@ -195,15 +201,18 @@ def find(name: str, build: Build) -> Path:
     return ensure(layout, build) / name
 
 
-def _go_build(layout: Layout, build: Build, arguments: list[str]) -> None:
-    """Run `go build` with lines of progress, because a cold build takes minutes."""
+def _go_build(layout: Layout, build: Build, draft: Path, arguments: list[str]) -> None:
+    """Run `go build` with lines of progress, because a cold build takes minutes.
+
+    Its temporary files are in the draft's folder: an interrupted Go leaves them.
+    """
     downloaded = compiled = 0
     errors: list[str] = []
     next_report = time.monotonic() + _REPORT_EVERY
     with subprocess.Popen(
         ["go", "build", "-v", *arguments],
         cwd=_SOURCES / build.module,
-        env=go_environment(layout),
+        env={**go_environment(layout), "GOTMPDIR": str(draft)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -269,13 +270,16 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     )
     http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared), build)
     try:
-        await listen("http", config.http, http.start, config.listen_timeout)
-        await listen("listen", config.listen, broker.start, config.listen_timeout)
+        listening = partial(listen, timeout_s=config.listen_timeout, stop=stop)
+        if not await listening("http", config.http, http.start) or not await listening(
+            "listen", config.listen, broker.start
+        ):
+            return
         joined = True
-        await _listen_for_clients(config, broker, tls)
+        await _listen_for_clients(config, broker, tls, listening)
         if shared is not None:
-            await listen("listen", shared.listen, partial(broker.listen, DEFAULT, shared=True), config.listen_timeout)
-            await _listen_for_clients(shared, broker, tls, shared=True)
+            await listening("listen", shared.listen, partial(broker.listen, DEFAULT, shared=True))
+            await _listen_for_clients(shared, broker, tls, listening, shared=True)
         log.info("serving on %s as %s, pool %s; health and metrics on %s", config.listen, url, config.pool, config.http)
         await stop.wait()
         log.info("stopping")
@@ -331,7 +335,12 @@ def published_http_port(address: Address, url: str) -> int:
 
 
 async def _listen_for_clients(
-    config: EngineConfig, broker: Broker, tls: Reloaded[ssl.SSLContext] | None, *, shared: bool = False
+    config: EngineConfig,
+    broker: Broker,
+    tls: Reloaded[ssl.SSLContext] | None,
+    listening: Callable[[str, Address, Callable[[str, int], Awaitable[None]]], Awaitable[bool]],
+    *,
+    shared: bool = False,
 ) -> None:
     """Listen on the addresses for clients other than --listen.
 
@@ -340,17 +349,21 @@ async def _listen_for_clients(
     """
     if config.tls_listen is not None and tls is not None:
         start = partial(broker.listen_tls, DEFAULT, tls, shared=shared)
-        await listen("tls-listen", config.tls_listen, start, config.listen_timeout)
+        await listening("tls-listen", config.tls_listen, start)
     for bind in config.bind_addresses:
         start = partial(broker.listen, bind.listener, shared=shared)
         if bind.tls and tls is not None:
             start = partial(broker.listen_tls, bind.listener, tls, shared=shared)
-        await listen("bind-addresses", Address(bind.host.strip("[]"), bind.port), start, config.listen_timeout)
+        await listening("bind-addresses", Address(bind.host.strip("[]"), bind.port), start)
 
 
 async def listen(
-    option: str, address: Address, start: Callable[[str, int], Awaitable[None]], timeout_s: float = 0.0
-) -> None:
+    option: str,
+    address: Address,
+    start: Callable[[str, int], Awaitable[None]],
+    timeout_s: float = 0.0,
+    stop: asyncio.Event | None = None,
+) -> bool:
     """Start to listen on an address.
 
     Args:
@@ -358,12 +371,17 @@ async def listen(
         address: the address.
         start: listens on a host and a port.
         timeout_s: time to wait for an address in use.
+        stop: ends the wait.
+
+    Returns:
+        Whether it listens: False after `stop` has ended the wait.
 
     Raises:
         StartError: the address cannot be listened on, or the pool does not admit this broker.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
+    stop = stop or asyncio.Event()
     waiting = False
     try:
         while True:
@@ -376,9 +394,12 @@ async def listen(
                     holder = port_holder(address.port) or "unknown"
                     log.warning("address in use, waiting: option=--%s address=%s holder=%s", option, address, holder)
                     waiting = True
-                await asyncio.sleep(min(LISTEN_RETRY_S, max(deadline - loop.time(), 0)))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(LISTEN_RETRY_S, max(deadline - loop.time(), 0))):
+                        await stop.wait()
+                        return False
             else:
-                return
+                return True
     except OSError as error:
         holder = port_holder(address.port) if error.errno == errno.EADDRINUSE else ""
         raise StartError(

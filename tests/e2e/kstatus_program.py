@@ -15,7 +15,7 @@ from devstack.kube.programs import go_environment
 
 SOURCE = Path(__file__).parent / "kstatus"
 BUILD_TIMEOUT_S = 600.0
-GO_HINT = "run `make system`, or install Go 1.21 or later (it fetches the version that go.mod names)"
+GO_HINT = "run `make system`, or install Go; an old one fetches the version that is needed"
 
 
 def ensure() -> Path:
@@ -25,10 +25,11 @@ def ensure() -> Path:
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True)
         draft = made.with_name(f".kstatus.{os.getpid()}")
+        environment = go_environment(layout)
         subprocess.run(
-            [program("go", GO_HINT), "build", "-ldflags", "-s -w", "-o", str(draft), "."],
+            [program("go", GO_HINT, environment["PATH"]), "build", "-ldflags", "-s -w", "-o", str(draft), "."],
             cwd=SOURCE,
-            env=go_environment(layout),
+            env=environment,
             check=True,
             timeout=BUILD_TIMEOUT_S,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 from contextlib import suppress
@@ -19,6 +20,7 @@ TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 POLL_S: Final = 0.05
 TAIL_LINES: Final = 8
 LINE_CHARACTERS: Final = 300
+_STACK_FRAME: Final = re.compile(r"\s+(at |\.{3} \d+ )")
 
 
 def cpu_seconds(stat: str) -> float:
@@ -96,11 +98,12 @@ class Child:
             raise self.failed(f"is not ready after {timeout_s:g} s") from None
 
     def failed(self, reason: str) -> DemoError:
-        """Return an error with the last lines of the log."""
+        """Return an error with the last lines of the log, without Java's stacks, which would hide the reason."""
         try:
-            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             lines = []
+        lines = [line for line in lines if not _STACK_FRAME.match(line)][-TAIL_LINES:]
         return DemoError("\n    ".join([f"{self.name} {reason}:", *(line[:LINE_CHARACTERS] for line in lines)]))
 
 

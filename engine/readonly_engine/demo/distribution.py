@@ -27,11 +27,14 @@ SHA512: Final = (
     "5be35352171befe7b0011176330aab29bd0a6c8a0f2f0646641af46d2e33cbd6"
 )
 ARCHIVE_MB: Final = 245
+MB: Final = 1_000_000
 COPY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 FETCH_TIMEOUT_S: Final = 1800.0
-PROGRESS_S: Final = 5.0
+PROGRESS_S: Final = 2.0
 JAVA_VERSION: Final = 17
 _JAVA_VERSION: Final = re.compile(r'version "(\d+)')
+_MAVEN_ERROR: Final = re.compile(r"^\[ERROR\] (.+?)(?: -> \[Help 1\])?$", re.MULTILINE)
+"""Maven's first error has the whole reason in one line; the lines after it are advice."""
 
 
 def cache_folder() -> Path:
@@ -120,7 +123,13 @@ async def ensure_distribution(children: Children) -> Path:
 
 
 async def _fetch(children: Children, folder: Path) -> Path:
-    """Fetch the archive by Maven into a folder, with a local repository in it, which shows the progress."""
+    """Fetch the archive by Maven into a folder, with a local repository in it, which shows the progress.
+
+    Raises:
+        DemoError: Maven fails, or is not ready in time.
+    """
+    repository = folder / "repository"
+    fetched = repository / "org" / "apache" / "pulsar" / ARTIFACT
     print_progress(f"fetching Pulsar {VERSION} by Maven: {ARCHIVE_MB} MB, once")
     maven = await children.start(
         "Maven",
@@ -128,21 +137,38 @@ async def _fetch(children: Children, folder: Path) -> Path:
             *("mvn", "--batch-mode", "--no-transfer-progress", COPY_PLUGIN),
             f"-Dartifact=org.apache.pulsar:{ARTIFACT}:{VERSION}:tar.gz:bin",
             f"-DoutputDirectory={folder}",
-            f"-Dmaven.repo.local={folder / 'repository'}",
+            f"-Dmaven.repo.local={repository}",
         ],
     )
     running = asyncio.ensure_future(maven.output())
+    printed = ""
     try:
         async with asyncio.timeout(FETCH_TIMEOUT_S):
             while not (await asyncio.wait({running}, timeout=PROGRESS_S))[0]:
-                # With Maven's own plug-in, which comes first.
-                print_progress(f"  {folder_bytes(folder / 'repository') / 1e6:.0f} of {ARCHIVE_MB} MB")
+                if (text := progress(folder_bytes(fetched))) != printed:
+                    print_progress(f"  {text}")
+                    printed = text
         await running
+    except DemoError as error:
+        reason = maven_reason(maven.log.read_text(encoding="utf-8", errors="replace"))
+        raise DemoError(f"Maven cannot fetch Pulsar {VERSION}: {reason}" if reason else str(error)) from None
     except TimeoutError:
         raise DemoError(f"Maven took more than {FETCH_TIMEOUT_S / 60:.0f} minutes: check the network") from None
     finally:
+        running.cancel()  # after an interrupt nothing awaits it
         maven.kill()
     return folder / f"{ARTIFACT}-{VERSION}-bin.tar.gz"
+
+
+def progress(fetched: int) -> str:
+    """Describe the progress of the download by the bytes of the archive so far; Maven's own plug-in comes before it."""
+    return f"{min(fetched // MB, ARCHIVE_MB)} of {ARCHIVE_MB} MB" if fetched >= MB else "Maven fetches its plug-in"
+
+
+def maven_reason(log: str) -> str:
+    """Return the reason in the output of a failed Maven; empty if it has none."""
+    found = _MAVEN_ERROR.search(log)
+    return found[1] if found else ""
 
 
 def folder_bytes(folder: Path) -> int:

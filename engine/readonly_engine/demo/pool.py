@@ -104,8 +104,11 @@ class Pool:
             async def complete(broker: Broker) -> bool:
                 if not await answers(session, f"{broker.http_url}/readyz"):
                     return False
-                async with session.get(f"{broker.http_url}/stats") as response:
-                    document: Any = json.loads(await response.text())
+                try:
+                    async with session.get(f"{broker.http_url}/stats") as response:
+                        document: Any = json.loads(await response.text())
+                except (ClientError, OSError, TimeoutError):
+                    return False
                 return len(document["brokers"]) >= count
 
             for broker in self.brokers:

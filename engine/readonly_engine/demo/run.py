@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import shutil
 import sys
 import tempfile
 import time
 import webbrowser
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from readonly_engine.demo.report import SubscriptionResult, render, subscription
 from readonly_engine.demo.source_cluster import SourceCluster, start_pulsar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Iterator, Sequence
 
 PARTITIONS: Final = 4
 RATE: Final = 1250
@@ -100,9 +101,7 @@ class Demo:
         else:
             self._announce(self._cluster)
         pool = Pool(self._children, self._cluster, self._pool_name, self._topic, self._options.token_file)
-        async with asyncio.TaskGroup() as together:
-            together.create_task(self._create_topic(self._cluster))
-            together.create_task(pool.start())
+        await all_or_first_error(self._create_topic(self._cluster), pool.start())
         print_progress(f"a pool of {len(pool.brokers)} read-only brokers runs: {pool.url}")
         page = f"{pool.brokers[0].http_url}/"
         print_progress(f"status page, open it now: {page}")
@@ -282,12 +281,48 @@ async def run_demo(options: DemoOptions) -> None:
         if options.cluster is None
         else "two read-only brokers and stock clients on 127.0.0.1; Ctrl-C ends them"
     )
-    with tempfile.TemporaryDirectory(prefix="pulsar-readonly-demo-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    with run_folder() as folder:
         children = Children(folder)
         demo = Demo(options, children, folder)
         try:
             await demo.run()
         finally:
-            await demo.clean_up()
-            await children.close()
+            try:
+                await demo.clean_up()
+            finally:
+                await children.close()
+
+
+@contextmanager
+def run_folder() -> Iterator[Path]:
+    """Yield a temporary folder, which is removed at the end; after an error its logs stay, and the error names it."""
+    folder = Path(tempfile.mkdtemp(prefix="pulsar-readonly-demo-"))
+    try:
+        yield folder
+    except Exception as error:
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.suffix not in {".log", ".conf"}:
+                path.unlink()
+        if isinstance(error, DemoError):
+            raise DemoError(f"{error}\n  logs: {folder}") from error
+        error.add_note(f"logs: {folder}")
+        raise
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def all_or_first_error(*work: Coroutine[Any, Any, None]) -> None:
+    """Run coroutines at the same time; after the first DemoError, cancel the others and raise it."""
+    try:
+        async with asyncio.TaskGroup() as together:
+            for one in work:
+                together.create_task(one)
+    except BaseExceptionGroup as group:
+        expected, unexpected = group.split(DemoError)
+        if expected is None or unexpected is not None:
+            raise
+        raise expected.exceptions[0] from None

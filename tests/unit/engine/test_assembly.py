@@ -42,6 +42,19 @@ def test_an_address_is_taken_as_soon_as_it_is_free(caplog: pytest.LogCaptureFixt
     assert "holder=pid " in caplog.text
 
 
+def test_a_signal_ends_the_wait() -> None:
+    async def run() -> None:
+        stop = asyncio.Event()
+        with socket.create_server(("127.0.0.1", 0)) as holder:
+            address = Address("127.0.0.1", holder.getsockname()[1])
+            waiting = asyncio.ensure_future(listen("listen", address, _listener([]), 3600, stop))
+            stop.set()
+            async with asyncio.timeout(30):
+                assert not await waiting
+
+    asyncio.run(run())
+
+
 def test_without_time_it_fails_at_once_and_names_the_process() -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         address = Address("127.0.0.1", holder.getsockname()[1])
