@@ -60,7 +60,12 @@ def test_an_extra_installs_what_it_imports(extra, packages, commands, wheel, tmp
     try:
         pip = [str(venv / "bin" / "pip"), "install", "-q", "--disable-pip-version-check"]
         run([*pip, f"{wheel}[{extra}]" if extra else str(wheel)], what=f"installing {extra}", timeout=INSTALL_S)
-        run([str(venv / "bin" / "python"), "-I", "-c", IMPORT_ALL, *packages], what="importing", cwd=tmp_path)
+        run(
+            [str(venv / "bin" / "python"), "-I", "-c", IMPORT_ALL, *packages],
+            what="importing",
+            timeout=INSTALL_S,
+            cwd=tmp_path,
+        )
         for arguments in ([], *([one] for one in commands)):
             program = [str(venv / "bin" / "pulsar-readonly"), *arguments, "--help"]
             assert "usage: " in run(program, what="its help", cwd=tmp_path)
