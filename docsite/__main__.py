@@ -1,4 +1,4 @@
-"""`python -m docsite`: write the generated reference pages and pictures below docs/, and the dashboard."""
+"""`python -m docsite`: write the generated reference pages and pictures below docs/, the dashboard, and the README of the chart."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docsite import cli, conditions, configuration, doctor, evidence, metrics, names, plan, sequence, support
+from docsite import chart, cli, conditions, configuration, doctor, evidence, metrics, names, plan, sequence, support
 from docsite.dashboard import rows
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "../charts/pulsar-readonly/README.md": chart.page,
     "reference/cli.md": cli.page,
     "reference/conditions.md": conditions.page,
     "reference/configuration.md": configuration.page,
@@ -25,7 +26,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/plan.md": plan.page,
     "reference/support.md": support.page,
 }
-"""Each generated page or file below docs/, and its generator."""
+"""Each generated page or file, from docs/, and its generator."""
 
 DASHBOARD: Final = DOCS.parent / "monitoring" / "grafana-dashboard.json"
 """The dashboard. `make chart` copies it into the chart."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from devstack.release.inputs import ReleaseInputs
     from devstack.release.outcome import Outcome
 
-PYTHONS: Final = ("3.11", "3.12", "3.13")
+PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 """Versions of Python that CI tests; a wheel with C modules is for one of them."""
 _ELF_MACHINES: Final = {62: "amd64", 183: "arm64"}
 _ELF_MACHINE_OFFSET: Final = 18

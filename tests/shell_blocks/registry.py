@@ -98,6 +98,11 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "reference/compatibility.md": {
         "make compat": not_run("takes about 10 minutes; tests/integration/test_compat_short.py runs it in short"),
     },
+    "reference/spark.md": {
+        "python3 -m venv": not_run(
+            "needs a release of the package in an index; tests/unit/release/test_extras.py installs the extra"
+        ),
+    },
     "testing.md": {
         "make oracle": not_run("takes minutes; tests/integration/test_oracle_short.py runs it in short"),
         "PULSAR_READONLY_KUBE_RELEASE=1.30 make test-e2e": not_run("takes half an hour, on a Kubernetes of its own"),
@@ -206,7 +211,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "kubectl patch": not_run("repairs a pool without an operator, which the end-to-end tests always have"),
     },
     "how-to/kubectl-plugin.md": {
-        "pip install": not_run(
+        "pipx install": not_run(
             "needs a release of the package in an index; tests/e2e/test_kubectl_plugin.py has the executable on its PATH"
         ),
         "kubectl readonly status -n": cluster(f"{PLUGIN}::test_the_blocks_of_the_guide"),

@@ -199,7 +199,7 @@ def main(argv: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"pyspark", "pyiceberg", "pyarrow", "fastavro"}:
             raise
-        print(f"{NAME}: package {error.name} is missing; install pulsar-readonly[engine,spark]", file=sys.stderr)  # noqa: T201
+        print(f"{NAME}: package {error.name} is missing; install pulsar-readonly[spark]", file=sys.stderr)  # noqa: T201
     return 1
 
 
@@ -316,7 +316,7 @@ def _cause(text: str) -> str:
     if missing and missing[-1].startswith("readonly_"):
         return f"Spark's workers lack package {missing[-1]}; use --ship-code, or install pulsar-readonly there"
     if missing:
-        return f"Spark's workers lack package {missing[-1]}; install pulsar-readonly[engine,spark] there"
+        return f"Spark's workers lack package {missing[-1]}; install pulsar-readonly[spark] there"
     found = _CAUSE.findall(text)
     return found[-1].strip() if found else text.strip()
 

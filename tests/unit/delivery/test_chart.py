@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import tomllib
+import xml.etree.ElementTree as ET
+from urllib.parse import unquote
 
 import pytest
 import yaml
+from readonly_operator.api.crds import DEFINITIONS
 from readonly_operator.command import parser
 from readonly_operator.settings import Settings
 
@@ -136,6 +139,22 @@ def test_the_version_is_the_projects():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["version"] == chart["appVersion"] == project["version"]
+
+
+def test_the_annotations_name_the_definitions():
+    annotations = yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]
+    listed = [(one["kind"], one["version"], one["name"]) for one in yaml.safe_load(annotations["artifacthub.io/crds"])]
+    definitions = [one.manifest() for one in DEFINITIONS]
+    assert listed == [
+        (one["spec"]["names"]["kind"], one["spec"]["versions"][-1]["name"], one["metadata"]["name"])
+        for one in definitions
+    ]
+
+
+def test_the_icon_is_a_picture():
+    head, _, picture = yaml.safe_load((CHART / "Chart.yaml").read_text())["icon"].partition(",")
+    assert head == "data:image/svg+xml"
+    assert ET.fromstring(unquote(picture)).tag == "{http://www.w3.org/2000/svg}svg"
 
 
 def test_every_value_is_in_the_schema_and_has_its_type():
