@@ -20,12 +20,13 @@ from devstack.common.run import run, succeeds, wait_until
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.kube import configs, programs
+from devstack.kube.cgroups import Cgroup
 from devstack.kube.kubectl import Kubectl
 from devstack.kube.layout import SOURCE, Layout, Network, Node
 from devstack.kube.leftovers import leftovers
 from devstack.kube.manifest import fill
 from devstack.kube.node_processes import NodeProcesses
-from devstack.kube.nodes import ensure_node, enter, init_name, remove_cgroups, remove_link, route_pods
+from devstack.kube.nodes import ensure_node, enter, init_name, remove_link, route_pods
 from devstack.kube.pki import make_pki
 from devstack.kube.preflight import check_free_network, check_machine
 from devstack.kube.status import ClusterStatus
@@ -323,7 +324,7 @@ class LocalCluster:
         for name in self._processes.names():
             self._processes.stop(name, signal.SIGKILL)
         remove_link(self._layout.network.link)
-        remove_cgroups(self._layout.cgroup)
+        Cgroup(self._layout.cgroup).remove()
         self._restore_sysctls()
 
     def _save_sysctls(self) -> None:

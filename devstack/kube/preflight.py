@@ -13,8 +13,9 @@ from pathlib import Path
 
 from devstack.common.run import run, succeeds
 from devstack.errors import DevstackError
+from devstack.kube.cgroups import check_cgroups
 from devstack.kube.layout import MAX_CLUSTERS, MAX_NODES, NUMBER_VARIABLE, RELEASE_VARIABLE, SOURCE, Layout, Network
-from devstack.kube.nodes import CGROUPS, link_exists
+from devstack.kube.nodes import link_exists
 
 _MEMORY_NEEDED = 2 << 30
 _DISK_TO_RUN = 2 << 30
@@ -105,19 +106,7 @@ def _check_programs(build: bool) -> None:
 
 
 def _check_kernel() -> None:
-    if not (CGROUPS / "memory" / "tasks").exists() or not (CGROUPS / "cpu").exists():
-        raise DevstackError(
-            "kube: this machine's cgroups are version 2 only, and the local node needs version 1 or hybrid",
-            f"boot with systemd.unified_cgroup_hierarchy=0, {_OTHER_WAY}",
-        )
-    probe = CGROUPS / "memory" / f"pulsar-readonly-probe-{os.getpid()}"
-    try:
-        probe.mkdir()
-        probe.rmdir()
-    except OSError as error:
-        raise DevstackError(
-            "kube: root may not make cgroups here", f"run the container with --privileged, {_OTHER_WAY}"
-        ) from error
+    check_cgroups()
     if not _overlay_known() and not (succeeds(["modprobe", "overlay"]) and _overlay_known()):
         raise DevstackError("kube: this kernel has no overlayfs", f"load the module overlay, {_OTHER_WAY}")
     if not succeeds(["unshare", "-m", "-n", "-p", "-u", "-i", "--fork", "--mount-proc", "true"]):
