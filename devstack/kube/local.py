@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from devstack.cache import content_key
 from devstack.common.locks import file_lock
+from devstack.common.overlay import storage_drivers
 from devstack.common.run import run, succeeds, wait_until
 from devstack.console import say
 from devstack.errors import DevstackError
@@ -247,7 +248,8 @@ class LocalCluster:
 
     def _start_runtime(self, node: Node, parts: _Parts) -> None:
         runc = shutil.which("runc") or "/usr/sbin/runc"
-        runtime = configs.RuntimeParts(cni=parts.node / "cni", runc=Path(runc), pause=parts.pause.tag)
+        snapshotter = storage_drivers(node.folder)[1]
+        runtime = configs.RuntimeParts(parts.node / "cni", Path(runc), parts.pause.tag, snapshotter)
         config = _write_config(node, "containerd.toml", configs.containerd(node, runtime))
         name = f"{node.name}-containerd"
         self._run_in(node, name, [str(parts.node / "containerd"), "--config", str(config)], parts)
@@ -261,7 +263,7 @@ class LocalCluster:
     def _import(self, node: Node, archive: Path, folder: Path) -> None:
         ctr = [str(folder / "ctr"), "-a", str(node.socket), "-n", "k8s.io"]
         run(
-            [*ctr, "image", "import", "--local", "--snapshotter", "overlayfs", str(archive)],
+            [*ctr, "image", "import", "--local", "--snapshotter", storage_drivers(node.folder)[1], str(archive)],
             what=f"importing {archive.name} into {node.name}",
             timeout=600,
         )
