@@ -15,9 +15,9 @@ from devstack.cache import cache_root, content_key
 from devstack.common.run import run, succeeds, wait_until
 from devstack.docker.capabilities import bounding_set, missing_capabilities, runtime_script
 from devstack.errors import DevstackError
+from devstack.kube.cgroups import Cgroup
 from devstack.kube.layout import SOURCE as KUBE_SOURCE
 from devstack.kube.node_processes import NodeProcesses
-from devstack.kube.nodes import cgroup_folders, remove_cgroups
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ class Engine:
 
     @property
     def cgroup(self) -> str:
-        """Name of the parent cgroup of all containers, in every hierarchy."""
+        """Name of the parent cgroup of all containers."""
         return f"pulsar-readonly-docker-{content_key(str(self.root))[:8]}"
 
     @property
@@ -101,8 +101,9 @@ class Engine:
         """
         self._processes.stop(_DOCKERD, patience=30)
         self._processes.stop(_INIT, signal.SIGKILL)
-        remove_cgroups(self.cgroup)
-        if left := cgroup_folders(self.cgroup):
+        cgroup = Cgroup(self.cgroup)
+        cgroup.remove()
+        if left := cgroup.folders():
             raise DevstackError(f"docker: the engine has left cgroups: {', '.join(map(str, left))}")
 
     def enter(self) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devstack.cache import cache_root
+from devstack.common.overlay import storage_drivers
 from devstack.common.run import run
 
 if TYPE_CHECKING:
@@ -93,9 +94,10 @@ class Buildah:
         # A mount namespace of its own: the storage driver leaves its folder mounted on itself.
         wrapper = ["unshare", "--mount", "--propagation", "private"]
         storage = ["--root", str(self.root / "storage"), "--runroot", str(self.root / "run")]
+        storage += ["--storage-driver", storage_drivers(self.root)[0]]
         env = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
         return run(
-            [*wrapper, "buildah", *storage, "--storage-driver", "overlay", command, *arguments],
+            [*wrapper, "buildah", *storage, command, *arguments],
             what=what,
             timeout=timeout,
             env=env,

@@ -27,11 +27,13 @@ class RuntimeParts:
         cni: folder of the CNI plugins.
         runc: path of runc.
         pause: image of the container that holds a pod's namespaces.
+        snapshotter: name of containerd's plugin that stores layers.
     """
 
     cni: Path
     runc: Path
     pause: str
+    snapshotter: str = "overlayfs"
 
 
 def etcd(layout: Layout) -> list[str]:
@@ -132,7 +134,7 @@ disabled_plugins = [
 [grpc]
   address = "/run/containerd/containerd.sock"
 [plugins.'io.containerd.cri.v1.images']
-  snapshotter = "overlayfs"
+  snapshotter = "{parts.snapshotter}"
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = "{parts.pause}"
   [plugins.'io.containerd.cri.v1.images'.registry]

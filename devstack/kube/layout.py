@@ -175,7 +175,7 @@ class Layout:
 
     @property
     def cgroup(self) -> str:
-        """Name of the parent cgroup of all pods, in every cgroup v1 hierarchy."""
+        """Name of the parent cgroup of all pods."""
         return f"pulsar-readonly-{content_key(str(self.root))[:8]}{self._suffix}"
 
     @property

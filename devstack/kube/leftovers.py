@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devstack.common.run import run
-from devstack.kube.nodes import cgroup_folders
+from devstack.kube.cgroups import Cgroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def leftovers(layout: Layout) -> list[str]:
     """Return processes, mounts, network namespaces, links, routes and cgroups of the cluster; empty if nothing is left."""
-    cgroups = (f"cgroup {path}" for path in cgroup_folders(layout.cgroup))
+    cgroups = (f"cgroup {path}" for path in Cgroup(layout.cgroup).folders())
     return [
         *_processes(layout),
         *mounts(layout, Path("/proc/self/mountinfo").read_text()),

@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING
 
 from devstack.cache import content_key
 from devstack.common.locks import file_lock
+from devstack.common.overlay import storage_drivers
 from devstack.common.run import run, succeeds, wait_until
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.kube import configs, programs
+from devstack.kube.cgroups import Cgroup
 from devstack.kube.kubectl import Kubectl
 from devstack.kube.layout import SOURCE, Layout, Network, Node
 from devstack.kube.leftovers import leftovers
 from devstack.kube.manifest import fill
 from devstack.kube.node_processes import NodeProcesses
-from devstack.kube.nodes import ensure_node, enter, init_name, remove_cgroups, remove_link, route_pods
+from devstack.kube.nodes import ensure_node, enter, init_name, remove_link, route_pods
 from devstack.kube.pki import make_pki
 from devstack.kube.preflight import check_free_network, check_machine
 from devstack.kube.status import ClusterStatus
@@ -246,7 +248,8 @@ class LocalCluster:
 
     def _start_runtime(self, node: Node, parts: _Parts) -> None:
         runc = shutil.which("runc") or "/usr/sbin/runc"
-        runtime = configs.RuntimeParts(cni=parts.node / "cni", runc=Path(runc), pause=parts.pause.tag)
+        snapshotter = storage_drivers(node.folder)[1]
+        runtime = configs.RuntimeParts(parts.node / "cni", Path(runc), parts.pause.tag, snapshotter)
         config = _write_config(node, "containerd.toml", configs.containerd(node, runtime))
         name = f"{node.name}-containerd"
         self._run_in(node, name, [str(parts.node / "containerd"), "--config", str(config)], parts)
@@ -260,7 +263,7 @@ class LocalCluster:
     def _import(self, node: Node, archive: Path, folder: Path) -> None:
         ctr = [str(folder / "ctr"), "-a", str(node.socket), "-n", "k8s.io"]
         run(
-            [*ctr, "image", "import", "--local", "--snapshotter", "overlayfs", str(archive)],
+            [*ctr, "image", "import", "--local", "--snapshotter", storage_drivers(node.folder)[1], str(archive)],
             what=f"importing {archive.name} into {node.name}",
             timeout=600,
         )
@@ -323,7 +326,7 @@ class LocalCluster:
         for name in self._processes.names():
             self._processes.stop(name, signal.SIGKILL)
         remove_link(self._layout.network.link)
-        remove_cgroups(self._layout.cgroup)
+        Cgroup(self._layout.cgroup).remove()
         self._restore_sysctls()
 
     def _save_sysctls(self) -> None:

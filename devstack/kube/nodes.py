@@ -1,17 +1,15 @@
-"""Nodes: sets of namespaces of this machine, with a common network and cgroups."""
+"""Nodes: sets of namespaces of this machine, with a common network."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
-import signal
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devstack.common.run import run, succeeds, wait_until
 from devstack.errors import DevstackError
+from devstack.kube.cgroups import Cgroup
 from devstack.kube.layout import MAX_CLUSTERS, SOURCE, Layout, Network, Node
 
 if TYPE_CHECKING:
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
     from devstack.kube.node_processes import NodeProcesses
 
-CGROUPS = Path("/sys/fs/cgroup")
 _BRIDGE = "lan0"
 
 
@@ -66,7 +63,7 @@ def ensure_node(layout: Layout, processes: NodeProcesses, node: Node, first: Nod
         _lay_network(processes, node)
     else:
         _join_network(processes, node, first)
-    _make_cgroups(layout.cgroup, node)
+    Cgroup(layout.cgroup).make(node.name)
 
 
 def _ip(arguments: str, within: Sequence[str] = ()) -> None:
@@ -125,48 +122,6 @@ def route_pods(processes: NodeProcesses, node: Node, everyone: list[Node], pods:
     for other in everyone:
         if other.number != node.number:
             _ip(f"route replace {pods} via {node.address}", enter(processes, other))
-
-
-def cgroup_folders(name: str) -> list[Path]:
-    """Return the folders of a cgroup in all hierarchies."""
-    return sorted(CGROUPS.glob(f"*/{name}"))
-
-
-def cgroup_pids(name: str) -> list[int]:
-    """Return the pids in a cgroup and its descendants."""
-    found: set[int] = set()
-    for folder in cgroup_folders(name):
-        for file in folder.rglob("cgroup.procs"):
-            with contextlib.suppress(FileNotFoundError, OSError):
-                found.update(int(line) for line in file.read_text().split())
-    return sorted(found)
-
-
-def _make_cgroups(name: str, node: Node) -> None:
-    for hierarchy in CGROUPS.iterdir():
-        if not hierarchy.is_dir() or hierarchy.is_symlink() or hierarchy.name == "unified":
-            continue
-        folder = hierarchy / name / node.name
-        folder.mkdir(parents=True, exist_ok=True)
-        if hierarchy.name == "cpuset":  # a new cpuset has no CPUs and memory nodes, and then no process can join it
-            for part in (folder.parent, folder):
-                for setting in ("cpuset.cpus", "cpuset.mems"):
-                    (part / setting).write_text((hierarchy / setting).read_text())
-
-
-def remove_cgroups(name: str, patience: float = 20.0) -> None:
-    """Remove a cgroup from all hierarchies. Retries, because processes leave a cgroup some time after their end."""
-    deadline = time.monotonic() + patience
-    while cgroup_folders(name) and time.monotonic() < deadline:
-        for pid in cgroup_pids(name):  # a pod's process outlives its node only if the node was incomplete
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for top in cgroup_folders(name):
-            for folder, _, _ in os.walk(top, topdown=False):
-                with contextlib.suppress(OSError):
-                    Path(folder).rmdir()
-        if cgroup_folders(name):
-            time.sleep(0.05)
 
 
 def link_exists(link: str) -> bool:

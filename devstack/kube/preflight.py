@@ -16,6 +16,7 @@ from pathlib import Path
 
 from devstack.common.run import run, succeeds
 from devstack.errors import DevstackError
+from devstack.kube.cgroups import check_cgroups
 from devstack.kube.layout import (
     MAX_CLUSTERS,
     MAX_NODES,
@@ -26,7 +27,7 @@ from devstack.kube.layout import (
     Network,
     default_layout,
 )
-from devstack.kube.nodes import CGROUPS, link_exists
+from devstack.kube.nodes import link_exists
 from devstack.program import run_program
 
 _MEMORY_NEEDED = 2 << 30
@@ -120,19 +121,7 @@ def _check_host() -> None:
         raise DevstackError(f"kube: the local node needs Linux, and this is {sys.platform}", _OTHER_WAY)
     if os.geteuid() != 0:
         raise DevstackError("kube: making nodes needs root", f"run it as root (sudo), {_OTHER_WAY}")
-    if not (CGROUPS / "memory" / "tasks").exists() or not (CGROUPS / "cpu").exists():
-        raise DevstackError(
-            "kube: this machine's cgroups are version 2 only, and the local node needs version 1 or hybrid",
-            f"boot with systemd.unified_cgroup_hierarchy=0, {_OTHER_WAY}",
-        )
-    probe = CGROUPS / "memory" / f"pulsar-readonly-probe-{os.getpid()}"
-    try:
-        probe.mkdir()
-        probe.rmdir()
-    except OSError as error:
-        raise DevstackError(
-            "kube: root may not make cgroups here", f"run the container with --privileged, {_OTHER_WAY}"
-        ) from error
+    check_cgroups()
 
 
 def _check_kernel() -> None:
@@ -157,12 +146,6 @@ def _overlay_known() -> bool:
 
 def _check_space(root: Path, build: bool) -> None:
     root.mkdir(parents=True, exist_ok=True)
-    kind = run(["stat", "-f", "-c", "%T", str(root)], what="asking for the file system of the cache").strip()
-    if kind == "overlayfs":
-        raise DevstackError(
-            f"kube: {root} is on an overlay file system, and containers cannot be unpacked on one",
-            "set PULSAR_READONLY_CACHE to a folder on a disk or a volume",
-        )
     socket = str(Layout(root).nodes(MAX_NODES)[-1].socket)
     if len(socket) > _SOCKET_PATH_LIMIT:
         raise DevstackError(

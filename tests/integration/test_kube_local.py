@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from devstack.kube.cgroups import Cgroup
 from devstack.kube.kind import kind_usable
-from devstack.kube.layout import default_layout
+from devstack.kube.layout import Layout, default_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,8 +77,7 @@ class Sandbox:
         }
 
     def cgroups(self) -> list[str]:
-        name = default_layout().__class__(self.cache / "kube").cgroup
-        return [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/{name}")]
+        return [str(path) for path in Cgroup(Layout(self.cache / "kube").cgroup).folders()]
 
     def close(self) -> None:
         self.kube("down", "--purge")
