@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.bit_set import bits_of
+from readonly_engine.wire.bit_set import ack_set_bits
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.message import decode_stored
 
@@ -76,7 +76,7 @@ class PartialBatchQuery:
         if self.ended:
             return
         position = Position(message.message_id.ledger_id, message.message_id.entry_id)
-        unacked = bits_of(message.ack_set)
+        unacked = ack_set_bits(message.ack_set)
         messages = unacked.bit_count() or _messages(payload)
         self._granted -= messages
         self._messages += messages

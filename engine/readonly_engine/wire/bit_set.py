@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+MAX_ACK_SET_WORDS = 1 << 14
+"""Words of an ack set that count: those of 2^20 messages. A batch of more has above 6 MiB, and no default allows that."""
 
 _WORD_BYTES = 8
 _WORD_MASK = (1 << 64) - 1
@@ -15,6 +18,11 @@ def bits_of(words: Iterable[int]) -> int:
     """Return words as one number, in which bit i is the bit with index i."""
     packed = b"".join((word & _WORD_MASK).to_bytes(_WORD_BYTES, "little") for word in words)
     return int.from_bytes(packed, "little")
+
+
+def ack_set_bits(ack_set: Sequence[int]) -> int:
+    """Return the ack set of a message id, which a client may make of any length, as one number; longer ones are cut."""
+    return bits_of(ack_set[:MAX_ACK_SET_WORDS])
 
 
 def words_of(bits: int) -> list[int]:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -34,7 +34,8 @@ from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from contextlib import AbstractAsyncContextManager
 
     from readonly_engine.broker.cursors.consumers import LocalConsumer
     from readonly_engine.broker.cursors.namesakes import Namesakes
@@ -363,36 +364,50 @@ class HeldPartition:
             RelayError: the owner does not hold the retention for it.
             CursorStoreError: it cannot be stored here.
         """
-
-        async def change() -> None:
-            async with self.guards.retained(found.topic, mark_delete):
-                await found.move(mark_delete, batches)
-
-        await self._change(change(), by, found, "seek")
+        retained = self.guards.retained(found.topic, mark_delete)
+        await self._change(retained, lambda one: one.move(mark_delete, batches), by, found, "seek")
 
     async def delete(self, by: Member, found: LocalSubscription) -> None:
         """Delete a subscription, and end its other consumers.
 
         Raises:
+            RelayError: it was deleted meanwhile.
             CursorStoreError: that cannot be stored here.
         """
-        key = (found.topic, found.cursor.name)
-        if self._subscriptions.get(key) is found:
-            del self._subscriptions[key]  # the next SUBSCRIBE makes a new one
-        await self._change(found.delete(), by, found, "unsubscribe by force")
+
+        async def change(present: LocalSubscription) -> None:
+            self._subscriptions.pop((present.topic, present.cursor.name), None)  # the next SUBSCRIBE makes a new one
+            if present is not found:
+                found.forget()
+            await present.delete()
+
+        await self._change(nullcontext(), change, by, found, "unsubscribe by force")
 
     async def _change(
-        self, change: Coroutine[None, None, None], by: Member, found: LocalSubscription, reason: str
+        self,
+        prepared: AbstractAsyncContextManager[None],
+        change: Callable[[LocalSubscription], Awaitable[None]],
+        by: Member,
+        found: LocalSubscription,
+        reason: str,
     ) -> None:
-        """Complete a change, also if the client that asks for it has gone: the others must not go on with the old cursor."""
+        """Complete a change, also if the client that asks for it has gone: the others must not go on with the old cursor.
+
+        Consumers may have left and come back while it is prepared, or may never have been those of `found`: it changes the
+        subscription of the cursor as it is then.
+        """
 
         async def complete() -> None:
-            try:
-                await change
-            finally:
-                for member in list(found.members):
-                    if member is not by:
-                        member.end(reason)
+            async with prepared:
+                present = self._subscriptions.get((found.topic, found.cursor.name), found)
+                if present.cursor is not found.cursor:
+                    raise OwnerUnavailableError(f"subscription {found.cursor.name} was deleted meanwhile; try again")
+                try:
+                    await change(present)
+                finally:
+                    for member in list(present.members):
+                        if member is not by:
+                            member.end(reason)
 
         task = asyncio.get_running_loop().create_task(complete())
         self._changes.add(task)

@@ -14,7 +14,7 @@ from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.bit_set import bits_of
+from readonly_engine.wire.bit_set import ack_set_bits
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandAckResponse,
@@ -219,7 +219,7 @@ class LocalCursorConsumer:
         if seek.HasField("message_id"):
             position = Position(seek.message_id.ledger_id, seek.message_id.entry_id)
             if seek.message_id.ack_set:
-                batches = [(position, bits_of(seek.message_id.ack_set))]
+                batches = [(position, ack_set_bits(seek.message_id.ack_set))]
         else:
             position = await self._partition.admin.position_at(self.topic, seek.message_publish_time)
         mark_delete = await self._partition.access.begin_at(self, position)

@@ -140,6 +140,10 @@ class LocalSubscription:
         self.served = served
         self.cursor.served = served.cursor
 
+    def is_served_by(self, served: ServedSubscription) -> bool:
+        """Return whether acks of a dispatcher are stored: no SEEK or UNSUBSCRIBE has made its cursor void."""
+        return self.served is served and self.cursor.served is served.cursor
+
     def release(self, served: ServedSubscription) -> None:
         """Keep the state of a dispatcher's cursor, which ends."""
         if self.served is not served:

@@ -244,6 +244,8 @@ class CursorStore:
                     self._begin()
                     if self._committing is not None:
                         await asyncio.wait([self._committing])
+                    else:
+                        await asyncio.sleep(0)  # so that the timeout can end it
         except TimeoutError:
             log.warning("the last changes of local cursors were not stored: topic=%s", self._topic)
         self._end(self._lost or "the store is closed")
@@ -277,7 +279,13 @@ class CursorStore:
         changed, self._changed = self._changed, {}
         self._stored_topics.update(cursors.topic for cursors in changed)
         began = self._loop.time()
-        records = [record for cursors in changed for record in cursors.take_changes()]
+        try:
+            records = [record for cursors in changed for record in cursors.take_changes()]
+        except Exception as error:
+            # It is a defect. Nothing of this commit is stored, so the next holder begins with the commit before.
+            log.exception("local cursors cannot be encoded: topic=%s", self._topic)
+            self._end(f"the local cursors in {self._topic} cannot be encoded: {error}")
+            return
         self._cost = self._loop.time() - began
         self._committing = self._loop.create_task(self._store(records))
         self._committing.add_done_callback(self._committed)

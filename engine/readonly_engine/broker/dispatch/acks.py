@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from readonly_engine.broker.dispatch.cursor import before_entry
 from readonly_engine.broker.dispatch.make import MULTIPLE
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.bit_set import bits_of
+from readonly_engine.wire.bit_set import ack_set_bits
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ def apply_ack(
             continue
         if not batch_acks:
             if cumulative:
-                cursor.ack_cumulative(Position(position.ledger_id, position.entry_id - 1))
+                cursor.ack_cumulative(before_entry(position))
             continue
-        unacked = bits_of(message_id.ack_set)
+        unacked = ack_set_bits(message_id.ack_set)
         if cumulative:
             cursor.ack_cumulative_partially(position, unacked)
         elif not cursor.is_acked(position):

@@ -91,10 +91,11 @@ class CursorReplica:
         """Return whether a client's ack counts. The owner ignores acks of entries after its last (ManagedCursorImpl.asyncDelete).
 
         The broker delivers only entries that are in the chain, so honest clients ack no others. An ack of a future entry would
-        prevent its delivery to every consumer of the subscription.
+        prevent its delivery to every consumer of the subscription. Entry -1 stands for the begin of a ledger; others below 0 for
+        nothing.
         """
         if cumulative:
-            return not self._chain.beyond(position)
+            return position.entry_id >= -1 and not self._chain.beyond(position)
         if not self._chain.holds(position):
             return False
         return len(self._acked) < MAX_RANGES_WITH_UNKNOWN or self._chain.ledger(position.ledger_id) is not None
@@ -162,7 +163,7 @@ class CursorReplica:
 
     def ack_cumulative_partially(self, position: Position, unacked: int) -> None:
         """Ack all entries before a batch, and its messages without a bit in `unacked`. An earlier ack of more messages stays."""
-        self.ack_cumulative(Position(position.ledger_id, position.entry_id - 1))
+        self.ack_cumulative(before_entry(position))
         before = self._unacked.get(position)
         if unacked and not self.is_acked(position) and (before is None or _lowest_bit(unacked) > _lowest_bit(before)):
             self._unacked[position] = unacked
@@ -248,6 +249,11 @@ class CursorReplica:
                 return
             self.mark_delete = upper
             self._acked.remove_up_to(upper)
+
+
+def before_entry(position: Position) -> Position:
+    """Return the mark-delete position of which an entry is the next one in its ledger."""
+    return Position(position.ledger_id, max(position.entry_id, 0) - 1)
 
 
 def _lowest_bit(bits: int) -> int:

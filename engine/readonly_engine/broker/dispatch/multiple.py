@@ -174,6 +174,7 @@ class MultipleDispatcher:
         holder = self._holder(position, by)
         if holder is None:
             return False
+        left = min(left, holder.pending[position])  # a client can send bits of messages that the batch does not have
         acked = holder.pending[position] - left
         holder.acked += acked
         holder.unacked -= acked

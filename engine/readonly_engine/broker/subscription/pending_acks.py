@@ -16,7 +16,7 @@ from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.topic_name import TopicName
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.reading import TopicReader
-from readonly_engine.wire.bit_set import bits_of, words_of
+from readonly_engine.wire.bit_set import ack_set_bits, words_of
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.pending_ack import TxnAckRecord, decode_txn_acks
 from readonly_engine.wire.pulsar_pb2 import CommandAck, MessageIdData
@@ -95,7 +95,7 @@ class PendingAcks:
         for message_id in ack.message_id:
             position = Position(message_id.ledger_id, message_id.entry_id)
             if message_id.ack_set:
-                unacked = bits_of(message_id.ack_set)
+                unacked = ack_set_bits(message_id.ack_set)
                 one.parts[position] = unacked & one.parts.get(position, unacked)
                 if one.parts[position]:
                     continue

@@ -183,6 +183,7 @@ class TopicRegistry:
         served.joining += 1
         try:
             unsettled, dropped = self.leaving.pending(key), join_state.dropped
+            generation = _generation(consumer)
             state = await self._state(topic, consumer)
             await served.log.opened()
             served.confirm(state)
@@ -193,9 +194,10 @@ class TopicRegistry:
                     if unsettled or dropped != join_state.dropped:
                         # The owner answered before it had processed the acks of consumers that have left meanwhile.
                         await self.leaving.wait_for_none(key)
+                        generation = _generation(consumer)
                         state = await self._state(topic, consumer)
                         served.confirm(state)
-                    subscription = await self._start_subscription(topic, served, consumer, state)
+                    subscription = await self._start_subscription(topic, served, consumer, state, generation)
                     with ExitStack() as cleanup:
                         cleanup.callback(subscription.close)
                         check_claim(subscription)
@@ -203,6 +205,8 @@ class TopicRegistry:
                     served.subscriptions[name] = subscription
                 else:
                     check_claim(subscription)
+                    if consumer.local is not None and not consumer.local.is_served_by(subscription):
+                        raise OwnerUnavailableError(f"the consumers of {name} are closed after a SEEK; try again")
                 subscription.add(consumer)
                 if subscribe.durable and consumer.local is None:
                     consumer.owner_consumer.hold_early_acks(served.log.owner_end)
@@ -215,7 +219,7 @@ class TopicRegistry:
             self._close_if_unused(topic, served)
 
     async def _start_subscription(
-        self, topic: TopicName, served: ServedTopic, consumer: Subscriber, state: OwnerCursorState
+        self, topic: TopicName, served: ServedTopic, consumer: Subscriber, state: OwnerCursorState, generation: int
     ) -> Subscription:
         """Make a subscription at the position of the owner's cursor, for its first consumer on this broker."""
         subscribe, local = consumer.subscribe_command, consumer.local
@@ -253,6 +257,8 @@ class TopicRegistry:
             guard=self._lease_guard,
             latency=self.latency,
         )
+        if generation != _generation(consumer):
+            raise OwnerUnavailableError(f"the cursor of {subscribe.subscription} was moved meanwhile; try again")
         subscription = Subscription(parts, self._on_unreadable)
         with ExitStack() as cleanup:
             cleanup.callback(subscription.close)  # also if the client leaves meanwhile
@@ -500,3 +506,8 @@ class TopicRegistry:
         """Keep the totals of a topic's tail after its end."""
         if served.tail is not None:
             self._pushed_before = self._pushed_before.plus(served.tail.delivered)
+
+
+def _generation(consumer: Subscriber) -> int:
+    """Return the generation of a local cursor, which a SEEK changes; 0 for a cursor of the owner."""
+    return 0 if consumer.local is None else consumer.local.cursor.generation

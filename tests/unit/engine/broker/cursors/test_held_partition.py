@@ -234,6 +234,70 @@ def test_a_change_is_completed_for_all_consumers_also_if_its_client_has_gone(par
     run(asyncio.wait_for(scene(), 10))
 
 
+def test_a_seek_that_waited_for_the_owner_moves_the_consumers_that_have_come_back_meanwhile(partition, monkeypatch):
+    """The guard moves first. Before, the cursor changed under the dispatcher of the new consumer, whose acks were lost."""
+    owner = asyncio.Event()
+
+    @asynccontextmanager
+    async def retained(topic, mark_delete):
+        await owner.wait()
+        yield
+
+    async def scene():
+        monkeypatch.setattr(partition.guards, "retained", retained)
+        first, second = Consumer(number=1), Consumer(number=2)
+        owner.set()
+        found = await partition.subscribe(first)
+        owner.clear()
+        seek = asyncio.create_task(partition.move(first, found, Position(1, 9), []))
+        await asyncio.sleep(0)
+        partition.leave(first, found)
+        again = await partition.subscribe(second)
+        assert again is not found
+        served = SimpleNamespace(cursor=SimpleNamespace(mark_delete=Position(3, 7)))
+        again.serve(served)
+        owner.set()
+        await seek
+        assert second.ended == "seek"
+        assert not again.is_served_by(served)
+        assert again.cursor.mark_delete == Position(1, 9)
+
+    run(asyncio.wait_for(scene(), 10))
+
+
+def test_a_seek_of_a_subscription_that_was_deleted_meanwhile_does_not_move_a_new_one_of_its_name(partition):
+    async def scene():
+        first, second = Consumer(number=1), Consumer(number=2)
+        found = await partition.subscribe(first)
+        await partition.delete(first, found)
+        again = await partition.subscribe(second)
+        with pytest.raises(OwnerUnavailableError, match="was deleted meanwhile"):
+            await partition.move(first, found, Position(1, 9), [])
+        assert again.cursor.mark_delete == Position(3, 1)
+        assert not hasattr(second, "ended")
+
+    run(scene())
+
+
+def test_an_administrator_that_was_first_deletes_the_subscription_of_the_consumers(partition):
+    """Its consumer is no member, so it has an object of its own. Before, acks went on with the deleted cursor."""
+
+    async def scene():
+        cursor = partition.store.cursors.create("s", Position(3, 1))
+        administrator, consumer = Consumer(LocalRequest.FORCE, number=1), Consumer(number=2)
+        held = await partition.subscribe(administrator)
+        found = await partition.subscribe(consumer)
+        assert found is not held
+        await partition.delete(administrator, held)
+        assert consumer.ended == "unsubscribe by force"
+        found.acked()
+        partition.store.cursors.take_changes()
+        assert partition.store.cursors.find("s") is None
+        assert cursor.served is None
+
+    run(scene())
+
+
 def test_a_deleted_subscription_is_made_anew_while_its_consumers_leave(partition):
     async def scene():
         first, second = Consumer(number=1), Consumer(number=2)

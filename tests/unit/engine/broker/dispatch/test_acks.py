@@ -13,7 +13,7 @@ from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimi
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.topic.position import EARLIEST, Position
-from readonly_engine.wire.bit_set import bits_of, words_of
+from readonly_engine.wire.bit_set import MAX_ACK_SET_WORDS, bits_of, words_of
 from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandSubscribe
 
 SHARED, EXCLUSIVE = CommandSubscribe.Shared, CommandSubscribe.Exclusive
@@ -290,3 +290,30 @@ def test_an_ack_in_a_transaction_does_not_withhold_what_is_still_to_come(topic, 
     taken = without_unknown_entries(ack, cursor)
     assert [(m.ledger_id, m.entry_id) for m in taken.message_id] == [known]
     assert (taken.ack_type, taken.txnid_least_bits) == (kind, 2)
+
+
+@pytest.mark.parametrize("kind", [SHARED, EXCLUSIVE])
+def test_bits_of_messages_that_a_batch_does_not_have_are_bounded_and_not_counted(topic, kind):
+    """A legal frame has room for 2.6 million words in one ack set."""
+    position = topic.write(messages=4)
+    scene = Scene(topic, kind)
+    before = scene.receiver.unacked, scene.receiver.acked
+    ack = CommandAck(ack_type=CommandAck.Individual)
+    ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id, ack_set=[-1] * (MAX_ACK_SET_WORDS + 1))
+    apply_ack(ack, kind, scene.cursor, scene.dispatcher, scene.receiver, batch_acks=True)
+    assert scene.cursor.unacked_bits(position).bit_length() == 64 * MAX_ACK_SET_WORDS
+    assert (scene.receiver.unacked, scene.receiver.acked) == before
+
+
+@pytest.mark.parametrize("entry_id", [-(2**63), -2, -1, 0])
+@pytest.mark.parametrize("batch_acks", [False, True])
+def test_an_ack_of_a_batch_that_no_ledger_has_leaves_a_position_that_can_be_stored(topic, entry_id, batch_acks):
+    topic.write(messages=4)
+    topic.roll()
+    topic.write(messages=4)
+    scene = Scene(topic, EXCLUSIVE, batch_acks=batch_acks)
+    newest = topic.write().ledger_id
+    scene.ack(Position(newest, entry_id), 0b1100, cumulative=True)
+    assert scene.cursor.mark_delete.entry_id >= -1
+    if entry_id < -1:
+        assert scene.cursor.mark_delete == EARLIEST

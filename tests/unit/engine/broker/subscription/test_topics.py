@@ -190,6 +190,51 @@ class FakeSubscription:
         pass
 
 
+class LocalCursor:
+    """The part of a local subscription that a joining consumer reads."""
+
+    mark_delete = Position(1, 9)
+    ranges = batches = ()
+
+    def __init__(self):
+        self.cursor, self.generation, self.valid = self, 1, True
+        self.refresh = lambda: None
+
+    def is_served_by(self, _):
+        return self.valid
+
+
+def test_a_seek_of_a_local_subscription_is_not_undone_by_a_consumer_that_is_joining(monkeypatch):
+    """Either the cursor moves after its position was read, or the dispatcher of the former position is still there."""
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
+
+    def consumer(local):
+        one = Consumer(CommandSubscribe(subscription="s", durable=True))
+        one.local = local
+        return one
+
+    async def run():
+        served, local = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable), LocalCursor()
+
+        def seek_meanwhile():
+            local.generation += 1
+
+        local.refresh = seek_meanwhile
+        with pytest.raises(OwnerUnavailableError, match="was moved meanwhile"):
+            await served.join(TOPIC, consumer(local), lambda _: None)
+        assert not list(served.all)
+        local.refresh = lambda: None
+        joined = await served.join(TOPIC, consumer(local), lambda _: None)
+        local.valid = False
+        with pytest.raises(OwnerUnavailableError, match="closed after a SEEK"):
+            await served.join(TOPIC, consumer(local), lambda _: None)
+        assert len(joined.consumers) == 1
+        served.close()
+
+    asyncio.run(asyncio.wait_for(run(), 10))
+
+
 @pytest.mark.parametrize("taken_before", [False, True])
 def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_who_have_left(monkeypatch, taken_before):
     """A consumer comes, and asks the owner; before it has joined the only other one leaves, whose last acks are on their way."""

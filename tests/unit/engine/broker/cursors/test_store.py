@@ -1,0 +1,71 @@
+"""A store of local cursors whose cursors cannot be encoded: it ends, says so, and closes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.topic.position import Position
+
+RECORDS = parse_topic_name("persistent://a/b/cursors")
+
+
+class Producer:
+    async def send(self, value, **_):
+        await asyncio.sleep(0)
+
+    async def close(self):
+        pass
+
+
+class Reader:
+    async def has_message_available(self):
+        return False
+
+    async def close(self):
+        pass
+
+
+class Client:
+    async def create_producer(self, *_, **__):
+        return Producer()
+
+    async def create_reader(self, *_, **__):
+        return Reader()
+
+
+class Admin:
+    async def compact(self, topic):
+        pass
+
+
+class Damaged:
+    """A cursor of a dispatcher with a position that no record can have."""
+
+    mark_delete = Position(1, -(2**63) - 1)
+    has_acked_ranges = has_batches = False
+
+
+def test_a_cursor_that_cannot_be_encoded_ends_the_store_and_nothing_hangs():
+    async def scene():
+        lost = []
+        store = CursorStore(Client(), RECORDS, Admin(), lost.append)
+        await store.open()
+        cursors, others = store.of("persistent://a/b/one"), store.of("persistent://a/b/other")
+        cursor = cursors.create("s", Position(1, 1))
+        await store.wait_stored(store.changed(cursors))
+        cursor.served = Damaged()
+        cursors.acked(cursor)
+        store.changed(cursors)
+        others.create("s", Position(1, 1))
+        with pytest.raises(CursorStoreError, match="cannot be encoded"):
+            await store.wait_stored(store.changed(others))
+        assert len(lost) == 1
+        others.create("t", Position(1, 1))
+        with pytest.raises(CursorStoreError, match="cannot be encoded"):
+            await store.wait_stored(store.changed(others))
+        await store.close()
+
+    asyncio.run(asyncio.wait_for(scene(), 10))
