@@ -96,7 +96,7 @@ class OwnerPolicies:
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
         self._configuration: dict[str, Any] | None = None
-        self._fetched_at = -CONFIGURATION_TTL_S
+        self._fetched_at = self._answered_at = -CONFIGURATION_TTL_S
         self._fetching = asyncio.Lock()
         self._topics: OrderedDict[TopicName, tuple[float, DispatchSettings]] = OrderedDict()
 
@@ -141,6 +141,17 @@ class OwnerPolicies:
         """Return the brokers' configuration, at most CONFIGURATION_TTL_S old if they answer; None if unknown."""
         return await self._fetch_configuration(CONFIGURATION_TTL_S)
 
+    async def authorizes(self) -> bool | None:
+        """Return whether the brokers authorize clients; None if unknown.
+
+        "No" holds for CONFIGURATION_TTL_S. Brokers that authorize since then may refuse the question itself.
+        """
+        configuration = await self.configuration()
+        if configuration is not None and authorization_enabled(configuration):
+            return True
+        age = asyncio.get_running_loop().time() - self._answered_at
+        return None if configuration is None or age >= CONFIGURATION_TTL_S else False
+
     async def _fetch_configuration(self, max_age_s: float) -> dict[str, Any] | None:
         """Return the brokers' configuration, the last known one if they do not answer; None if unknown."""
         time = asyncio.get_running_loop().time
@@ -150,6 +161,7 @@ class OwnerPolicies:
             if time() - self._fetched_at >= max_age_s:
                 try:
                     self._configuration = await self._admin.configuration()
+                    self._answered_at = time()
                 except RelayError as error:
                     log.info("configuration of the owner brokers unknown: error=%s", error)
                 # The time after the request, so that callers that have waited for it do not repeat it in turn.

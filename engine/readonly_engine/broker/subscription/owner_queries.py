@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from readonly_engine.broker.subscription.batch_index_acks import NOT_MARKED
 from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
@@ -21,6 +21,7 @@ from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
+    from typing import Any
 
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
@@ -95,6 +96,10 @@ class OwnerQueries:
     async def configuration(self) -> dict[str, Any] | None:
         """Return the configuration of the owner brokers, as texts by key; None if unknown."""
         return await self._policies.configuration()
+
+    async def authorizes(self) -> bool | None:
+        """Return whether the owner brokers authorize clients; None if unknown."""
+        return await self._policies.authorizes()
 
     async def may_have_transactions(self) -> bool:
         """Return whether the cluster has transactions, or no broker answers."""

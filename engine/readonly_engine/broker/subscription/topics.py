@@ -19,7 +19,7 @@ from readonly_engine.broker.subscription.cursor_poller import CursorPoller
 from readonly_engine.broker.subscription.cursor_sync import begins_with_batch
 from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
 from readonly_engine.broker.subscription.local_queries import LocalQueries
-from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S, authorization_enabled
+from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S
 from readonly_engine.broker.subscription.owner_queries import OwnerQueries, SubscriptionQueries
 from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.pending_acks import pending_ack_log_name
@@ -275,8 +275,7 @@ class TopicRegistry:
 
     async def authorizes(self) -> bool | None:
         """Return whether the source cluster authorizes clients; None if unknown."""
-        configuration = await self._queries.configuration()
-        return None if configuration is None else authorization_enabled(configuration)
+        return await self._queries.authorizes()
 
     async def _state(self, topic: TopicName, consumer: Subscriber) -> OwnerCursorState:
         """Return where a consumer's subscription stands, where its cursor is kept."""

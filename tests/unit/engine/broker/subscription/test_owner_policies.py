@@ -116,6 +116,33 @@ def test_whether_brokers_have_transactions_is_known_from_their_last_answer():
     asyncio.run(run())
 
 
+def test_that_brokers_do_not_authorize_counts_only_while_they_say_so(monkeypatch):
+    """After authorization was turned on they may refuse this question to a role that is no super-user."""
+
+    class Brokers:
+        answers: ClassVar = [{"authorizationEnabled": "false"}, None, {"authorizationEnabled": "true"}, None]
+
+        async def configuration(self):
+            answer = self.answers.pop(0)
+            if answer is None:
+                raise OwnerUnavailableError("not for this role")
+            return answer
+
+    async def run():
+        loop, passed = asyncio.get_running_loop(), 0.0
+        real = loop.time
+        monkeypatch.setattr(loop, "time", lambda: real() + passed)
+        settings = OwnerPolicies(Brokers())
+        found = []
+        for seconds in (0.0, 55.0, 65.0, 180.0, 300.0):
+            passed = seconds
+            found.append(await settings.authorizes())
+        assert found == [False, False, None, True, True]
+        assert not Brokers.answers
+
+    asyncio.run(run())
+
+
 def test_those_who_wait_for_brokers_that_do_not_answer_do_not_ask_one_after_the_other():
     async def run():
         loop = asyncio.get_running_loop()
