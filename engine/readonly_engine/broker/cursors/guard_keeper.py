@@ -58,6 +58,8 @@ class GuardKeeper:
         forget_if_deleted: forgets the cursors of a topic that was deleted; returns whether it was.
         is_bound: returns whether a binding covers a topic. The guards of other topics stay as they are: the operator may have
             removed them.
+        is_held: returns whether no other broker can have the partition now. The owner does not fence moves of subscriptions, and
+            a broker that was frozen may go on with one before it knows that its session has ended.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class GuardKeeper:
         expire: Callable[[str, Position], None],
         forget_if_deleted: Callable[[TopicName], Awaitable[bool]],
         is_bound: Callable[[TopicName], bool],
+        is_held: Callable[[], bool],
     ) -> None:
+        self._is_held = is_held
         self._admin = admin
         self._name = name
         self._store = store
@@ -130,16 +134,26 @@ class GuardKeeper:
         if target == guard.mark_delete:
             return
         if target is None:
-            await self._admin.delete_subscription(topic, self._name)
+            await self._held_admin().delete_subscription(topic, self._name)
         elif guard.mark_delete is None:
-            if not await self._admin.create_subscription(topic, self._name, target):
-                await self._admin.move_subscription(topic, self._name, target)
-        elif not await self._admin.move_subscription(topic, self._name, target):
+            if not await self._held_admin().create_subscription(topic, self._name, target):
+                await self._held_admin().move_subscription(topic, self._name, target)
+        elif not await self._held_admin().move_subscription(topic, self._name, target):
             await self._compare(topic, found)  # somebody has deleted it, maybe with its topic
             target = guard.target(self._slowest(str(topic), found))
             if target is not None:
-                await self._admin.create_subscription(topic, self._name, target)
+                await self._held_admin().create_subscription(topic, self._name, target)
         guard.mark_delete = target
+
+    def _held_admin(self) -> CursorAdmin:
+        """Return the client for a change at the owner.
+
+        Raises:
+            CursorStoreError: another broker may have the partition.
+        """
+        if not self._is_held():
+            raise CursorStoreError("another broker may have these local cursors")
+        return self._admin
 
     def _slowest(self, topic: str, found: _TopicGuard) -> Position | None:
         slowest = self._store.slowest(topic)

@@ -91,6 +91,7 @@ class HeldPartition:
         guard: name of the subscriptions that hold the retention at owners.
         is_bound: returns whether a binding covers a topic.
         was_deleted: returns whether a topic was deleted since its stored subscriptions were made (TopicDeletions).
+        is_held: returns whether no other broker can have the partition now (GuardKeeper).
 
     Attributes:
         store: as above.
@@ -108,11 +109,12 @@ class HeldPartition:
         guard: str,
         is_bound: Callable[[TopicName], bool],
         was_deleted: Callable[[TopicName, TopicCursors], Awaitable[bool]],
+        is_held: Callable[[], bool],
     ) -> None:
         self.store = store
         self.admin = admin
         self.access = access
-        self.guards = GuardKeeper(admin, guard, store, self._expire, self.forget_if_deleted, is_bound)
+        self.guards = GuardKeeper(admin, guard, store, self._expire, self.forget_if_deleted, is_bound, is_held)
         self._was_deleted = was_deleted
         self._comparing: SingleFlight[bool] = SingleFlight()
         self._followed: Counter[TopicName] = Counter()  # consumers of each topic; their broker watches it

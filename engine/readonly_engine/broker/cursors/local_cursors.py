@@ -208,7 +208,16 @@ class LocalCursors:
                 raise OwnerUnavailableError(f"{key.topic} has moved to another broker; look the topic up again")
             guard = guard_name(self._pool.identity, key.topic.partition)
             was_deleted = TopicDeletions(self._stored_topic, self._admin, guard).was_deleted
-            held = HeldPartition(store, self._admin, self._access, self._namesakes, guard, self._is_bound, was_deleted)
+            held = HeldPartition(
+                store,
+                self._admin,
+                self._access,
+                self._namesakes,
+                guard,
+                self._is_bound,
+                was_deleted,
+                is_held=lambda: self._claims.serves(key),
+            )
             self._held[key] = _Held(held, claim)
             opened = True
         finally:

@@ -69,7 +69,13 @@ def test_only_the_guards_of_bound_topics_are_made_again(bound):
 
     async def check():
         keeper = GuardKeeper(
-            admin, "guard-0", Stored(), lambda *_: None, not_deleted, lambda topic: asked.append(topic) or bound
+            admin,
+            "guard-0",
+            Stored(),
+            lambda *_: None,
+            not_deleted,
+            lambda topic: asked.append(topic) or bound,
+            lambda: True,
         )
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
         keeper.close()
@@ -77,6 +83,29 @@ def test_only_the_guards_of_bound_topics_are_made_again(bound):
     asyncio.run(check())
     assert asked == [parse_topic_name(TOPIC)]
     assert admin.created == ([(TOPIC, "guard-0", Position(7, -1))] if bound else [])
+
+
+@pytest.mark.parametrize("at_owner", [None, Position(3, -1)])
+def test_a_broker_whose_lease_has_ended_moves_no_guard(at_owner):
+    """It was frozen. The next holder would take the move for an expiry, and skip unacked messages."""
+
+    class Thawed(Admin):
+        async def cursor(self, topic, subscription):
+            return CursorState(at_owner, {})
+
+        async def move_subscription(self, topic, subscription, mark_delete):
+            self.created.append(mark_delete)
+            return True
+
+    async def check(*, held):
+        keeper = GuardKeeper(admin, "guard-0", Stored(), lambda *_: None, not_deleted, lambda _: True, lambda: held)
+        await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
+        keeper.close()
+
+    admin = Thawed()
+    for held, changes in ((False, 0), (True, 1)):
+        asyncio.run(check(held=held))
+        assert len(admin.created) == changes
 
 
 @pytest.mark.parametrize("deleted", [True, False])
@@ -90,7 +119,9 @@ def test_an_owner_that_does_not_answer_for_a_topic_may_have_deleted_it(deleted, 
         return deleted
 
     async def check():
-        keeper = GuardKeeper(Gone(), "guard-0", Stored(), lambda *_: None, forget_if_deleted, lambda _: True)
+        keeper = GuardKeeper(
+            Gone(), "guard-0", Stored(), lambda *_: None, forget_if_deleted, lambda _: True, lambda: True
+        )
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
         keeper.close()
 
@@ -116,7 +147,7 @@ def test_a_guard_that_could_not_be_removed_is_removed_later(monkeypatch):
             removed.set()
 
     async def scene():
-        keeper = GuardKeeper(Busy(), "guard-0", store, lambda *_: None, not_deleted, lambda _: True)
+        keeper = GuardKeeper(Busy(), "guard-0", store, lambda *_: None, not_deleted, lambda _: True, lambda: True)
         store.cursors.delete(store.cursors.find("audit"))
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=False)
         assert not removed.is_set()
@@ -146,7 +177,7 @@ def test_cursors_of_a_former_topic_have_no_guard_in_the_new_one(known):
 
     async def scene():
         nonlocal keeper
-        keeper = GuardKeeper(admin, "guard-0", store, lambda *_: None, forget_if_deleted, lambda _: True)
+        keeper = GuardKeeper(admin, "guard-0", store, lambda *_: None, forget_if_deleted, lambda _: True, lambda: True)
         if known:
             found = keeper._of(TOPIC)
             found.guard.mark_delete, found.known = Position(9, -1), True

@@ -137,7 +137,7 @@ def partition(monkeypatch):
             raise admin.deleted
         return admin.deleted
 
-    partition = HeldPartition(Store(), admin, Access(), namesakes, "guard", lambda _: True, was_deleted)
+    partition = HeldPartition(Store(), admin, Access(), namesakes, "guard", lambda _: True, was_deleted, lambda: True)
     return partition
 
 
