@@ -31,6 +31,9 @@ _KUBE_PROGRAMS = (
     "kube-proxy",
     "kubectl",
 )
+_QUICK_COMPILE = "-dwarf=false -l"
+"""Without debug information, which the linker drops anyway, and without inlining: a third less CPU to compile (measured with
+client-go). The programs are somewhat slower, which a test cluster does not notice."""
 _CONTAINERD = "github.com/containerd/containerd/v2"
 _CNI = "github.com/containernetworking/plugins/plugins"
 
@@ -48,6 +51,7 @@ class Build:
         stamp: linker flags, a template in which {version} is the version of `versioned`, and {minor} its second part.
         versioned: module whose version the programs report.
         tags: Go build tags.
+        compile_options: options of Go's compiler for all packages.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Build:
     stamp: str = ""
     versioned: str = ""
     tags: tuple[str, ...] = ()
+    compile_options: str = ""
 
     def version(self) -> str:
         """Return the version of `versioned` in go.mod, such as v1.2.3; empty without `versioned`."""
@@ -65,7 +70,8 @@ class Build:
 
     def key(self) -> str:
         """Return the content key of sources and flags."""
-        said = (repr(self.packages), repr(self.links), self.stamp, _FLAGS, *self.tags)
+        compiled = (self.compile_options,) if self.compile_options else ()
+        said = (repr(self.packages), repr(self.links), self.stamp, _FLAGS, *self.tags, *compiled)
         return content_key(_SOURCES / self.module, self.name, *said)
 
     def folder(self, layout: Layout) -> Path:
@@ -99,6 +105,7 @@ KUBE = Build(
     links=_KUBE_PROGRAMS,
     stamp=_kubernetes_stamp(),
     versioned="k8s.io/kubernetes",
+    compile_options=_QUICK_COMPILE,
 )
 OLDEST_KUBE = Build(
     name="kube-oldest",
@@ -110,7 +117,9 @@ OLDEST_KUBE = Build(
     versioned="k8s.io/kubernetes",
     tags=("providerless",),  # without the volumes and registries of cloud providers
 )
-COREDNS = Build(name="coredns", what="CoreDNS", module="kube", packages={"": ("./cmd/coredns",)})
+COREDNS = Build(
+    name="coredns", what="CoreDNS", module="kube", packages={"": ("./cmd/coredns",)}, compile_options=_QUICK_COMPILE
+)
 NODE = Build(
     name="node",
     what="containerd and the CNI plugins",
@@ -121,6 +130,7 @@ NODE = Build(
     },
     stamp=f"-X {_CONTAINERD}/version.Version={{version}}",
     versioned=_CONTAINERD,
+    compile_options=_QUICK_COMPILE,
 )
 HELM = Build(
     name="helm",
@@ -179,8 +189,10 @@ def ensure(layout: Layout, build: Build) -> Path:
         with step(f"building {build.what} {version}".strip()):
             for part, packages in build.packages.items():
                 (draft / part).mkdir(parents=True, exist_ok=True)
-                tags = [f"-tags={','.join(build.tags)}"] if build.tags else []
-                _go_build(layout, build, draft, [*tags, "-ldflags", flags, "-o", f"{draft / part}/", *packages])
+                options = [f"-tags={','.join(build.tags)}"] if build.tags else []
+                if build.compile_options:
+                    options += ["-gcflags", f"all={build.compile_options}"]
+                _go_build(layout, build, draft, [*options, "-ldflags", flags, "-o", f"{draft / part}/", *packages])
         for name in build.links:
             (draft / name).symlink_to(Path(build.packages[""][0]).name)
         draft.rename(folder)
