@@ -60,7 +60,7 @@ DEMO_OPTIONS = $(if $(PULSAR_URL)$(ADMIN_URL),--writer-url '$(PULSAR_URL)' --adm
 	$(if $(KEEP),--keep) $(if $(OPEN),--open) $(if $(MESSAGES),--messages '$(MESSAGES)') $(if $(TOKEN_FILE),--token-file '$(TOKEN_FILE)')
 demo: packages-demo $(DEMO_STAMP) ## a stock Pulsar, a pool of two, one killed: 0 lost (KEEP=1 OPEN=1, or your own: PULSAR_URL= ADMIN_URL= METADATA=)
 	@$(DEMO_PY) -m readonly_engine.command demo $(DEMO_OPTIONS)
-demo-kubernetes: packages-kubernetes $(DEMO_STAMP) ## the same by kubectl apply, on kind or on a local Kubernetes, which it builds first: 15 minutes
+demo-kubernetes: packages-kubernetes $(DEMO_STAMP) ## the same by kubectl apply, on kind or on a local Kubernetes, which it builds first: 14 minutes
 	@$(DEMO_PY) -m devstack demo run
 clean-demo: $(DEMO_STAMP) ## end the Kubernetes of demo-kubernetes and all that runs in it
 	@$(DEMO_PY) -m devstack demo clean
