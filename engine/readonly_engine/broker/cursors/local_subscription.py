@@ -141,8 +141,11 @@ class LocalSubscription:
         self.cursor.served = served.cursor
 
     def is_served_by(self, served: ServedSubscription) -> bool:
-        """Return whether acks of a dispatcher are stored: no SEEK or UNSUBSCRIBE has made its cursor void."""
-        return self.served is served and self.cursor.served is served.cursor
+        """Return whether acks of a dispatcher are stored: no SEEK or UNSUBSCRIBE has made its cursor void.
+
+        The dispatcher may still be that of consumers which have just left, so `served` may be another one or None.
+        """
+        return self.cursor.served is served.cursor
 
     def release(self, served: ServedSubscription) -> None:
         """Keep the state of a dispatcher's cursor, which ends."""
