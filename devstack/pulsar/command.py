@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from readonly_engine.demo.class_archive import ClassArchives
+from readonly_engine.demo.errors import DemoError
 from readonly_engine.demo.recording import record_classes
 
 from devstack.console import say, step
@@ -140,7 +141,10 @@ def _fetch(args: argparse.Namespace) -> int:
     print(home)
     if not ClassArchives.of(home).recorded:
         with step("recording the classes of its servers, with which quick stacks start in half the time"):
-            asyncio.run(record_classes(home))
+            try:
+                asyncio.run(record_classes(home))
+            except DemoError as error:  # it costs time only
+                say(f"not recorded: {error}")
     if args.all:
         for version in assembled_versions():
             print(ensure_distribution(version))
