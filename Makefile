@@ -28,7 +28,7 @@ include devstack/pulsar.mk devstack/kube.mk tests/checks.mk bench/bench.mk docs.
 # Set-up. Each target installs what it needs; a package that is missing is named before anything is downloaded.
 .PHONY: system packages-demo packages-kubernetes packages-test packages-system setup venv lock
 packages-demo packages-kubernetes packages-test packages-system: packages-%:
-	@PULSAR_URL='$(PULSAR_URL)' devstack/install-packages $*
+	@PULSAR_URL='$(PULSAR_URL)' NO_INSTALL='$(NO_INSTALL)' devstack/install-packages $*
 system: packages-system ## install all Debian packages that are missing
 setup: packages-test $(STAMP) ## download and build now what the tests need, else done on first use: 25 minutes
 	@$(PY) -m devstack pulsar fetch --all
@@ -57,7 +57,7 @@ $(DEMO_STAMP):
 	@rm -f $(DEMO_VENV)/.stamp-* && touch $@
 .PHONY: demo demo-kubernetes clean-demo
 DEMO_OPTIONS = $(if $(PULSAR_URL)$(ADMIN_URL),--writer-url '$(PULSAR_URL)' --admin-url '$(ADMIN_URL)' --metadata-store '$(METADATA)') \
-	$(if $(KEEP),--keep) $(if $(OPEN),--open) $(if $(MESSAGES),--messages '$(MESSAGES)') $(if $(TOKEN_FILE),--token-file '$(TOKEN_FILE)')
+	$(if $(KEEP),--keep) $(if $(OPEN),--open) $(if $(MESSAGES),--messages '$(MESSAGES)') $(if $(TOKEN_FILE),--token-file '$(TOKEN_FILE)') $(if $(YES),--yes)
 demo: packages-demo $(DEMO_STAMP) ## a stock Pulsar, a pool of two, one killed: 0 lost (KEEP=1 OPEN=1, or your own: PULSAR_URL= ADMIN_URL= METADATA=)
 	@$(DEMO_PY) -m readonly_engine.command demo $(DEMO_OPTIONS)
 demo-kubernetes: packages-kubernetes $(DEMO_STAMP) ## the same by kubectl apply, on kind or on a local Kubernetes, which it builds first: 14 minutes

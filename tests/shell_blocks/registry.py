@@ -85,6 +85,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "../README.md": {
         "make demo": not_run(DEMO),
         "publish": no_commands(PICTURE),
+        "docker build": not_run(COMPOSE),
         "helm install": not_run(TUTORIAL),
         "pip install": not_run(TUTORIAL),
     },

@@ -36,7 +36,8 @@ _EXAMPLES: Final = """examples:
   pulsar-readonly demo --metadata-store zk:zookeeper:2181 --writer-url pulsar://broker:6650 --admin-url http://broker:8080
 
 Without a cluster it starts a stock Pulsar: --pulsar-home, PULSAR_HOME, pulsar in the PATH, or an archive by Maven in the cache
-(PULSAR_READONLY_CACHE, default ~/.cache/pulsar-readonly). In a running cluster it creates one topic, and deletes it at its end.
+(PULSAR_READONLY_CACHE, default ~/.cache/pulsar-readonly). In a running cluster it creates one topic, and deletes it
+at its end. On a terminal it asks first.
 Exit status: 0 if all messages arrived, 1 if not or if a part failed, 2 for invalid options, 130 after an interrupt."""
 
 
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
         "--messages", type=_messages, default=10_000, metavar="N", help="messages to publish (default 10000)"
     )
     made.add_argument("--keep", action="store_true", help="keep all running after the report, until Ctrl-C")
+    made.add_argument("--yes", action="store_true", help="do not ask before anything is created in a running cluster")
     made.add_argument("--open", action="store_true", help="open the status page in a browser")
     made.add_argument("--pulsar-home", type=Path, metavar="FOLDER", help="an unpacked Pulsar to start")
     running = made.add_argument_group("a running cluster instead of a stock Pulsar, all three together")
@@ -119,6 +121,7 @@ def options_of(made: argparse.ArgumentParser, parsed: argparse.Namespace) -> Dem
         messages=parsed.messages,
         keep=parsed.keep,
         open_page=parsed.open,
+        ask=not parsed.yes and sys.stdin.isatty(),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import shlex
 import shutil
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from readonly_engine.demo import clients as client_program
 from readonly_engine.demo.children import Child, Children
-from readonly_engine.demo.console import elapsed, print_progress
+from readonly_engine.demo.console import ask_to_go_on, elapsed, print_progress
 from readonly_engine.demo.distribution import VERSION, ensure_distribution
 from readonly_engine.demo.errors import DemoError
 from readonly_engine.demo.live import LiveView
@@ -58,6 +59,7 @@ class DemoOptions:
         messages: number of messages.
         keep: whether all keeps running after the report.
         open_page: whether to open the status page in a browser.
+        ask: whether to ask on the terminal before anything is created in a running cluster.
     """
 
     cluster: SourceCluster | None = None
@@ -67,6 +69,7 @@ class DemoOptions:
     messages: int = 10_000
     keep: bool = False
     open_page: bool = False
+    ask: bool = False
 
 
 class Demo:
@@ -100,6 +103,8 @@ class Demo:
             self._cluster = await start_pulsar(self._children, home, self._folder)
         else:
             self._announce(self._cluster)
+            if self._options.ask:
+                await ask_to_go_on()
         pool = Pool(self._children, self._cluster, self._pool_name, self._topic, self._options.token_file)
         await all_or_first_error(self._create_topic(self._cluster), pool.start())
         print_progress(f"a pool of {len(pool.brokers)} read-only brokers runs: {pool.url}")
@@ -133,6 +138,7 @@ class Demo:
         print_progress(f"this run creates at {cluster.admin_url}, and deletes at its end:")
         print_progress(f"  {self._topic}, with {PARTITIONS} partitions and {len(SUBSCRIPTIONS)} subscriptions")
         print_progress(f"this run creates in {cluster.metadata_store}: ephemeral nodes of the pool {self._pool_name}")
+        print_progress("it starts two read-only brokers on 127.0.0.1, and kills one of these; nothing else is touched")
 
     async def _client(self, *arguments: str) -> Any:
         child = await self._start_client(*arguments)
@@ -247,6 +253,12 @@ class Demo:
         ended: list[Broker] = [broker for broker in pool.brokers if not broker.child.alive]
         for broker in ended:
             await pool.replace(broker)
+        program = Path(sys.executable).with_name("pulsar-readonly")
+        consumer = (
+            f"import pulsar; client = pulsar.Client({pool.url!r}); "
+            f"consumer = client.subscribe({self._topic!r}, 'mine', initial_position=pulsar.InitialPosition.Earliest); "
+            "[print(consumer.receive().data()) for _ in range(10)]; client.close()"
+        )
         lines = [
             "",
             "Everything runs until Ctrl-C:",
@@ -255,8 +267,10 @@ class Demo:
             f"  topic       {self._topic}",
             f"  admin API   {cluster.admin_url}",
             f"  store       {cluster.metadata_store}",
-            f"  table       pulsar-readonly top {' '.join(broker.http_url for broker in pool.brokers)}",
+            f"  table       {program} top {' '.join(broker.http_url for broker in pool.brokers)}",
             f"  logs        {self._folder}",
+            "A stock consumer, to paste into another terminal:",
+            f"  {sys.executable} -c {shlex.quote(consumer)}",
         ]
         print("\n".join(lines), flush=True)
         await asyncio.Event().wait()
@@ -305,6 +319,9 @@ def run_folder() -> Iterator[Path]:
                 shutil.rmtree(path, ignore_errors=True)
             elif path.suffix not in {".log", ".conf"}:
                 path.unlink()
+        if not any(folder.iterdir()):
+            folder.rmdir()
+            raise
         if isinstance(error, DemoError):
             raise DemoError(f"{error}\n  logs: {folder}") from error
         error.add_note(f"logs: {folder}")

@@ -57,8 +57,8 @@ class Machine:
         """What apt-get was asked to do."""
         return self._asked.read_text().splitlines() if self._asked.exists() else []
 
-    def run(self, group: str, python: str = "nothing") -> subprocess.CompletedProcess[str]:
-        environment = {"PATH": str(self._path), "HOME": str(self._path), "PYTHON": python}
+    def run(self, group: str, python: str = "nothing", **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": str(self._path), "HOME": str(self._path), "PYTHON": python, **variables}
         return subprocess.run(
             [self._path / "bash", SCRIPT, group], env=environment, capture_output=True, text=True, check=False
         )
@@ -98,6 +98,15 @@ def test_what_is_installed_is_printed(tmp_path: Path, sudo: bool) -> None:
     assert [words.split()[1] for words in machine.asked if "show" not in words] == ["update", "install"]
     assert {*PYTHON, *JAVA, *COMPILER} <= {*machine.asked[-1].split(), *HEADERS}
     assert ran.returncode == 0
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_nothing_is_installed_for_a_user_who_forbids_it(tmp_path: Path, user: int) -> None:
+    machine = Machine(tmp_path, user, {"sudo": 'exec "$@"'})
+    ran = machine.run("demo", NO_INSTALL="1")
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].startswith("  apt-get install ")
+    assert not machine.asked
 
 
 @pytest.mark.parametrize("group", ["kubernetes", "test"])
