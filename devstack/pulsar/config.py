@@ -109,6 +109,8 @@ def broker_conf(home: Path, spec: PulsarSpec, index: int, site: Site = LOOPBACK,
         "functionsWorkerEnabled": "false",
         "transactionCoordinatorEnabled": "true" if spec.transactions else "false",
         "brokerShutdownTimeoutMs": "10000",
+        # The stock value of 10 ms costs an idle broker a fifth of its CPU.
+        **({"managedLedgerCacheEvictionIntervalMs": "100"} if spec.quick else {}),
     }
     changes |= {setting.key: setting.value for setting in spec.settings if setting.role == "broker"}
     changes |= {setting.key: setting.value for setting in spec.settings if setting.role == f"broker-{index}"}

@@ -132,7 +132,7 @@ def pytest_terminal_summary(terminalreporter, config):
 def namespace(request, kubernetes) -> Iterator[str]:
     """A namespace of the test's own. What is in it is shown when the test fails."""
     name = f"e2e-{uuid.uuid4().hex[:8]}"
-    kubernetes("create", "namespace", name)
+    kubernetes.create_namespace(name)
     yield name
     if request.node.stash.get(FAILED, False):
         for command in (
@@ -144,7 +144,7 @@ def namespace(request, kubernetes) -> Iterator[str]:
         ):
             done = kubernetes.run(*command)
             sys.stderr.write(f"\n--- kubectl {' '.join(command)}\n{done.stdout}{done.stderr}")
-    kubernetes("delete", "namespace", name, "--wait=false")
+    kubernetes.delete_namespace(name)
 
 
 SMALL = {"requests": {"cpu": "20m", "memory": "96Mi"}}

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster, driven by kubectl, as the end-to-end tests use it."""
+"""A Kubernetes cluster as the end-to-end tests use it: changed by kubectl, and read from the API server."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from devstack.kube.kubectl import environment
+from tests.e2e.api import Api
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +30,11 @@ def eventually(assertion: Callable[[], Any], timeout: float = 30.0, every: float
 
 
 class Kubernetes:
-    """The cluster, by kubectl."""
+    """The cluster."""
 
     def __init__(self, kubectl: str, kubeconfig: str) -> None:
         self._kubectl = kubectl
+        self.api = Api(kubeconfig)
         self.kubeconfig = kubeconfig
         self._environment = environment(kubeconfig)
 
@@ -54,14 +56,20 @@ class Kubernetes:
 
     def get(self, kind: str, name: str, namespace: str) -> dict[str, Any]:
         """One object; LookupError when there is none."""
-        found = json.loads(self("get", kind, name, "-n", namespace, "--ignore-not-found", "-o", "json") or "null")
-        if found is None:
-            raise LookupError(f"no {kind} {name} in {namespace}")
-        return found
+        return self.api.get(kind, name, namespace)
 
     def list(self, kinds: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
         """Objects of one or more kinds."""
-        return json.loads(self("get", kinds, "-n", namespace, "-l", selector, "-o", "json"))["items"]
+        return self.api.list(kinds, namespace, selector)
+
+    def create_namespace(self, name: str) -> None:
+        """A new namespace."""
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        self.api.raw("/api/v1/namespaces", method="POST", body=body)
+
+    def delete_namespace(self, name: str) -> None:
+        """Delete a namespace, without waiting for its end."""
+        self.api.raw(f"/api/v1/namespaces/{name}", method="DELETE")
 
     def apply(self, *manifests: dict[str, Any]) -> None:
         """kubectl apply."""
@@ -80,7 +88,7 @@ class Kubernetes:
     @cached_property
     def minor(self) -> int:
         """The second part of the API server's version."""
-        return int(json.loads(self("get", "--raw", "/version"))["minor"].rstrip("+"))
+        return int(self.api.raw("/version")["minor"].rstrip("+"))
 
     def expect(
         self, kind: str, name: str, namespace: str, expected: dict[str, tuple[str, str]], timeout: float = 30.0
@@ -100,7 +108,7 @@ class Kubernetes:
 
     def broker(self, pod: str, namespace: str, path: str) -> Any:
         """What a broker answers, through the API server; LookupError when it does not answer."""
-        done = self.run("get", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}:8080/proxy{path}")
-        if done.returncode:
-            raise LookupError(done.stderr)
-        return json.loads(done.stdout)
+        try:
+            return self.api.raw(f"/api/v1/namespaces/{namespace}/pods/{pod}:8080/proxy{path}")
+        except AssertionError as error:
+            raise LookupError(str(error)) from error

@@ -215,10 +215,10 @@ def seed(request) -> int:
 def play(quick_lease, writer) -> Iterator[Play]:
     """The steps, each done once undisturbed."""
     made = Play(quick_lease, f"e2e-{uuid.uuid4().hex[:8]}")
-    quick_lease("create", "namespace", made.namespace)
+    quick_lease.create_namespace(made.namespace)
     made.learn()
     yield made
-    quick_lease("delete", "namespace", made.namespace, "--wait=false")
+    quick_lease.delete_namespace(made.namespace)
 
 
 @pytest.mark.parametrize("cycle", range(CYCLES))

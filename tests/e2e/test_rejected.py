@@ -74,7 +74,7 @@ class Namespaced:
 def api(operator):
     """A namespace with one good object of each kind, for updates."""
     namespace = f"e2e-{uuid.uuid4().hex[:8]}"
-    operator("create", "namespace", namespace)
+    operator.create_namespace(namespace)
     for body in (
         manifest("pool", FIXED, {"source": GOOD, "replicas": 0}),
         manifest("binding", FIXED, {"poolRef": {"name": FIXED}, "topics": [TOPIC]}),
@@ -82,7 +82,7 @@ def api(operator):
     ):
         operator("apply", "-n", namespace, "-f", "-", stdin=json.dumps(body))
     yield Namespaced(operator.kubeconfig, namespace)
-    operator("delete", "namespace", namespace, "--wait=false")
+    operator.delete_namespace(namespace)
 
 
 def without_values(text: str) -> str:

@@ -18,9 +18,9 @@ LABEL = "pulsar-readonly-tests"
 def other(kubernetes):
     """A second namespace."""
     name = f"e2e-{uuid.uuid4().hex[:8]}"
-    kubernetes("create", "namespace", name)
+    kubernetes.create_namespace(name)
     yield name
-    kubernetes("delete", "namespace", name, "--wait=false")
+    kubernetes.delete_namespace(name)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pulsar as pulsar_lib
@@ -72,6 +73,54 @@ def _kept() -> bool:
     return os.environ.get("CI") != "true" and os.environ.get("KEEP_PULSAR", "1") != "0"
 
 
+STACKS: Final = ("secured", "txn_stack", "spark_stack", "release")
+"""Fixtures whose stack ends after its last test, because an idle one costs a tenth of a core."""
+
+RUNNING = pytest.StashKey[dict[str, "Callable[[], None]"]]()
+LAST = pytest.StashKey[dict[str, pytest.Item]]()
+
+
+def _stacks(item: pytest.Item) -> set[str]:
+    return set(STACKS) & set(getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the files that use a stack follow each other."""
+    of_files: dict[Path, set[str]] = {}
+    for item in items:
+        of_files.setdefault(item.path, set()).update(_stacks(item))
+    items.sort(key=lambda item: sorted(of_files[item.path]))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    session.stash[LAST] = {name: item for item in session.items for name in _stacks(item)}
+    session.stash[RUNNING] = {}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """End the stacks that no later test uses."""
+    yield
+    running = item.session.stash[RUNNING]
+    for name in [name for name in running if item.session.stash[LAST][name] is item]:
+        running.pop(name)()
+
+
+@contextmanager
+def _up(request: pytest.FixtureRequest, stack: PulsarCluster, *, purge: bool = False) -> Iterator[None]:
+    """Keep a stack up until the last test that uses its fixture; its logs stay, for whoever looks into a failure."""
+
+    def end() -> None:
+        if purge or not _kept():
+            stack.down(purge=purge)
+
+    request.session.stash[RUNNING][str(request.fixturename)] = end
+    stack.up(renew=not purge)
+    yield
+    end()
+
+
 @pytest.fixture(scope="session")
 def pulsar_stack() -> Iterator[PulsarCluster]:
     """The stack of this suite, up and healthy; one that does not come up fails the tests that need it."""
@@ -114,13 +163,11 @@ def admin(pulsar_stack: PulsarCluster) -> PulsarAdmin:
 
 
 @pytest.fixture(scope="session")
-def secured() -> Iterator[tuple[PulsarCluster, Credentials]]:
+def secured(request: pytest.FixtureRequest) -> Iterator[tuple[PulsarCluster, Credentials]]:
     """Another stack, which asks its clients who they are, and speaks TLS; and what it trusts."""
     stack, credentials = secured_stack()
-    stack.up(renew=True)
-    yield stack, credentials
-    if not _kept():
-        stack.down()
+    with _up(request, stack):
+        yield stack, credentials
 
 
 @pytest.fixture
@@ -214,7 +261,7 @@ def local_client(local_pool: Pool) -> Iterator[pulsar_lib.Client]:
 
 
 @pytest.fixture(scope="session")
-def txn_stack() -> Iterator[PulsarCluster]:
+def txn_stack(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
     """A small stack with transactions, acks of single messages of a batch, and an entry filter that no topic uses yet."""
     stack = PulsarCluster(
         PulsarSpec(
@@ -234,14 +281,12 @@ def txn_stack() -> Iterator[PulsarCluster]:
             ),
         )
     )
-    stack.up(renew=True)
-    yield stack
-    if not _kept():
-        stack.down()
+    with _up(request, stack):
+        yield stack
 
 
 @pytest.fixture(scope="session")
-def spark_stack() -> Iterator[PulsarCluster]:
+def spark_stack(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
     """A small stack for the data source, with transactions."""
     stack = PulsarCluster(
         PulsarSpec(
@@ -262,10 +307,8 @@ def spark_stack() -> Iterator[PulsarCluster]:
             ),
         )
     )
-    stack.up(renew=True)
-    yield stack
-    if not _kept():
-        stack.down()
+    with _up(request, stack):
+        yield stack
 
 
 @pytest.fixture(scope="session")
@@ -339,9 +382,8 @@ def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
         )
     )
     stack.down(purge=True)
-    stack.up()
-    yield stack
-    stack.down(purge=True)
+    with _up(request, stack, purge=True):
+        yield stack
 
 
 @pytest.fixture(scope="session")

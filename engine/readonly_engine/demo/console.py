@@ -31,7 +31,12 @@ async def ask_to_go_on() -> None:
     print("Go on? [Y/n] ", end="", file=sys.stderr, flush=True)
     loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
     answered = loop.create_future()
-    loop.add_reader(terminal, lambda: answered.done() or answered.set_result(os.read(terminal, 1024)))
+
+    def read() -> None:
+        if not answered.done():
+            answered.set_result(os.read(terminal, 1024))
+
+    loop.add_reader(terminal, read)
     try:
         answer = await answered
     finally:
