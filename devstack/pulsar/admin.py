@@ -180,9 +180,17 @@ class PulsarAdmin:
             query={"force": str(force).lower()},
         )
 
+    def set_topic_policy(self, topic: str, name: str, value: JSON) -> None:
+        """Set a policy of a topic, by the last part of its path."""
+        self._request("POST", f"{topic_path(topic)}/{name}", body=value)
+
+    def set_namespace_policy(self, namespace: str, name: str, value: JSON) -> None:
+        """Set a policy of a namespace, by the last part of its path."""
+        self._request("POST", f"/admin/v2/namespaces/{namespace}/{name}", body=value)
+
     def set_max_unacked_on_consumer(self, topic: str, messages: int) -> None:
         """Limit the unacked messages of each Shared consumer of a topic."""
-        self._request("POST", topic_path(topic) + "/maxUnackedMessagesOnConsumer", body=messages)
+        self.set_topic_policy(topic, "maxUnackedMessagesOnConsumer", messages)
 
     def skip_all(self, topic: str, subscription: str) -> None:
         """Ack all messages of a subscription."""
@@ -235,11 +243,11 @@ class PulsarAdmin:
 
     def set_max_subscriptions(self, namespace: str, subscriptions: int) -> None:
         """Limit the subscriptions of each topic of a namespace."""
-        self._request("POST", f"/admin/v2/namespaces/{namespace}/maxSubscriptionsPerTopic", body=subscriptions)
+        self.set_namespace_policy(namespace, "maxSubscriptionsPerTopic", subscriptions)
 
     def set_deduplication(self, namespace: str, *, enabled: bool) -> None:
         """Turn deduplication of messages on or off for a namespace."""
-        self._request("POST", f"/admin/v2/namespaces/{namespace}/deduplication", body=enabled)
+        self.set_namespace_policy(namespace, "deduplication", enabled)
 
     def set_publish_rate(self, namespace: str, *, messages: int) -> None:
         """Limit the publish rate of each topic of a namespace, in messages per second."""

@@ -64,6 +64,7 @@ class Api:
         return json.loads(text)
 
     def _path(self, kind: str, namespace: str) -> str:
+        kind = kind.lower()
         if kind not in self._paths:  # definitions may have been installed since the last look
             self._paths = paths(self.raw("/apis", DISCOVERY), "/apis") | paths(self.raw("/api", DISCOVERY), "/api")
         return self._paths[kind].format(namespace=namespace)

@@ -255,15 +255,16 @@ class AdminClient:
         """
         return await self._get(f"/admin/v2/namespaces/{topic.tenant}/{topic.namespace}")
 
-    async def is_empty(self, topic: TopicName) -> bool:
-        """Whether a topic has no entry, also no compacted one.
+    async def extent(self, topic: TopicName) -> tuple[bool, str]:
+        """Whether a topic has no entry, also no compacted one; and its last entry, as text that each new entry changes.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
         """
         stats = await self.internal_stats(topic)
         compacted = (stats.get("compactedLedger") or {}).get("entries", 0)
-        return stats.get("numberOfEntries") == 0 and isinstance(compacted, int) and compacted <= 0
+        empty = stats.get("numberOfEntries") == 0 and isinstance(compacted, int) and compacted <= 0
+        return empty, str(stats.get("lastConfirmedEntry"))
 
     async def stats(self, topic: TopicName) -> dict[str, Any] | None:
         """Return a topic's statistics, including the consumers on its owner; None for an unknown topic.

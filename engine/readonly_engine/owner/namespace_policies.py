@@ -37,13 +37,31 @@ _COUNTS: Final = {
 }
 """Names of the brokers' configuration, and of a namespace's policies (Policies)."""
 
-_RATES: Final = {
+_RATES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "brokerDispatchRate": ((), "dispatchThrottlingRateIn"),
     "dispatchRate": (("topicDispatchRate", "clusterDispatchRate"), "dispatchThrottlingRatePerTopicIn"),
     "subscriptionDispatchRate": (("subscriptionDispatchRate",), "dispatchThrottlingRatePerSubscriptionIn"),
 }
 """Names of a topic's policies, of the namespace's by cluster, the first of which counts (AbstractTopic), and of the brokers'
 configuration without `Msg` and `Byte`."""
 
+_UNACKED: Final = {
+    "maxUnackedMessagesPerConsumer": "max_unacked_messages_per_consumer",
+    "maxUnackedMessagesPerSubscription": "max_unacked_messages_per_subscription",
+}
+
+_FOLLOWED: Final = (
+    "delayedDeliveryEnabled",
+    "keySharedLookAheadMsgInReplayThresholdPerConsumer",
+    "keySharedLookAheadMsgInReplayThresholdPerSubscription",
+    *_UNACKED,
+    *_COUNTS,
+    *(prefix + unit for _, prefix in _RATES.values() for unit in ("Msg", "Byte")),
+)
+"""Keys of the brokers' configuration that are followed while clients are connected."""
+
+UNSEEN_S: Final = 60.0
+"""Age of policies of topics that are kept where a change is not seen (PIP-469)."""
 
 _UNITS: Final = ("Msg", "Byte")
 
@@ -93,6 +111,27 @@ def applied_policies(namespace: Mapping[str, Any], configuration: Mapping[str, A
     return policies
 
 
+def dispatch_policies(namespace: Mapping[str, Any], configuration: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Return the policies of dispatch of topics without their own, each as the admin API has it for a topic.
+
+    These are the limits of unacked messages of a consumer and of a subscription, and the delayed delivery.
+
+    Args:
+        namespace: the namespace's policies.
+        configuration: the brokers' configuration.
+    """
+
+    def limit(name: str) -> int | None:
+        own, text = namespace.get(_UNACKED[name]), str(configuration.get(name, ""))
+        broker = int(text) if text.isdecimal() else None
+        return own if isinstance(own, int) and own >= 0 else broker
+
+    delayed = namespace.get("delayed_delivery_policies")
+    if not isinstance(delayed, dict):
+        delayed = {"active": str(configuration.get("delayedDeliveryEnabled", _ON)).lower() != _OFF}
+    return limit("maxUnackedMessagesPerConsumer"), limit("maxUnackedMessagesPerSubscription"), delayed
+
+
 def filters_may_differ(configuration: Mapping[str, Any]) -> bool:
     """Whether namespaces and topics may have their own entry filters (EntryFilterSupport)."""
     return str(configuration.get("allowOverrideEntryFilters")) == _ON
@@ -115,11 +154,20 @@ class _Kept(NamedTuple):
 
     Attributes:
         at: time of the answer.
-        policies: the policies; None if topics may have their own, or if the admin API does not tell.
+        policies: the policies; None if the admin API does not tell.
+        own: whether topics may have their own.
+        version: changes with the policies of any topic; empty if changes are not seen.
     """
 
     at: float
     policies: dict[str, Any] | None
+    own: bool = True
+    version: str = ""
+
+    @property
+    def shared(self) -> dict[str, Any] | None:
+        """The policies of all topics; None if they may differ, or are unknown."""
+        return None if self.own else self.policies
 
 
 class NamespacePolicies:
@@ -134,7 +182,7 @@ class NamespacePolicies:
         self._admin = admin
         self.configuration = configuration
         self._kept: OrderedDict[TopicName, _Kept] = OrderedDict()
-        self._single_flight: SingleFlight[dict[str, Any] | None] = SingleFlight()
+        self._single_flight: SingleFlight[_Kept] = SingleFlight()
 
     async def applied(self, topic: TopicName, max_age_s: float) -> dict[str, Any] | None:
         """Return the limits that apply to a topic, as `applied_policies`; None if it may have its own, or if that is unknown.
@@ -146,8 +194,37 @@ class NamespacePolicies:
         configuration = await self.configuration()
         if configuration is None:
             return None
-        policies = await self._of(topic, configuration, max_age_s)
+        policies = (await self._of(topic, configuration, max_age_s)).shared
         return None if policies is None else applied_policies(policies, configuration)
+
+    async def dispatch(self, topic: TopicName, max_age_s: float) -> tuple[Any, Any, Any] | None:
+        """Return the policies of dispatch as `dispatch_policies`; None if the topic may have its own, or if that is unknown.
+
+        Args:
+            topic: the topic, or a partition.
+            max_age_s: greatest age of a kept answer, in seconds.
+        """
+        configuration = await self.configuration()
+        if configuration is None:
+            return None
+        policies = (await self._of(topic, configuration, max_age_s)).shared
+        return None if policies is None else dispatch_policies(policies, configuration)
+
+    async def version(self, topic: TopicName, max_age_s: float) -> str | None:
+        """Return a text that changes with the policies of the namespace, of its topics, and of the brokers; None if unknown.
+
+        Args:
+            topic: a topic of the namespace.
+            max_age_s: greatest age of a kept answer, in seconds.
+        """
+        configuration = await self.configuration()
+        if configuration is None:
+            return None
+        kept = await self._of(topic, configuration, max_age_s)
+        if kept.policies is None:
+            return None
+        changes = kept.version or str(kept.at // UNSEEN_S)
+        return repr((changes, kept.policies, [configuration.get(name) for name in _FOLLOWED]))
 
     async def entry_filters(self, topic: TopicName, max_age_s: float) -> str | None:
         """Return the names of a topic's entry filters, empty for none; None if it may have its own, or if that is unknown.
@@ -161,37 +238,38 @@ class NamespacePolicies:
             return None
         if not filters_may_differ(configuration):
             return entry_filters({}, configuration)
-        policies = await self._of(topic, configuration, max_age_s)
+        policies = (await self._of(topic, configuration, max_age_s)).shared
         return None if policies is None else entry_filters(policies, configuration)
 
-    async def _of(self, topic: TopicName, configuration: Mapping[str, Any], max_age_s: float) -> dict[str, Any] | None:
+    async def _of(self, topic: TopicName, configuration: Mapping[str, Any], max_age_s: float) -> _Kept:
         events = system_topic(topic)
         kept = self._find(events, max_age_s)
         if kept is None:
             return await self._single_flight.run(events, partial(self._fetch, events, configuration, max_age_s))
-        return kept.policies
+        return kept
 
     def _find(self, events: TopicName, max_age_s: float) -> _Kept | None:
         kept = self._kept.get(events)
         return None if kept is None or asyncio.get_running_loop().time() - kept.at >= max_age_s else kept
 
-    async def _fetch(
-        self, events: TopicName, configuration: Mapping[str, Any], max_age_s: float
-    ) -> dict[str, Any] | None:
+    async def _fetch(self, events: TopicName, configuration: Mapping[str, Any], max_age_s: float) -> _Kept:
         if (kept := self._find(events, max_age_s)) is not None:
-            return kept.policies  # of a caller before
+            return kept  # of a caller before
         began = asyncio.get_running_loop().time()
-        policies = None
+        kept = _Kept(began, None)
         try:
-            if not topics_have_policies(configuration, empty=await self._admin.is_empty(events)):
-                policies = await self._admin.namespace_policies(events)
+            empty, last = await self._admin.extent(events)
+            own = topics_have_policies(configuration, empty=empty)
+            seen = configuration.get(_SERVICE, _SYSTEM_TOPIC_SERVICE) == _SYSTEM_TOPIC_SERVICE
+            policies = await self._admin.namespace_policies(events)
+            kept = _Kept(began, policies, own, last if seen else "")
         except OwnerUnavailableError as error:
             log.info("policies of a namespace unknown, asking for each topic: topic=%s error=%s", events, error)
-        self._kept[events] = _Kept(began, policies)
+        self._kept[events] = kept
         self._kept.move_to_end(events)
         if len(self._kept) > MAX_NAMESPACES:
             self._kept.popitem(last=False)
-        return policies
+        return kept
 
 
 def _number(value: Any) -> int:

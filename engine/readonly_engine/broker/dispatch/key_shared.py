@@ -98,6 +98,10 @@ class KeySharedDispatcher(MultipleDispatcher):
         self._selector.add(consumer)
         self._reassign_waiting()
 
+    def look_ahead_by(self, limits: LookAhead) -> None:
+        """Apply limits of waiting entries that have changed."""
+        self._limits_ahead = limits
+
     def remove(self, consumer: ConsumerState) -> None:
         """Remove a consumer. Other consumers get its slots and pending entries."""
         if consumer not in self.consumers:

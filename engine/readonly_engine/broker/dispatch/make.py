@@ -45,8 +45,7 @@ def make_dispatcher(
     """Make the dispatcher for the subscription of its first consumer's SUBSCRIBE."""
     if subscribe.sub_type not in MULTIPLE:
         return SingleActiveDispatcher(chain, cursor, elected=subscribe.sub_type == CommandSubscribe.Failover)
-    # A consumer of a non-durable subscription has no limit (Consumer.getMaxUnackedMessages).
-    limits = settings.limits if subscribe.durable else settings.limits._replace(consumer=0)
+    limits = limits_of(settings, durable=subscribe.durable)
     if subscribe.sub_type == CommandSubscribe.Shared:
         return SharedDispatcher(chain, cursor, limits, delayed=settings.delayed)
     meta = subscribe.key_shared_meta
@@ -59,6 +58,24 @@ def make_dispatcher(
         any_order=meta.allow_out_of_order_delivery,
         look_ahead=settings.look_ahead,
     )
+
+
+def limits_of(settings: DispatchSettings, *, durable: bool) -> UnackedLimits:
+    """Return the limits of a subscription. A consumer of a non-durable one has none (Consumer.getMaxUnackedMessages)."""
+    return settings.limits if durable else settings.limits._replace(consumer=0)
+
+
+def apply_settings(dispatcher: Dispatcher, settings: DispatchSettings, *, durable: bool) -> bool:
+    """Apply settings that have changed to a dispatcher; return whether it has such settings."""
+    limits = limits_of(settings, durable=durable)
+    if isinstance(dispatcher, KeySharedDispatcher):
+        dispatcher.follow(limits, delayed=settings.delayed)
+        dispatcher.look_ahead_by(settings.look_ahead)
+    elif isinstance(dispatcher, SharedDispatcher):
+        dispatcher.follow(limits, delayed=settings.delayed)
+    else:
+        return False
+    return True
 
 
 def make_consumer_state(subscribe: CommandSubscribe, *, writable: bool) -> ConsumerState:

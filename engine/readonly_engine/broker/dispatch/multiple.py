@@ -63,6 +63,16 @@ class MultipleDispatcher:
         self._unacked = 0
         self._blocked = False
 
+    def follow(self, limits: UnackedLimits, *, delayed: bool) -> None:
+        """Apply policies that have changed. A consumer or a subscription at its new limit gets nothing more until it acks."""
+        self._limits = limits
+        self._max_unacked_per_consumer = limits.consumer or sys.maxsize
+        self._max_unacked = limits.subscription or sys.maxsize
+        self._delays_enabled = delayed
+        for consumer in self.consumers:
+            consumer.blocked = consumer.unacked >= self._max_unacked_per_consumer
+        self._blocked = self._unacked >= self._max_unacked
+
     # Overridden by subclasses
 
     def _replay(self, position: Position, slot: int = 0) -> None:

@@ -11,6 +11,7 @@ from readonly_engine.broker.dispatch.key_shared import DEFAULT_LOOK_AHEAD, LookA
 from readonly_engine.broker.dispatch.make import MULTIPLE, DispatchSettings
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
 from readonly_engine.owner.errors import RelayError
+from readonly_engine.owner.namespace_policies import NamespacePolicies
 
 if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
@@ -91,10 +92,14 @@ class OwnerPolicies:
 
     Args:
         admin: client of the admin API.
+
+    Attributes:
+        namespaces: policies that all topics of a namespace share.
     """
 
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
+        self.namespaces = NamespacePolicies(admin, self.configuration)
         self._configuration: dict[str, Any] | None = None
         self._fetched_at = self._answered_at = -CONFIGURATION_TTL_S
         self._fetching = asyncio.Lock()
@@ -105,8 +110,16 @@ class OwnerPolicies:
         """Name of the source cluster, as its brokers' configuration has it; empty while unknown."""
         return str((self._configuration or {}).get("clusterName") or "")
 
-    async def of(self, topic: TopicName, subscribe: CommandSubscribe) -> DispatchSettings:
-        """Return the settings for a subscription."""
+    async def of(
+        self, topic: TopicName, subscribe: CommandSubscribe, max_age_s: float = POLICIES_TTL_S
+    ) -> DispatchSettings:
+        """Return the settings for a subscription.
+
+        Args:
+            topic: the topic.
+            subscribe: the SUBSCRIBE of a consumer.
+            max_age_s: greatest age of kept policies, in seconds.
+        """
         configuration = await self._fetch_configuration(CONFIGURATION_TTL_S) or {}
         batch_acks = batch_acks_enabled(configuration)
         if subscribe.sub_type not in MULTIPLE:
@@ -114,13 +127,15 @@ class OwnerPolicies:
         now = asyncio.get_running_loop().time()
         topic = topic.base
         known = self._topics.get(topic)
-        if known is not None and now - known[0] < POLICIES_TTL_S:
+        if known is not None and now - known[0] < max_age_s:
             return known[1]
-        policies = await asyncio.gather(
-            self._policy(topic, "maxUnackedMessagesOnConsumer"),
-            self._policy(topic, "maxUnackedMessagesOnSubscription"),
-            self._policy(topic, "delayedDelivery"),
-        )
+        policies = await self.namespaces.dispatch(topic, POLICIES_TTL_S)
+        if policies is None:
+            policies = await asyncio.gather(
+                self._policy(topic, "maxUnackedMessagesOnConsumer"),
+                self._policy(topic, "maxUnackedMessagesOnSubscription"),
+                self._policy(topic, "delayedDelivery"),
+            )
         settings = settings_of(*policies, batch_acks=batch_acks, look_ahead=look_ahead_of(configuration))
         self._topics[topic] = (now, settings)
         self._topics.move_to_end(topic)
@@ -137,9 +152,13 @@ class OwnerPolicies:
         configuration = await self._fetch_configuration(max_age_s)
         return None if configuration is None else transactions_enabled(configuration)
 
-    async def configuration(self) -> dict[str, Any] | None:
-        """Return the brokers' configuration, at most CONFIGURATION_TTL_S old if they answer; None if unknown."""
-        return await self._fetch_configuration(CONFIGURATION_TTL_S)
+    async def configuration(self, max_age_s: float = CONFIGURATION_TTL_S) -> dict[str, Any] | None:
+        """Return the brokers' configuration, the last known one if they do not answer; None if unknown.
+
+        Args:
+            max_age_s: greatest age of a kept answer, in seconds.
+        """
+        return await self._fetch_configuration(max_age_s)
 
     async def authorizes(self) -> bool | None:
         """Return whether the brokers authorize clients; None if unknown.

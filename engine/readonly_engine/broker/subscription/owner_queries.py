@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.subscription.batch_index_acks import NOT_MARKED
 from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
-from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S, OwnerPolicies
+from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S, POLICIES_TTL_S, OwnerPolicies
 from readonly_engine.broker.subscription.pending_acks import PendingAckSource, pending_ack_log_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
     from readonly_engine.owner.cursor_consumer import CursorConsumer
+    from readonly_engine.owner.namespace_policies import NamespacePolicies
     from readonly_engine.topic.log import TopicLog
     from readonly_engine.topic.position import Position
 
@@ -69,9 +70,16 @@ class OwnerQueries:
 
     # The source cluster
 
-    async def settings(self, topic: TopicName, subscribe: CommandSubscribe) -> DispatchSettings:
-        """Return the dispatch settings of a subscription."""
-        return await self._policies.of(topic, subscribe)
+    async def settings(
+        self, topic: TopicName, subscribe: CommandSubscribe, max_age_s: float = POLICIES_TTL_S
+    ) -> DispatchSettings:
+        """Return the dispatch settings of a subscription, of policies that are at most `max_age_s` old."""
+        return await self._policies.of(topic, subscribe, max_age_s)
+
+    @property
+    def namespace_policies(self) -> NamespacePolicies:
+        """Policies that all topics of a namespace share."""
+        return self._policies.namespaces
 
     async def transactions(self, max_age_s: float = CONFIGURATION_TTL_S) -> bool | None:
         """Return whether the cluster has transactions; None if no broker answers.
@@ -93,9 +101,13 @@ class OwnerQueries:
         """Name of the source cluster; empty while unknown. Nothing is requested for it."""
         return self._policies.cluster_name
 
-    async def configuration(self) -> dict[str, Any] | None:
-        """Return the configuration of the owner brokers, as texts by key; None if unknown."""
-        return await self._policies.configuration()
+    async def configuration(self, max_age_s: float = CONFIGURATION_TTL_S) -> dict[str, Any] | None:
+        """Return the configuration of the owner brokers, as texts by key; None if unknown.
+
+        Args:
+            max_age_s: greatest age of a kept answer, in seconds.
+        """
+        return await self._policies.configuration(max_age_s)
 
     async def authorizes(self) -> bool | None:
         """Return whether the owner brokers authorize clients; None if unknown."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.cursors.consumers import FAILOVER_DELAY_S
 from readonly_engine.broker.dispatch.acks import apply_ack, without_unknown_entries
+from readonly_engine.broker.dispatch.make import apply_settings
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.subscription.batch_index_acks import RENEW_S
 from readonly_engine.broker.subscription.cursor_sync import CursorSync, follow_owner
@@ -23,6 +24,7 @@ from readonly_engine.topic.position import Position
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.subscription.parts import SubscriptionParts
     from readonly_engine.broker.subscription.pending_acks import EndedTransaction
     from readonly_engine.broker.subscription.subscriber import Subscriber
@@ -57,6 +59,8 @@ class Subscription(DeliveryLoop):
         "_on_unreadable",
         "_queries",
         "_reset",
+        "_settings",
+        "_stored",
         "_transaction_acks",
         "durable",
         "kind",
@@ -71,6 +75,8 @@ class Subscription(DeliveryLoop):
         if parts.local is not None:
             parts.local.serve(self)
         self._batch_acks = parts.settings.batch_acks
+        self._settings = parts.settings
+        self._stored = parts.subscribe.durable
         self._queries = parts.queries
         self._on_unreadable = on_unreadable
         self._reset = False
@@ -114,6 +120,15 @@ class Subscription(DeliveryLoop):
         """Whether there are readable unacked entries."""
         limit = self._log.chain.limit
         return limit is not None and self._cursor.mark_delete < limit
+
+    def follow(self, settings: DispatchSettings) -> None:
+        """Apply the owner's settings, which may have changed. How acks of single messages count stays as it is."""
+        if settings == self._settings:
+            return
+        self._settings = settings
+        self.leave_fanout()
+        if apply_settings(self._dispatcher, settings, durable=self._stored):
+            self.read_more()
 
     def add(self, consumer: Subscriber) -> None:
         """Add a consumer that has subscribed."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import SAMPLE_INTERVAL_S, LatencySampler
+from readonly_engine.broker.dispatch.make import MULTIPLE
 from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.subscription.cursor_poller import CursorPoller
 from readonly_engine.broker.subscription.cursor_sync import begins_with_batch
@@ -23,6 +24,7 @@ from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL
 from readonly_engine.broker.subscription.owner_queries import OwnerQueries, SubscriptionQueries
 from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.pending_acks import pending_ack_log_name
+from readonly_engine.broker.subscription.policy_follower import ROUND_S, PolicyFollower
 from readonly_engine.broker.subscription.served_topic import ServedTopic
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.broker.tail.budget import PushTotals
@@ -33,7 +35,6 @@ from readonly_engine.config.limits import UNLIMITED, DispatchRate
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
-from readonly_engine.owner.namespace_policies import NamespacePolicies
 from readonly_engine.topic.compacted import find_compaction
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.transactions import TopicTransactions
@@ -133,10 +134,16 @@ class TopicRegistry:
         self._topics: dict[TopicName, ServedTopic] = {}
         self._guarding = False
         self._queries = OwnerQueries(admin, batches, self._owner_consumers, self._make_log, self._has_pending_acks)
-        self.namespace_policies = NamespacePolicies(admin, self._queries.configuration)
+        self.namespace_policies = self._queries.namespace_policies
         self._push_policies = PushPolicies(admin, self.namespace_policies)
         self._owner_probes = OwnerProbes()
         self._cursor_poller = CursorPoller(self.subscriptions, self._queries.consumer_state)
+        self._policy_follower = PolicyFollower(
+            self._with_policies,
+            partial(self._queries.configuration, ROUND_S),
+            lambda topic: self.namespace_policies.version(topic, ROUND_S / 2),
+            self._follow_policies,
+        )
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
         self.dropped_counters = Counters()
         self.latency = LatencySampler(_after_sample_interval)
@@ -211,6 +218,7 @@ class TopicRegistry:
                 if subscribe.durable and consumer.local is None:
                     consumer.owner_consumer.hold_early_acks(served.log.owner_end)
             self._cursor_poller.start()
+            self._policy_follower.start()
             if served.tail is not None:
                 served.tail.start()
             return subscription
@@ -333,6 +341,7 @@ class TopicRegistry:
     def close(self) -> None:
         """Close all topics and subscriptions."""
         self._cursor_poller.close()
+        self._policy_follower.close()
         if self._batches is not None:
             self._batches.close()
         for _, served in self.all:
@@ -452,6 +461,30 @@ class TopicRegistry:
                 self._owner_probes,
                 settings,
             )
+
+    def _with_policies(self) -> list[TopicName]:
+        """Return the topics whose delivery depends on policies: of Shared and Key_Shared subscriptions, or pushed by owners."""
+        return [
+            topic
+            for topic, served in self._topics.items()
+            if served.tail is not None or any(one.kind in MULTIPLE for one in served.subscriptions.values())
+        ]
+
+    async def _follow_policies(self, topic: TopicName) -> bool:
+        """Apply the owner's present policies to a topic; return whether it may have policies of its own, which were requested."""
+        own = await self.namespace_policies.dispatch(topic, ROUND_S) is None
+        served = self._topics.get(topic)
+        if served is None:
+            return False
+        for subscription in list(served.subscriptions.values()):
+            if subscription.kind in MULTIPLE:
+                command = CommandSubscribe(sub_type=subscription.kind)
+                settings = await self._queries.settings(topic, command, ROUND_S / 2)
+                subscription.follow(replace(settings, batch_acks=True) if subscription.local else settings)
+        self._push_policies.forget(topic)
+        if served.tail is not None:
+            served.tail.policies_changed()
+        return own
 
     def _count_tail_change(self) -> None:
         self.tail_changes += 1

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.owner.namespace_policies import applied_policies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,7 @@ MAX_KEPT: Final = 20_000
 
 _COUNTS: Final = ("maxSubscriptionsPerTopic", "maxConsumersPerTopic", "maxSameAddressConsumersPerTopic")
 _RATES: Final = ("dispatchRate", "subscriptionDispatchRate")
+_BROKER_RATE: Final = "brokerDispatchRate"
 _RATE_KEYS: Final = ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte")
 
 
@@ -49,7 +51,7 @@ def obstacle(policies: Mapping[str, Any]) -> str:
             limited = True
         if limited:
             return f"{name} is {value}"
-    for name in _RATES:
+    for name in (*_RATES, _BROKER_RATE):
         rate = policies.get(name)
         for key in _RATE_KEYS:
             value = rate.get(key) if isinstance(rate, dict) else None
@@ -93,6 +95,7 @@ class PushPolicies:
             if configuration is None:
                 raise OwnerUnavailableError("the configuration of the owner brokers is unknown")
             policies = {name: value for name, value in configuration.items() if name in _COUNTS}
+            policies[_BROKER_RATE] = applied_policies({}, configuration)[_BROKER_RATE]
             own = await self._admin.topic_policy(topic, "maxSubscriptionsPerTopic")
             if own is None:
                 own = await self._admin.namespace_policy(topic, "maxSubscriptionsPerTopic")
@@ -104,6 +107,10 @@ class PushPolicies:
             for name in _RATES:
                 policies[name] = await self._admin.policy(topic, name)
         return self._keep(topic, obstacle(policies))
+
+    def forget(self, topic: TopicName) -> None:
+        """Drop the answer about a topic, because policies have changed."""
+        self._kept.pop(topic.base, None)
 
     def _find(self, topic: TopicName) -> str | None:
         kept = self._kept.get(topic)

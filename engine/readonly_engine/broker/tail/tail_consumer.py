@@ -133,6 +133,23 @@ class TailConsumer:
         if not self._closed and self._connection is None and self._starting is None and self._timer is None:
             self._begin()
 
+    def policies_changed(self) -> None:
+        """Look at the policies again: one that is new may slow down the pushes, and one that is gone may have forbidden them."""
+        if self._closed or self._starting is not None:
+            return
+        if self._connection is not None:
+            self._starting = self._loop.create_task(self._stop_if_forbidden())
+            self._starting.add_done_callback(self._started)
+        elif self._refused and self._timer is not None:
+            self._timer.cancel()
+            self._begin()
+
+    async def _stop_if_forbidden(self) -> None:
+        obstacle = await self._obstacle()
+        if obstacle and self._connection is not None:
+            self._unsubscribe()
+            self._not_allowed(obstacle)
+
     def close(self) -> None:
         """Close the subscription. The log is closed by its owner."""
         self._closed = True

@@ -12,6 +12,7 @@ from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.namespace_policies import (
     NamespacePolicies,
     applied_policies,
+    dispatch_policies,
     entry_filters,
     system_topic,
     topics_have_policies,
@@ -106,25 +107,44 @@ def test_filters_of_a_namespace_count_where_the_brokers_allow_them(namespace, co
     assert entry_filters(namespace, CONFIGURATION | configuration) == expected
 
 
+@pytest.mark.parametrize(
+    ("namespace", "configuration", "expected"),
+    [
+        ({}, {}, (None, None, {"active": True})),
+        ({}, {"maxUnackedMessagesPerConsumer": "7", "maxUnackedMessagesPerSubscription": "x"}, (7, None, {"active": True})),
+        ({"max_unacked_messages_per_consumer": 0}, {"maxUnackedMessagesPerConsumer": "7"}, (0, None, {"active": True})),
+        ({"max_unacked_messages_per_subscription": -1}, {"maxUnackedMessagesPerSubscription": "8"}, (None, 8, {"active": True})),
+        ({}, {"delayedDeliveryEnabled": "false"}, (None, None, {"active": False})),
+        ({"delayed_delivery_policies": {"active": True}}, {"delayedDeliveryEnabled": "false"}, (None, None, {"active": True})),
+    ],
+)  # fmt: skip
+def test_policies_of_dispatch_of_a_namespace_come_before_those_of_the_brokers(namespace, configuration, expected):
+    assert dispatch_policies(namespace, configuration) == expected
+
+
 class Admin:
     """The admin API of one cluster."""
 
     def __init__(self, *, known=True, empty=True, **configuration):
         self.known, self.empty, self.brokers = known, empty, CONFIGURATION | configuration
-        self.asked = []
+        self.asked, self.last, self.policies = (
+            [],
+            "3:7",
+            {"max_consumers_per_topic": 5, "entryFilters": {"entryFilterNames": "f"}},
+        )
 
     async def configuration(self):
         return self.brokers if self.known else None
 
-    async def is_empty(self, topic):
+    async def extent(self, topic):
         self.asked.append(topic.namespace)
         await asyncio.sleep(0)
         if self.empty is None:
             raise OwnerUnavailableError("the admin API answered 403")
-        return self.empty
+        return self.empty, self.last
 
     async def namespace_policies(self, topic):
-        return {"max_consumers_per_topic": 5, "entryFilters": {"entryFilterNames": "f"}}
+        return self.policies
 
 
 def ask(admin, *topics, age=60.0, of="applied"):
@@ -172,3 +192,42 @@ def test_kept_answers_are_bounded_in_age_and_number(monkeypatch):
     assert asyncio.run(run(60.0, "n", "n", "m", "n")) == ["n", "m"]
     assert asyncio.run(run(0.0, "n", "n")) == ["n", "n"]
     assert asyncio.run(run(60.0, "n", "m", "o", "n")) == ["n", "m", "o", "n"]
+
+
+@pytest.mark.parametrize("empty", [True, False])
+@pytest.mark.parametrize("changed", ["last", "policies", "brokers", ""])
+def test_each_change_that_is_followed_changes_the_version(empty, changed):
+    async def run():
+        admin = Admin(empty=empty)
+        policies = NamespacePolicies(admin, admin.configuration)
+        topic = parse_topic_name("a/b/c")
+        before = await policies.version(topic, 0.0)
+        other = {
+            "last": "3:8",
+            "policies": {"max_unacked_messages_per_consumer": 3},
+            "brokers": admin.brokers | {"dispatchThrottlingRateInMsg": "4"},
+        }
+        if changed:
+            setattr(admin, changed, other[changed])
+        return before is not None, await policies.version(topic, 0.0) != before
+
+    assert asyncio.run(run()) == (True, bool(changed))
+
+
+def test_policies_of_topics_that_are_kept_elsewhere_count_as_changed_after_a_while(monkeypatch):
+    """With PIP-469 a topic's policies are in the metadata store, where a change is not seen."""
+
+    async def run():
+        admin = Admin(topicPoliciesServiceClassName="MetadataStoreTopicPoliciesService")
+        policies = NamespacePolicies(admin, admin.configuration)
+        versions = [await policies.version(parse_topic_name("a/b/c"), 0.0)]
+        monkeypatch.setattr(module, "UNSEEN_S", module.UNSEEN_S / 1e9)
+        return [*versions, await policies.version(parse_topic_name("a/b/c"), 0.0)]
+
+    first, second = asyncio.run(run())
+    assert first != second
+
+
+@pytest.mark.parametrize("admin", [Admin(known=False), Admin(empty=None)])
+def test_what_nobody_tells_of_has_no_version(admin):
+    assert ask(admin, "a/b/c", of="version") == [None]

@@ -15,6 +15,8 @@ from hypothesis.stateful import (
 )
 from readonly_engine.broker.dispatch.consumer_state import READ_ENTRIES, ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica
+from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
+from readonly_engine.broker.dispatch.multiple import UnackedLimits
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import BACKLOG_ENTRIES, SingleActiveDispatcher
 from readonly_engine.topic.position import EARLIEST, Position
@@ -487,3 +489,30 @@ def test_outstanding_is_what_was_delivered_and_not_acked(topic, shared):
         dispatcher._cursor.ack(position)
         dispatcher.acked(position)
         assert not dispatcher.outstanding
+
+
+@pytest.mark.parametrize("make", [SharedDispatcher, KeySharedDispatcher])
+@pytest.mark.parametrize(
+    ("limits", "more"),
+    [
+        (UnackedLimits(0, 0), 20),
+        (UnackedLimits(15, 0), 5),
+        (UnackedLimits(0, 12), 2),
+        (UnackedLimits(10, 0), 0),
+        (UnackedLimits(4, 0), 0),
+        (UnackedLimits(0, 1), 0),
+    ],
+)
+def test_limits_that_change_count_for_entries_that_are_pending_too(topic, make, limits, more):
+    dispatcher = make(topic.chain, CursorReplica(topic.chain, EARLIEST))
+    receiver = ConsumerState(permits=1000)
+    dispatcher.add(receiver)
+    for _ in range(10):
+        topic.write()
+    assert len(read_more(topic, dispatcher)) == 10
+    dispatcher.follow(limits, delayed=True)
+    for _ in range(20):
+        topic.write()
+    assert len(read_more(topic, dispatcher)) == more
+    dispatcher.follow(UnackedLimits(0, 0), delayed=True)
+    assert len(read_more(topic, dispatcher)) == 20 - more

@@ -50,12 +50,12 @@ class Admin:
     async def configuration(self):
         return self.answers["configuration"]
 
-    async def is_empty(self, topic):
+    async def extent(self, topic):
         self.namespaces.append(str(topic))
         await asyncio.sleep(0)
         if self.empty is None:
             raise OwnerUnavailableError("the admin API answered 403")
-        return self.empty
+        return self.empty, "3:7"
 
     async def namespace_policies(self, topic):
         return self.policies

@@ -508,3 +508,26 @@ def test_bookies_take_over_when_the_owner_is_silent(monkeypatch):
         assert len(stage.connection.subscribes) == 2
 
     play(scene)
+
+
+def test_policies_that_change_end_the_pushes_and_allow_them_again(monkeypatch):
+    monkeypatch.setattr(module, "REFUSED_RETRY_S", 3600.0)
+
+    async def scene(stage):
+        stage.tail.policies_changed()
+        stage.tail.start()
+        await until(lambda: stage.tail.pushed)
+        stage.tail.policies_changed()
+        stage.obstacle = "dispatchRate has dispatchThrottlingRateInMsg 10"
+        stage.tail.policies_changed()
+        await until(lambda: stage.log.polls)
+        assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
+        stage.tail.policies_changed()
+        stage.obstacle = OwnerUnavailableError("not now")
+        await until(lambda: stage.tail._starting is None)
+        stage.obstacle = ""
+        stage.tail.policies_changed()
+        await until(lambda: stage.tail.pushed)
+        assert len(stage.connection.subscribes) == 2
+
+    play(scene)

@@ -1,0 +1,93 @@
+"""Follows the owner's policies while clients are connected: one look at each namespace, and its topics only after a change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.background import run_forever
+from readonly_engine.owner.errors import RelayError
+from readonly_engine.owner.namespace_policies import system_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from readonly_engine.metadata.topic_name import TopicName
+
+log = logging.getLogger(__name__)
+
+ROUND_S: Final = 4.0
+"""Interval of the looks. With the time of a round, a change is followed within 10 s."""
+
+MAX_NAMESPACES_PER_S: Final = 25.0
+"""Namespaces that are looked at per second, each with two requests: 100 namespaces are followed within 10 s."""
+
+MAX_TOPICS_PER_S: Final = 50.0
+"""Topics whose policies are requested per second after a change, each with some requests if it may have its own."""
+
+
+class PolicyFollower:
+    """Looks for changes of the policies that apply to the topics of this broker.
+
+    Args:
+        topics: returns the open topics whose policies matter.
+        renew: requests the brokers' configuration again.
+        version: returns a text that changes with the policies of a topic's namespace; None if unknown.
+        changed: applies the present policies to a topic; raises RelayError if they are unknown.
+    """
+
+    def __init__(
+        self,
+        topics: Callable[[], Iterable[TopicName]],
+        renew: Callable[[], Awaitable[object]],
+        version: Callable[[TopicName], Awaitable[str | None]],
+        changed: Callable[[TopicName], Awaitable[bool]],
+    ) -> None:
+        self._topics = topics
+        self._renew = renew
+        self._version = version
+        self._changed = changed
+        self._applied: dict[TopicName, str] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start; do nothing if it was started before."""
+        if self._task is None:
+            self._task = run_forever(self._run, "the look at the owner's policies")
+
+    def close(self) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(ROUND_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look at each namespace once, and apply what has changed, also to topics that were opened since the last look."""
+        namespaces: dict[TopicName, list[TopicName]] = {}
+        for topic in self._topics():
+            namespaces.setdefault(system_topic(topic), []).append(topic)
+        present = {topic for topics in namespaces.values() for topic in topics}
+        self._applied = {topic: version for topic, version in self._applied.items() if topic in present}
+        if namespaces:
+            await self._renew()
+        for topics in namespaces.values():
+            version = await self._version(topics[0])
+            if version is not None:
+                for topic in topics:
+                    if self._applied.get(topic) != version:
+                        await self._apply(topic, version)
+            await asyncio.sleep(1 / MAX_NAMESPACES_PER_S)
+
+    async def _apply(self, topic: TopicName, version: str) -> None:
+        try:
+            requested = await self._changed(topic)
+        except RelayError as error:
+            log.info("policies unknown, keeping the last ones: topic=%s error=%s", topic, error)
+            return
+        self._applied[topic] = version
+        await asyncio.sleep(1 / MAX_TOPICS_PER_S if requested else 0)
