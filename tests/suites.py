@@ -22,11 +22,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import repeat
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+
+from devstack.kube.choice import choose
+from devstack.kube.local import LocalCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -224,12 +227,30 @@ def environment_of_tests() -> dict[str, str]:
     return {"KEEP_PULSAR": "0"} | os.environ
 
 
-def run(group: SuiteGroup, output: Path | None, report: Path, options: list[str]) -> int:
-    """Run a group; return pytest's exit status. Its output goes to a file, or to the terminal if `output` is None."""
+def keeps_kubernetes() -> bool:
+    """Whether the Kubernetes stays: it is of kind, which only deletes, or it runs already."""
+    cluster = choose()
+    return cluster.provider != LocalCluster.provider or cluster.status().up
+
+
+def run(group: SuiteGroup, output: Path | None, report: Path, options: list[str], *, kubernetes_kept: bool) -> int:
+    """Run a group; return pytest's exit status.
+
+    Args:
+        group: the tests.
+        output: file for the output; None for the terminal.
+        report: file for the JUnit report.
+        options: further options of pytest.
+        kubernetes_kept: whether the Kubernetes of the end-to-end tests stays up after them.
+    """
     command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *options, *group.paths]
     with nullcontext() if output is None else output.open("wb") as file:
         environment = environment_of_tests() | {"TEST_STACK": group.stack}
-        return subprocess.run(command, stdout=file, stderr=file, env=environment, check=False).returncode
+        ended = subprocess.run(command, stdout=file, stderr=file, env=environment, check=False).returncode
+    if group is GROUPS[0] and not kubernetes_kept:
+        # An idle Kubernetes with a Pulsar takes half a core from the other groups.
+        subprocess.run([sys.executable, "-m", "devstack", "kube", "down"], check=False)
+    return ended
 
 
 def main(options: list[str]) -> int:
@@ -242,7 +263,8 @@ def main(options: list[str]) -> int:
         outputs = [Path(folder, f"{index}.txt") for index in range(1, len(groups))]
         reports = [Path(folder, f"{index}.xml") for index in range(len(groups))]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            codes = list(pool.map(run, groups, [None, *outputs], reports, repeat(options)))
+            run_group = partial(run, options=options, kubernetes_kept=keeps_kubernetes())
+            codes = list(pool.map(run_group, groups, [None, *outputs], reports))
         for output in outputs:
             sys.stdout.write(output.read_text(errors="replace"))
         totals = [Total.of(report) for report in reports]

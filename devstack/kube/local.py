@@ -233,7 +233,7 @@ class LocalCluster:
         proxies = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}  # connections in the cluster need no proxy
         env = {variable: value for variable, value in os.environ.items() if variable.lower() not in proxies}
         # A small cluster has memory to spare, and less CPU than it could use.
-        env = {"GOGC": "200", **env, "PATH": path}
+        env = {"GOGC": "400", **env, "PATH": path}
         return self._processes.ensure(name, argv, wrapper=enter(self._processes, node), env=env)
 
     def _await(self, process: str, check: Callable[[], bool], seconds: float, what: str) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-import yaml
 
 from tests.e2e.install import ROOT
 from tests.support import foreign_kinds
+from tests.support.yaml_documents import load_all_yaml
 
 DOCUMENTS = [
     pytest.param(body, id=f"{path.relative_to(ROOT / 'examples')}-{body['kind']}-{body['metadata']['name']}")
     for path in sorted((ROOT / "examples").rglob("*.yaml"))
-    for body in yaml.safe_load_all(path.read_text())
+    for body in load_all_yaml(path.read_text())
     if "kind" in body  # else these are values of a chart
 ]
 OWN = ("pulsar-readonly.io/", "v1", "batch/", "apps/")

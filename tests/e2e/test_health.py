@@ -9,6 +9,7 @@ import yaml
 from tests.e2e.install import ROOT
 from tests.e2e.kstatus_program import compute
 from tests.shell_blocks.running import Shell, find
+from tests.support.yaml_documents import load_yaml
 
 
 def test_a_new_object_is_in_progress_before_the_first_report(operator, namespace, pool, binding):
@@ -21,7 +22,7 @@ def test_a_new_object_is_in_progress_before_the_first_report(operator, namespace
 def test_the_health_check_leaves_other_settings_of_argo_cd(operator, namespace, tmp_path):
     """Server-side apply removes what an earlier client-side apply has set, whoever the field manager is."""
     page = "how-to/gitops.md"
-    config = yaml.safe_load((ROOT / "examples" / "argocd-health.yaml").read_text())
+    config = load_yaml((ROOT / "examples" / "argocd-health.yaml").read_text())
     config["metadata"]["namespace"] = namespace
     before = {**config, "data": {"url": "https://argocd.example.org"}}
     operator("apply", "-f", "-", stdin=json.dumps(before))

@@ -7,7 +7,6 @@ import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from devstack.kube import programs
 from devstack.release.build import write_files
@@ -16,6 +15,7 @@ from tests.e2e.conftest import SYSTEM
 from tests.e2e.install import CHART, RELEASE, ROOT, helm
 from tests.e2e.kubernetes import Kubernetes
 from tests.scale.control_plane import control_plane
+from tests.support.yaml_documents import load_all_yaml, load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ def check_examples(kubernetes: Kubernetes) -> None:
     for example in ("production.yaml", "quickstart.yaml", "shared-source.yaml", "issued-certificate.yaml"):
         said = kubernetes("apply", "--dry-run=server", "-f", str(ROOT / "examples" / example))
         assert said.count("created (server dry run)") == len(
-            list(yaml.safe_load_all((ROOT / "examples" / example).read_text()))
+            list(load_all_yaml((ROOT / "examples" / example).read_text()))
         )
     explained = kubernetes("explain", "robp.spec.explicitLac")
     assert "bookkeeperExplicitLacIntervalInMills" in explained
@@ -115,7 +115,7 @@ def test_by_helm(fresh, tmp_path):
 
 def test_definitions_are_upgraded_before_helm_upgrades_the_rest(fresh):
     name = NAMED[0]
-    older = yaml.safe_load(CRDS[name.partition(".")[0]].read_text())
+    older = load_yaml(CRDS[name.partition(".")[0]].read_text())
     spec = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     del spec["properties"]["logLevel"]
     fresh("apply", "--server-side", "-f", "-", stdin=json.dumps(older))

@@ -12,8 +12,9 @@ import uuid
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes import config
+
+from tests.support.yaml_documents import load_yaml
 
 GOOD = {
     "serviceUrl": "pulsar://pulsar-broker.pulsar:6650",
@@ -21,7 +22,7 @@ GOOD = {
     "metadataStoreUrl": "zk:pulsar-zookeeper.pulsar:2181",
 }
 TOPIC = "persistent://public/default/orders"
-CASES = yaml.safe_load((pathlib.Path(__file__).parent / "rejected.yaml").read_text())
+CASES = load_yaml((pathlib.Path(__file__).parent / "rejected.yaml").read_text())
 KINDS = {"pool": "ReadOnlyBrokerPool", "binding": "ReadOnlyTopicBinding", "source": "ReadOnlySource"}
 FIXED = "fixed"
 """Name of the objects that exist."""

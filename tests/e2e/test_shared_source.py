@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from tests.e2e.conftest import SOURCE
+from tests.support.yaml_documents import load_yaml
 
 RESOLVED = {"SourceResolved": ("True", "Resolved")}
 OTHER_STORE = {**SOURCE, "metadataStoreUrl": "zk:other:2181"}
@@ -34,7 +34,7 @@ def shared(namespace, pool):
 
 
 def settings(operator, namespace, name="demo"):
-    return yaml.safe_load(operator.get("configmap", f"{name}-config", namespace)["data"]["engine.yaml"])
+    return load_yaml(operator.get("configmap", f"{name}-config", namespace)["data"]["engine.yaml"])
 
 
 def test_brokers_serve_with_a_shared_source(operator, writer, namespace, shared):

@@ -6,7 +6,8 @@ import json
 import uuid
 
 import pytest
-import yaml
+
+from tests.support.yaml_documents import load_yaml
 
 TOPIC = "persistent://public/default/orders"
 AT_ONCE_SECONDS = 30.0
@@ -122,7 +123,7 @@ def test_a_binding_of_another_namespace_decides_no_cursors_of_the_pools_own(
 
     def own_first():
         text = operator.get("configmap", "demo-bindings", namespace)["data"]["bindings.yaml"]
-        found = [one["name"] for one in yaml.safe_load(text)["bindings"]]
+        found = [one["name"] for one in load_yaml(text)["bindings"]]
         assert found == [f"{namespace}/zzz", f"{other}/aaa"]
 
     eventually(own_first)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-import yaml
 from readonly_operator.kube.names import GROUP
 from readonly_operator.kube.versions import SERVED, STORAGE
 
 from tests.e2e.install import ROOT
+from tests.support.yaml_documents import load_yaml
 
 NEWEST = f"{GROUP}/{SERVED[-1]}"
 CRDS = {path.stem: path for path in sorted((ROOT / "crds").glob("readonly*.yaml"))}
@@ -59,6 +59,6 @@ def test_one_version_is_stored_and_the_definitions_of_the_release_before_come_ba
     for name, path in CRDS.items():
         stored = operator.get("crd", f"{name}.{GROUP}", "")["status"]["storedVersions"]
         assert stored == [STORAGE]
-        older = yaml.safe_load(path.read_text())
+        older = load_yaml(path.read_text())
         older["spec"]["versions"] = [one for one in older["spec"]["versions"] if one["name"] == STORAGE]
         operator("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=json.dumps(older))

@@ -26,6 +26,7 @@ from tests.shell_blocks.pulsar_tools import on_pages
 from tests.shell_blocks.running import Shell, find
 from tests.support.messages import publish_numbers
 from tests.support.waiting import wait_until
+from tests.support.yaml_documents import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -249,7 +250,7 @@ def test_local_subscriptions(
     shell, local_pool: Pool, pulsar_client: pulsar_lib.Client, admin: PulsarAdmin, topic, short
 ) -> None:
     made = shell(**{" orders": f" {short}", "pulsar://pool:6650": local_pool.url})
-    options = yaml.safe_load((made.folder / "serve.yaml").read_text())
+    options = load_yaml((made.folder / "serve.yaml").read_text())
     (made.folder / "serve.yaml").write_text(yaml.safe_dump({**options, "pool": local_pool.name}))
     publish_numbers(pulsar_client, topic, range(ORDERS))
     with contextlib.closing(quiet_client(local_pool.url)) as client:

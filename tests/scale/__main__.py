@@ -11,8 +11,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.program import run_program
@@ -24,6 +22,7 @@ from tests.scale.phase import Phase
 from tests.scale.stand_ins import nodes
 from tests.scale.watching import ReadyChanges, watched
 from tests.scale.writers import writers
+from tests.support.yaml_documents import load_all_yaml, load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,14 +178,14 @@ def _check(running: Operator) -> None:
 def _install(client: Client, load: Load, source: Path) -> None:
     """Create definitions, namespaces and the operator's rights of manifests/ of a checkout."""
     for path in sorted((source / "crds").glob("*.yaml")):
-        body = yaml.safe_load(path.read_text())
+        body = load_yaml(path.read_text())
         if body["kind"] != "CustomResourceDefinition":
             continue
         client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
     client.create(("/api/v1/namespaces", {"metadata": {"name": name}}) for name in load.names())
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     for path in sorted((source / "manifests").rglob("*.yaml")):
-        for body in yaml.safe_load_all(path.read_text()):
+        for body in load_all_yaml(path.read_text()):
             if body["kind"] == "ClusterRole":
                 client.request("POST", f"{rbac}/clusterroles", body)
                 client.request("POST", f"{rbac}/clusterrolebindings", _binding(body["metadata"]["name"]))

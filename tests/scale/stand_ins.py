@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from readonly_operator.kube.names import BINDINGS_KEY, PORT_HTTP, VOLUME_PREFIX
 
 from tests.scale.control_plane import ScaleError
 from tests.scale.serving import QuietHandler, serving
 from tests.scale.watching import watched
+from tests.support.yaml_documents import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ class Nodes:
                 return None
             found = self._answers.get(text)
         if found is None:
-            held = yaml.safe_load(text)
+            held = load_yaml(text)
             for one in held["bindings"]:
                 one["matched"] = {"topics": 1, "partitions": 1}
             found = json.dumps({**held, "error": ""}).encode()

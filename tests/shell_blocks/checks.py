@@ -13,12 +13,12 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
 from readonly_engine.command import PARTS
 from readonly_operator.api.reasons import CONDITIONS
 from readonly_operator.kubectl.command import parser as plugin
 
 from tests.shell_blocks.blocks import ROOT, program
+from tests.support.yaml_documents import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +130,7 @@ def _module(arguments: list[str]) -> list[str]:
 def _helm(arguments: list[str]) -> list[str]:
     found = [f"there is no chart {word}" for word in arguments if word.startswith("charts/") and not _exists(word)]
     if "charts/pulsar-readonly" in arguments:
-        values = yaml.safe_load((ROOT / "charts" / "pulsar-readonly" / "values.yaml").read_text(encoding="utf-8"))
+        values = load_yaml((ROOT / "charts" / "pulsar-readonly" / "values.yaml").read_text(encoding="utf-8"))
         found += [f"the chart has no value {key}" for key in _set(arguments) if not _has(values, key.split("."))]
     return found
 
@@ -198,7 +198,7 @@ def _patch(kind: str, text: str) -> list[str]:
 def schema(plural: str) -> dict[str, Any]:
     """Return the schema of the spec of a kind, of its newest version."""
     path: Path = ROOT / "crds" / f"{plural}.yaml"
-    versions = yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]["versions"]
+    versions = load_yaml(path.read_text(encoding="utf-8"))["spec"]["versions"]
     found: dict[str, Any] = versions[-1]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return found
 

@@ -6,9 +6,8 @@ from collections import UserDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from tests.support.cel import CelError, compile_cel
+from tests.support.yaml_documents import load_all_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +90,7 @@ class Policies:
     """The policies of a file that are bound."""
 
     def __init__(self, path: Path) -> None:
-        bodies = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        bodies = list(load_all_yaml(path.read_text(encoding="utf-8")))
         bound = {
             one["spec"]["policyName"]
             for one in bodies

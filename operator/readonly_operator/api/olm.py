@@ -68,7 +68,9 @@ class Release:
 
     def documents(self, path: str) -> list[Manifest]:
         """Return the objects of a file of the project."""
-        return list(yaml.safe_load_all((self.root / path).read_text(encoding="utf-8")))
+        # That in Python needs seconds for a definition.
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        return list(yaml.load_all((self.root / path).read_text(encoding="utf-8"), loader))
 
     def only(self, path: str, kind: str) -> Manifest:
         """Return the one object of a kind in a file of the project."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from devstack.kube import programs
+from tests.support.yaml_documents import load_all_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def kustomize() -> Callable[[str], list[dict]]:
     def render(folder: str) -> list[dict]:
         done = run(path, "kustomize", str(ROOT / folder))
         assert done.returncode == 0, done.stderr
-        return list(yaml.safe_load_all(done.stdout))
+        return list(load_all_yaml(done.stdout))
 
     return render
 
@@ -50,7 +50,7 @@ def template(helm) -> Callable[..., list[dict]]:
     def render(*values: str, options: tuple[str, ...] = ()) -> list[dict]:
         done = template_run(helm, *values, options=options)
         assert done.returncode == 0, done.stderr
-        return [one for one in yaml.safe_load_all(done.stdout) if one]
+        return [one for one in load_all_yaml(done.stdout) if one]
 
     return render
 

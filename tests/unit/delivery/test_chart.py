@@ -8,11 +8,11 @@ import xml.etree.ElementTree as ET
 from urllib.parse import unquote
 
 import pytest
-import yaml
 from readonly_operator.api.crds import DEFINITIONS
 from readonly_operator.command import parser
 from readonly_operator.settings import Settings
 
+from tests.support.yaml_documents import load_yaml
 from tests.unit.delivery.conftest import NAMESPACE, ROOT, plain_template_run, template_run
 
 CHART = ROOT / "charts" / "pulsar-readonly"
@@ -137,13 +137,13 @@ def test_the_definitions_are_those_of_crds():
 
 def test_the_version_is_the_projects():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    chart = load_yaml((CHART / "Chart.yaml").read_text())
     assert chart["version"] == chart["appVersion"] == project["version"]
 
 
 def test_the_annotations_name_the_definitions():
-    annotations = yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]
-    listed = [(one["kind"], one["version"], one["name"]) for one in yaml.safe_load(annotations["artifacthub.io/crds"])]
+    annotations = load_yaml((CHART / "Chart.yaml").read_text())["annotations"]
+    listed = [(one["kind"], one["version"], one["name"]) for one in load_yaml(annotations["artifacthub.io/crds"])]
     definitions = [one.manifest() for one in DEFINITIONS]
     assert listed == [
         (one["spec"]["names"]["kind"], one["spec"]["versions"][-1]["name"], one["metadata"]["name"])
@@ -152,7 +152,7 @@ def test_the_annotations_name_the_definitions():
 
 
 def test_the_icon_is_a_picture():
-    head, _, picture = yaml.safe_load((CHART / "Chart.yaml").read_text())["icon"].partition(",")
+    head, _, picture = load_yaml((CHART / "Chart.yaml").read_text())["icon"].partition(",")
     assert head == "data:image/svg+xml"
     assert ET.fromstring(unquote(picture)).tag == "{http://www.w3.org/2000/svg}svg"
 
@@ -172,7 +172,7 @@ def test_every_value_is_in_the_schema_and_has_its_type():
 
     schema = json.loads((CHART / "values.schema.json").read_text())
     definitions = schema["definitions"]
-    walk(yaml.safe_load((CHART / "values.yaml").read_text()), schema, "values")
+    walk(load_yaml((CHART / "values.yaml").read_text()), schema, "values")
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_without_an_image_the_error_says_what_to_set(helm):
 
 
 def test_no_manifest_names_an_image_that_somebody_else_could_own(kustomize):
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    values = load_yaml((CHART / "values.yaml").read_text())
     assert (values["image"]["repository"], values["engineImage"]) == ("", "")
     for folder in ("manifests", "manifests/namespaced", "manifests/cluster-wide"):
         made = container(kustomize(folder))
@@ -296,7 +296,7 @@ def test_settings_become_flags_and_variables(template):
 
 
 def test_every_setting_is_one_of_the_operator():
-    words = yaml.safe_load((CHART / "values.yaml").read_text())["settings"]
+    words = load_yaml((CHART / "values.yaml").read_text())["settings"]
     snake = {"".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in word) for word in words}
     assert snake <= set(Settings.__dataclass_fields__)
 

@@ -17,13 +17,14 @@ from readonly_operator.settings import Settings
 from readonly_spark.export.command import parser, settings_of
 
 from docsite.metrics import of_broker
+from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.delivery.conftest import ROOT
 
 EXAMPLES = ROOT / "examples"
 
 
 def documents(name: str) -> list[dict]:
-    return list(yaml.safe_load_all((EXAMPLES / name).read_text()))
+    return list(load_all_yaml((EXAMPLES / name).read_text()))
 
 
 def of_kind(name: str, kind: str) -> dict[str, dict]:
@@ -73,14 +74,14 @@ def unknown(value: object, schema: dict, path: str) -> list[str]:
 def test_every_field_is_one_of_the_definition(example):
     for body in documents(example):
         plural = {kind.kind: kind.plural for kind in (POOL, BINDING, SOURCE)}[body["kind"]]
-        definition = yaml.safe_load((ROOT / "crds" / f"{plural}.yaml").read_text())["spec"]["versions"][-1]
+        definition = load_yaml((ROOT / "crds" / f"{plural}.yaml").read_text())["spec"]["versions"][-1]
         schema = definition["schema"]["openAPIV3Schema"]["properties"]["spec"]
         assert unknown(body["spec"], schema, "spec") == []
 
 
 def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
     (spec,) = of_kind("production.yaml", POOL.kind).values()
-    schema = yaml.safe_load((ROOT / "crds" / "readonlybrokerpools.yaml").read_text())
+    schema = load_yaml((ROOT / "crds" / "readonlybrokerpools.yaml").read_text())
     known = schema["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     assert set(spec) <= set(known)
     unset = set(known) - set(spec)
@@ -152,7 +153,7 @@ def test_flux_installs_the_manifests_and_then_the_pools(kustomize):
 
 
 def test_the_version_is_the_projects():
-    (chart,) = (yaml.safe_load((ROOT / "charts" / "pulsar-readonly" / "Chart.yaml").read_text()),)
+    (chart,) = (load_yaml((ROOT / "charts" / "pulsar-readonly" / "Chart.yaml").read_text()),)
     version = chart["version"]
     assert (
         of_kind("argocd-application.yaml", "Application")["pulsar-readonly"]["source"]["targetRevision"]

@@ -6,7 +6,6 @@ import datetime as dt
 import re
 
 import pytest
-import yaml
 from readonly_operator.api.crds import DEFINITIONS
 from readonly_operator.api.status import NO_STATUS
 from readonly_operator.kube.kinds import SOURCE
@@ -16,16 +15,17 @@ from readonly_operator.kube.versions import SERVED
 
 from tests.support import lua
 from tests.support.kstatus import kstatus
+from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.delivery.conftest import ROOT
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 REPORTED = [one for one in DEFINITIONS if one.kind != SOURCE]
 """Definitions of kinds with conditions. A ReadOnlySource has none: pools report it, and tools take it for healthy."""
 KINDS = [one.kind.kind for one in REPORTED]
-CONFIG_MAP = yaml.safe_load((ROOT / "examples" / "argocd-health.yaml").read_text())
+CONFIG_MAP = load_yaml((ROOT / "examples" / "argocd-health.yaml").read_text())
 EXPRESSIONS = {
     one["kind"]: one
-    for body in yaml.safe_load_all((ROOT / "examples" / "flux-kustomization.yaml").read_text())
+    for body in load_all_yaml((ROOT / "examples" / "flux-kustomization.yaml").read_text())
     for one in body["spec"].get("healthCheckExprs", ())
 }
 ARGO = {"Current": "Healthy", "InProgress": "Progressing", "Failed": "Degraded"}

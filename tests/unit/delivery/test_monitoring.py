@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from devstack.kube import programs
 from docsite.dashboard import model, names, rows
 from docsite.metrics import OTHERS, labels, of_broker, of_operator, of_process
+from tests.support.yaml_documents import load_yaml
 from tests.unit.delivery.conftest import ROOT, run, template_run
 
 FOLDER = ROOT / "monitoring"
@@ -29,7 +30,7 @@ def dashboard() -> dict:
 
 
 def rules() -> list[dict]:
-    groups = yaml.safe_load((FOLDER / "rules.yaml").read_text())["groups"]
+    groups = load_yaml((FOLDER / "rules.yaml").read_text())["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
@@ -112,7 +113,7 @@ def test_the_alerts_are_raised_when_they_should_be(promtool):
 
 
 def test_every_alert_is_tried():
-    tests = yaml.safe_load((FOLDER / "rules-test.yaml").read_text())["tests"]
+    tests = load_yaml((FOLDER / "rules-test.yaml").read_text())["tests"]
     raised = {case["alertname"] for test in tests for case in test.get("alert_rule_test", ()) if case.get("exp_alerts")}
     assert raised == {rule["alert"] for rule in rules()}
 
@@ -325,7 +326,7 @@ def test_the_chart_has_the_same():
 def test_the_chart_embeds_them(template):
     objects = template("monitoring.rules.enabled=true", "monitoring.dashboard.enabled=true")
     made = {one["kind"]: one for one in objects}
-    assert made["PrometheusRule"]["spec"] == yaml.safe_load((FOLDER / "rules.yaml").read_text())
+    assert made["PrometheusRule"]["spec"] == load_yaml((FOLDER / "rules.yaml").read_text())
     embedded = next(one for one in objects if one["metadata"]["name"] == "pulsar-readonly-dashboard")
     assert json.loads(embedded["data"]["pulsar-readonly.json"]) == dashboard()
     assert embedded["metadata"]["labels"]["grafana_dashboard"] == "1"

@@ -6,12 +6,12 @@ import json
 import re
 
 import pytest
-import yaml
 from readonly_operator.api import olm
 from readonly_operator.api.crds import DEFINITIONS, files
 from readonly_operator.command import parser
 from readonly_operator.kube.versions import SERVED
 
+from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.delivery.conftest import ROOT
 
 OPERATOR_IMAGE, ENGINE_IMAGE = "images.example.org/a/operator:0.1.0", "images.example.org:5000/engine:1"
@@ -34,11 +34,11 @@ def arguments(folder, operator=OPERATOR_IMAGE, engine=ENGINE_IMAGE, *more):
 
 @pytest.fixture(scope="module")
 def csv(folder):
-    return yaml.safe_load((folder / CSV).read_text())
+    return load_yaml((folder / CSV).read_text())
 
 
 def manifest(path: str, kind: str) -> dict:
-    return next(one for one in yaml.safe_load_all((ROOT / "manifests" / path).read_text()) if one["kind"] == kind)
+    return next(one for one in load_all_yaml((ROOT / "manifests" / path).read_text()) if one["kind"] == kind)
 
 
 def test_the_folder_has_one_csv_all_definitions_and_the_metadata(folder):
@@ -56,7 +56,7 @@ def test_the_folder_has_one_csv_all_definitions_and_the_metadata(folder):
 
 
 def test_annotations_are_the_labels_of_the_image_and_name_the_channel(folder):
-    made = yaml.safe_load((folder / "metadata" / "annotations.yaml").read_text())["annotations"]
+    made = load_yaml((folder / "metadata" / "annotations.yaml").read_text())["annotations"]
     ends = {name.removeprefix("operators.operatorframework.io.bundle."): value for name, value in made.items()}
     assert ends == {
         "mediatype.v1": "registry+v1",
@@ -134,7 +134,7 @@ def test_only_the_install_mode_that_its_arguments_have_is_supported(csv):
 
 
 def test_the_version_is_the_projects_and_the_kubernetes_that_of_the_chart(csv):
-    chart = yaml.safe_load((ROOT / "charts" / "pulsar-readonly" / "Chart.yaml").read_text())
+    chart = load_yaml((ROOT / "charts" / "pulsar-readonly" / "Chart.yaml").read_text())
     assert csv["metadata"]["name"] == f"pulsar-readonly-operator.v{chart['version']}"
     assert csv["spec"]["version"] == chart["version"]
     assert f">={csv['spec']['minKubeVersion']}-0" == chart["kubeVersion"]
@@ -142,7 +142,7 @@ def test_the_version_is_the_projects_and_the_kubernetes_that_of_the_chart(csv):
 
 
 def test_the_budget_goes_where_olm_puts_the_operator(folder):
-    budget = yaml.safe_load((folder / "manifests" / "pulsar-readonly-operator.poddisruptionbudget.yaml").read_text())
+    budget = load_yaml((folder / "manifests" / "pulsar-readonly-operator.poddisruptionbudget.yaml").read_text())
     expected = manifest("operator/disruption-budget.yaml", "PodDisruptionBudget")
     assert "namespace" not in budget["metadata"]
     assert budget["spec"] == expected["spec"]
@@ -151,7 +151,7 @@ def test_the_budget_goes_where_olm_puts_the_operator(folder):
 def test_digests_make_it_usable_without_a_connection(tmp_path, csv):
     digest = "@sha256:" + "0" * 64
     assert olm.main(arguments(tmp_path, f"a/b{digest}", f"a/c{digest}", "--replaces", "0.0.9")) == 0
-    made = yaml.safe_load((tmp_path / CSV).read_text())
+    made = load_yaml((tmp_path / CSV).read_text())
     key = "features.operators.openshift.io/disconnected"
     assert (made["metadata"]["annotations"][key], csv["metadata"]["annotations"][key]) == ("true", "false")
     assert made["spec"]["replaces"] == "pulsar-readonly-operator.v0.0.9"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-import yaml
 from readonly_operator.api.pool import Pool
 from readonly_operator.kube.names import GROUP
 from readonly_operator.kube.versions import SERVED
@@ -15,6 +14,7 @@ from readonly_operator.settings import Settings
 
 from docsite.metrics import labels, of_broker
 from tests.support import foreign_kinds
+from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.delivery.conftest import ROOT
 
 FOLDER = ROOT / "examples" / "platform"
@@ -24,13 +24,13 @@ OURS = re.compile(rf"{re.escape(GROUP)}/|v1$|batch/v1$|rbac\.authorization\.k8s\
 DOCUMENTS = [
     pytest.param(body, id=f"{path.relative_to(ROOT / 'examples')}-{body['kind']}-{body['metadata']['name']}")
     for path in sorted((ROOT / "examples").rglob("*.yaml"))
-    for body in yaml.safe_load_all(path.read_text())
+    for body in load_all_yaml(path.read_text())
     if "kind" in body  # else these are values of a chart
 ]
 
 
 def documents(name: str) -> list[dict]:
-    return list(yaml.safe_load_all((FOLDER / name).read_text()))
+    return list(load_all_yaml((FOLDER / name).read_text()))
 
 
 def spec(name: str) -> dict:
@@ -116,7 +116,7 @@ def test_the_external_secret_makes_the_secret_that_the_pool_reads():
 def test_the_pod_monitors_select_brokers_and_operator_and_set_the_label_pool(objects):
     brokers, operator = (one["spec"] for one in documents("pod-monitor.yaml"))
     template = next(one for one in objects if one["kind"] == "StatefulSet")["spec"]["template"]
-    deployment = yaml.safe_load((ROOT / "manifests" / "operator" / "deployment.yaml").read_text())["spec"]["template"]
+    deployment = load_yaml((ROOT / "manifests" / "operator" / "deployment.yaml").read_text())["spec"]["template"]
     for monitor, pod in ((brokers, template), (operator, deployment)):
         assert monitor["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
         (endpoint,) = monitor["podMetricsEndpoints"]
@@ -129,7 +129,7 @@ def test_the_pod_monitors_select_brokers_and_operator_and_set_the_label_pool(obj
 
 
 def test_the_rule_has_the_alerts():
-    assert spec("prometheus-rule.yaml") == yaml.safe_load((ROOT / "monitoring" / "rules.yaml").read_text()), (
+    assert spec("prometheus-rule.yaml") == load_yaml((ROOT / "monitoring" / "rules.yaml").read_text()), (
         "run: make chart"
     )
 

@@ -8,13 +8,13 @@ import re
 import tarfile
 
 import pytest
-import yaml
 from readonly_operator.command import parser
 
 from devstack.errors import DevstackError
 from devstack.release import build, chart, manifests
 from devstack.release.archives import write_tar_gz
 from devstack.release.inputs import ReleaseInputs
+from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.delivery.conftest import KUBERNETES, NAMESPACE, ROOT
 
 INPUTS = ReleaseInputs("0.1.0", "registry.example.com/team", "0" * 40, 1_700_000_000)
@@ -54,13 +54,13 @@ def bundle(tmp_path_factory):
 def test_the_chart_needs_no_value(helm, archive):
     done = helm("template", "release", str(archive), "--namespace", NAMESPACE, "--kube-version", KUBERNETES)
     assert done.returncode == 0, done.stderr
-    container = operator([one for one in yaml.safe_load_all(done.stdout) if one])
+    container = operator([one for one in load_all_yaml(done.stdout) if one])
     assert container["image"] == f"{OPERATOR}:0.1.0"
     assert f"--engine-image={ENGINE}" in container["args"]
 
 
 def test_the_chart_is_one_that_helm_shows_and_lints(helm, archive):
-    shown = yaml.safe_load(helm("show", "chart", str(archive)).stdout)
+    shown = load_yaml(helm("show", "chart", str(archive)).stdout)
     assert (shown["name"], shown["version"], shown["appVersion"]) == ("pulsar-readonly", "0.1.0", "0.1.0")
     done = helm("lint", "--strict", str(archive))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -87,7 +87,7 @@ def test_a_chart_without_such_a_value_is_named(tmp_path):
 
 
 def test_the_one_yaml_has_the_objects_of_the_manifests_with_the_images(kustomize):
-    made = by_name(list(yaml.safe_load_all(manifests.install_yaml(ROOT, INPUTS))))
+    made = by_name(list(load_all_yaml(manifests.install_yaml(ROOT, INPUTS))))
     expected = by_name(kustomize("manifests/cluster-wide"))
     container = operator(list(expected.values()))
     container["image"] = f"{OPERATOR}:0.1.0"
@@ -97,19 +97,19 @@ def test_the_one_yaml_has_the_objects_of_the_manifests_with_the_images(kustomize
 
 
 def test_definitions_and_namespace_come_before_what_needs_them():
-    kinds = [one["kind"] for one in yaml.safe_load_all(manifests.install_yaml(ROOT, INPUTS))]
+    kinds = [one["kind"] for one in load_all_yaml(manifests.install_yaml(ROOT, INPUTS))]
     assert kinds[:4] == ["CustomResourceDefinition"] * 3 + ["Namespace"]
 
 
 def test_the_definitions_alone_are_those_of_the_project():
-    made = by_name(list(yaml.safe_load_all(manifests.definitions(ROOT))))
+    made = by_name(list(load_all_yaml(manifests.definitions(ROOT))))
     assert len(made) == 3
-    files = (yaml.safe_load(path.read_text()) for path in (ROOT / "crds").glob("readonly*.yaml"))
+    files = (load_yaml(path.read_text()) for path in (ROOT / "crds").glob("readonly*.yaml"))
     assert made == by_name(list(files))
 
 
 def test_the_bundle_gives_the_same_as_the_one_yaml(kustomize, bundle):
-    expected = by_name(list(yaml.safe_load_all(manifests.install_yaml(ROOT, INPUTS))))
+    expected = by_name(list(load_all_yaml(manifests.install_yaml(ROOT, INPUTS))))
     assert by_name(kustomize(str(bundle))) == expected
 
 
@@ -164,7 +164,7 @@ def test_the_bundle_of_olm_names_the_images(tmp_path):
     with tarfile.open(fileobj=io.BytesIO((tmp_path / "pulsar-readonly-0.1.0-olm.tar.gz").read_bytes())) as tar:
         names = tar.getnames()
         (path,) = [name for name in names if name.endswith("clusterserviceversion.yaml")]
-        csv = yaml.safe_load(tar.extractfile(path))
+        csv = load_yaml(tar.extractfile(path))
     assert [one["image"] for one in csv["spec"]["relatedImages"]] == [f"{OPERATOR}:0.1.0", ENGINE]
     assert "pulsar-readonly-0.1.0-olm/bundle.Dockerfile" in names
     assert json.loads(csv["metadata"]["annotations"]["alm-examples"])

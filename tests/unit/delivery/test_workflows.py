@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from devstack.kube import programs
+from tests.support.yaml_documents import load_yaml
 
 ROOT = Path(__file__).parents[3]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
@@ -16,7 +16,7 @@ MAKEFILES = [ROOT / "Makefile", *ROOT.glob("*/*.mk"), *ROOT.glob("*.mk")]
 
 
 def steps(path: Path) -> list[dict]:
-    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+    jobs = load_yaml(path.read_text(encoding="utf-8"))["jobs"]
     return [step for job in jobs.values() for step in job["steps"]]
 
 

@@ -10,6 +10,7 @@ from devstack.errors import DevstackError
 from devstack.images import targets
 from devstack.writer.cluster import Home, WriterSpec, WriterStatus, render
 from devstack.writer.image.apply_config import apply
+from tests.support.yaml_documents import load_all_yaml
 
 PROJECT = Path(__file__).resolve().parents[3]
 STORES = ("metadataStoreUrl", "bookkeeperMetadataStoreUrl")
@@ -57,7 +58,7 @@ def test_every_input_of_the_images_is_let_into_the_build() -> None:
 
 
 def documents(name: str, spec: WriterSpec) -> list[dict]:
-    return list(yaml.safe_load_all(render(name, spec, "localhost/p:1", Home("node1", "/data/x"))))
+    return list(load_all_yaml(render(name, spec, "localhost/p:1", Home("node1", "/data/x"))))
 
 
 @pytest.mark.parametrize("metadata", ["zookeeper", "oxia"])
@@ -144,7 +145,7 @@ def test_bookies_and_brokers_use_the_metadata_store_of_the_spec() -> None:
 
 def test_the_two_quickstarts_differ_in_the_metadata_store_only() -> None:
     def parsed(path: Path) -> tuple[list[dict], dict]:
-        pool, binding = yaml.safe_load_all(path.read_text())
+        pool, binding = load_all_yaml(path.read_text())
         stores = {key: pool["spec"]["source"].pop(key, None) for key in STORES}
         return [pool, binding], stores
 

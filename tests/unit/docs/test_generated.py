@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from readonly_engine.broker.pool import bindings
 
 from docsite import cli, conditions, configuration, metrics
 from docsite.__main__ import DOCS, PAGES
+from tests.support.yaml_documents import load_yaml
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -73,7 +73,7 @@ def test_the_file_of_bindings_on_the_page_is_valid_and_has_every_key(tmp_path):
     path = tmp_path / "bindings.yaml"
     path.write_text(configuration.BINDINGS_EXAMPLE)
     loaded = bindings.load_bindings(path)
-    document = yaml.safe_load(configuration.BINDINGS_EXAMPLE)
+    document = load_yaml(configuration.BINDINGS_EXAMPLE)
     assert [one.document() for one in loaded.bindings] == document["bindings"]
     assert loaded.revision == document["revision"]
     shown = {key for one in document["bindings"] for key in one}

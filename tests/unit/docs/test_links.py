@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+
+from tests.support.yaml_documents import load_yaml
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -66,7 +67,7 @@ def test_every_link_has_its_target(page):
 
 
 def test_the_navigation_has_every_page_once():
-    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    config = load_yaml((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert sorted(navigation(config["nav"])) == sorted(str(page.relative_to(DOCS)) for page in PAGES)
     assert config["strict"] is True
 

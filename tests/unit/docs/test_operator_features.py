@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-import yaml
 from readonly_operator.api.crds import DEFINITIONS
 from readonly_operator.kube.kinds import CHILDREN, POOL, SECRET, WATCHED
 
 from docsite.__main__ import DOCS
+from tests.support.yaml_documents import load_all_yaml
 
 ROOT = DOCS.parent
 TEXT = (DOCS / "reference" / "operator-features.md").read_text(encoding="utf-8")
@@ -67,7 +67,7 @@ def test_the_status_page_has_all_identities_of_a_pool():
 
 def test_what_the_manifests_have():
     files = [*(ROOT / "manifests").rglob("*.yaml"), *(ROOT / "crds").glob("*.yaml")]
-    kinds = {body["kind"] for path in files for body in yaml.safe_load_all(path.read_text())}
+    kinds = {body["kind"] for path in files for body in load_all_yaml(path.read_text())}
     assert not [kind for kind in kinds if "Webhook" in kind]
     assert ROWS[11][0] == "no"
     assert {"PodDisruptionBudget", "NetworkPolicy"} <= kinds

@@ -10,7 +10,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 
@@ -37,6 +36,7 @@ from tests.shell_blocks.options import unknown_options
 from tests.shell_blocks.pulsar_tools import ToolCommand, on_pages, tool_command
 from tests.shell_blocks.registry import PAGES, Outcome
 from tests.shell_blocks.running import Shell, find
+from tests.support.yaml_documents import load_all_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -283,7 +283,7 @@ def test_the_overlay_of_the_page_builds_with_its_images(tools, tmp_path: Path):
     command = [tools["kubectl"][-1], "kustomize", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    (deployment,) = [one for one in yaml.safe_load_all(done.stdout) if one["kind"] == "Deployment"]
+    (deployment,) = [one for one in load_all_yaml(done.stdout) if one["kind"] == "Deployment"]
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == "images.example.org/pulsar-readonly/operator:0.1.0"
     assert container["args"][-1] == "--engine-image=images.example.org/pulsar-readonly/engine:0.1.0"
@@ -367,7 +367,7 @@ MANIFESTS = [
     for path in sorted(DOCS.rglob("*.md"))
     for block in in_text(str(path.relative_to(DOCS)), path.read_text(encoding="utf-8"))
     if block.language in {*SHELLS, "yaml"} and "kind: ReadOnly" in block.text
-    for document in yaml.safe_load_all(block.text)
+    for document in load_all_yaml(block.text)
     if str(document.get("kind", "")).startswith("ReadOnly")
 ]
 

@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 from readonly_engine.config.arguments import parser
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
@@ -18,6 +17,7 @@ from readonly_operator.settings import Settings
 
 from docsite.__main__ import DOCS
 from tests.support.admission import Policies, Request
+from tests.support.yaml_documents import load_all_yaml
 
 ROOT = DOCS.parent
 TEXT = (DOCS / "explanation" / "threat-model.md").read_text(encoding="utf-8")
@@ -90,7 +90,7 @@ def test_pods_are_as_the_page_says():
 
 
 def test_the_operator_has_the_rights_of_the_page_and_no_more():
-    bodies = yaml.safe_load_all((ROOT / "manifests" / "cluster-wide" / "rbac.yaml").read_text(encoding="utf-8"))
+    bodies = load_all_yaml((ROOT / "manifests" / "cluster-wide" / "rbac.yaml").read_text(encoding="utf-8"))
     rules = [rule for body in bodies if body["kind"] == "ClusterRole" for rule in body["rules"]]
     resources = {resource for rule in rules for resource in rule["resources"]}
     assert not resources & {"secrets", "roles", "rolebindings", "clusterroles", "clusterrolebindings"}

@@ -9,7 +9,6 @@ import copy
 import pathlib
 
 import pytest
-import yaml
 from readonly_operator.api.pool import Pool
 from readonly_operator.kube.events import Notice, manifest
 from readonly_operator.kube.kinds import (
@@ -35,6 +34,7 @@ from readonly_operator.settings import Settings
 
 from tests.support.admission import Policies, Request
 from tests.support.cel import CelError, compile_cel
+from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.operator.model.test_children import EVERYTHING
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -152,7 +152,7 @@ def test_rules_name_versions_so_that_the_api_server_checks_the_types_of_expressi
 
 
 def documents(name):
-    return list(yaml.safe_load_all((ROOT / "manifests" / name).read_text()))
+    return list(load_all_yaml((ROOT / "manifests" / name).read_text()))
 
 
 def finalizer_rules():
@@ -389,7 +389,7 @@ def test_events_are_its_own(pool_body, refuses):
 
 
 def test_the_lease_is_its_own(refuses):
-    lease = yaml.safe_load((ROOT / "manifests" / "operator" / "deployment.yaml").read_text())
+    lease = load_yaml((ROOT / "manifests" / "operator" / "deployment.yaml").read_text())
     arguments = lease["spec"]["template"]["spec"]["containers"][0]["args"]
     assert f"--lease=$(POD_NAMESPACE)/{OPERATOR}" in arguments
     own = {"metadata": {"name": OPERATOR}}

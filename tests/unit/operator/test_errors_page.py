@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import pathlib
 
-import yaml
+from tests.support.yaml_documents import load_yaml
 
 ROOT = pathlib.Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "reference" / "errors.md"
@@ -22,7 +22,7 @@ def row(case: dict) -> str:
 
 
 def table() -> str:
-    cases = yaml.safe_load((ROOT / "tests" / "e2e" / "rejected.yaml").read_text())
+    cases = load_yaml((ROOT / "tests" / "e2e" / "rejected.yaml").read_text())
     return "| mistake | message |\n|---|---|\n" + "".join(map(row, cases))
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-import yaml
 from readonly_operator.command import parser
 from readonly_operator.kube.kinds import BINDING, CHILDREN, EVENT, LEASE, NAMESPACE, POOL, SOURCE, WATCHED
 from readonly_operator.runtime.health import READY_PATH
+
+from tests.support.yaml_documents import load_all_yaml
 
 MANIFESTS = pathlib.Path(__file__).parents[3] / "manifests"
 
 
 def documents(name: str) -> list[dict]:
-    return list(yaml.safe_load_all((MANIFESTS / name).read_text()))
+    return list(load_all_yaml((MANIFESTS / name).read_text()))
 
 
 def rules_of(name: str, kind: str) -> list[dict]:

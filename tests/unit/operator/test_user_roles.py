@@ -5,8 +5,9 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-import yaml
 from readonly_operator.kube.kinds import BINDING, POOL, SOURCE
+
+from tests.support.yaml_documents import load_all_yaml
 
 ROLES = pathlib.Path(__file__).parents[3] / "manifests" / "user-roles" / "roles.yaml"
 INCLUDED = {"view": ("view",), "edit": ("view", "edit"), "admin": ("view", "edit", "admin")}
@@ -18,7 +19,7 @@ READ, WRITE = {"get", "list", "watch"}, {"create", "update", "patch", "delete", 
 def roles() -> dict[str, list[dict]]:
     """Rules by the role of Kubernetes to which they are added."""
     found = {}
-    for one in yaml.safe_load_all(ROLES.read_text()):
+    for one in load_all_yaml(ROLES.read_text()):
         labels = one["metadata"]["labels"]
         (target,) = [
             key.rpartition("-")[2] for key in labels if key.startswith("rbac.authorization.k8s.io/aggregate-to-")

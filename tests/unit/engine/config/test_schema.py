@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from readonly_engine.config import schema
 from readonly_engine.config.option import ConfigError, options_of
 from readonly_engine.config.reader import make_config
 from readonly_engine.config.settings import EngineConfig
 
 from tests.support.json_schema import is_valid
+from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.engine.config.test_settings import MALFORMED, REQUIRED
 
 ROOT = Path(__file__).parents[4]
@@ -101,8 +101,8 @@ def test_every_option_is_described_with_its_default():
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_the_operators_files_are_valid(path):
     found = [
-        yaml.safe_load(text)
-        for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        load_yaml(text)
+        for one in load_all_yaml(path.read_text(encoding="utf-8"))
         if one and one.get("kind") == "ConfigMap"
         for name, text in one.get("data", {}).items()
         if name == "engine.yaml"

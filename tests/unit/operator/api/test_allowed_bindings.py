@@ -5,7 +5,6 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-import yaml
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.crds import DEFINITIONS
 from readonly_operator.api.pool import Pool
@@ -14,6 +13,8 @@ from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.bindings.admission import denial
 from readonly_operator.kube.names import PoolKey
 from readonly_operator.kube.namespaces import NamespaceLabels
+
+from tests.support.yaml_documents import load_all_yaml
 
 
 def spec_schema(kind):
@@ -131,7 +132,7 @@ def test_the_namespace_of_a_pool_cannot_be_set_changed_or_removed():
 
 def test_the_example_is_a_binding_of_another_namespace_that_the_pool_allows():
     path = pathlib.Path(__file__).parents[4] / "examples" / "shared-pool.yaml"
-    bodies = list(yaml.safe_load_all(path.read_text()))
+    bodies = list(load_all_yaml(path.read_text()))
     for body in bodies:
         body["metadata"]["uid"] = "uid"
     pool, binding = Pool.load(bodies[0]), Binding.load(bodies[1])

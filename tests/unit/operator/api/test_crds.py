@@ -8,11 +8,12 @@ import pathlib
 import re
 
 import pytest
-import yaml
 from readonly_operator.api import crds, reference
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.kube.kinds import BINDING, POOL, SOURCE
+
+from tests.support.yaml_documents import load_all_yaml, load_yaml
 
 CRDS = pathlib.Path(__file__).parents[4] / "crds"
 EXAMPLES = pathlib.Path(__file__).parents[4] / "examples"
@@ -20,7 +21,7 @@ EXAMPLES = pathlib.Path(__file__).parents[4] / "examples"
 
 @functools.cache
 def load(kind) -> dict:
-    return yaml.safe_load((CRDS / f"{kind.plural}.yaml").read_text())
+    return load_yaml((CRDS / f"{kind.plural}.yaml").read_text())
 
 
 def schema(kind) -> dict:
@@ -134,7 +135,7 @@ def applied(definition: dict) -> bytes:
 
 @pytest.mark.parametrize("path", sorted(CRDS.glob("read*.yaml")), ids=lambda path: path.stem)
 def test_kubectl_apply_can_keep_its_copy_of_the_definition(path):
-    size = len(applied(yaml.safe_load(path.read_text())))
+    size = len(applied(load_yaml(path.read_text())))
     assert size <= MAX_APPLIED_BYTES, f"{path.name}: {size:,} bytes; shorten descriptions, or leave out foreign fields"
 
 
@@ -192,7 +193,7 @@ def test_examples_in_messages_are_right_by_their_own_rules():
 
 def test_the_page_about_pools_shows_what_the_definitions_allow():
     text = (CRDS.parent / "docs" / "how-to" / "pools.md").read_text()
-    whole, listeners, *others = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
+    whole, listeners, *others = (load_yaml(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
     whole["metadata"]["uid"] = "uid"
     pool = Pool.load(whole)
     assert (pool.cache.size, pool.replicas, pool.autoscaling.max_replicas) == ("1Gi", 2, 12)
@@ -217,7 +218,7 @@ def fields_of(value, path: str = ""):
 
 
 def test_the_quickstart_is_made_of_what_the_definitions_allow():
-    documents = list(yaml.safe_load_all((EXAMPLES / "quickstart.yaml").read_text()))
+    documents = list(load_all_yaml((EXAMPLES / "quickstart.yaml").read_text()))
     assert [document["kind"] for document in documents] == [POOL.kind, BINDING.kind]
     for document in documents:
         document["metadata"]["uid"] = "uid"

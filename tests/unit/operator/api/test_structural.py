@@ -8,10 +8,10 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from readonly_operator.api.crds import DEFINITIONS
 
+from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.operator.api.structural import violations
 from tests.unit.operator.model.test_children import EVERYTHING, PLATFORM, SECURE_STORES
 from tests.unit.operator.model.test_engine import specs
@@ -27,10 +27,10 @@ KINDS = {"pool": POOL, "binding": BINDING, "source": READ_ONLY_SOURCE}
 EXAMPLES = [
     pytest.param(body, id=f"{path.name}-{body['metadata']['name']}")
     for path in sorted((ROOT / "examples").rglob("*.yaml"))
-    for body in yaml.safe_load_all(path.read_text())
+    for body in load_all_yaml(path.read_text())
     if body.get("kind") in KINDS.values()
 ]
-CASES = yaml.safe_load((ROOT / "tests" / "e2e" / "rejected.yaml").read_text())
+CASES = load_yaml((ROOT / "tests" / "e2e" / "rejected.yaml").read_text())
 
 
 @functools.cache

@@ -8,12 +8,13 @@ import pathlib
 import re
 
 import pytest
-import yaml
 from readonly_operator.api.crds import DEFINITIONS
 from readonly_operator.api.structure import without
 from readonly_operator.kube.kinds import BINDING, POOL
 from readonly_operator.kube.names import GROUP
 from readonly_operator.kube.versions import SERVED, STORAGE, VERSION
+
+from tests.support.yaml_documents import load_yaml
 
 ROOT = pathlib.Path(__file__).parents[4]
 FILES = sorted(
@@ -44,7 +45,7 @@ def versions(definition: dict) -> list[dict]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_file_serves_all_versions_alike_and_stores_one(path):
-    definition = yaml.safe_load(path.read_text())
+    definition = load_yaml(path.read_text())
     assert [one["name"] for one in versions(definition)] == list(SERVED)
     assert all(one["served"] for one in versions(definition))
     assert [one["name"] for one in versions(definition) if one["storage"]] == [STORAGE]
@@ -75,7 +76,7 @@ def test_the_newest_version_is_the_one_that_kubectl_explains(definition):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_api_server_finds_a_schema_beside_selectable_fields(path):
     """It moves what is the same in all versions out of them, and refuses selectable fields there without the schema."""
-    found = versions(yaml.safe_load(path.read_text()))
+    found = versions(load_yaml(path.read_text()))
     fields = [one.get("selectableFields") for one in found]
     if fields[0] and all(one == fields[0] for one in fields):
         assert all(one["schema"] == found[0]["schema"] for one in found)

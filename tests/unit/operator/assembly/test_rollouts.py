@@ -6,7 +6,6 @@ import copy
 from dataclasses import replace
 
 import pytest
-import yaml
 from readonly_operator.api.pool import Pool
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.assembly.rollouts import GRANT_SECONDS, STUCK_SECONDS, RolloutBudget
@@ -14,6 +13,8 @@ from readonly_operator.kube.kinds import CONFIG_MAP, POOL, STATEFUL_SET
 from readonly_operator.kube.names import ANNOTATION_TEMPLATE_HASH, PoolKey
 from readonly_operator.model.hold import HELD_PARTITION
 from readonly_operator.settings import Settings
+
+from tests.support.yaml_documents import load_yaml
 
 NAMES = ("a", "b", "c")
 
@@ -54,7 +55,7 @@ class World:
         return self.live(name)["spec"]["updateStrategy"].get("rollingUpdate", {}).get("partition", 0)
 
     def config(self, name):
-        return yaml.safe_load(self.context.store.get(CONFIG_MAP, "team", f"{name}-config")["data"]["engine.yaml"])
+        return load_yaml(self.context.store.get(CONFIG_MAP, "team", f"{name}-config")["data"]["engine.yaml"])
 
     def report(self, name, updated, *, done=False):
         """Let Kubernetes report how many pods run the newest template."""

@@ -7,13 +7,14 @@ import datetime as dt
 from dataclasses import replace
 
 import pytest
-import yaml
 from readonly_operator.api.pool import Pool
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import CONFIG_MAP, POOL, SOURCE
 from readonly_operator.kube.names import PAUSED_KEY, PoolKey
 from readonly_operator.kube.store import Store
+
+from tests.support.yaml_documents import load_yaml
 
 DEMO = PoolKey("team", "demo")
 URLS = {
@@ -55,7 +56,7 @@ def written(server, context):
         reconcile(context, DEMO)
         status = server.status(POOL, "demo")
         config = server.objects.get(("ConfigMap", "demo-config"))
-        store = config and yaml.safe_load(config["data"]["engine.yaml"])["metadata-store"]
+        store = config and load_yaml(config["data"]["engine.yaml"])["metadata-store"]
         return {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}, store
 
     return run

@@ -19,6 +19,8 @@ from readonly_operator.model.lookup import Entry, LookupConfig
 from readonly_operator.model.quantities import canonical
 from readonly_operator.settings import Settings
 
+from tests.support.yaml_documents import load_yaml
+
 if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
 
@@ -509,7 +511,7 @@ def test_lookup_revision_is_stable_across_versions(make_binding):
 
 def test_the_lookup_file_says_what_the_bindings_say(make_binding):
     lookup = LookupConfig.of([make_binding("b", "persistent://x/y/a.*"), make_binding("a", "persistent://x/y/1")])
-    assert yaml.safe_load(lookup.yaml()) == {
+    assert load_yaml(lookup.yaml()) == {
         "revision": lookup.revision,
         "bindings": [
             {"name": "team/a", "topics": ["persistent://x/y/1"]},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from readonly_engine.config.reader import make_config
@@ -11,6 +10,8 @@ from readonly_operator.api.pool.authentication import AUDIENCE, SCOPE
 from readonly_operator.api.pool.source import ADMIN_URL, METADATA_STORE_URL, SERVICE_URL
 from readonly_operator.api.values import SIZE
 from readonly_operator.model.configmaps import config_map
+
+from tests.support.yaml_documents import load_yaml
 
 LETTERS = st.characters(codec="ascii")
 
@@ -103,7 +104,7 @@ def specs(draw):
 @given(specs())
 def test_the_engine_takes_the_configuration_of_every_pool(spec):
     pool = Pool.load({"metadata": {"name": "demo", "namespace": "team", "uid": "uid"}, "spec": spec})
-    written = yaml.safe_load(config_map(pool)["data"]["engine.yaml"])
+    written = load_yaml(config_map(pool)["data"]["engine.yaml"])
     config = make_config(written, {"bindings": "bindings.yaml", "advertised-url": "pulsar://demo-0:6650"})
     assert (config.tls is not None) == (pool.listeners.tls is not None)
     authentication = pool.source.authentication

@@ -12,12 +12,13 @@ import pickle
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import yaml
 from readonly_operator.cluster import fetch
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.digest import digest
 from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POD, POOL, STATEFUL_SET, WATCHED, Kind
 from readonly_operator.kube.names import ANNOTATION_BINDINGS_REVISION, BINDINGS_KEY, OPERATOR
+
+from tests.support.yaml_documents import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -279,7 +280,7 @@ class World:
         if parts.path.endswith("/health"):
             return 200, "", b"ok"
         assert parts.path == "/bindings", url
-        config = yaml.safe_load(self.held[uid])
+        config = load_yaml(self.held[uid])
         return _answer(200, {**config, "error": None, "bindings": [_matched(one) for one in config["bindings"]]})
 
     def _http(self, wire: Wire, method: str, do: Callable[[], None]) -> tuple[int, str, bytes]:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns, load_bindings, parse_pattern
 from readonly_engine.broker.server.broker import Broker
 from readonly_engine.config.settings import Cursors, Tail
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+from tests.support.yaml_documents import load_yaml
 
 P = "persistent://public/default/"
 
@@ -147,7 +148,7 @@ def serves(bindings, topic, subscription):
 
 
 def test_a_binding_with_everything_is_told_as_it_was_written(full):
-    assert full.bindings[0].document() == yaml.safe_load(FULL)["bindings"][0]
+    assert full.bindings[0].document() == load_yaml(FULL)["bindings"][0]
     assert from_patterns("a", ["orders"]).document() == {"name": "a", "topics": ["orders"]}
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pathlib
 
-import yaml
 from readonly_operator.cluster.explicit_lac.controller import rights
 from readonly_operator.cluster.explicit_lac.requests import SettingLocation
 from readonly_operator.kube.kinds import BINDING, POOL
+
+from tests.support.yaml_documents import load_all_yaml
 
 FILE = pathlib.Path(__file__).parents[5] / "manifests" / "explicit-lac" / "rbac.yaml"
 
 
 def roles() -> dict[str, dict]:
-    return {one["kind"]: one for one in yaml.safe_load_all(FILE.read_text())}
+    return {one["kind"]: one for one in load_all_yaml(FILE.read_text())}
 
 
 def granted(role: dict) -> set[tuple[str, str, str, str]]:
