@@ -156,6 +156,16 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
     ),
     "tests/integration/test_pass_through.py": ("test_two_pools_on_one_subscription_leave_it_to_the_owner",),
     "tests/integration/test_plan.py": (),
+    "tests/integration/test_policies_followed.py": (
+        "test_a_dispatch_rate_ends_the_pushes_while_it_lasts[broker]",
+        "test_a_dispatch_rate_ends_the_pushes_while_it_lasts[subscription]",
+        "test_a_dispatch_rate_ends_the_pushes_while_it_lasts[topic]",
+        "test_a_limit_of_unacked_messages[kind0-topic-names0-local]",
+        "test_a_limit_of_unacked_messages[kind1-namespace-names1-owner]",
+        "test_a_limit_of_unacked_messages[kind2-namespace-names2-local]",
+        "test_a_limit_of_unacked_messages[kind2-namespace-names2-owner]",
+        "test_delayed_delivery[kind1-topic]",
+    ),
     "tests/integration/test_producers.py": (
         f"{_LEAVES}[batches-plain]",
         f"{_LEAVES}[single-deduplication]",
