@@ -18,6 +18,9 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandGetTopicsOfNamespace,
     CommandSubscribe,
     CommandWatchTopicList,
+    IntRange,
+    KeySharedMeta,
+    KeySharedMode,
     Schema,
 )
 
@@ -67,26 +70,29 @@ def serving(url: str, topic: str) -> str:
         return client.lookup(topic)
 
 
-def seconds_until_free(url: str, topic: str) -> float:
-    """How long others try to get an Exclusive subscription."""
+def seconds_until_free(url: str, topic: str, **fields: Any) -> float:
+    """How long others try to get an Exclusive subscription, or ranges of hashes."""
     begin = time.monotonic()
     while True:
         with RawClient(url) as client:
             try:
-                client.subscribe(topic, "s")
+                client.subscribe(topic, "s", **fields)
             except RefusedError as error:
-                if error.args[1] != "ConsumerBusy" or time.monotonic() - begin > GIVEN_UP_S:
+                if (
+                    error.args[1] not in {"ConsumerBusy", "ConsumerAssignError"}
+                    or time.monotonic() - begin > GIVEN_UP_S
+                ):
                     raise
             else:
                 return time.monotonic() - begin
         time.sleep(RETRY_S)
 
 
-def freeze(url: str, topic: str) -> RawClient:
-    """A client that has an Exclusive subscription, and reads nothing of what comes."""
+def freeze(url: str, topic: str, **fields: Any) -> RawClient:
+    """A client that has an Exclusive subscription, or ranges of hashes, and reads nothing of what comes."""
     client = RawClient(url)
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
-    client.subscribe(topic, "s", initial_position=CommandSubscribe.Earliest)
+    client.subscribe(topic, "s", initial_position=CommandSubscribe.Earliest, **fields)
     client.flow(10_000)
     return client
 
@@ -115,6 +121,18 @@ def test_a_frozen_client_loses_its_exclusive_subscription(
         first, second = (url or owner for url in urls)
         with freeze(first, name):
             assert seconds_until_free(second, name) < FREED_S
+
+
+def sticky(first: int, last: int) -> dict[str, Any]:
+    """Fields of a SUBSCRIBE for a range of hashes."""
+    meta = KeySharedMeta(key_shared_mode=KeySharedMode.STICKY, hash_ranges=[IntRange(start=first, end=last)])
+    return {"sub_type": CommandSubscribe.Key_Shared, "key_shared_meta": meta}
+
+
+def test_a_frozen_client_loses_its_ranges_of_hashes(pool: Pool, topic: str) -> None:
+    url = pool.brokers[0].url
+    with freeze(url, topic, **sticky(0, 40_000)), freeze(url, topic, **sticky(40_001, 65_535)):
+        assert seconds_until_free(url, topic, **sticky(30_000, 50_000)) < FREED_S
 
 
 def test_a_living_client_keeps_its_exclusive_subscription(pool: Pool, topic: str) -> None:

@@ -89,7 +89,7 @@ class ClientAuthentication:
         return True
 
     def probe(self) -> None:
-        """Ping a client with an Exclusive consumer, after a PING of its owner."""
+        """Ping a client with an exclusive consumer, after a PING of its owner."""
         if any(consumer.exclusive for consumer in self._client.consumers):
             self._client.probe()
 

@@ -14,6 +14,7 @@ from readonly_engine.broker.passthrough.flow_window import FlowWindow
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.redirects import close_consumer
 from readonly_engine.broker.session.consumer_stats import DispatchStats, complete_stats
+from readonly_engine.broker.session.exclusives import is_exclusive
 from readonly_engine.broker.session.rates import Rates
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.clock import lease_time
@@ -78,7 +79,7 @@ class Consumer:
         created_at: time (monotonic) of its creation.
         pending_redirect: decides about its redirect; None for none, or after the decision.
         relayed_at: time (monotonic) when another broker of the pool relayed it here; None if the client has connected directly.
-        exclusive: whether the subscription is Exclusive.
+        exclusive: whether it keeps other consumers out: of its subscription, or of its sticky ranges of hashes.
         in_sync: whether the consumer has stayed on the owner since the last comparison of the cursor with the owner's.
         lease: lease for which it may be served without an answer of the owner.
         lease_valid: whether the lease is valid now.
@@ -142,7 +143,7 @@ class Consumer:
         self.consumer_id = subscribe.consumer_id
         self.created_at = time.monotonic()
         self.pending_redirect: PendingRedirect | None = None
-        self.exclusive = subscribe.sub_type == CommandSubscribe.Exclusive
+        self.exclusive = is_exclusive(subscribe)
         self.pass_through = pass_through
         self.peer = peer
         self.claim = claim

@@ -1,4 +1,4 @@
-"""Takeover of Exclusive subscriptions: a second consumer is admitted if the client of the first does not answer a PING."""
+"""Takeover of Exclusive subscriptions and of sticky ranges: a consumer is admitted if the one before does not answer a PING."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.owner.errors import OwnerRefusedError
-from readonly_engine.wire.pulsar_pb2 import ServerError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode, ServerError
 
 if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.cursor_consumer import CursorConsumer
-    from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
+    from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +20,28 @@ RELEASE_TIMEOUT_S: Final = 5.0
 """Time for the owner to close the first consumer after its client was disconnected."""
 
 POLL_INTERVAL_S: Final = 0.1
+
+_TAKEN: Final = (ServerError.ConsumerBusy, ServerError.ConsumerAssignError)
+"""The owner's refusals because of another consumer; the second one is that of a range of hashes."""
+
+
+def is_exclusive(subscribe: CommandSubscribe) -> bool:
+    """Return whether a consumer keeps others out of its subscription, or of its ranges of hashes."""
+    sticky = subscribe.key_shared_meta.key_shared_mode == KeySharedMode.STICKY
+    return subscribe.sub_type == CommandSubscribe.Exclusive or (
+        subscribe.sub_type == CommandSubscribe.Key_Shared and sticky
+    )
+
+
+def excludes(one: CommandSubscribe, other: CommandSubscribe) -> bool:
+    """Return whether one of two exclusive consumers of a subscription keeps the other out."""
+    if CommandSubscribe.Exclusive in {one.sub_type, other.sub_type}:
+        return True
+    return any(
+        max(own.start, found.start) <= min(own.end, found.end)
+        for own in one.key_shared_meta.hash_ranges
+        for found in other.key_shared_meta.hash_ranges
+    )
 
 
 class ProbedClient(Protocol):
@@ -46,34 +68,41 @@ class ExclusiveConsumer(Protocol):
 
 
 class ExclusiveConsumers:
-    """The consumers of Exclusive subscriptions on this broker, by subscription."""
+    """The exclusive consumers on this broker, by subscription."""
 
     def __init__(self) -> None:
-        self._consumers: dict[tuple[TopicName, str], ExclusiveConsumer] = {}
+        self._consumers: dict[tuple[TopicName, str], list[ExclusiveConsumer]] = {}
 
     def add(self, consumer: ExclusiveConsumer) -> None:
         """Add a consumer after its admission."""
-        self._consumers[_key(consumer)] = consumer
+        self._consumers.setdefault(_key(consumer), []).append(consumer)
 
     def remove(self, consumer: ExclusiveConsumer) -> None:
-        """Remove a closed consumer; ignore one that was replaced."""
-        if self._consumers.get(_key(consumer)) is consumer:
-            del self._consumers[_key(consumer)]
+        """Remove a closed consumer; ignore one that was not added."""
+        key = _key(consumer)
+        left = [one for one in self._consumers.get(key, ()) if one is not consumer]
+        if left:
+            self._consumers[key] = left
+        else:
+            self._consumers.pop(key, None)
 
-    def other_holder(self, consumer: ExclusiveConsumer) -> ExclusiveConsumer | None:
-        """Return the consumer of another client that holds the subscription; None without one."""
-        found = self._consumers.get(_key(consumer))
-        return None if found is None or found.connection is consumer.connection else found
+    def others(self, consumer: ExclusiveConsumer) -> list[ExclusiveConsumer]:
+        """Return the consumers of other clients that keep a consumer out."""
+        return [
+            one
+            for one in self._consumers.get(_key(consumer), ())
+            if one.connection is not consumer.connection and excludes(one.subscribe_command, consumer.subscribe_command)
+        ]
 
 
 async def subscribe_at_owner(consumer: ExclusiveConsumer, exclusives: ExclusiveConsumers) -> BaseCommand:
-    """Subscribe on the owner. If a frozen client of this broker holds the Exclusive subscription, disconnect that client first.
+    """Subscribe on the owner. If only frozen clients of this broker keep the consumer out, disconnect them first.
 
-    The owner's own check (ServerCnx.checkConnectionLiveness) reaches only this broker, so this broker probes the client.
+    The owner's own check (ServerCnx.checkConnectionLiveness) reaches only this broker, so this broker probes the clients.
 
     Args:
         consumer: the new consumer.
-        exclusives: the consumers of Exclusive subscriptions on this broker.
+        exclusives: the exclusive consumers on this broker.
 
     Returns:
         The owner's answer.
@@ -84,8 +113,10 @@ async def subscribe_at_owner(consumer: ExclusiveConsumer, exclusives: ExclusiveC
     try:
         return await consumer.owner_consumer.subscribe()
     except OwnerRefusedError as error:
-        holder = exclusives.other_holder(consumer) if consumer.exclusive else None
-        if error.code != ServerError.ConsumerBusy or holder is None or await holder.connection.is_alive():
+        if not consumer.exclusive or error.code not in _TAKEN:
+            raise
+        connections = {one.connection for one in exclusives.others(consumer)}
+        if not connections or any(await asyncio.gather(*(one.is_alive() for one in connections))):
             raise
     log.info("waiting for the owner to close a frozen client's consumer: topic=%s subscription=%s", *_key(consumer))
     deadline = asyncio.get_running_loop().time() + RELEASE_TIMEOUT_S
@@ -93,7 +124,7 @@ async def subscribe_at_owner(consumer: ExclusiveConsumer, exclusives: ExclusiveC
         try:
             return await consumer.owner_consumer.subscribe()
         except OwnerRefusedError as error:
-            if error.code != ServerError.ConsumerBusy or asyncio.get_running_loop().time() > deadline:
+            if error.code not in _TAKEN or asyncio.get_running_loop().time() > deadline:
                 raise
             await asyncio.sleep(POLL_INTERVAL_S)
 
