@@ -270,6 +270,13 @@ OF_BINDINGS: Final = (
         "Inactive topics with subscriptions are deleted, and so the cursors of a pool without brokers. The message has the "
         "command.",
     ),
+    Meaning(
+        "LocalCursors",
+        "False",
+        "SubscriptionsExpire",
+        "Subscriptions without a consumer are deleted, and so the guards that keep messages for local cursors. The message has "
+        "the command.",
+    ),
     Meaning("LocalCursors", "False", "CompactionReplaced", "The owner brokers have another compaction than Pulsar's."),
     Meaning(
         "LocalCursors", "Unknown", "SourceUnreachable", "The admin API does not answer. The message has its error."

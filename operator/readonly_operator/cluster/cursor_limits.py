@@ -27,6 +27,8 @@ class CursorLimits:
         deletes_caught_up: whether inactive topics are deleted when their subscriptions have no backlog
             (brokerDeleteInactiveTopicsEnabled and -Mode).
         compaction: class of a compaction that is not Pulsar's own; empty for Pulsar's.
+        expiration: minutes after which subscriptions without a consumer are deleted (subscriptionExpirationTimeMinutes); 0 for
+            never.
     """
 
     partitions: int = 0
@@ -35,6 +37,7 @@ class CursorLimits:
     encryption: bool = False
     deletes_caught_up: bool = False
     compaction: str = ""
+    expiration: int = 0
 
     @classmethod
     def of_broker(cls, settings: Any) -> CursorLimits:
@@ -50,6 +53,7 @@ class CursorLimits:
             _flag(settings, "encryptionRequireOnProducer"),
             deletes and settings.get("brokerDeleteInactiveTopicsMode") == CAUGHT_UP,
             "" if compaction == COMPACTION_SERVICE else compaction,
+            _number(settings, "subscriptionExpirationTimeMinutes"),
         )
 
     def strictest(self, other: CursorLimits) -> CursorLimits:
@@ -61,6 +65,7 @@ class CursorLimits:
             self.encryption or other.encryption,
             self.deletes_caught_up or other.deletes_caught_up,
             self.compaction or other.compaction,
+            _lower(self.expiration, other.expiration),
         )
 
 

@@ -87,7 +87,7 @@ _TROUBLE = frozenset(
         ),
         *("Rolling", "RollStopped", "Reverted", "NotTaken"),  # managed explicit LAC
         *("EncryptionRequired", "PartitionLimit", "TopicLimit", "SubscriptionLimit"),  # local cursors
-        *("InactiveTopicsDeleted", "CompactionReplaced"),
+        *("InactiveTopicsDeleted", "SubscriptionsExpire", "CompactionReplaced"),
     }
 )
 """Reasons of conditions that make a warning."""

@@ -64,9 +64,9 @@ class PolicyFollower:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(ROUND_S)
-            await self.look()
+            await self.check_namespaces()
 
-    async def look(self) -> None:
+    async def check_namespaces(self) -> None:
         """Look at each namespace once, and apply what has changed, also to topics that were opened since the last look."""
         namespaces: dict[TopicName, list[TopicName]] = {}
         for topic in self._topics():

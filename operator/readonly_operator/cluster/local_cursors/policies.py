@@ -51,6 +51,7 @@ def obstacles(
         None if wanted.exists else _topics(wanted, policies, limits, topics),
         _subscriptions(wanted, policies, limits),
         _inactive(wanted, policies, limits),
+        _expiration(wanted, policies, limits),
         _compaction(limits),
     ]
     return [one for one in found if one is not None]
@@ -122,6 +123,18 @@ def _inactive(wanted: PlannedTopic, policies: Mapping[str, Any], limits: CursorL
         f"{wanted.namespace} deletes inactive topics with subscriptions ({CAUGHT_UP}), and so the cursors while the pool has no "
         "broker: run pulsar-admin namespaces set-inactive-topic-policies --enable-delete-while-inactive "
         f"--max-inactive-duration 60s --delete-mode delete_when_no_subscriptions {wanted.namespace}",
+    )
+
+
+def _expiration(wanted: PlannedTopic, policies: Mapping[str, Any], limits: CursorLimits) -> Condition | None:
+    minutes = _limit(policies, "subscription_expiration_time_minutes", limits.expiration)
+    if not minutes:
+        return None
+    return _false(
+        "SubscriptionsExpire",
+        f"{wanted.namespace} deletes subscriptions that have had no consumer for {minutes} minutes, and so the guards that keep "
+        "messages for local cursors: run pulsar-admin namespaces set-subscription-expiration-time --time 0 "
+        f"{wanted.namespace}, or use cursors: Owner",
     )
 
 

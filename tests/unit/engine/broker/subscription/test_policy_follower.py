@@ -39,7 +39,7 @@ class Cluster:
     async def look(self):
         """The topics that hear of a change."""
         self.asked, self.changed = [], []
-        await self.follower.look()
+        await self.follower.check_namespaces()
         return self.changed
 
 

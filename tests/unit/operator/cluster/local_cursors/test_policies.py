@@ -40,6 +40,9 @@ def found(wanted, policies, limits=NO_LIMITS, topics=0):
             None,
         ),
         (NEW, {}, CursorLimits(deletes_caught_up=True), 0, "InactiveTopicsDeleted"),
+        (NEW, {"subscription_expiration_time_minutes": 60}, NO_LIMITS, 0, "SubscriptionsExpire"),
+        (EXISTING, {}, CursorLimits(expiration=1), 0, "SubscriptionsExpire"),
+        (NEW, {"subscription_expiration_time_minutes": 0}, CursorLimits(expiration=1), 0, None),
         (NEW, {}, CursorLimits(compaction="org.example.Mine"), 0, "CompactionReplaced"),
     ],
 )
@@ -70,13 +73,15 @@ def test_a_brokers_settings_are_texts():
             "maxTopicsPerNamespace": "0",
             "maxSubscriptionsPerTopic": "100",
             "encryptionRequireOnProducer": "true",
+            "subscriptionExpirationTimeMinutes": "30",
             "brokerDeleteInactiveTopicsEnabled": "true",
             "brokerDeleteInactiveTopicsMode": CAUGHT_UP,
             "compactionServiceFactoryClassName": COMPACTION_SERVICE,
         }
     )
-    assert read == CursorLimits(8, 0, 100, encryption=True, deletes_caught_up=True)
+    assert read == CursorLimits(8, 0, 100, encryption=True, deletes_caught_up=True, expiration=30)
     assert CursorLimits.of_broker({"brokerDeleteInactiveTopicsMode": CAUGHT_UP}) == NO_LIMITS
     assert CursorLimits.of_broker(["?"]) == NO_LIMITS
-    other = CursorLimits(4, 50, 0, compaction="x")
-    assert read.strictest(other) == CursorLimits(4, 50, 100, encryption=True, deletes_caught_up=True, compaction="x")
+    other = CursorLimits(4, 50, 0, compaction="x", expiration=9)
+    strictest = CursorLimits(4, 50, 100, encryption=True, deletes_caught_up=True, compaction="x", expiration=9)
+    assert read.strictest(other) == strictest
