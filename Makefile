@@ -59,6 +59,7 @@ $(DEMO_STAMP):
 DEMO_OPTIONS = $(if $(PULSAR_URL)$(ADMIN_URL),--writer-url '$(PULSAR_URL)' --admin-url '$(ADMIN_URL)' --metadata-store '$(METADATA)') \
 	$(if $(KEEP),--keep) $(if $(OPEN),--open) $(if $(MESSAGES),--messages '$(MESSAGES)') $(if $(TOKEN_FILE),--token-file '$(TOKEN_FILE)') $(if $(YES),--yes)
 demo: packages-demo $(DEMO_STAMP) ## a stock Pulsar, a pool of two, one killed: 0 lost (KEEP=1 OPEN=1, or your own: PULSAR_URL= ADMIN_URL= METADATA=)
+	@$(if $(and $(PULSAR_URL)$(ADMIN_URL),$(if $(and $(PULSAR_URL),$(ADMIN_URL),$(METADATA)),,missing)),echo "a cluster of yours needs PULSAR_URL= and ADMIN_URL= and METADATA= together" >&2; exit 2)
 	@$(DEMO_PY) -m readonly_engine.command demo $(DEMO_OPTIONS)
 demo-kubernetes: packages-kubernetes $(DEMO_STAMP) ## the same by kubectl apply, on kind or on a local Kubernetes, which it builds first: 14 minutes
 	@$(DEMO_PY) -m devstack demo run

@@ -27,7 +27,7 @@ MARK = "PULSAR_READONLY_TEST_DEMO"
 def test_one_of_two_brokers_is_killed_and_nothing_is_lost(pulsar: Endpoints, admin: PulsarAdmin) -> None:
     addresses = ["--metadata-store", pulsar.metadata_store, "--writer-url", pulsar.writer_url]
     done = subprocess.run(
-        [*COMMAND, *addresses, "--admin-url", pulsar.admin_url, "--messages", "3000"],
+        [*COMMAND, *addresses, "--admin-url", pulsar.admin_url, "--messages", "3000", "--yes"],
         capture_output=True,
         text=True,
         timeout=180,
@@ -44,6 +44,26 @@ def test_one_of_two_brokers_is_killed_and_nothing_is_lost(pulsar: Endpoints, adm
     created = re.search(r"persistent://public/default/pulsar-readonly-demo-[0-9a-f]{6}", done.stderr)
     assert created is not None
     assert f"deleted {created[0]}" in done.stderr
+    assert [name for name in admin.topics() if created[0] in name] == []
+
+
+def test_ctrl_c_leaves_no_partition_in_a_running_cluster(pulsar: Endpoints, admin: PulsarAdmin, tmp_path: Path) -> None:
+    """Clients that still run create a deleted topic again."""
+    addresses = ["--metadata-store", pulsar.metadata_store, "--writer-url", pulsar.writer_url, "--yes"]
+    log = tmp_path / "err"
+    with log.open("w") as err:
+        process = subprocess.Popen(
+            [*COMMAND, *addresses, "--admin-url", pulsar.admin_url], stdout=err, stderr=err, start_new_session=True
+        )
+    try:
+        wait_until(lambda: process.poll() is not None or "killed broker 2" in log.read_text(), 120)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+    created = re.search(r"persistent://public/default/pulsar-readonly-demo-[0-9a-f]{6}", log.read_text())
+    assert created is not None
+    assert f"deleted {created[0]}" in log.read_text()
     assert [name for name in admin.topics() if created[0] in name] == []
 
 

@@ -28,6 +28,7 @@ SUBSCRIBED = "has subscribed"
 RECEIVE_MS = 500
 TICK_S = 0.02
 DEADLINE_S = 120.0
+DELETE_S = 10.0
 LINGER_S = 2.0
 """Time to wait for duplicates after the last expected message."""
 
@@ -77,9 +78,29 @@ def topic_path(admin: str, topic: str) -> str:
 
 
 def delete(admin: str, topic: str) -> dict[str, Any]:
-    """Delete the topic with its subscriptions."""
-    request("DELETE", f"{topic_path(admin, topic)}/partitions?force=true")
-    return {"topic": topic}
+    """Delete the topic with its subscriptions, also partitions that a client has created again meanwhile."""
+    deadline = time.monotonic() + DELETE_S
+    while True:
+        request("DELETE", f"{topic_path(admin, topic)}/partitions?force=true")
+        left = [one for one in topics(admin, topic) if one.startswith(f"{topic}-partition-")]
+        if not left:
+            return {"topic": topic}
+        if time.monotonic() > deadline:
+            raise SystemExit(f"left: {', '.join(left)}")
+        for one in left:
+            request("DELETE", f"{topic_path(admin, one)}?force=true")
+        time.sleep(TICK_S)
+
+
+def topics(admin: str, topic: str) -> list[str]:
+    """Return the topics of a topic's namespace; none where the admin API does not tell."""
+    headers = {"Authorization": f"Bearer {token}"} if (token := read_token(os.environ.get(TOKEN_FILE))) else {}
+    call = urllib.request.Request(topic_path(admin, topic).rpartition("/")[0], headers=headers)  # noqa: S310
+    try:
+        with urllib.request.urlopen(call, timeout=30) as answer:  # noqa: S310
+            return list(json.load(answer))
+    except urllib.error.HTTPError:
+        return []
 
 
 def prepare(admin: str, topic: str, partitions: str, *subscriptions: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ _EXAMPLES: Final = """examples:
 
 Without a cluster it starts a stock Pulsar: --pulsar-home, PULSAR_HOME, pulsar in the PATH, or an archive by Maven in the cache
 (PULSAR_READONLY_CACHE, default ~/.cache/pulsar-readonly). In a running cluster it creates one topic, and deletes it
-at its end. On a terminal it asks first.
+at its end. It asks first, or needs --yes.
 Exit status: 0 if all messages arrived, 1 if not or if a part failed, 2 for invalid options, 130 after an interrupt."""
 
 
@@ -113,6 +113,10 @@ def options_of(made: argparse.ArgumentParser, parsed: argparse.Namespace) -> Dem
         made.error("--token-file goes with --metadata-store, --writer-url and --admin-url")
     if parsed.pulsar_home and any(addresses):
         made.error("--pulsar-home starts a Pulsar: leave it out, or leave out the addresses of a running cluster")
+    if all(addresses) and not parsed.yes and not sys.stdin.isatty():
+        made.error(
+            "there is no terminal to ask in before a topic is created in the running cluster: give --yes (make: YES=1)"
+        )
     return DemoOptions(
         cluster=SourceCluster(*addresses) if all(addresses) else None,
         pulsar_home=parsed.pulsar_home,
@@ -121,7 +125,7 @@ def options_of(made: argparse.ArgumentParser, parsed: argparse.Namespace) -> Dem
         messages=parsed.messages,
         keep=parsed.keep,
         open_page=parsed.open,
-        ask=not parsed.yes and sys.stdin.isatty(),
+        ask=not parsed.yes,
     )
 
 

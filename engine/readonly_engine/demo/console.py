@@ -23,12 +23,12 @@ def print_progress(text: str) -> None:
 
 
 async def ask_to_go_on() -> None:
-    """Wait for an answer on the terminal: Enter, y or yes go on.
+    """Wait for an answer on the terminal: y or yes go on.
 
     Raises:
         DemoError: another answer, or the end of the input.
     """
-    print("Go on? [Y/n] ", end="", file=sys.stderr, flush=True)
+    print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
     loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
     answered = loop.create_future()
 
@@ -41,5 +41,5 @@ async def ask_to_go_on() -> None:
         answer = await answered
     finally:
         loop.remove_reader(terminal)
-    if not answer.endswith(b"\n") or answer.strip().lower() not in {b"", b"y", b"yes"}:
+    if not answer.endswith(b"\n") or answer.strip().lower() not in {b"y", b"yes"}:
         raise DemoError("nothing was created")

@@ -63,8 +63,11 @@ class LiveView:
         sys.stderr.flush()
         self._drawn = len(lines)
 
-    def interrupt(self) -> None:
-        """Let the next table begin below what is printed now."""
+    async def restart(self) -> None:
+        """Begin another table below what is printed now, with the brokers that live."""
+        await self._client.close()
+        self._client = StatusClient([broker.http_url for broker in self._pool.brokers if broker.child.alive], "")
+        self._observed = []
         self._drawn = 0
 
     def _words(self) -> list[str]:

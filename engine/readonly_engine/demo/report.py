@@ -145,7 +145,7 @@ def render(results: list[SubscriptionResult]) -> str:
         rows.append([result.name, result.kind, *map(str, numbers)])
     lines = [table(rows), ""]
     lines += [
-        f"mark-delete of {result.name} at the owner, by partition: {', '.join(result.mark_delete)}"
+        f"mark-delete of {result.name} at the owner, ledger:entry of each partition: {', '.join(result.mark_delete)}"
         for result in results
     ]
     return "\n".join(lines)

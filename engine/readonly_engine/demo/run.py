@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import webbrowser
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from readonly_engine.demo import clients as client_program
+from readonly_engine.demo.addresses import check_addresses
 from readonly_engine.demo.children import Child, Children
 from readonly_engine.demo.console import ask_to_go_on, elapsed, print_progress
 from readonly_engine.demo.distribution import VERSION, ensure_distribution
@@ -40,6 +41,10 @@ SUBSCRIPTIONS: Final = (("exclusive", "Exclusive", 1), ("failover", "Failover", 
 KILL_AT: Final = 0.25
 """Share of the deliveries after which one broker is killed."""
 
+ENDLESS: Final = str(10**9)
+KEPT_RATE: Final = 5
+"""Messages per second while the demo is kept running."""
+
 REFRESH_S: Final = 0.5
 SETTLE_S: Final = 10.0
 SUBSCRIBE_S: Final = 60.0
@@ -59,7 +64,7 @@ class DemoOptions:
         messages: number of messages.
         keep: whether all keeps running after the report.
         open_page: whether to open the status page in a browser.
-        ask: whether to ask on the terminal before anything is created in a running cluster.
+        ask: whether to ask on a terminal before anything is created in a running cluster.
     """
 
     cluster: SourceCluster | None = None
@@ -89,6 +94,7 @@ class Demo:
         self._pool_name = name
         self._topic = f"persistent://{options.namespace}/pulsar-readonly-{name}"
         self._created = False
+        self._killed = ""
         self._cluster = options.cluster
         self._environment = {client_program.TOKEN_FILE: options.token_file}
 
@@ -102,6 +108,7 @@ class Demo:
             home = self._options.pulsar_home or await ensure_distribution(self._children)
             self._cluster = await start_pulsar(self._children, home, self._folder)
         else:
+            await check_addresses(self._cluster, client_program.read_token(self._options.token_file))
             self._announce(self._cluster)
             if self._options.ask:
                 await ask_to_go_on()
@@ -109,7 +116,7 @@ class Demo:
         await all_or_first_error(self._create_topic(self._cluster), pool.start())
         print_progress(f"a pool of {len(pool.brokers)} read-only brokers runs: {pool.url}")
         page = f"{pool.brokers[0].http_url}/"
-        print_progress(f"status page, open it now: {page}")
+        print_progress(f"status page, until the demo ends: {page}")
         if self._options.open_page:
             await asyncio.to_thread(webbrowser.open, page)
         results, cpu = await self._read_and_ack(self._cluster, pool)
@@ -125,14 +132,13 @@ class Demo:
         """Delete the topic of a running cluster that this run has created."""
         if self._options.cluster is None or not self._created:
             return
-        with suppress(DemoError, TimeoutError):
+        try:
             async with asyncio.timeout(CLEAN_UP_S):
                 await self._client("delete", self._options.cluster.admin_url, self._topic)
-                print_progress(f"deleted {self._topic}")
-                return
-        print_progress(
-            f"could not delete {self._topic}: delete it with pulsar-admin topics delete-partitioned-topic -f"
-        )
+            print_progress(f"deleted {self._topic}")
+        except (DemoError, TimeoutError) as error:
+            print_progress(f"could not delete {self._topic}: {error or 'not in time'}")
+            print_progress(f"delete it with pulsar-admin topics delete-partitioned-topic -f {self._topic}")
 
     def _announce(self, cluster: SourceCluster) -> None:
         print_progress(f"this run creates at {cluster.admin_url}, and deletes at its end:")
@@ -206,10 +212,14 @@ class Demo:
             while not all(output.done() for output in outputs):
                 await view.show()
                 if victim.child.alive and pool.dispatched >= enough:
+                    self._killed = victim.name
                     victim.child.kill()
                     await victim.child.wait()
-                    print_progress(f"killed {victim.name} (SIGKILL); its consumers reconnect to {pool.brokers[0].name}")
-                    view.interrupt()
+                    print_progress(
+                        f"killed {victim.name} (SIGKILL); its consumers come to {pool.brokers[0].name} within some seconds, when "
+                        "its session at the metadata store has ended"
+                    )
+                    await view.restart()
                 await asyncio.wait(outputs, timeout=REFRESH_S)
                 for output in outputs:
                     if output.done():
@@ -240,34 +250,44 @@ class Demo:
     def _print_report(self, results: list[SubscriptionResult], cpu: str, problems: list[str]) -> None:
         lost = sum(result.lost for result in results)
         delivered = sum(len(result.received) for result in results)
-        print(f"\n{render(results)}\n\nCPU: {cpu}\n", flush=True)
-        lines = [
-            f"Seen in {elapsed():.0f} s: the pool delivered {delivered:,} messages, one of its brokers was killed, {lost} lost.",
-            "Stay in it: make demo KEEP=1, or pulsar-readonly demo --keep; all runs until Ctrl-C.",
-            "Next: docs/tutorials/process.md, a read-only broker beside a Pulsar, step by step.",
-        ]
-        print("\n".join(lines if not problems else lines[1:]), flush=True)
+        notes = ["", f"CPU: {cpu}"]
+        if self._killed:
+            notes.append(f"{self._killed}: figures right before it was killed")
+        if any(result.duplicated for result in results):
+            notes.append("duplicated: the killed broker had not passed their acks on, so they were delivered again")
+        print("\n".join(["", render(results), *notes, ""]), flush=True)
+        killed = "one of its brokers was killed, " if self._killed else ""
+        seen = f"Seen in {elapsed():.0f} s: the pool delivered {delivered:,} messages, {killed}{lost} lost."
+        lines = [] if problems else [seen]
+        if not self._options.keep:
+            lines.append("Stay in it: make demo KEEP=1, or pulsar-readonly demo --keep; all runs until Ctrl-C.")
+        lines.append("Next: docs/tutorials/process.md, a read-only broker as a process, step by step.")
+        print("\n".join(lines), flush=True)
 
     async def _stay(self, cluster: SourceCluster, pool: Pool) -> None:
-        """Start ended brokers again, and wait for Ctrl-C."""
+        """Start ended brokers again, let some messages flow, and wait for Ctrl-C."""
         ended: list[Broker] = [broker for broker in pool.brokers if not broker.child.alive]
         for broker in ended:
             await pool.replace(broker)
+            print_progress(f"started {broker.name} again")
+        await self._start_client("consume", pool.url, self._topic, "kept", "Shared", "1", ENDLESS)
+        await self._start_client("produce", cluster.writer_url, self._topic, ENDLESS, str(KEPT_RATE))
         program = Path(sys.executable).with_name("pulsar-readonly")
         consumer = (
-            f"import pulsar; client = pulsar.Client({pool.url!r}); "
+            f"import pulsar; client = pulsar.Client({pool.url!r}, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)); "
             f"consumer = client.subscribe({self._topic!r}, 'mine', initial_position=pulsar.InitialPosition.Earliest); "
-            "[print(consumer.receive().data()) for _ in range(10)]; client.close()"
+            "messages = [consumer.receive() for _ in range(10)]; "
+            "[(print(one.data()), consumer.acknowledge(one)) for one in messages]; client.close()"
         )
         lines = [
             "",
-            "Everything runs until Ctrl-C:",
+            f"Everything runs until Ctrl-C, with {KEPT_RATE} messages per second:",
             f"  consumers   {pool.url}",
             f"  producers   {cluster.writer_url}",
             f"  topic       {self._topic}",
             f"  admin API   {cluster.admin_url}",
             f"  store       {cluster.metadata_store}",
-            f"  table       {program} top {' '.join(broker.http_url for broker in pool.brokers)}",
+            f"  top         {program} top {' '.join(broker.http_url for broker in pool.brokers)}",
             f"  logs        {self._folder}",
             "A stock consumer, to paste into another terminal:",
             f"  {sys.executable} -c {shlex.quote(consumer)}",
@@ -302,9 +322,12 @@ async def run_demo(options: DemoOptions) -> None:
             await demo.run()
         finally:
             try:
+                await children.close()  # first: clients that run create a deleted topic again
                 await demo.clean_up()
             finally:
                 await children.close()
+            if options.keep:
+                print_progress("all has ended")
 
 
 @contextmanager

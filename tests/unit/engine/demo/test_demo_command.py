@@ -32,6 +32,7 @@ ADMIN = ["--admin-url", "http://a:8080/"]
         (["--writer-url", "http://a"], "--writer-url: 'http://a' is no service URL; give pulsar://HOST:PORT"),
         (["--admin-url", "a:8080"], "--admin-url: 'a:8080' is no admin API; give http://HOST:PORT"),
         ([*STORE, *ADMIN], "a running cluster needs all of --metadata-store, --writer-url and --admin-url"),
+        ([*STORE, *WRITER, *ADMIN], "there is no terminal to ask in before a topic is created"),
         (["--token-file", "x"], "--token-file goes with --metadata-store"),
         (["--pulsar-home", "x", *STORE, *WRITER, *ADMIN], "--pulsar-home starts a Pulsar: leave it out"),
     ],
@@ -46,7 +47,7 @@ def test_options_that_do_not_fit_are_named(words: list[str], text: str, capsys: 
 def test_a_running_cluster_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     made = parser()
-    options = options_of(made, made.parse_args([*STORE, *WRITER, *ADMIN]))
+    options = options_of(made, made.parse_args([*STORE, *WRITER, *ADMIN, "--yes"]))
     assert check_machine(options).cluster == SourceCluster("zk:a:2181", "pulsar://a:6650", "http://a:8080")
 
 
