@@ -22,7 +22,7 @@ from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
 PAGE: Final = 256
 """Subscriptions of a page. A page of mark-delete positions has some 3 KB."""
@@ -40,6 +40,7 @@ MAX_SEGMENTS: Final = 64
 """Records for the acks of one subscription. Acks above that are delivered again after a restart."""
 
 Range = tuple[Position, Position]
+Batch = tuple[Position, int]
 _Parsed = TypeVar("_Parsed", bound=Message)
 
 
@@ -233,29 +234,55 @@ def decode_mark_deletes(value: bytes) -> list[MarkDelete]:
     ]
 
 
-def encode_acked(generation: int, ranges: Iterable[Range], batches: Iterable[tuple[Position, int]]) -> Iterator[bytes]:
-    """Yield the records of a subscription's acks: at most MAX_SEGMENTS, the first ranges and batches of the topic."""
+def split_acked(ranges: Sequence[Range], batches: Sequence[Batch]) -> list[tuple[Sequence[Range], Sequence[Batch]]]:
+    """Return what each record of a subscription's acks has: at most MAX_SEGMENTS, of the first ranges and batches of the topic.
+
+    Args:
+        ranges: acked ranges, in order.
+        batches: partly acked batches, with the bits of their unacked messages.
+    """
+    if not batches:
+        last = min(len(ranges), MAX_SEGMENTS * MAX_RANGES)
+        return [(ranges[begin : begin + MAX_RANGES], ()) for begin in range(0, last, MAX_RANGES)]
     rows: list[tuple[Position, Position | int]] = sorted([*ranges, *batches], key=lambda row: row[0])
-    segment, count, segments = Acked(generation=generation), 0, 0
+    parts: list[tuple[list[Range], list[Batch]]] = [([], [])]
+    count = 0
     for first, second in rows:
-        if isinstance(second, int):
-            unacked = second.to_bytes((second.bit_length() + 7) // 8, "little")
-            segment.batches.add(ledger_id=first.ledger_id, entry_id=first.entry_id, unacked=unacked)
-            count += 1 + len(unacked) * MAX_RANGES // MAX_SEGMENT_BYTES
-        else:
-            segment.lower_ledger_id.append(first.ledger_id)
-            segment.lower_entry_id.append(first.entry_id)
-            segment.upper_ledger_id.append(second.ledger_id)
-            segment.upper_entry_id.append(second.entry_id)
-            count += 1
         if count >= MAX_RANGES:
-            yield segment.SerializeToString()
-            segments += 1
-            if segments == MAX_SEGMENTS:
-                return
-            segment, count = Acked(generation=generation), 0
-    if count:
-        yield segment.SerializeToString()
+            if len(parts) == MAX_SEGMENTS:
+                break
+            parts.append(([], []))
+            count = 0
+        if isinstance(second, int):
+            parts[-1][1].append((first, second))
+            count += 1 + _size(second) * MAX_RANGES // MAX_SEGMENT_BYTES
+        else:
+            parts[-1][0].append((first, second))
+            count += 1
+    return list(parts)
+
+
+def encode_segment(generation: int, ranges: Sequence[Range], batches: Sequence[Batch]) -> bytes:
+    """Encode one record of a subscription's acks."""
+    segment = Acked(generation=generation)
+    if ranges:
+        lowers, uppers = zip(*ranges, strict=True)
+        for ledger_ids, entry_ids, positions in (
+            (segment.lower_ledger_id, segment.lower_entry_id, lowers),
+            (segment.upper_ledger_id, segment.upper_entry_id, uppers),
+        ):
+            ledgers, entries = zip(*positions, strict=True)
+            ledger_ids.extend(ledgers)
+            entry_ids.extend(entries)
+    for position, bits in batches:
+        segment.batches.add(
+            ledger_id=position.ledger_id, entry_id=position.entry_id, unacked=bits.to_bytes(_size(bits), "little")
+        )
+    return segment.SerializeToString()
+
+
+def _size(bits: int) -> int:
+    return (bits.bit_length() + 7) // 8
 
 
 def decode_acked(value: bytes) -> AckedSegment:

@@ -280,7 +280,7 @@ class CursorStore:
         self._stored_topics.update(cursors.topic for cursors in changed)
         began = self._loop.time()
         try:
-            records = [record for cursors in changed for record in cursors.take_changes()]
+            records = [record for cursors in changed for record in cursors.begin_changes()]
         except Exception as error:
             # It is a defect. Nothing of this commit is stored, so the next holder begins with the commit before.
             log.exception("local cursors cannot be encoded: topic=%s", self._topic)
@@ -290,17 +290,25 @@ class CursorStore:
         self._committing = self._loop.create_task(self._store(records))
         self._committing.add_done_callback(self._committed)
 
-    async def _store(self, records: Sequence[tuple[str, bytes]]) -> None:
+    async def _store(self, records: Sequence[tuple[str, bytes | Callable[[], bytes]]]) -> None:
         producer = self._producer
         assert producer is not None
         for begin in range(0, len(records), SENDS):
-            sends = [
-                producer.send(value, partition_key=key, disable_replication=True)
-                for key, value in records[begin : begin + SENDS]
-            ]
+            encoded = [(key, await self._encoded(value)) for key, value in records[begin : begin + SENDS]]
+            sends = [producer.send(value, partition_key=key, disable_replication=True) for key, value in encoded]
             await asyncio.gather(*sends)
-        for key, value in records:
-            self._compactions.written(key, len(value))
+            for key, value in encoded:
+                self._compactions.written(key, len(value))
+
+    async def _encoded(self, value: bytes | Callable[[], bytes]) -> bytes:
+        """Return a record; after the work for one of acks, let others have their turn."""
+        if isinstance(value, bytes):
+            return value
+        began = self._loop.time()
+        made = value()
+        self._cost += self._loop.time() - began
+        await asyncio.sleep(0)
+        return made
 
     def _committed(self, task: asyncio.Task[None]) -> None:
         self._committing = None

@@ -7,6 +7,7 @@ are delivered again.
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -25,14 +26,15 @@ from readonly_engine.wire.cursor_records import (
     decode_definitions,
     decode_key,
     decode_mark_deletes,
-    encode_acked,
     encode_definitions,
     encode_key,
     encode_mark_deletes,
+    encode_segment,
+    split_acked,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from readonly_engine.wire.cursor_records import AckedSegment, Range
 
@@ -66,8 +68,9 @@ class ServedCursor(Protocol):
     def batches(self) -> list[tuple[Position, int]]:
         """Partly acked batches, with the bits of their unacked messages."""
 
-    def acked_beyond(self, position: Position) -> PositionRanges:
-        """Return the acked ranges after a position."""
+    @property
+    def acked_after_mark_delete(self) -> tuple[Range, ...]:
+        """The acked ranges after the mark-delete position."""
 
 
 class LocalCursor:
@@ -106,7 +109,7 @@ class LocalCursor:
         if served is not None:
             self.mark_delete = served.mark_delete
             if served.has_acked_ranges:
-                self.ranges = tuple(served.acked_beyond(served.mark_delete))
+                self.ranges = served.acked_after_mark_delete
             elif self.ranges:
                 self.ranges = ()
             if served.has_batches:
@@ -263,7 +266,16 @@ class TopicCursors:
 
     def take_changes(self) -> list[tuple[str, bytes]]:
         """Return the records since the last call, in the order in which they must be stored; b"" removes a key."""
-        records = {self._key(DEFINITIONS, page): self._definitions(page) for page in sorted(self._redefined)}
+        return [(key, value if isinstance(value, bytes) else value()) for key, value in self.begin_changes()]
+
+    def begin_changes(self) -> list[tuple[str, bytes | Callable[[], bytes]]]:
+        """Return the records as `take_changes`; a record of acks is made by a call, which later changes do not affect.
+
+        One subscription may have 64 such records, each of which takes milliseconds.
+        """
+        records: dict[str, bytes | Callable[[], bytes]] = {
+            self._key(DEFINITIONS, page): self._definitions(page) for page in sorted(self._redefined)
+        }
         changed, removed = self._changed, self._removed
         self._redefined, self._changed, self._removed = set(), {}, {}
         for cursor in changed:
@@ -284,12 +296,12 @@ class TopicCursors:
             records.setdefault(encode_key(key), b"")  # unless the place has acks of a new subscription
         return list(records.items())
 
-    def _acks(self, cursor: LocalCursor) -> Iterator[tuple[str, bytes]]:
+    def _acks(self, cursor: LocalCursor) -> Iterator[tuple[str, bytes | Callable[[], bytes]]]:
         """Yield the records of a cursor's acks, and remove those that it no longer has."""
-        before, cursor.segments = cursor.segments, 0
-        for segment, value in enumerate(encode_acked(cursor.generation, cursor.ranges, cursor.batches)):
-            yield encode_key(self._acked_key(cursor, segment)), value
-            cursor.segments = segment + 1
+        parts = split_acked(cursor.ranges, cursor.batches)
+        before, cursor.segments = cursor.segments, len(parts)
+        for segment, part in enumerate(parts):
+            yield encode_key(self._acked_key(cursor, segment)), partial(encode_segment, cursor.generation, *part)
         for segment in range(cursor.segments, before):
             yield encode_key(self._acked_key(cursor, segment)), b""
 

@@ -216,6 +216,11 @@ class CursorReplica:
         acked.add_ranges([(position, self.mark_delete), *self._acked.after(max(position, self.mark_delete))])
         return acked
 
+    @property
+    def acked_after_mark_delete(self) -> tuple[tuple[Position, Position], ...]:
+        """The acked ranges (lower, upper] after the mark-delete position, without acks in open transactions."""
+        return self._acked.copy_after(self.mark_delete)
+
     def unacked_up_to(self, position: Position) -> int:
         """Return the number of readable unacked entries up to a position."""
         count = self._chain.distance(self.mark_delete, position)

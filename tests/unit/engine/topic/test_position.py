@@ -35,6 +35,11 @@ class RangesAgainstASet(RuleBasedStateMachine):
         self.model = {kept for kept in self.model if kept > position}
 
     @invariant()
+    def a_copy_after_a_position_is_the_rest(self):
+        for position in ALL:
+            assert self.ranges.copy_after(position) == tuple(self.ranges.after(position))
+
+    @invariant()
     def same_members(self):
         assert {position for position in ALL if position in self.ranges} == self.model
 

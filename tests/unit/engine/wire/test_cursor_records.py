@@ -22,10 +22,11 @@ from readonly_engine.wire.cursor_records import (
     decode_definitions,
     decode_key,
     decode_mark_deletes,
-    encode_acked,
     encode_definitions,
     encode_key,
     encode_mark_deletes,
+    encode_segment,
+    split_acked,
 )
 from readonly_engine.wire.cursor_records_pb2 import Acked, Definitions, MarkDeletes
 from readonly_engine.wire.errors import MalformedFrameError
@@ -133,6 +134,10 @@ def test_any_bytes_are_a_record_or_the_named_error(decode, value):
         decode(value)
 
 
+def encode_acked(generation, ranges, batches):
+    return [encode_segment(generation, *part) for part in split_acked(ranges, batches)]
+
+
 @given(
     st.lists(st.tuples(positions, positions), unique_by=lambda row: row[0]),
     st.dictionaries(positions, st.integers(1, 1 << 300)),
@@ -145,7 +150,7 @@ def test_acks(ranges, batches):
 
 
 def test_no_acks_are_no_record():
-    assert list(encode_acked(1, (), ())) == []
+    assert encode_acked(1, (), ()) == []
 
 
 def ranges_of(count):
@@ -156,7 +161,7 @@ def ranges_of(count):
     ("count", "segments"), [(MAX_RANGES, 1), (MAX_RANGES + 1, 2), (MAX_RANGES * MAX_SEGMENTS + 1, MAX_SEGMENTS)]
 )
 def test_acks_are_split_into_parts_up_to_a_bound(count, segments):
-    found = list(encode_acked(1, ranges_of(count), ()))
+    found = encode_acked(1, ranges_of(count), ())
     assert len(found) == segments
     kept = [one for value in found for one in decode_acked(value).ranges]
     assert kept == ranges_of(min(count, MAX_RANGES * MAX_SEGMENTS))
@@ -165,7 +170,7 @@ def test_acks_are_split_into_parts_up_to_a_bound(count, segments):
 def test_large_batches_fill_a_part_earlier():
     size = MAX_SEGMENT_BYTES // 10
     batches = [(Position(1, entry), 1 << (8 * size - 1)) for entry in range(25)]
-    found = list(encode_acked(1, (), batches))
+    found = encode_acked(1, (), batches)
     assert len(found) == 3
     assert max(map(len, found)) < MAX_SEGMENT_BYTES + 2 * size
     assert [one for value in found for one in decode_acked(value).batches] == batches

@@ -26,16 +26,17 @@ class Served:
 
     @property
     def has_acked_ranges(self):
-        return bool(list(self.acked_beyond(self.mark_delete)))
+        return bool(self.acked_after_mark_delete)
 
     @property
     def has_batches(self):
         return bool(self.batches)
 
-    def acked_beyond(self, position):
+    @property
+    def acked_after_mark_delete(self):
         acked = PositionRanges()
-        acked.add_ranges((max(lower, position), upper) for lower, upper in self.ranges)
-        return acked
+        acked.add_ranges((max(lower, self.mark_delete), upper) for lower, upper in self.ranges)
+        return tuple(acked)
 
 
 def restored(log):
@@ -315,3 +316,18 @@ def test_a_cursor_is_moved_with_acked_ranges():
     ranges = ((Position(3, 6), Position(3, 9)), (Position(4, 0), Position(4, 2)))
     cursors.reset(cursor, Position(3, 5), ranges=ranges)
     assert state(restored(cursors.take_changes())) == {"s": (Position(3, 5), ranges, (), (), 0)}
+
+
+def test_acks_that_follow_do_not_change_records_that_are_made_later():
+    """The store makes the records of acks one by one, with turns of others between them."""
+    cursors = TopicCursors(TOPIC)
+    cursor = cursors.create("s", Position(1, -1))
+    log = cursors.take_changes()
+    served = cursor.served = Served(Position(1, -1), [(Position(1, 2 * n), Position(1, 2 * n + 1)) for n in range(9)])
+    cursors.acked(cursor)
+    begun = cursors.begin_changes()
+    served.ranges = served.ranges[:3]
+    cursors.reset(cursor, Position(7, 7))
+    log += [(key, value if isinstance(value, bytes) else value()) for key, value in begun]
+    assert len(restored(log).find("s").ranges) == 9
+    assert restored(log + cursors.take_changes()).find("s").mark_delete == Position(7, 7)
