@@ -47,8 +47,9 @@ class Served:
     def has_batches(self) -> bool:
         return bool(self.batches)
 
-    def acked_beyond(self, _position: Position) -> PositionRanges:
-        return self.ranges
+    @property
+    def acked_after_mark_delete(self) -> tuple[tuple[Position, Position], ...]:
+        return tuple(self.ranges)
 
 
 @pytest.fixture
