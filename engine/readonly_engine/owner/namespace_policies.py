@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from readonly_engine.metadata.topic_name import TopicName
 from readonly_engine.owner.errors import OwnerUnavailableError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from readonly_engine.owner.admin import AdminClient
+
+_Read = TypeVar("_Read")
 
 log = logging.getLogger(__name__)
 
@@ -191,11 +193,7 @@ class NamespacePolicies:
             topic: the topic, or a partition.
             max_age_s: greatest age of a kept answer, in seconds.
         """
-        configuration = await self.configuration()
-        if configuration is None:
-            return None
-        policies = (await self._of(topic, configuration, max_age_s)).shared
-        return None if policies is None else applied_policies(policies, configuration)
+        return await self._shared(topic, max_age_s, applied_policies)
 
     async def dispatch(self, topic: TopicName, max_age_s: float) -> tuple[Any, Any, Any] | None:
         """Return the policies of dispatch as `dispatch_policies`; None if the topic may have its own, or if that is unknown.
@@ -204,11 +202,20 @@ class NamespacePolicies:
             topic: the topic, or a partition.
             max_age_s: greatest age of a kept answer, in seconds.
         """
+        return await self._shared(topic, max_age_s, dispatch_policies)
+
+    async def _shared(
+        self,
+        topic: TopicName,
+        max_age_s: float,
+        read: Callable[[Mapping[str, Any], Mapping[str, Any]], _Read],
+    ) -> _Read | None:
+        """Return what a function reads of the policies of namespace and brokers; None if the topic may have its own."""
         configuration = await self.configuration()
         if configuration is None:
             return None
         policies = (await self._of(topic, configuration, max_age_s)).shared
-        return None if policies is None else dispatch_policies(policies, configuration)
+        return None if policies is None else read(policies, configuration)
 
     async def version(self, topic: TopicName, max_age_s: float) -> str | None:
         """Return a text that changes with the policies of the namespace, of its topics, and of the brokers; None if unknown.
