@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections import OrderedDict
 from functools import partial
@@ -231,7 +232,8 @@ class NamespacePolicies:
         if kept.policies is None:
             return None
         changes = kept.version or str(kept.at // UNSEEN_S)
-        return repr((changes, kept.policies, [configuration.get(name) for name in _FOLLOWED]))
+        seen = repr((changes, kept.policies, [configuration.get(name) for name in _FOLLOWED]))
+        return hashlib.sha256(seen.encode()).hexdigest()  # short: one is kept for each open topic
 
     async def entry_filters(self, topic: TopicName, max_age_s: float) -> str | None:
         """Return the names of a topic's entry filters, empty for none; None if it may have its own, or if that is unknown.
