@@ -188,6 +188,14 @@ class PulsarAdmin:
         """Set a policy of a namespace, by the last part of its path."""
         self._request("POST", f"/admin/v2/namespaces/{namespace}/{name}", body=value)
 
+    def remove_topic_policy(self, topic: str, name: str) -> None:
+        """Remove a policy of a topic, by the last part of its path."""
+        self._request("DELETE", f"{topic_path(topic)}/{name}")
+
+    def remove_namespace_policy(self, namespace: str, name: str) -> None:
+        """Remove a policy of a namespace, by the last part of its path."""
+        self._request("DELETE", f"/admin/v2/namespaces/{namespace}/{name}")
+
     def set_max_unacked_on_consumer(self, topic: str, messages: int) -> None:
         """Limit the unacked messages of each Shared consumer of a topic."""
         self.set_topic_policy(topic, "maxUnackedMessagesOnConsumer", messages)

@@ -62,8 +62,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write these and earlier results to docs/")
     parser.add_argument("--keep", action="store_true", help="keep servers and namespaces")
     args = parser.parse_args(argv)
-    if args.local_cursors and (args.write or args.soak):
-        parser.error("--local-cursors: not with --write or --soak, whose results are of owners' cursors")
+    if args.local_cursors and args.soak:
+        parser.error("--local-cursors: not with --soak, whose results are of owners' cursors")
     seeds = args.seed or [random.SystemRandom().randrange(1 << 31)]
     gap = args.gap or (SOAK_GAP_S if args.soak else CHAOS_GAP_S)
     # Warnings of libraries about servers that are down would hide the progress.
@@ -96,7 +96,8 @@ def main(argv: list[str] | None = None) -> int:
             outcomes.append(outcome)
             failed = failed or not outcome.passed
     if args.write and outcomes:
-        _write([report.result(outcome, args.minutes) for outcome in outcomes], outcomes[-1] if args.soak else None)
+        results = [report.result(outcome, args.minutes, local=args.local_cursors) for outcome in outcomes]
+        _write(results, outcomes[-1] if args.soak else None)
     return 1 if failed else 0
 
 
@@ -104,14 +105,7 @@ def _write(results: list[RunResult], soak: Outcome | None) -> None:
     """Write the table to docs/testing.md: of a soak alone, or of all runs in the file of results."""
     if soak is None:
         kept = runs.add(RESULTS, results)
-        faults = sum(one.count for run in kept for one in run.faults.values())
-        messages = sum(run.messages for run in kept)
-        seeds = ", ".join(map(str, kept))
-        rows = [
-            f"{faults:,} faults and {messages:,} messages in {len(kept)} runs. Seeds: {seeds}.",
-            "",
-            *runs.table(kept),
-        ]
+        rows = [runs.summary(kept), "", *runs.table(kept)]
         write(DOCS / "testing.md", rows, (report.BEGIN, report.END))
         return
     picture = DOCS / "testing" / "soak.svg"

@@ -13,6 +13,7 @@ from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError, MessageId
 from tests.chaos.observed import Done
 from tests.chaos.plan import LINK_FAULTS, METADATA, Fault, Kind, role
+from tests.chaos.policies import Policies
 from tests.chaos.workload import TOPICS
 from tests.churn.history import Id
 from tests.churn.history import Kind as Event
@@ -67,6 +68,7 @@ class Injector:
         self._history = history
         self._admin = admin
         self._keeper = keeper
+        self.policies = Policies(admin)
         self._links: Counter[tuple[str, str, str]] = Counter()
         self.done: list[Done] = []
         self.skipped: Counter[str] = Counter()
@@ -103,6 +105,10 @@ class Injector:
         elif fault.node:
             with _Busy(self.busy, fault.node):
                 await self._process(fault)
+        elif fault.kind is Kind.POLICY:
+            await asyncio.to_thread(self.policies.set, fault.number)
+            await asyncio.sleep(fault.seconds)
+            await asyncio.to_thread(self.policies.remove, fault.number)
         else:
             await asyncio.to_thread(self._topic, fault)
 

@@ -51,6 +51,7 @@ class Kind(StrEnum):
     UNLOAD = "unload of a topic"
     SPLIT = "split of a bundle"
     RESET = "reset of a cursor"
+    POLICY = "policy for a while"
     DELETE = "deletion of a topic"
     LEAVE = "consumers close and come back"
     DROP = "consumers vanish and come back"
@@ -146,6 +147,7 @@ MENU: Final = (
     Choice(7, Kind.UNLOAD),
     Choice(2, Kind.SPLIT),
     Choice(5, Kind.RESET),
+    Choice(6, Kind.POLICY, (), (5, 25)),
     Choice(3, Kind.DELETE),
     Choice(4, Kind.LEAVE, CONSUMING, (0.1, 2)),
     Choice(4, Kind.DROP, CONSUMING, (0.1, 2)),

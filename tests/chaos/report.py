@@ -23,17 +23,18 @@ _EXAMPLES: Final = 6
 _LAST_FAULTS: Final = 6
 
 
-def result(outcome: Outcome, minutes: float) -> RunResult:
+def result(outcome: Outcome, minutes: float, *, local: bool = False) -> RunResult:
     """Return the result of a run that has just ended on this machine.
 
     Args:
         outcome: the run.
         minutes: duration of the faults.
+        local: whether the pool kept the cursors.
     """
     assert outcome.injector is not None
     faults = summarize(outcome.verdict, Faults(outcome.injector.done))
     day = time.strftime("%Y-%m-%d", time.gmtime())
-    return RunResult(outcome.plan.seed, minutes, outcome.messages, faults, day, machine())
+    return RunResult(outcome.plan.seed, minutes, outcome.messages, faults, day, machine(), local)
 
 
 def lines(outcome: Outcome) -> list[str]:

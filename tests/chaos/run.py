@@ -265,6 +265,14 @@ class Run:
             if time.monotonic() > deadline:
                 raise ChaosError(f"the cluster does not recover: {unwell or self._injector.busy}")
             await asyncio.sleep(1.0)
+        while True:
+            try:
+                await asyncio.to_thread(self._injector.policies.remove_all)
+                break
+            except AdminError as error:
+                if time.monotonic() > deadline:
+                    raise ChaosError(f"policies of faults stay: {error}") from error
+                await asyncio.sleep(1.0)
         try:
             await asyncio.to_thread(self._clients[CLIENT[0]].tell, "quiet", COMMAND_S)
         except DevstackError as error:

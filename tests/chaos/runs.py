@@ -56,6 +56,7 @@ class RunResult:
         faults: results by kind of fault.
         date: its day in UTC, such as 2026-11-25; empty in older files.
         machine: processors and Python of its machine; empty in older files.
+        local: whether the pool kept the cursors.
     """
 
     seed: int
@@ -64,9 +65,15 @@ class RunResult:
     faults: dict[str, FaultResult] = field(default_factory=dict)
     date: str = ""
     machine: str = ""
+    local: bool = False
 
     def __str__(self) -> str:
-        return f"{self.seed} ({self.minutes:g} minutes)"
+        return f"{self.seed} ({self.minutes:g} minutes{', local cursors' if self.local else ''})"
+
+    @property
+    def count(self) -> int:
+        """Number of its faults."""
+        return sum(one.count for one in self.faults.values())
 
 
 def summarize(verdict: Verdict, faults: Faults) -> dict[str, FaultResult]:
@@ -108,9 +115,20 @@ def table(runs: Iterable[RunResult]) -> list[str]:
     return rows
 
 
+def summary(runs: Sequence[RunResult]) -> str:
+    """Return one line with the size of all runs."""
+    messages = sum(run.messages for run in runs)
+    local = [run for run in runs if run.local]
+    of_them = f", {sum(run.count for run in local):,} of the faults with local cursors" if local else ""
+    faults = sum(run.count for run in runs)
+    return (
+        f"{faults:,} faults and {messages:,} messages in {len(runs)} runs{of_them}. Seeds: {', '.join(map(str, runs))}."
+    )
+
+
 def add(path: Path, runs: Sequence[RunResult]) -> list[RunResult]:
-    """Add runs to a file, where they replace runs of the same seeds; return all runs by seed."""
-    by_seed = {run.seed: run for run in (*load(path), *runs)}
+    """Add runs to a file, where they replace runs of the same seeds and keeper of cursors; return all runs by seed."""
+    by_seed = {(run.seed, run.local): run for run in (*load(path), *runs)}
     ordered = [by_seed[seed] for seed in sorted(by_seed)]
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps([asdict(run) for run in ordered], indent=1) + "\n", encoding="utf-8")

@@ -142,10 +142,13 @@ class Consumers:
     def __init__(self, count: int) -> None:
         self.received: list[list[int]] = []
         self.acked = 0
+        self.longest_pause_s = 0.0
+        """Longest time between two messages of one partition."""
         self._count = count
         self._numbers: set[int] = set()
         self._lock = threading.Lock()
         self._last = time.monotonic()
+        self._last_of: dict[str, float] = {}
 
     def run(self, consumer: Any, mine: list[int], timeout: type[Exception]) -> None:
         """Receive and ack messages. The end of the demo checks that the owner has the acks."""
@@ -160,7 +163,10 @@ class Consumers:
             with self._lock:
                 self.acked += 1
                 self._numbers.add(number)
-                self._last = time.monotonic()
+                self._last = now = time.monotonic()
+                pause = now - self._last_of.get(message.topic_name(), now)
+                self.longest_pause_s = max(self.longest_pause_s, pause)
+                self._last_of[message.topic_name()] = now
                 if len(self._numbers) % 2500 == 0:
                     print_progress(f"received {len(self._numbers)}")
 
@@ -195,7 +201,13 @@ def consume(url: str, topic: str, subscription: str, kind: str, consumers: str, 
         thread.join()
     for client in clients:
         client.close()
-    return {"subscription": subscription, "type": kind, "received": group.received, "acked": group.acked}
+    return {
+        "subscription": subscription,
+        "type": kind,
+        "received": group.received,
+        "acked": group.acked,
+        "longest_pause_s": group.longest_pause_s,
+    }
 
 
 if __name__ == "__main__":

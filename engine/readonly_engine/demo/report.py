@@ -26,6 +26,7 @@ class SubscriptionResult:
         mark_delete: mark-delete position at the owner, by partition.
         pool_dispatched: messages dispatched by each read-only broker; of an ended one, as last seen.
         interrupted: whether a broker was killed. Messages whose acks it had not passed on then arrive again.
+        longest_pause_s: longest time in seconds between two messages of one partition.
     """
 
     name: str
@@ -39,6 +40,7 @@ class SubscriptionResult:
     mark_delete: list[str]
     pool_dispatched: dict[str, int]
     interrupted: bool = False
+    longest_pause_s: float = 0.0
 
     @property
     def lost(self) -> int:
@@ -104,6 +106,7 @@ def subscription_result(
         mark_delete=[partition["cursors"][name]["markDeletePosition"] for _, partition in partitions],
         pool_dispatched={broker: counts.get(name, 0) for broker, counts in pool.items()},
         interrupted=interrupted,
+        longest_pause_s=client["longest_pause_s"],
     )
 
 

@@ -253,6 +253,8 @@ class Demo:
         notes = ["", f"CPU: {cpu}"]
         if self._killed:
             notes.append(f"{self._killed}: figures right before it was killed")
+            pauses = ", ".join(f"{result.name} {result.longest_pause_s:.1f} s" for result in results)
+            notes.append(f"longest pause of one partition: {pauses} (until its session ended, and clients tried again)")
         if any(result.duplicated for result in results):
             notes.append("duplicated: the killed broker had not passed their acks on, so they were delivered again")
         print("\n".join(["", render(results), *notes, ""]), flush=True)

@@ -13,7 +13,7 @@ from tests.chaos.observed import Done
 from tests.chaos.plan import NODES, make_plan
 from tests.chaos.report import lines, result
 from tests.chaos.run import Outcome
-from tests.chaos.runs import FaultResult, RunResult, add, load, table
+from tests.chaos.runs import FaultResult, RunResult, add, load, summary, table
 from tests.chaos.verdict import Found, Verdict, Violation
 from tests.churn.history import Id
 
@@ -50,7 +50,10 @@ def test_results_are_kept_by_seed_and_a_repeated_run_replaces_its_own(tmp_path: 
     assert add(file, [other]) == [other, first] == load(file)
     again = RunResult(7, 12, 30, {})
     assert add(file, [again]) == [other, again] == load(file)
-    assert list(map(str, load(file))) == ["3 (10 minutes)", "7 (12 minutes)"]
+    local = RunResult(7, 12, 40, {"kill -9: owner": FaultResult(2)}, local=True)
+    assert add(file, [local]) == [other, again, local] == load(file)
+    text = "7 faults and 90 messages in 3 runs, 2 of the faults with local cursors. Seeds: 3 (10 minutes), 7 (12 minutes), "
+    assert summary(load(file)) == text + "7 (12 minutes, local cursors)."
 
 
 def test_a_result_has_its_day_and_machine_and_older_ones_have_none(tmp_path: Path) -> None:
