@@ -18,6 +18,7 @@ from readonly_engine import build_info
 from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker.cursors.client import file_token, stock_client
+from readonly_engine.broker.cursors.guard_policies import GuardPolicySource
 from readonly_engine.broker.cursors.local_cursors import LocalCursors
 from readonly_engine.broker.cursors.owner_access import ACCESS_PREFIX, OwnerAccess
 from readonly_engine.broker.passthrough.policy import PassThroughPolicy
@@ -250,6 +251,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         config.cursor_partitions,
         is_bound,
         cluster.stored_topic,
+        GuardPolicySource(admin, topics.namespace_policies).of,
     )
     passthrough = PassThroughPolicy(
         admin, topics.namespace_policies, fleet.identity, topics.subscriptions, topics.can_read

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -45,11 +44,13 @@ class CursorState(NamedTuple):
 
     Attributes:
         mark_delete: its mark-delete position; None if there is no such subscription.
-        ends: last entries of the topic's closed ledgers, each with the position before the next ledger's first entry.
+        ledgers: the topic's ledgers, each with its number of entries; that of the last one is unknown.
+        entry_bytes: average size of the topic's last entries; 0 if unknown.
     """
 
     mark_delete: Position | None
-    ends: Mapping[Position, Position]
+    ledgers: tuple[tuple[int, int], ...]
+    entry_bytes: int = 0
 
 
 class AckedState(NamedTuple):
@@ -94,12 +95,11 @@ def _ledgers(stats: Mapping[str, Any]) -> list[tuple[int, int]]:
     return [(int(one["ledgerId"]), int(one.get("entries", 0))) for one in stats.get("ledgers", ())]
 
 
-def _next_ledgers(stats: Mapping[str, Any]) -> dict[Position, Position]:
-    return {
-        Position(ledger, entries - 1): Position(following, -1)
-        for (ledger, entries), (following, _) in pairwise(_ledgers(stats))
-        if entries
-    }
+def _entry_bytes(stats: Mapping[str, Any]) -> int:
+    for size, entries in (("currentLedgerSize", "currentLedgerEntries"), ("totalSize", "numberOfEntries")):
+        if int(stats.get(entries) or 0) > 0:
+            return -(-int(stats.get(size) or 0) // int(stats[entries]))
+    return 0
 
 
 class CursorAdmin:
@@ -169,14 +169,14 @@ class CursorAdmin:
         return frozenset((await self._admin.internal_stats(topic)).get("cursors", {}))
 
     async def cursor(self, topic: TopicName, subscription: str) -> CursorState:
-        """Return where a subscription is, and the ends of the topic's ledgers.
+        """Return where a subscription is, and the topic's ledgers.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
         """
         stats = await self._admin.internal_stats(topic)
         cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
-        return CursorState(position_of(cursor.get("markDeletePosition")), _next_ledgers(stats))
+        return CursorState(position_of(cursor.get("markDeletePosition")), tuple(_ledgers(stats)), _entry_bytes(stats))
 
     async def acked(self, topic: TopicName, subscription: str) -> AckedState | None:
         """Return what a subscription has acked; None if there is no such subscription.

@@ -173,6 +173,20 @@ class _Kept(NamedTuple):
         return None if self.own else self.policies
 
 
+class KnownPolicies(NamedTuple):
+    """The levels of policies that a topic has.
+
+    Attributes:
+        namespace: the namespace's policies.
+        configuration: the brokers' configuration.
+        own: whether the topic may have its own.
+    """
+
+    namespace: Mapping[str, Any]
+    configuration: Mapping[str, Any]
+    own: bool
+
+
 class NamespacePolicies:
     """Requests the policies that all topics of a namespace share.
 
@@ -205,6 +219,19 @@ class NamespacePolicies:
         """
         return await self._shared(topic, max_age_s, dispatch_policies)
 
+    async def known(self, topic: TopicName, max_age_s: float) -> KnownPolicies | None:
+        """Return the policies of a topic's namespace and of the brokers; None if they are unknown.
+
+        Args:
+            topic: the topic, or a partition.
+            max_age_s: greatest age of a kept answer, in seconds. The brokers' configuration may be older.
+        """
+        configuration = await self.configuration()
+        if configuration is None:
+            return None
+        kept = await self._of(topic, configuration, max_age_s)
+        return None if kept.policies is None else KnownPolicies(kept.policies, configuration, kept.own)
+
     async def _shared(
         self,
         topic: TopicName,
@@ -212,11 +239,8 @@ class NamespacePolicies:
         read: Callable[[Mapping[str, Any], Mapping[str, Any]], _Read],
     ) -> _Read | None:
         """Return what a function reads of the policies of namespace and brokers; None if the topic may have its own."""
-        configuration = await self.configuration()
-        if configuration is None:
-            return None
-        policies = (await self._of(topic, configuration, max_age_s)).shared
-        return None if policies is None else read(policies, configuration)
+        known = await self.known(topic, max_age_s)
+        return None if known is None or known.own else read(known.namespace, known.configuration)
 
     async def version(self, topic: TopicName, max_age_s: float) -> str | None:
         """Return a text that changes with the policies of the namespace, of its topics, and of the brokers; None if unknown.

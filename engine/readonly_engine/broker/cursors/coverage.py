@@ -37,6 +37,10 @@ class Ledgers:
             position = Position(self._following[position.ledger_id], -1)
         return position
 
+    def held_form(self, position: Position) -> Position:
+        """Return the last position before the same next entry, of those that the topic still has."""
+        return self.latest_form(max(position, Position(self._ids[0], -1))) if self._ids else position
+
     def last_entry(self, position: Position) -> Position | None:
         """Return the last entry up to a position; None if the topic has no entry there any more."""
         if position.entry_id >= 0:

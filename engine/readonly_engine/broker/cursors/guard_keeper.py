@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.background import run_forever
-from readonly_engine.broker.cursors.guard import Guard, ledger_begin
+from readonly_engine.broker.cursors.coverage import Ledgers
+from readonly_engine.broker.cursors.guard import Guard
+from readonly_engine.broker.cursors.guard_policies import GuardPolicies
 from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import RelayError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from readonly_engine.broker.cursors.store import CursorStore
     from readonly_engine.metadata.topic_name import TopicName
@@ -33,18 +36,35 @@ POLL_INTERVAL_S: Final = 30.0
 class _TopicGuard:
     """The guard of one topic.
 
+    Args:
+        former: the lowest mark-delete position of the stored cursors now; None without a cursor.
+
     Attributes:
         guard: its state.
         lock: held while it is moved.
-        ends: last entries of closed ledgers, each with the position before the next ledger.
+        ledgers: the topic's ledgers at the last look.
         known: whether its position at the owner is known.
+        policies: what the owner does to it.
+        entry_bytes: average size of an entry; 0 if unknown.
+        moved_at: time of its last move.
     """
 
-    def __init__(self) -> None:
-        self.guard = Guard()
+    def __init__(self, former: Position | None) -> None:
+        self.guard = Guard(former)
         self.lock = asyncio.Lock()
-        self.ends: Mapping[Position, Position] = {}
+        self.ledgers = Ledgers(())
         self.known = False
+        self.policies = GuardPolicies()
+        self.entry_bytes = 0
+        self.moved_at = -math.inf
+
+    def target(self, slowest: Position | None, now: float) -> tuple[Position | None, bool]:
+        """Return where the guard has to be, None for no guard; and whether it has to move, if only to where it is."""
+        since_s = now - self.moved_at
+        renews = self.policies.renews(since_s)
+        follow = renews or self.policies.follows(self.guard.lag(slowest), self.entry_bytes, since_s)
+        target = self.guard.target(slowest, follow=follow)
+        return target, target != self.guard.mark_delete or (renews and target is not None)
 
 
 class GuardKeeper:
@@ -60,6 +80,7 @@ class GuardKeeper:
             removed them.
         is_held: returns whether no other broker can have the partition now. The owner does not fence moves of subscriptions, and
             a broker that was frozen may go on with one before it knows that its session has ended.
+        policies_of: returns what the owner does to the guards of a topic; None if unknown.
     """
 
     def __init__(
@@ -71,7 +92,10 @@ class GuardKeeper:
         forget_if_deleted: Callable[[TopicName], Awaitable[bool]],
         is_bound: Callable[[TopicName], bool],
         is_held: Callable[[], bool],
+        policies_of: Callable[[TopicName], Awaitable[GuardPolicies | None]],
     ) -> None:
+        self._policies_of = policies_of
+        self._now = asyncio.get_running_loop().time
         self._is_held = is_held
         self._admin = admin
         self._name = name
@@ -120,7 +144,7 @@ class GuardKeeper:
     def _of(self, topic: str) -> _TopicGuard:
         found = self._topics.get(topic)
         if found is None:
-            found = self._topics[topic] = _TopicGuard()
+            found = self._topics[topic] = _TopicGuard(self._store.slowest(topic))
         return found
 
     async def _apply(self, topic: TopicName, found: _TopicGuard) -> None:
@@ -128,22 +152,33 @@ class GuardKeeper:
         guard = found.guard
         if not found.known:
             await self._compare(topic, found)
-        slowest = self._slowest(str(topic), found)
-        await self._store.wait_stored(self._store.begun)
-        target = guard.target(slowest)
-        if target == guard.mark_delete:
+        slowest, now = self._slowest(str(topic), found), self._now()
+        if not found.target(slowest, now)[1]:
             return
+        await self._store.wait_stored(self._store.commit_of(str(topic)))
+        target, moves = found.target(slowest, now)
+        if not moves:
+            return  # a cursor is expected since then
         if target is None:
             await self._held_admin().delete_subscription(topic, self._name)
         elif guard.mark_delete is None:
             if not await self._held_admin().create_subscription(topic, self._name, target):
-                await self._held_admin().move_subscription(topic, self._name, target)
-        elif not await self._held_admin().move_subscription(topic, self._name, target):
+                await self._move(topic, found, target)
+        elif not await self._move(topic, found, target):
             await self._compare(topic, found)  # somebody has deleted it, maybe with its topic
             target = guard.target(self._slowest(str(topic), found))
             if target is not None:
                 await self._held_admin().create_subscription(topic, self._name, target)
-        guard.mark_delete = target
+        guard.mark_delete, found.moved_at = target, self._now()
+
+    async def _move(self, topic: TopicName, found: _TopicGuard, target: Position) -> bool:
+        admin = self._held_admin()
+        try:
+            return await admin.move_subscription(topic, self._name, target)
+        except RelayError:
+            found.guard.unanswered(target)
+            found.known = False
+            raise
 
     def _held_admin(self) -> CursorAdmin:
         """Return the client for a change at the owner.
@@ -157,7 +192,7 @@ class GuardKeeper:
 
     def _slowest(self, topic: str, found: _TopicGuard) -> Position | None:
         slowest = self._store.slowest(topic)
-        return None if slowest is None else found.ends.get(slowest, slowest)
+        return None if slowest is None else found.ledgers.held_form(slowest)
 
     async def _compare(self, topic: TopicName, found: _TopicGuard) -> None:
         """Compare a guard with the subscription at the owner, which expiry, a backlog quota or an administrator may move."""
@@ -165,23 +200,28 @@ class GuardKeeper:
         guard, at_owner = found.guard, state.mark_delete
         if at_owner is None and self._store.has(str(topic)):
             await self._forget_if_deleted(topic)
-        found.ends, found.known = state.ends, True
+        found.ledgers, found.known, found.entry_bytes = Ledgers(state.ledgers), True, state.entry_bytes
+        found.policies = await self._policies_of(topic) or found.policies
         if at_owner is None:
             guard.mark_delete = None
             return
-        slowest = self._slowest(str(topic), found)
-        ahead = slowest is not None and at_owner > slowest if guard.mark_delete is None else guard.expired(at_owner)
-        if ahead:
-            log.info("the owner has expired messages of local cursors: topic=%s up to=%s", topic, at_owner)
-            self._expire(str(topic), at_owner)
-        guard.mark_delete = ledger_begin(at_owner) if ahead or guard.mark_delete is None else guard.mark_delete
+        at_owner = found.ledgers.held_form(at_owner)
+        expired = guard.expired(at_owner, self._slowest(str(topic), found))
+        guard.mark_delete = at_owner
+        if expired:
+            if guard.take_late(at_owner):
+                log.warning("a guard was moved late, and moves back: topic=%s at=%s", topic, at_owner)
+            else:
+                log.info("the owner has expired messages of local cursors: topic=%s up to=%s", topic, at_owner)
+                self._expire(str(topic), at_owner)
+                await self._store.wait_stored(self._store.commit_of(str(topic)))  # connected cursors have it then
 
     async def _move_on(self) -> None:
         while True:
             await asyncio.sleep(MOVE_INTERVAL_S)
             for topic in self._store.take_stored():
                 found = self._of(topic)
-                if not found.known or found.guard.target(self._slowest(topic, found)) != found.guard.mark_delete:
+                if not found.known or found.target(self._slowest(topic, found), self._now())[1]:
                     await self._try(topic, found, poll=False)
 
     async def _poll(self) -> None:

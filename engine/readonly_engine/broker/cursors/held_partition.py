@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from readonly_engine.broker.cursors.consumers import LocalConsumer
+    from readonly_engine.broker.cursors.guard_policies import GuardPolicies
     from readonly_engine.broker.cursors.namesakes import Namesakes
     from readonly_engine.broker.cursors.owner_access import OwnerAccess
     from readonly_engine.broker.cursors.store import CursorStore
@@ -92,6 +93,7 @@ class HeldPartition:
         is_bound: returns whether a binding covers a topic.
         was_deleted: returns whether a topic was deleted since its stored subscriptions were made (TopicDeletions).
         is_held: returns whether no other broker can have the partition now (GuardKeeper).
+        policies_of: returns what the owner does to the guards of a topic (GuardPolicySource).
 
     Attributes:
         store: as above.
@@ -110,11 +112,14 @@ class HeldPartition:
         is_bound: Callable[[TopicName], bool],
         was_deleted: Callable[[TopicName, TopicCursors], Awaitable[bool]],
         is_held: Callable[[], bool],
+        policies_of: Callable[[TopicName], Awaitable[GuardPolicies | None]],
     ) -> None:
         self.store = store
         self.admin = admin
         self.access = access
-        self.guards = GuardKeeper(admin, guard, store, self._expire, self.forget_if_deleted, is_bound, is_held)
+        self.guards = GuardKeeper(
+            admin, guard, store, self._expire, self.forget_if_deleted, is_bound, is_held, policies_of
+        )
         self._was_deleted = was_deleted
         self._comparing: SingleFlight[bool] = SingleFlight()
         self._followed: Counter[TopicName] = Counter()  # consumers of each topic; their broker watches it

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pulsar.asyncio import Client
 
+    from readonly_engine.broker.cursors.guard_policies import GuardPolicies
     from readonly_engine.broker.cursors.owner_access import OwnerAccess
     from readonly_engine.broker.pool.claim_store import ClaimHandle, ClaimStore
     from readonly_engine.broker.pool.membership import PoolMembership
@@ -77,6 +78,7 @@ class LocalCursors:
         partitions: number of partitions of a new topic with cursors; an existing one keeps its number.
         is_bound: returns whether a binding covers a topic.
         stored_topic: returns a topic as the metadata store has it.
+        policies_of: returns what owners do to the guards of a topic; None if unknown.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class LocalCursors:
         partitions: int,
         is_bound: Callable[[TopicName], bool],
         stored_topic: Callable[[TopicName], Awaitable[StoredTopic | None]],
+        policies_of: Callable[[TopicName], Awaitable[GuardPolicies | None]],
     ) -> None:
         self._make_client = client
         self._client: Client | None = None
@@ -99,6 +102,7 @@ class LocalCursors:
         self._new_partitions = partitions
         self._is_bound = is_bound
         self._stored_topic = stored_topic
+        self._policies_of = policies_of
         self._namesakes = Namesakes(admin)
         self._counts: dict[TopicName, int] = {}
         self._counting: SingleFlight[int] = SingleFlight()
@@ -217,6 +221,7 @@ class LocalCursors:
                 self._is_bound,
                 was_deleted,
                 is_held=lambda: self._claims.serves(key),
+                policies_of=self._policies_of,
             )
             self._held[key] = _Held(held, claim)
             opened = True

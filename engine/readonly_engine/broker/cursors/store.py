@@ -201,10 +201,9 @@ class CursorStore:
         """Whether changes are not stored yet."""
         return bool(self._changed) or self._committing is not None
 
-    @property
-    def begun(self) -> int:
-        """Number of the last commit that has begun: it has the changes that `TopicCursors.take_changes` has returned."""
-        return self._commits.begun
+    def commit_of(self, topic: str) -> int:
+        """Return the number of the commit that has all changes of a topic's cursors until now."""
+        return self._commits.begun + (self._topics.get(topic) in self._changed)
 
     async def wait_stored(self, number: int) -> None:
         """Wait until a commit is complete.

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.cursor_admin import AckedState, CursorAdmin, SubscriptionDescription
+from readonly_engine.owner.cursor_admin import AckedState, CursorAdmin, CursorState, SubscriptionDescription
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST, Position
 
@@ -25,11 +25,12 @@ STATS = {
 
 
 class Admin:
-    def __init__(self, stats=STATS):
+    def __init__(self, stats=STATS, **sizes):
         self._stats = stats
+        self._sizes = sizes
 
     async def internal_stats(self, topic):
-        return INTERNAL
+        return INTERNAL | self._sizes
 
     async def stats(self, topic):
         return self._stats
@@ -47,6 +48,21 @@ def test_acks_of_a_subscription():
     assert run(admin.acked(TOPIC, "other")) is None
     with pytest.raises(OwnerUnavailableError, match="no position of subscription none"):
         run(admin.acked(TOPIC, "none"))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "entry_bytes"),
+    [
+        ({}, 0),
+        ({"currentLedgerEntries": 3, "currentLedgerSize": 10, "numberOfEntries": 8, "totalSize": 800}, 4),
+        ({"currentLedgerEntries": 0, "currentLedgerSize": 0, "numberOfEntries": 8, "totalSize": 800}, 100),
+        ({"currentLedgerEntries": 0, "currentLedgerSize": 0, "numberOfEntries": 0, "totalSize": 0}, 0),
+    ],
+)
+def test_where_a_subscription_is_and_how_large_entries_are(sizes, entry_bytes):
+    admin = CursorAdmin(Admin(**sizes))
+    assert run(admin.cursor(TOPIC, "a b")) == CursorState(Position(3, 1), ((3, 5), (4, 0)), entry_bytes)
+    assert run(admin.cursor(TOPIC, "other")).mark_delete is None
 
 
 def test_the_description_of_a_durable_subscription():

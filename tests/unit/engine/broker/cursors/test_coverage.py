@@ -32,6 +32,14 @@ def test_the_end_of_a_ledger_is_the_begin_of_the_next_one(position, latest):
 
 
 @pytest.mark.parametrize(
+    ("position", "held"), [("-1:-1", "3:-1"), ("1:7", "3:-1"), ("3:2", "3:2"), ("3:3", "8:-1"), ("9:2", "9:2")]
+)
+def test_what_the_topic_has_deleted_is_before_its_first_ledger(position, held):
+    assert Ledgers(LEDGERS).held_form(p(position)) == p(held)
+    assert Ledgers([]).held_form(p(position)) == p(position)
+
+
+@pytest.mark.parametrize(
     ("position", "last"),
     [("3:2", "3:2"), ("8:-1", "3:3"), ("5:-1", "3:3"), ("3:-1", None), ("-1:-1", None), ("9:-1", "8:1")],
 )

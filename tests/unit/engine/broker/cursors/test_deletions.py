@@ -24,7 +24,7 @@ class Admin:
 
     async def cursor(self, topic, subscription):
         assert subscription == "guard-0"
-        return CursorState(self.guard, {})
+        return CursorState(self.guard, ())
 
 
 def topic(created_ms, *ledgers):

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from readonly_engine.broker.cursors import guard_keeper as module
 from readonly_engine.broker.cursors.guard_keeper import GuardKeeper
+from readonly_engine.broker.cursors.guard_policies import GuardPolicies
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.cursor_admin import CursorState
@@ -26,7 +27,7 @@ class Admin:
         pass
 
     async def cursor(self, topic, subscription):
-        return CursorState(None, {})
+        return CursorState(None, ())
 
     async def create_subscription(self, topic, subscription, mark_delete):
         self.created.append((str(topic), subscription, mark_delete))
@@ -36,8 +37,8 @@ class Admin:
 class Stored:
     """A store with one cursor."""
 
-    begun = 0
     topics = ()
+    waited = ()
 
     def take_stored(self):
         return set()
@@ -52,15 +53,34 @@ class Stored:
     def forget_empty(self):
         pass
 
+    def commit_of(self, topic):
+        return 7
+
     def has(self, topic):
         return len(self.cursors) > 0
 
     async def wait_stored(self, number):
-        pass
+        self.waited = (*self.waited, number)
 
 
 async def not_deleted(topic):
     return False
+
+
+async def no_policies(topic):
+    return GuardPolicies()
+
+
+def keeper_of(admin, store, **changed):
+    """Return a keeper of guards that nothing disturbs, except what is changed."""
+    usual = {
+        "expire": lambda *_: None,
+        "forget_if_deleted": not_deleted,
+        "is_bound": lambda _: True,
+        "is_held": lambda: True,
+        "policies_of": no_policies,
+    }
+    return GuardKeeper(admin, "guard-0", store, **usual | changed)
 
 
 @pytest.mark.parametrize("bound", [True, False])
@@ -68,15 +88,7 @@ def test_only_the_guards_of_bound_topics_are_made_again(bound):
     admin, asked = Admin(), []
 
     async def check():
-        keeper = GuardKeeper(
-            admin,
-            "guard-0",
-            Stored(),
-            lambda *_: None,
-            not_deleted,
-            lambda topic: asked.append(topic) or bound,
-            lambda: True,
-        )
+        keeper = keeper_of(admin, Stored(), is_bound=lambda topic: asked.append(topic) or bound)
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
         keeper.close()
 
@@ -91,14 +103,14 @@ def test_a_broker_whose_lease_has_ended_moves_no_guard(at_owner):
 
     class Thawed(Admin):
         async def cursor(self, topic, subscription):
-            return CursorState(at_owner, {})
+            return CursorState(at_owner, ())
 
         async def move_subscription(self, topic, subscription, mark_delete):
             self.created.append(mark_delete)
             return True
 
     async def check(*, held):
-        keeper = GuardKeeper(admin, "guard-0", Stored(), lambda *_: None, not_deleted, lambda _: True, lambda: held)
+        keeper = keeper_of(admin, Stored(), is_held=lambda: held)
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
         keeper.close()
 
@@ -119,9 +131,7 @@ def test_an_owner_that_does_not_answer_for_a_topic_may_have_deleted_it(deleted, 
         return deleted
 
     async def check():
-        keeper = GuardKeeper(
-            Gone(), "guard-0", Stored(), lambda *_: None, forget_if_deleted, lambda _: True, lambda: True
-        )
+        keeper = keeper_of(Gone(), Stored(), forget_if_deleted=forget_if_deleted)
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
         keeper.close()
 
@@ -138,7 +148,7 @@ def test_a_guard_that_could_not_be_removed_is_removed_later(monkeypatch):
 
     class Busy(Admin):
         async def cursor(self, topic, subscription):
-            return CursorState(Position(7, -1), {})
+            return CursorState(Position(7, -1), ())
 
         async def delete_subscription(self, topic, subscription):
             if refusals:
@@ -147,7 +157,7 @@ def test_a_guard_that_could_not_be_removed_is_removed_later(monkeypatch):
             removed.set()
 
     async def scene():
-        keeper = GuardKeeper(Busy(), "guard-0", store, lambda *_: None, not_deleted, lambda _: True, lambda: True)
+        keeper = keeper_of(Busy(), store)
         store.cursors.delete(store.cursors.find("audit"))
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=False)
         assert not removed.is_set()
@@ -177,7 +187,7 @@ def test_cursors_of_a_former_topic_have_no_guard_in_the_new_one(known):
 
     async def scene():
         nonlocal keeper
-        keeper = GuardKeeper(admin, "guard-0", store, lambda *_: None, forget_if_deleted, lambda _: True, lambda: True)
+        keeper = keeper_of(admin, store, forget_if_deleted=forget_if_deleted)
         if known:
             found = keeper._of(TOPIC)
             found.guard.mark_delete, found.known = Position(9, -1), True
@@ -190,3 +200,152 @@ def test_cursors_of_a_former_topic_have_no_guard_in_the_new_one(known):
     asyncio.run(scene())
     assert admin.created == [(TOPIC, "guard-0", Position(8, -1))], "it holds what the new cursor needs"
     assert len(store.cursors) == 0
+
+
+class Kept(Admin):
+    """An owner that has a guard.
+
+    Attributes:
+        guard: where it is.
+        moved: where it was moved, in order.
+        answers: whether it answers a move.
+    """
+
+    def __init__(self, guard):
+        super().__init__()
+        self.guard, self.moved, self.answers = guard, [], True
+
+    async def cursor(self, topic, subscription):
+        return CursorState(self.guard, (), 1 << 20)
+
+    async def move_subscription(self, topic, subscription, mark_delete):
+        if not self.answers:
+            raise OwnerUnavailableError("silent")
+        self.guard = mark_delete
+        self.moved.append(mark_delete)
+        return True
+
+
+def run_looks(admin, scene, *, policies=None, **changed):
+    """Run a scene with one keeper; it gets the store, a look at the guard, and the positions that were expired."""
+
+    async def policies_of(topic):
+        return policies
+
+    async def run():
+        store, expired = Stored(), []
+        keeper = keeper_of(admin, store, expire=lambda _, at: expired.append(at), policies_of=policies_of, **changed)
+
+        async def look(*, since_s=None):
+            if since_s is not None:  # its last move
+                keeper._of(TOPIC).moved_at = asyncio.get_running_loop().time() - since_s
+            await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
+
+        await scene(store, look, expired)
+        keeper.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("policies", "since_s", "moved"),
+    [
+        (None, 1e6, []),
+        (GuardPolicies(quota_bytes=40 << 20), 10.0, [Position(7, 7)]),
+        (GuardPolicies(quota_bytes=40 << 20), 9.0, []),
+        (GuardPolicies(quota_bytes=50 << 20), 1e6, []),
+        (GuardPolicies(expiration_s=60), 15.0, [Position(7, 7)]),
+        (GuardPolicies(expiration_s=60), 14.0, []),
+    ],
+)
+def test_a_guard_follows_inside_of_a_ledger_where_a_policy_counts_its_backlog(policies, since_s, moved):
+    """Else a quota would stop producers, though all consumers have acked. It lags by 4 MiB."""
+
+    async def scene(store, look, expired):
+        await look(since_s=0.0)
+        store.cursors.expire(store.cursors.find("audit"), Position(7, 7))
+        await look(since_s=since_s)
+        assert (admin.moved, expired, store.waited) == (moved, [], (7,) * len(moved))
+
+    admin = Kept(Position(7, 3))
+    run_looks(admin, scene, policies=policies)
+
+
+def test_a_guard_that_would_expire_is_renewed_where_it_is():
+    async def scene(store, look, expired):
+        for since_s in (0.0, 15.0, None):
+            await look(since_s=since_s)
+
+    admin = Kept(Position(7, 3))
+    run_looks(admin, scene, policies=GuardPolicies(expiration_s=60))
+    assert admin.moved == [Position(7, 3)]
+
+
+def test_a_late_move_of_a_former_holder_is_undone_and_an_expiry_is_not():
+    """The former holder was frozen. Then a client has moved its cursor from 7:3 back to 5:1, and the guard."""
+
+    async def scene(store, look, expired):
+        await look()
+        cursor = store.cursors.find("audit")
+        store.cursors.reset(cursor, Position(5, 1))
+        await look()
+        assert admin.guard == Position(5, -1)
+        for _ in range(2):  # it is thawed
+            admin.guard = Position(7, -1)
+            await look()
+            assert (admin.guard, expired) == (Position(5, -1), [])
+        admin.guard = Position(7, -1)
+        await look()
+        assert expired == [Position(7, -1)]
+
+    admin = Kept(Position(7, -1))
+    run_looks(admin, scene)
+
+
+def test_what_no_move_of_the_pool_explains_is_an_expiry():
+    async def scene(store, look, expired):
+        await look()
+        admin.guard = Position(8, 0)
+        await look()
+        assert expired == [Position(8, 0)]
+
+    admin = Kept(Position(7, -1))
+    run_looks(admin, scene)
+
+
+def test_an_expiry_is_not_undone_before_connected_cursors_have_it():
+    """The cursor of a connected consumer is in the store with the next commit, and the guard must not go back to it."""
+
+    class Committing(Stored):
+        expired = ()
+
+        async def wait_stored(self, number):
+            for position in self.expired:
+                self.cursors.expire(self.cursors.find("audit"), position)
+
+    async def scene():
+        store = Committing()
+        keeper = keeper_of(admin, store, expire=lambda _, at: setattr(store, "expired", (at,)))
+        await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
+        keeper.close()
+
+    admin = Kept(Position(9, 2))
+    asyncio.run(scene())
+    assert admin.moved == []
+
+
+def test_a_move_that_its_owner_has_not_answered_may_come_late():
+    async def scene(store, look, expired):
+        await look()
+        cursor = store.cursors.find("audit")
+        store.cursors.expire(cursor, Position(9, 4))
+        admin.answers = False
+        await look()
+        admin.answers = True
+        store.cursors.reset(cursor, Position(7, 5))
+        admin.guard = Position(9, -1)
+        await look()
+        assert (admin.guard, expired) == (Position(7, -1), [])
+
+    admin = Kept(Position(7, -1))
+    run_looks(admin, scene)

@@ -137,7 +137,9 @@ def partition(monkeypatch):
             raise admin.deleted
         return admin.deleted
 
-    partition = HeldPartition(Store(), admin, Access(), namesakes, "guard", lambda _: True, was_deleted, lambda: True)
+    partition = HeldPartition(
+        Store(), admin, Access(), namesakes, "guard", lambda _: True, was_deleted, lambda: True, None
+    )
     return partition
 
 
