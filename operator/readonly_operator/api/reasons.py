@@ -274,8 +274,8 @@ OF_BINDINGS: Final = (
         "LocalCursors",
         "False",
         "SubscriptionsExpire",
-        "Subscriptions without a consumer are deleted, and so the guards that keep messages for local cursors. The message has "
-        "the command.",
+        "Subscriptions without a consumer are deleted. Local ones are not, but their messages are if no broker of the pool runs "
+        "for so long. The message has the command.",
     ),
     Meaning("LocalCursors", "False", "CompactionReplaced", "The owner brokers have another compaction than Pulsar's."),
     Meaning(

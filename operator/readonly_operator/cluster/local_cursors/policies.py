@@ -132,8 +132,9 @@ def _expiration(wanted: PlannedTopic, policies: Mapping[str, Any], limits: Curso
         return None
     return _false(
         "SubscriptionsExpire",
-        f"{wanted.namespace} deletes subscriptions that have had no consumer for {minutes} minutes, and so the guards that keep "
-        "messages for local cursors: run pulsar-admin namespaces set-subscription-expiration-time --time 0 "
+        f"{wanted.namespace} deletes subscriptions that have had no consumer for {minutes} minutes. Local ones do not expire, "
+        "but their messages do if no broker of the pool runs for so long: run pulsar-admin namespaces "
+        "set-subscription-expiration-time --time 0 "
         f"{wanted.namespace}, or use cursors: Owner",
     )
 
