@@ -197,6 +197,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
     ),
     "tests/integration/test_listeners.py": (),
     "tests/integration/test_local_cursors.py": ("test_subscriptions_go_with_their_topic",),
+    "tests/integration/test_local_expiration.py": (),
     "tests/integration/test_local_guards.py": ("test_what_the_owner_expires_is_expired_here",),
     "tests/integration/test_local_takeover.py": (
         "test_a_broker_that_comes_gets_its_share",

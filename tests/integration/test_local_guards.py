@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from devstack.pulsar.admin import PulsarAdmin
 
 RECEIVE_MS = 20_000
+QUOTA_BYTES = 800_000
 GUARD = "pulsar-readonly-guard-"
 EARLIEST = pulsar.InitialPosition.Earliest
 
@@ -92,6 +93,39 @@ def test_a_seek_back_holds_what_is_still_there(
     wait_until(lambda: first_ledger(admin, kept_topic) != ids[0].ledger_id() or time.monotonic() > until, 10)
     again = [one.receive(RECEIVE_MS) for _ in range(total - 4)]
     assert numbers_of(again) == list(range(4, total))
+
+
+def test_a_backlog_quota_counts_what_consumers_have_not_acked(
+    kept_client: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, kept_topic: str
+) -> None:
+    """All messages are in the open ledger, so a guard at its begin would count as a consumer that has acked nothing."""
+    namespace = kept_topic.removeprefix("persistent://").rpartition("/")[0]
+    quota = {"limitSize": QUOTA_BYTES, "limitTime": -1, "policy": "producer_exception"}
+    admin.set_namespace_policy(namespace, "backlogQuota", quota)
+    consumers = [kept_client.subscribe(kept_topic, name, initial_position=EARLIEST) for name in ("fast", "slow")]
+
+    def publish(count: int) -> bool:
+        """Publish with a new producer, which the owner refuses at once while the quota is exceeded."""
+        try:
+            producer = pulsar_client.create_producer(kept_topic, batching_enabled=False)
+        except pulsar.ProducerBlockedQuotaExceededException:
+            return False
+        for _ in range(count):
+            producer.send(bytes(QUOTA_BYTES // 8))
+        producer.close()
+        return True
+
+    assert publish(9)
+    assert not publish(1), "nobody has acked anything"
+    got = [[consumer.receive(RECEIVE_MS) for _ in range(9)] for consumer in consumers]
+    consumers[0].acknowledge_cumulative(got[0][-1])
+    consumers[1].acknowledge_cumulative(got[1][0])
+    until = time.monotonic() + 12  # a guard that follows one cursor only would have moved
+    wait_until(lambda: publish(0) or time.monotonic() > until, 15)
+    assert not publish(1), "one of them lags"
+    consumers[1].acknowledge_cumulative(got[1][-1])
+    wait_until(lambda: publish(1), 30)
+    assert [len(consumer.receive(RECEIVE_MS).data()) for consumer in consumers] == [QUOTA_BYTES // 8] * 2
 
 
 @pytest.mark.parametrize("how", ["as by its TTL", "as by its quota"])
