@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.model.claims_model import ClaimsModel
 from tests.model.exclusive_model import ExclusiveModel
+from tests.model.guard_model import GuardFaults, GuardModel
 from tests.model.reader_model import ReaderModel
 from tests.model.state import Faults
 
@@ -60,6 +61,10 @@ def _scenario(name: str, about: str, faults: Faults, *, short: bool = False, **s
 
 def _exclusive(name: str, about: str, *, short: bool = False, **sizes: int) -> Scenario:
     return Scenario(name, about, lambda mutants=(): ExclusiveModel(name, mutants=mutants, **sizes), short)
+
+
+def _guard(name: str, about: str, *, short: bool = False, **faults: int) -> Scenario:
+    return Scenario(name, about, lambda mutants=(): GuardModel(name, GuardFaults(**faults), mutants=mutants), short)
 
 
 SCENARIOS: Final = (
@@ -139,6 +144,21 @@ SCENARIOS: Final = (
         lambda mutants=(): ReaderModel("reader", entries=3, mutants=mutants),
         short=True,
     ),
+    _guard(
+        "guard",
+        "a guard, 4 entries in 2 ledgers; a broker may freeze, a client may SEEK back, the owner may expire messages",
+        take_overs=1,
+        seeks=1,
+        expiries=1,
+        short=True,
+    ),
+    _guard(
+        "guard-silence",
+        "a guard, 4 entries in 2 ledgers; moves may be late, a client may SEEK back, the owner may expire messages",
+        silences=2,
+        seeks=2,
+        expiries=1,
+    ),
 )
 
 TWO: Final = "two brokers dispatch the subscription at once"
@@ -196,6 +216,12 @@ MUTANTS: Final = (
         "a Reader that started at the latest message subscribes there again at a new owner",
         "reader",
         "no further steps lead",
+    ),
+    Mutant(
+        "late-move-is-expiry",
+        "a guard that a frozen broker moves late is taken for an expiry by the owner",
+        "guard",
+        "unacked messages are skipped",
     ),
     Mutant(
         "old-copy-goes-on", "after a claim in a new session the old copy of the cursor stays in use", "hand-over", AGAIN
