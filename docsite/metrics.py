@@ -160,6 +160,7 @@ def idle_broker() -> Broker:
         parts(members={}),
         claim_store,
         parts(held={}),
+        parts(),
         parts(refused=0),
         Bindings(),
         None,

@@ -20,6 +20,7 @@ from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker.cursors.client import file_token, stock_client
 from readonly_engine.broker.cursors.guard_policies import GuardPolicySource
 from readonly_engine.broker.cursors.local_cursors import LocalCursors
+from readonly_engine.broker.cursors.local_namesakes import LocalNamesakes
 from readonly_engine.broker.cursors.owner_access import ACCESS_PREFIX, OwnerAccess
 from readonly_engine.broker.passthrough.policy import PassThroughPolicy
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns
@@ -263,6 +264,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         fleet,
         claims,
         local_cursors,
+        LocalNamesakes(local_cursors, cluster, owners, fleet),
         Limits(config.limits),
         patterns,
         config.bindings,

@@ -292,6 +292,14 @@ class ClusterMetadata:
         names = await self._store.children(topic.managed_ledger_path)
         return sorted(decode_name(name) for name in names or ())
 
+    async def has_subscription(self, topic: TopicName, subscription: str) -> bool:
+        """Return whether a topic has a durable subscription of a name.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+        """
+        return await self._store.get(f"{topic.managed_ledger_path}/{encode_name(subscription)}") is not None
+
     async def cursor(self, topic: TopicName, subscription: str) -> CursorState | None:
         """Return the state in a subscription's znode, None if there is none. The state may point to a cursor ledger.
 

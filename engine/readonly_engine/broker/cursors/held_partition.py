@@ -296,6 +296,29 @@ class HeldPartition:
         if found.remove(consumer) and self._subscriptions.get(key) is found:
             del self._subscriptions[key]
 
+    async def check_absent(self, asker: Authorized) -> None:
+        """Check that there is no local cursor of a subscription, which a consumer wants to have at the owner.
+
+        Raises:
+            OwnerRefusedError: there is one; or the owner does not authorize the client to know that.
+            OwnerUnavailableError: it is being migrated, or the owner does not answer.
+        """
+        topic, name = asker.topic, asker.subscribe_command.subscription
+        self._check_open()
+        self._check_settled(topic, name)
+        if self.store.find(str(topic), name) is None:
+            self._namesakes.forget(topic)  # the owner will have it
+            return
+        if await self._comparing.run(topic, lambda: self.forget_if_deleted(topic)):
+            return
+        await self.access.subscribe(asker, new=False)
+        raise OwnerRefusedError(
+            ServerError.NotAllowedError,
+            f"this pool has a local cursor of subscription {name} of {topic}, and the owner has no such subscription: a new one"
+            f" there would not begin where it stands. Move it: pulsar-readonly subscriptions export {topic} {name}; or delete"
+            f" it: pulsar-readonly subscriptions delete {topic} {name}",
+        )
+
     # Migrations
 
     async def _migrate(

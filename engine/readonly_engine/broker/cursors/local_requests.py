@@ -30,6 +30,8 @@ _INTERNAL: Final = ("pulsar-readonly-", "pulsar.dedup", "pulsar.repl", "__")
 class LocalRequest(StrEnum):
     """A request; its value is the key of the metadata."""
 
+    CHECK = "pulsar-readonly.check"
+    """Refuse the consumer in any case, and thereby answer whether the pool keeps the subscription (LocalNamesakes)."""
     IMPORT = "pulsar-readonly.import"
     """Move the subscription from its owner to the pool."""
     EXPORT = "pulsar-readonly.export"

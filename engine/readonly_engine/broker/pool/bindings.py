@@ -163,6 +163,7 @@ class Bindings:
     bindings: tuple[Binding, ...] = ()
     revision: str | None = None
     _known: dict[TopicName, tuple[Binding, ...]] = field(default_factory=dict, compare=False, repr=False)
+    _differing: set[tuple[str, str]] = field(default_factory=set, compare=False, repr=False)
 
     def covering(self, topic: TopicName) -> tuple[Binding, ...]:
         """Return the bindings of a topic; none for a non-persistent topic, which has no entries in bookies."""
@@ -195,15 +196,29 @@ class Bindings:
         return next((binding.tail for binding in self.covering(topic) if binding.tail is not None), None)
 
     def cursors_of(self, topic: TopicName, subscription: str) -> Cursors | None:
-        """Return the keeper of a subscription's cursor, by the first of its bindings that names one; None without any."""
-        return next(
-            (
-                binding.cursors
-                for binding in self.covering(topic)
-                if binding.cursors is not None and binding.names(subscription)
-            ),
-            None,
-        )
+        """Return the keeper of a subscription's cursor, by the first of its bindings that names one; None without any.
+
+        Two bindings that name different ones are logged once.
+        """
+        first: Binding | None = None
+        for binding in self.covering(topic):
+            if binding.cursors is None or not binding.names(subscription):
+                continue
+            if first is None:
+                first = binding
+            elif binding.cursors is not first.cursors and (first.name, binding.name) not in self._differing:
+                self._differing.add((first.name, binding.name))
+                log.warning(
+                    "bindings name different keepers of cursors, the first one counts: topic=%s subscription=%s first=%s"
+                    " cursors=%s other=%s cursors=%s",
+                    topic,
+                    subscription,
+                    first.name,
+                    first.cursors,
+                    binding.name,
+                    binding.cursors,
+                )
+        return None if first is None else first.cursors
 
     def falls_back(self, topic: TopicName) -> bool:
         """Return whether lookups return the topic's owner while no broker of the pool can serve it."""

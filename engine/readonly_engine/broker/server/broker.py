@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from readonly_engine.broker.cursors.local_cursors import LocalCursors
+    from readonly_engine.broker.cursors.local_namesakes import LocalNamesakes
     from readonly_engine.broker.passthrough.policy import PassThroughPolicy
     from readonly_engine.broker.pool.claim_store import ClaimStore
     from readonly_engine.broker.pool.claims import ClaimAction, ClaimKey
@@ -67,6 +68,7 @@ class Broker:
         pool: the membership in the pool.
         claim_store: the claims of this broker.
         local_cursors: the cursors that this broker keeps.
+        local_namesakes: looks for local cursors of subscriptions that owners keep.
         limits: limits of connections and consumers.
         patterns: bindings of the command line and the configuration.
         bindings_file: bindings of the operator, read again after a change; None without one.
@@ -83,6 +85,7 @@ class Broker:
         pool: PoolMembership,
         claim_store: ClaimStore,
         local_cursors: LocalCursors,
+        local_namesakes: LocalNamesakes,
         limits: Limits,
         patterns: Bindings,
         bindings_file: Path | None,
@@ -97,6 +100,7 @@ class Broker:
         self.pool = pool
         self.claim_store = claim_store
         self.local_cursors = local_cursors
+        self.local_namesakes = local_namesakes
         self._cursors = cursors
         self.limits = limits
         self.owner_leases = OwnerLeases(guard or LeaseGuard())
@@ -249,18 +253,23 @@ class Broker:
     def _evict(self, before: Bindings) -> None:
         """Close the consumers for which the new bindings name another place, unless the old binding's lifecycle is Detach.
 
+        A consumer that another broker of the pool serves is closed by that one when the keeper of its cursor changes.
+
         Args:
             before: the bindings before the change.
         """
         for consumer in self.consumers:
-            topic, name = consumer.topic, consumer.subscribe_command.subscription
+            topic, subscribe = consumer.topic, consumer.subscribe_command
+            name = subscribe.subscription
             bound = self.bindings.serves(topic, name)
-            if bound == consumer.bound:
-                continue
-            if bound and (consumer.peer or not consumer.pass_through):
-                consumer.bound = True  # it was detached before, and this pool still serves it
-            elif bound:
+            if bound and not consumer.bound and consumer.pass_through and not consumer.peer:
                 consumer.close_for_resubscribe("the pool serves the subscription now")
+            elif bound:
+                consumer.bound = True  # maybe it was detached before, and this pool still serves it
+                if subscribe.durable and not consumer.peer and self.keeps_cursors(topic, name) != consumer.kept_here:
+                    consumer.close_for_resubscribe("the keeper of the subscription's cursor has changed")
+            elif not consumer.bound:
+                continue
             elif before.detaches(topic, name):
                 log.info(
                     "consumer detached from its binding: topic=%s subscription=%s consumer=%d",

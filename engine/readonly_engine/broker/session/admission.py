@@ -46,6 +46,9 @@ because a false one harms only its sender:
 CLAIMED_TYPES = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
 """Subscription types that one broker of the pool must dispatch. For the others the owner selects the consumer."""
 
+_OF_EXISTING = frozenset({LocalRequest.EXPORT, LocalRequest.EXISTING, LocalRequest.FORCE})
+"""Requests about local subscriptions that exist."""
+
 
 async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscribe) -> tuple[Consumer, BaseCommand]:
     """Create a consumer.
@@ -70,11 +73,16 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         # An unbound topic comes from a lookup before a change of bindings, or because the pool relays unbound topics. An
         # unbound subscription of a bound topic comes because a lookup does not name the subscription.
         bound = services.bindings.serves(topic, subscribe.subscription)
-        # A non-durable subscription has no cursor to keep: the owner admits it, and no redirect makes a Reader begin again.
-        local = bound and subscribe.durable and services.keeps_cursors(topic, subscribe.subscription)
+        kept_here = _kept_here(services, topic, subscribe)
+        request = request_of(subscribe)
+        if request is LocalRequest.CHECK:
+            await services.local_namesakes.answer(topic, client.identity, subscribe)
+        # Where the owner is the keeper now, the local cursors from before can still be exported or deleted.
+        moves = subscribe.durable and request in _OF_EXISTING
+        local = kept_here or (moves and await services.local_namesakes.exist(topic))
         if not local:
             check_not_local(subscribe)
-        key = await _claim_key(services, topic, subscribe, local=local) if bound else None
+        key = await _claim_key(services, topic, subscribe, local=local) if bound or local else None
         peer = await services.local_cursors.place(key) if local and key is not None and from_peer is None else ""
         if key is not None and not peer:
             claim = await services.claim_store.acquire(key)
@@ -84,11 +92,14 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         partition = await services.local_cursors.open(key) if local and key is not None and not peer else None
         if peer:
             subscribe.metadata.add(key=RELAYED_BY, value=services.pool.url)
-        pass_through = not bound or bool(peer)
-        if partition is not None:
+        pass_through = bool(peer) or not (bound or local)
+        if kept_here and not peer:
             await _check_local(services, topic, subscribe)
-        elif not pass_through:
-            pass_through = await services.passthrough.admit(topic, subscribe)
+        elif not local:
+            if subscribe.durable and not peer:
+                await services.local_namesakes.check(topic, client.identity, subscribe)
+            if not pass_through:
+                pass_through = await services.passthrough.admit(topic, subscribe)
         peer_url = ""
         if peer:
             member = services.pool.members.get(peer)
@@ -104,7 +115,7 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
             bound=bound,
             partition=partition,
         )
-        changes_only = partition is not None and request_of(subscribe) is LocalRequest.FORCE
+        changes_only = partition is not None and request is LocalRequest.FORCE
         sent = lease_time()
         answer = await subscribe_at_owner(consumer, services.exclusives)
         if from_peer is not None:
@@ -118,7 +129,9 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
             services.passthrough.add(consumer)
         if consumer.unregistered:
             raise OwnerUnavailableError(f"the consumer of {topic} was closed during its creation; look it up again")
-        if bound != services.bindings.serves(topic, subscribe.subscription):
+        if bound != services.bindings.serves(topic, subscribe.subscription) or kept_here != _kept_here(
+            services, topic, subscribe
+        ):
             # The broker closes only consumers of connections when bindings change, and this one is not listed there yet.
             raise OwnerUnavailableError(f"the bindings of {topic} have changed; look it up again")
         if claim is not None and from_peer is None:
@@ -136,6 +149,15 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
                 services.limits.leave(topic, subscribe.subscription)
                 if claim is not None:
                     services.claim_store.release(claim)
+
+
+def _kept_here(services: Services, topic: TopicName, subscribe: CommandSubscribe) -> bool:
+    """Return whether the pool keeps a subscription's cursor.
+
+    A non-durable subscription has no cursor to keep: the owner admits it, and no redirect makes a Reader begin again.
+    """
+    name = subscribe.subscription
+    return subscribe.durable and services.bindings.serves(topic, name) and services.keeps_cursors(topic, name)
 
 
 async def _check_local(services: Services, topic: TopicName, subscribe: CommandSubscribe) -> None:

@@ -186,6 +186,11 @@ class Consumer:
         return kept.local if isinstance(kept, LocalCursorConsumer) else None
 
     @property
+    def kept_here(self) -> bool:
+        """Whether this broker keeps its cursor."""
+        return isinstance(self.owner_consumer, LocalCursorConsumer)
+
+    @property
     def subscribe_command(self) -> CommandSubscribe:
         """The client's SUBSCRIBE. Each access makes a new object, which saves memory with many consumers."""
         return self.owner_consumer.subscribe_command

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from readonly_engine.broker.cursors.local_cursors import LocalCursors
+    from readonly_engine.broker.cursors.local_namesakes import LocalNamesakes
     from readonly_engine.broker.passthrough.policy import PassThroughPolicy
     from readonly_engine.broker.pool.bindings import Bindings
     from readonly_engine.broker.pool.claim_store import ClaimStore
@@ -45,6 +46,7 @@ class Services(Protocol):
         requests: quota of unanswered requests of all clients.
         exclusives: consumers of Exclusive subscriptions.
         local_cursors: the cursors that this broker keeps.
+        local_namesakes: looks for local cursors of subscriptions that owners keep.
         draining: whether the broker leaves the pool.
     """
 
@@ -62,6 +64,7 @@ class Services(Protocol):
     requests: RequestQuota
     exclusives: ExclusiveConsumers
     local_cursors: LocalCursors
+    local_namesakes: LocalNamesakes
     draining: bool
 
     def keeps_cursors(self, topic: TopicName, subscription: str) -> bool:

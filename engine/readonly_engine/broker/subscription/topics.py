@@ -214,6 +214,10 @@ class TopicRegistry:
                     check_claim(subscription)
                     if consumer.local is not None and not consumer.local.is_served_by(subscription):
                         raise OwnerUnavailableError(f"the consumers of {name} are closed after a SEEK; try again")
+                    if consumer.local is None and subscription.local:
+                        raise OwnerUnavailableError(
+                            f"the last consumers of the local cursor of {name} leave; try again"
+                        )
                 subscription.add(consumer)
                 if subscribe.durable and consumer.local is None:
                     consumer.owner_consumer.hold_early_acks(served.log.owner_end)

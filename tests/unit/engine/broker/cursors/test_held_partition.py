@@ -14,7 +14,7 @@ from readonly_engine.broker.cursors.topic_cursors import TopicCursors
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
-from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
@@ -207,6 +207,50 @@ def test_a_mark_alone_goes_with_the_first_consumer(partition):
     partition.admin.at_owner = None
     assert run(partition.subscribe(Consumer())).cursor is cursor
     assert cursor.definition.properties == ()
+
+
+@pytest.mark.parametrize(
+    ("case", "refusal"),
+    [
+        ("absent", ""),
+        (
+            "present",
+            f"pulsar-readonly subscriptions export {TOPIC} s; .* pulsar-readonly subscriptions delete {TOPIC} s",
+        ),
+        ("deleted with its topic", ""),
+        ("not authorized", "no rights"),
+        ("being migrated", "is being migrated; try again"),
+    ],
+)
+def test_a_subscription_that_is_new_at_the_owner_must_not_be_a_local_one(partition, case, refusal):
+    async def scene():
+        if case != "absent":
+            first = Consumer()
+            partition.leave(first, await partition.subscribe(first))
+        partition.admin.deleted = case == "deleted with its topic"
+        if case == "not authorized":
+            partition.access.subscribe = refuse
+        if case == "being migrated":
+            partition.admin.gate = asyncio.Event()
+            migrating = asyncio.create_task(partition.subscribe(Consumer(LocalRequest.EXPORT, number=2)))
+            await asyncio.sleep(0)
+        try:
+            await partition.check_absent(Consumer(number=3))
+        finally:
+            if case == "being migrated":
+                migrating.cancel()
+
+    async def refuse(consumer, *, new):
+        raise OwnerRefusedError(ServerError.AuthorizationError, "no rights")
+
+    forgotten = []
+    partition._namesakes.forget = forgotten.append
+    if not refusal:
+        run(scene())
+        assert forgotten == [TOPIC], "a local one must not be made meanwhile"
+    else:
+        with pytest.raises(RelayError, match=refusal):
+            run(scene())
 
 
 @pytest.mark.parametrize("change", ["move", "delete"])

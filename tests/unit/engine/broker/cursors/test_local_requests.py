@@ -62,4 +62,4 @@ def test_the_mark_is_a_property_that_the_application_does_not_see():
     assert own_properties(found) == properties
     assert migration_of(definition(properties)) is None
     assert migration_of(definition(((MIGRATION_PROPERTY, "nonsense"),))) is None
-    assert [one.word for one in LocalRequest] == ["import", "export", "existing", "force"]
+    assert [one.word for one in LocalRequest] == ["check", "import", "export", "existing", "force"]

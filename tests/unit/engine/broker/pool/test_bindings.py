@@ -223,10 +223,10 @@ def test_where_the_topics_of_a_pattern_are(pattern, namespace):
 class BoundConsumer:
     """A consumer with the attributes that a change of bindings uses."""
 
-    def __init__(self, topic, subscription, *, bound, via=""):
+    def __init__(self, topic, subscription, *, bound, via="", kept_here=False, durable=True):
         self.topic, self.bound, self.consumer_id = parse_topic_name(topic), bound, 1
-        self.peer, self.pass_through = via, bool(via) or not bound
-        self.subscribe_command = CommandSubscribe(subscription=subscription)
+        self.peer, self.pass_through, self.kept_here = via, bool(via) or not bound, kept_here
+        self.subscribe_command = CommandSubscribe(subscription=subscription, durable=durable)
         self.closed_for = ""
 
     def close_for_resubscribe(self, reason):
@@ -244,7 +244,7 @@ class BoundConsumer:
 )
 def test_consumers_of_what_is_bound_no_more_leave_unless_they_may_stay(file, policy, after, reason):
     file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], lifecyclePolicy: {policy}}}]")
-    broker = Broker(None, None, None, None, None, None, None, Bindings(), file)
+    broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
     broker._load_bindings()
     consumer = BoundConsumer(P + "orders", "s", bound=True)
     broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
@@ -266,9 +266,46 @@ def test_a_subscription_that_is_named_from_now_on_comes_over(broker):
     assert not named.closed_for
 
 
+@pytest.mark.parametrize(
+    ("consumer", "cursors", "closed"),
+    [
+        ({"kept_here": True}, "Local", False),
+        ({"kept_here": True}, "Owner", True),
+        ({"kept_here": False}, "Local", True),
+        ({"kept_here": False}, "Owner", False),
+        ({"kept_here": False, "durable": False}, "Local", False),  # a Reader
+        ({"kept_here": False, "via": "pulsar://another:6650"}, "Local", False),  # which closes it itself
+    ],
+)
+@pytest.mark.parametrize("stayed", [False, True])
+def test_a_change_of_the_keeper_closes_consumers(file, consumer, cursors, closed, stayed):
+    """Also of those that a former binding has let stay."""
+    connected = BoundConsumer(P + "orders", "s", bound=True, **consumer)
+    connected.bound = not stayed
+    broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
+    broker.connections = {type("Connection", (), {"consumers": [connected]})()}
+    file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], cursors: {cursors}}}]")
+    broker._load_bindings()
+    broker._evict(Bindings())
+    assert connected.closed_for == ("the keeper of the subscription's cursor has changed" if closed else "")
+
+
+def test_bindings_that_name_different_keepers_are_logged_once(file, caplog):
+    bindings = ", ".join(
+        f"{{name: {name}, topics: [orders, payments], cursors: {cursors}{more}}}"
+        for name, cursors, more in [("a", "Local", ""), ("b", "Local", ""), ("c", "Owner", ", subscriptions: [x]")]
+    )
+    file.write_text(f"revision: '7'\nbindings: [{bindings}]")
+    found = load_bindings(file)
+    for topic, name, logged in [("orders", "s", 0), ("orders", "x", 1), ("payments", "x", 1)]:
+        assert found.cursors_of(parse_topic_name(topic), name) is Cursors.LOCAL
+        assert len(caplog.records) == logged
+    assert caplog.messages[0].endswith("subscription=x first=a cursors=local other=c cursors=owner")
+
+
 @pytest.mark.parametrize("via", ["", "pulsar://another:6650"])
 def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_bound_again(file, via):
-    broker = Broker(None, None, None, None, None, None, None, Bindings(), file)
+    broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
     consumer = BoundConsumer(P + "orders", "s", bound=True, via=via)
     broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
     bound = []
@@ -368,7 +405,7 @@ def test_a_file_that_is_not_there(tmp_path):
 @pytest.fixture
 def broker(file):
     patterns = Bindings((from_patterns("topics", [P + "always"]),))
-    made = Broker(None, None, None, None, None, None, None, patterns, file)
+    made = Broker(None, None, None, None, None, None, None, None, patterns, file)
     made._load_bindings()
     return made
 
@@ -419,7 +456,7 @@ def test_a_config_map_that_is_swapped_by_links_is_taken_up(tmp_path):
         (tmp_path / day / "bindings.yaml").write_text(f'revision: "{revision}"')
     (tmp_path / "..data").symlink_to("monday")
     (tmp_path / "bindings.yaml").symlink_to("..data/bindings.yaml")
-    broker = Broker(None, None, None, None, None, None, None, Bindings(), tmp_path / "bindings.yaml")
+    broker = Broker(None, None, None, None, None, None, None, None, Bindings(), tmp_path / "bindings.yaml")
     broker._load_bindings()
     assert broker.bindings.revision == "1"
     (tmp_path / "..new").symlink_to("tuesday")

@@ -7,6 +7,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from readonly_engine.broker.cursors.local_requests import LocalRequest
 from readonly_engine.broker.pool.bindings import Bindings, from_patterns
 from readonly_engine.broker.pool.claim_store import ClaimHandle
 from readonly_engine.broker.pool.claims import ClaimKey
@@ -24,6 +25,24 @@ TOPIC = parse_topic_name("orders")
 BOUND, UNBOUND = Bindings((from_patterns("b", ["orders"]),)), Bindings()
 
 
+class Namesakes:
+    """Local cursors that keep nobody from the owner, unless they refuse."""
+
+    def __init__(self, refusal=None):
+        self.refusal, self.asked = refusal, []
+
+    async def exist(self, topic):
+        return True
+
+    async def check(self, topic, identity, subscribe):
+        self.asked.append((identity, subscribe.subscription))
+        if self.refusal is not None:
+            raise self.refusal
+
+    async def answer(self, topic, identity, subscribe):
+        raise OwnerRefusedError(ServerError.SubscriptionNotFound, "no")
+
+
 class Broker:
     """A broker whose other parts agree to everything."""
 
@@ -35,13 +54,15 @@ class Broker:
         self.topics = SimpleNamespace(state=self.later, join=self.later)
         self.passthrough = passthrough
         self.exclusives = ExclusiveConsumers()
+        self.local_namesakes = Namesakes()
+        self.keeps = False
         self.spawned = []
 
     async def later(self, *_):
         return None
 
     def keeps_cursors(self, *_):
-        return False
+        return self.keeps
 
     def spawn(self, coroutine):
         self.spawned.append(asyncio.create_task(coroutine))
@@ -74,7 +95,9 @@ class Consumer:
 def test_a_consumer_that_comes_while_the_bindings_change_goes_by_the_new_ones(monkeypatch, before, after):
     monkeypatch.setattr(admission, "Consumer", Consumer)
     broker = Broker(before)
-    client = SimpleNamespace(services=broker, closed=False, attached=lambda _: setattr(broker, "bindings", after))
+    client = SimpleNamespace(
+        identity="me", services=broker, closed=False, attached=lambda _: setattr(broker, "bindings", after)
+    )
 
     async def run():
         coming = admit(client, TOPIC, CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Exclusive))
@@ -142,7 +165,7 @@ class MarkedScene:
         return Marked(client, bound=True)
 
     async def come(self, *marks):
-        client = SimpleNamespace(services=self.broker, closed=False, attached=self.attached)
+        client = SimpleNamespace(identity="me", services=self.broker, closed=False, attached=self.attached)
         subscribe = CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Shared)
         for mark in marks:
             subscribe.metadata.add(key=RELAYED_BY, value=mark)
@@ -192,3 +215,84 @@ def test_a_liar_cannot_hide_that_a_broker_brought_it(monkeypatch, marks):
             await scene.come(*marks)
 
     asyncio.run(run())
+
+
+def subscribe_of(*requests, durable=True):
+    subscribe = CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Exclusive, durable=durable)
+    for request in requests:
+        subscribe.metadata.add(key=request.value, value="true")
+    return subscribe
+
+
+def come(broker, subscribe, attached=lambda _: None):
+    async def run():
+        client = SimpleNamespace(identity="me", services=broker, closed=False, attached=attached)
+        return (await admit(client, TOPIC, subscribe))[0]
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("bindings", [BOUND, UNBOUND])
+def test_a_durable_subscription_comes_to_the_owner_only_if_it_is_no_local_one(monkeypatch, bindings):
+    monkeypatch.setattr(admission, "Consumer", Consumer)
+    broker = Broker(bindings)
+    come(broker, subscribe_of())
+    come(broker, subscribe_of(durable=False))
+    assert broker.local_namesakes.asked == [("me", "s")]
+    broker.local_namesakes.refusal = OwnerRefusedError(ServerError.NotAllowedError, "a local cursor")
+    arrived = []
+    with pytest.raises(OwnerRefusedError, match="a local cursor"):
+        come(broker, subscribe_of(), arrived.append)
+    assert not arrived
+
+
+def test_a_consumer_that_comes_while_the_keeper_changes_comes_again(monkeypatch):
+    monkeypatch.setattr(admission, "Consumer", Consumer)
+    broker = Broker(BOUND)
+    with pytest.raises(OwnerUnavailableError, match="look it up again"):
+        come(broker, subscribe_of(), lambda _: setattr(broker, "keeps", True))
+
+
+def test_a_question_for_a_local_cursor_creates_nothing(monkeypatch):
+    monkeypatch.setattr(admission, "Consumer", None)
+    with pytest.raises(OwnerRefusedError) as refused:
+        come(Broker(BOUND), subscribe_of(LocalRequest.FORCE, LocalRequest.CHECK))
+    assert refused.value.code == ServerError.SubscriptionNotFound
+
+
+@pytest.mark.parametrize("bindings", [BOUND, UNBOUND])
+@pytest.mark.parametrize("request_", LocalRequest)
+def test_local_cursors_can_be_exported_and_deleted_after_the_owner_has_become_the_keeper(
+    monkeypatch, bindings, request_
+):
+    made = []
+
+    class Made(Consumer):
+        def __init__(self, *args, pass_through, partition, **options):
+            super().__init__(*args, **options)
+            made.append((pass_through, partition))
+
+    async def key_of(topic, subscription):
+        return ClaimKey(topic, "")
+
+    async def opened(key):
+        return "the partition"
+
+    async def place(key):
+        return ""
+
+    async def acquire(key):
+        return ClaimHandle(key, 1, "")
+
+    monkeypatch.setattr(admission, "Consumer", Made)
+    broker = Broker(bindings)
+    broker.pending_redirects = PendingRedirects()
+    broker.local_cursors = SimpleNamespace(key_of=key_of, open=opened, place=place)
+    broker.claim_store = SimpleNamespace(acquire=acquire, release=lambda _: None)
+    moves = request_ in {LocalRequest.EXPORT, LocalRequest.EXISTING, LocalRequest.FORCE}
+    if moves:
+        come(broker, subscribe_of(request_))
+    for subscribe in [subscribe_of(request_, durable=False), *([] if moves else [subscribe_of(request_)])]:
+        with pytest.raises(OwnerRefusedError):
+            come(broker, subscribe)
+    assert made == [(False, "the partition")] * moves

@@ -174,6 +174,7 @@ class FakeSubscription:
 
     def __init__(self, *given):
         self.given = given
+        self.local = given[0].local is not None
         self.started = False
         self.consumers = []
 
@@ -229,6 +230,8 @@ def test_a_seek_of_a_local_subscription_is_not_undone_by_a_consumer_that_is_join
         local.valid = False
         with pytest.raises(OwnerUnavailableError, match="closed after a SEEK"):
             await served.join(TOPIC, consumer(local), lambda _: None)
+        with pytest.raises(OwnerUnavailableError, match="the last consumers of the local cursor of s leave"):
+            await served.join(TOPIC, consumer(None), lambda _: None)  # an export is just over
         assert len(joined.consumers) == 1
         served.close()
 
