@@ -133,6 +133,11 @@ class GuardKeeper:
         finally:
             found.guard.arrived(mark_delete)
 
+    def has(self, topic: TopicName) -> bool:
+        """Return whether a topic is known to have a guard."""
+        found = self._topics.get(str(topic))
+        return found is not None and found.guard.mark_delete is not None
+
     def forget(self, topic: TopicName) -> None:
         """Forget the guard of a topic that was deleted."""
         found = self._topics.get(str(topic))

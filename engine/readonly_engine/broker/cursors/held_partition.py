@@ -127,6 +127,7 @@ class HeldPartition:
         self._migration = Migration(store, admin, access, self.guards)
         self._migrating: set[tuple[TopicName, str]] = set()
         self._migrations = 0
+        self._creating: Counter[tuple[TopicName, str]] = Counter()
         self._subscriptions: dict[tuple[TopicName, str], LocalSubscription] = {}
         self._expected = ExpectedConsumers()
         self._changes: set[asyncio.Task[None]] = set()
@@ -195,8 +196,22 @@ class HeldPartition:
     async def _create(
         self, consumer: PartitionConsumer, subscribe: CommandSubscribe, start: Position
     ) -> LocalSubscription:
+        key = consumer.topic, subscribe.subscription
+        self._creating[key] += 1
+        try:
+            return await self._create_unless_at_owner(consumer, subscribe, start)
+        finally:
+            self._creating[key] -= 1
+            if not self._creating[key]:
+                del self._creating[key]
+
+    async def _create_unless_at_owner(
+        self, consumer: PartitionConsumer, subscribe: CommandSubscribe, start: Position
+    ) -> LocalSubscription:
         topic, name = consumer.topic, subscribe.subscription
         migrations = self._migrations
+        if not self.guards.has(topic):
+            self._namesakes.forget(topic)  # without a guard nobody asked here before the owner got one of this name
         await self._namesakes.check(topic, name)
         if migrations != self._migrations:
             raise OwnerUnavailableError("a subscription was migrated meanwhile, maybe this one; try again")
@@ -301,12 +316,14 @@ class HeldPartition:
 
         Raises:
             OwnerRefusedError: there is one; or the owner does not authorize the client to know that.
-            OwnerUnavailableError: it is being migrated, or the owner does not answer.
+            OwnerUnavailableError: it is being migrated or created, or the owner does not answer.
         """
         topic, name = asker.topic, asker.subscribe_command.subscription
         self._check_open()
         self._check_settled(topic, name)
         if self.store.find(str(topic), name) is None:
+            if (topic, name) in self._creating:
+                raise OwnerUnavailableError(f"subscription {name} of {topic} is being created; try again")
             self._namesakes.forget(topic)  # the owner will have it
             return
         if await self._comparing.run(topic, lambda: self.forget_if_deleted(topic)):

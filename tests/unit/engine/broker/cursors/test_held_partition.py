@@ -18,6 +18,8 @@ from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableErro
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
+from tests.support.waiting import until
+
 TOPIC = parse_topic_name("orders")
 
 
@@ -43,6 +45,10 @@ class Store:
 class Guards:
     def __init__(self, *_):
         self.forgotten = []
+        self.topics = set()
+
+    def has(self, topic):
+        return topic in self.topics
 
     def forget(self, topic):
         self.forgotten.append(topic)
@@ -220,11 +226,17 @@ def test_a_mark_alone_goes_with_the_first_consumer(partition):
         ("deleted with its topic", ""),
         ("not authorized", "no rights"),
         ("being migrated", "is being migrated; try again"),
+        ("being created", "is being created; try again"),
     ],
 )
 def test_a_subscription_that_is_new_at_the_owner_must_not_be_a_local_one(partition, case, refusal):
     async def scene():
-        if case != "absent":
+        waiting = None
+        if case == "being created":
+            partition._namesakes.check = lambda *_: asyncio.sleep(60)
+            waiting = asyncio.create_task(partition.subscribe(Consumer()))
+            await until(lambda: partition._creating)
+        elif case != "absent":
             first = Consumer()
             partition.leave(first, await partition.subscribe(first))
         partition.admin.deleted = case == "deleted with its topic"
@@ -232,25 +244,35 @@ def test_a_subscription_that_is_new_at_the_owner_must_not_be_a_local_one(partiti
             partition.access.subscribe = refuse
         if case == "being migrated":
             partition.admin.gate = asyncio.Event()
-            migrating = asyncio.create_task(partition.subscribe(Consumer(LocalRequest.EXPORT, number=2)))
+            waiting = asyncio.create_task(partition.subscribe(Consumer(LocalRequest.EXPORT, number=2)))
             await asyncio.sleep(0)
         try:
             await partition.check_absent(Consumer(number=3))
         finally:
-            if case == "being migrated":
-                migrating.cancel()
+            if waiting is not None:
+                waiting.cancel()
 
     async def refuse(consumer, *, new):
         raise OwnerRefusedError(ServerError.AuthorizationError, "no rights")
 
     forgotten = []
     partition._namesakes.forget = forgotten.append
+    partition.guards.topics.add(TOPIC)
     if not refusal:
         run(scene())
         assert forgotten == [TOPIC], "a local one must not be made meanwhile"
     else:
         with pytest.raises(RelayError, match=refusal):
             run(scene())
+
+
+def test_the_first_local_subscription_of_a_topic_does_not_go_by_names_from_before(partition):
+    forgotten = []
+    partition._namesakes.forget = forgotten.append
+    for number, name in enumerate(("a", "b")):
+        run(partition.subscribe(shared_of(name, number)))
+        assert forgotten == [TOPIC]
+        partition.guards.topics.add(TOPIC)
 
 
 @pytest.mark.parametrize("change", ["move", "delete"])
