@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.model.claims_model import ClaimsModel
 from tests.model.exclusive_model import ExclusiveModel
 from tests.model.guard_model import GuardFaults, GuardModel
+from tests.model.keeper_model import KeeperModel
 from tests.model.reader_model import ReaderModel
 from tests.model.state import Faults
 
@@ -65,6 +67,11 @@ def _exclusive(name: str, about: str, *, short: bool = False, **sizes: int) -> S
 
 def _guard(name: str, about: str, *, short: bool = False, **faults: int) -> Scenario:
     return Scenario(name, about, lambda mutants=(): GuardModel(name, GuardFaults(**faults), mutants=mutants), short)
+
+
+def _keeper(name: str, about: str, *, clients: int) -> Scenario:
+    make = partial(KeeperModel, name, entries=3, clients=clients)
+    return Scenario(name, about, lambda mutants=(): make(mutants=mutants), short=True)
 
 
 SCENARIOS: Final = (
@@ -159,6 +166,8 @@ SCENARIOS: Final = (
         seeks=2,
         expiries=1,
     ),
+    _keeper("keeper", "Exclusive, 2 clients, 3 entries; the binding names the owner, and the pool again", clients=2),
+    _keeper("keeper-alone", "the same with 1 client, which may connect to the other broker", clients=1),
 )
 
 TWO: Final = "two brokers dispatch the subscription at once"
@@ -222,6 +231,24 @@ MUTANTS: Final = (
         "a guard that a frozen broker moves late is taken for an expiry by the owner",
         "guard",
         "unacked messages are skipped",
+    ),
+    Mutant(
+        "keeper-change-closes-nobody",
+        "connected consumers stay at the former keeper when a binding names the other one",
+        "keeper",
+        "a consumer stays at the former keeper",
+    ),
+    Mutant(
+        "owner-ignores-pool",
+        "the owner gets a new subscription although the pool has a local cursor of it",
+        "keeper-alone",
+        "entry 0 is skipped",
+    ),
+    Mutant(
+        "pool-ignores-owner",
+        "the pool gets a new local cursor although the owner has the subscription",
+        "keeper-alone",
+        "entry 0 is skipped",
     ),
     Mutant(
         "old-copy-goes-on", "after a claim in a new session the old copy of the cursor stays in use", "hand-over", AGAIN
