@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.background import run_forever
@@ -12,15 +13,16 @@ from readonly_engine.broker.cursors.deletions import TopicDeletions
 from readonly_engine.broker.cursors.held_partition import HeldPartition
 from readonly_engine.broker.cursors.namesakes import Namesakes
 from readonly_engine.broker.cursors.partitions import (
+    assign_partitions,
     check_cursor_topic,
     cursor_topic,
     guard_name,
     partition_of,
-    preferred_brokers,
     topic_properties,
 )
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
 from readonly_engine.broker.pool.claims import ClaimKey
+from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.waiting import await_shared
@@ -47,7 +49,7 @@ PLACE_S: Final = 1.0
 """Age of a known holder of a partition."""
 
 RETURN_S: Final = 15.0
-"""Time without a change of the pool's members, after which a partition moves to its preferred broker."""
+"""Time without a change of the pool's members, after which a broker with more than its share of partitions gives some away."""
 
 RETURN_INTERVAL_S: Final = 2.0
 """Interval between two partitions that move."""
@@ -111,6 +113,8 @@ class LocalCursors:
         self._slots = asyncio.Semaphore(MAX_OPENING)
         self._ending: dict[ClaimKey, asyncio.Task[None]] = {}
         self._places: dict[ClaimKey, tuple[float, str]] = {}
+        self._assigned: dict[TopicName, tuple[float, frozenset[str], tuple[str, ...]]] = {}
+        self._assigning: SingleFlight[tuple[str, ...]] = SingleFlight()
         self._returning: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -153,22 +157,37 @@ class LocalCursors:
         Raises:
             MetadataUnavailableError: the metadata store does not answer.
         """
+        url, members = await self._holder(key), frozenset(self._pool.members)
+        if url not in members:
+            url = await self._assignee(key, members)
+        return "" if url == self._pool.url else url
+
+    async def _holder(self, key: ClaimKey) -> str:
+        """Return the URL of the broker that has a partition; empty for none."""
         if key in self._held:
-            return ""
+            return self._pool.url
         now = asyncio.get_running_loop().time()
         at, url = self._places.get(key, (-PLACE_S, ""))
         if now - at >= PLACE_S:
             url = await self._claims.holder(key)
             self._places[key] = (now, url)
-        members = frozenset(self._pool.members)
-        if url not in members:
-            url = self._preferred(key, members)
-        return "" if url == self._pool.url else url
+        return url
 
-    def _preferred(self, key: ClaimKey, members: frozenset[str]) -> str:
-        """Return the broker that should have a partition; empty without one."""
+    async def _assignee(self, key: ClaimKey, members: frozenset[str]) -> str:
+        """Return the URL of the broker that should have a partition; empty without one."""
         topic = key.topic.base
-        found = preferred_brokers(topic, self._counts[topic], members)
+
+        async def assign() -> tuple[str, ...]:
+            now, count = asyncio.get_running_loop().time(), self._counts[topic]
+            at, among, found = self._assigned.get(topic, (-PLACE_S, members, ()))
+            if among != members or now - at >= PLACE_S:
+                keys = [ClaimKey(topic.at(partition), WHOLE_PARTITION) for partition in range(count)]
+                holders = await asyncio.gather(*(self._holder(key) for key in keys))
+                found = assign_partitions(topic, count, members, holders)
+                self._assigned[topic] = now, members, found
+            return found
+
+        found = await self._assigning.run((topic, members), assign)
         return found[key.topic.partition] if found else ""
 
     # Partitions of this broker
@@ -255,17 +274,36 @@ class LocalCursors:
             self._claims.release(held.claim)
 
     async def _return_partitions(self) -> None:
-        """Give partitions to the brokers that should have them, one by one, when the members have not changed for a while."""
+        """Give partitions above this broker's share away, one by one, when the members have not changed for a while."""
         members, since = frozenset(self._pool.members), asyncio.get_running_loop().time()
+        settled: frozenset[ClaimKey] = frozenset()
         while True:
             await asyncio.sleep(RETURN_INTERVAL_S)
             now, current = asyncio.get_running_loop().time(), frozenset(self._pool.members)
             if current != members or self._pool.url not in current:
-                members, since = current, now
-            elif now - since >= RETURN_S:
-                key = next((key for key in self._held if self._preferred(key, members) != self._pool.url), None)
-                if key is not None:
+                members, since, settled = current, now, frozenset()
+            elif now - since >= RETURN_S and settled != self._held.keys():
+                held = frozenset(self._held)
+                try:
+                    key = await self._above_share(members)
+                except MetadataError as error:
+                    log.info("claims of partitions unknown, trying again: error=%s", error)
+                    continue
+                if key is None:
+                    settled = held
+                else:
                     self.end(key, "the local cursors move to another broker of the pool")
+
+    async def _above_share(self, members: frozenset[str]) -> ClaimKey | None:
+        """Return a partition that another broker should have; None without one."""
+        own = Counter(key.topic.base for key in self._held)
+        for key in list(self._held):
+            topic = key.topic.base
+            if own[topic] > self._counts[topic] // len(members):
+                url = await self._assignee(key, members)
+                if url != self._pool.url and key in self._held:
+                    return key
+        return None
 
     async def close(self) -> None:
         """Store all cursors, and let other brokers have them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -13,6 +12,8 @@ from readonly_engine.owner.errors import OwnerRefusedError
 from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from readonly_engine.owner.cursor_admin import PartitionedTopic
 
 TOPIC_PREFIX: Final = "__readonly_cursors-"
@@ -86,30 +87,53 @@ def guard_name(pool: str, partition: int) -> str:
     return f"{GUARD_PREFIX}{pool}-{partition}"
 
 
-@lru_cache(maxsize=1024)
-def preferred_brokers(topic: TopicName, count: int, urls: frozenset[str]) -> tuple[str, ...]:
+def assign_partitions(topic: TopicName, count: int, urls: frozenset[str], holders: Sequence[str]) -> tuple[str, ...]:
     """Return the broker that should have each partition; none without a broker.
 
-    Rendezvous hashing, in which no broker gets more than its share. So most partitions stay where they are when a broker comes or
-    goes.
+    A broker has `count / len(urls)` partitions, rounded down or up. A partition stays where it is, unless its broker has gone or
+    has more than that: no other can stay if the brokers' shares are to be equal. So the death of a broker moves only its own
+    partitions, and a new broker gets only as many as its share.
+
+    All brokers come to the same result from the same claims, and also if some of the partitions are already where it puts them:
+    that fills only the shares that were meant for them.
 
     Args:
         topic: the partitioned topic.
         count: number of its partitions.
         urls: URLs of the brokers.
+        holders: URL of the broker that has each partition; empty, or not in `urls`, for none.
     """
     if not urls:
         return ()
-    share = -(-count // len(urls))
-    left = dict.fromkeys(sorted(urls), share)
-    found = []
+    held: dict[str, list[int]] = {url: [] for url in sorted(urls)}
+    for partition, url in enumerate(holders):
+        if url in held:
+            held[url].append(partition)
+    share, left_over = divmod(count, len(urls))
+    # Those that have one more already may keep it.
+    larger = set(sorted(held, key=lambda url: (len(held[url]) <= share, _hash(f"{url}\0{topic}")))[:left_over])
+    found, room = [""] * count, {}
+    for url, partitions in held.items():
+        most = share + (url in larger)
+        if len(partitions) > most:
+            partitions.sort(key=lambda partition: _weight(url, topic, partition), reverse=True)
+        for partition in partitions[:most]:
+            found[partition] = url
+        if len(partitions) < most:
+            room[url] = most - len(partitions)
     for partition in range(count):
-        best = max(left, key=lambda url: (_hash(f"{url}\0{topic}\0{partition}"), url))
-        found.append(best)
-        left[best] -= 1
-        if not left[best]:
-            del left[best]
+        if not found[partition]:
+            best = max(room, key=lambda url: _weight(url, topic, partition))
+            found[partition] = best
+            room[best] -= 1
+            if not room[best]:
+                del room[best]
     return tuple(found)
+
+
+def _weight(url: str, topic: TopicName, partition: int) -> tuple[int, str]:
+    """Return the weight of a broker for a partition, as in rendezvous hashing."""
+    return _hash(f"{url}\0{topic}\0{partition}"), url
 
 
 def _hash(text: str) -> int:

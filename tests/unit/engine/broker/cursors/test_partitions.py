@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import pytest
 from readonly_engine.broker.cursors.partitions import (
+    assign_partitions,
     check_cursor_topic,
     cursor_topic,
     guard_name,
     partition_of,
-    preferred_brokers,
     topic_properties,
 )
 from readonly_engine.config.topic_patterns import is_system_topic
@@ -70,16 +71,50 @@ def test_subscriptions_are_spread_evenly() -> None:
     assert 850 < min(counts.values()) <= max(counts.values()) < 1150
 
 
-@pytest.mark.parametrize(("count", "brokers"), [(16, 2), (16, 3), (64, 20), (1, 5), (200, 20), (7, 1)])
-def test_no_broker_has_more_than_its_share(count: int, brokers: int) -> None:
-    found = preferred_brokers(TOPIC, count, frozenset(BROKERS[:brokers]))
-    assert len(found) == count
-    assert max(Counter(found).values()) <= -(-count // brokers)
+def _moved(before: tuple[str, ...], after: tuple[str, ...]) -> Counter[str]:
+    """Return how many partitions each broker has lost."""
+    return Counter(one for one, other in zip(before, after, strict=True) if one != other)
 
 
-def test_most_partitions_stay_where_they_are() -> None:
-    before = preferred_brokers(TOPIC, 200, frozenset(BROKERS))
-    after = preferred_brokers(TOPIC, 200, frozenset(BROKERS[1:]))
-    moved = sum(one != other for one, other in zip(before, after, strict=True))
-    assert before.count(BROKERS[0]) <= moved < 50  # 10 had to
-    assert preferred_brokers(TOPIC, 200, frozenset()) == ()
+@pytest.mark.parametrize(
+    ("count", "brokers"), [(16, 2), (16, 3), (64, 8), (64, 20), (128, 10), (1, 5), (200, 20), (7, 1), (1024, 20)]
+)
+def test_only_partitions_of_a_dead_broker_move_and_shares_are_equal(count: int, brokers: int) -> None:
+    """Brokers die one after another and come back: the others lose nothing to a death, and no more than its share to a return."""
+    choice = Random(count * brokers)
+    members = set(BROKERS[:brokers])
+    at = assign_partitions(TOPIC, count, frozenset(members), [""] * count)
+    for _ in range(20 if count < 1024 else 3):
+        gone = choice.sample(sorted(members), choice.randint(1, max(1, len(members) - 1)) if len(members) > 1 else 0)
+        for url in gone:
+            members.discard(url)
+            before, at = at, assign_partitions(TOPIC, count, frozenset(members), at)
+            assert set(_moved(before, at)) <= {url}
+            _check_shares(at, members)
+        for url in gone:
+            members.add(url)
+            before, at = at, assign_partitions(TOPIC, count, frozenset(members), at)
+            assert sum(_moved(before, at).values()) == at.count(url) == count // len(members)
+            _check_shares(at, members)
+    assert assign_partitions(TOPIC, count, frozenset(), at) == ()
+
+
+def _check_shares(at: tuple[str, ...], members: set[str]) -> None:
+    shares = Counter(at)
+    assert set(shares) <= members
+    assert max(shares.values()) - min(shares[url] for url in members) <= 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_brokers_agree_while_partitions_move(seed: int) -> None:
+    """Whatever brokers have at first, and in whatever order they take partitions and give them away: the result is one."""
+    choice = Random(seed)
+    count, members = choice.choice([16, 64, 65]), frozenset(BROKERS[: choice.randint(1, 9)])
+    holders = [choice.choice(["", *BROKERS[:12]]) for _ in range(count)]
+    target = assign_partitions(TOPIC, count, members, holders)
+    for partition in choice.sample(range(count), count):
+        if holders[partition] in members and holders[partition] != target[partition]:
+            holders[partition] = ""  # given away
+            assert assign_partitions(TOPIC, count, members, holders) == target
+        holders[partition] = target[partition]
+        assert assign_partitions(TOPIC, count, members, holders) == target
