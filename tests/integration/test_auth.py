@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
+from readonly_engine.broker.tail.budget import SUBSCRIPTION_PREFIX
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandGetSchema,
@@ -475,6 +476,39 @@ def test_two_brokers_of_a_pool_share_a_subscription_in_the_clients_name(pool, st
         wait_until(
             lambda: [client.pending("MESSAGE") for client in (one, two)] == [30, 30], 60, "all messages have come"
         )
+
+
+def test_the_owner_pushes_in_the_name_of_a_client_that_is_still_there(
+    own_pool, stack, admin, credentials, topic
+) -> None:
+    """Two roles read one topic. The one whose connection has the pushes leaves: they move, and nothing is lost or doubled."""
+
+    def pushed_to() -> list[str]:
+        found = admin.stats(topic)["subscriptions"]
+        return [
+            consumer["appId"]
+            for name, subscription in found.items()
+            if name.startswith(SUBSCRIPTION_PREFIX)
+            for consumer in subscription["consumers"]
+        ]
+
+    def join(role: str) -> tuple[pulsar.Client, pulsar.Consumer]:
+        client = pulsar.Client(url, authentication=pulsar.AuthenticationToken(credentials.token(role)), logger=QUIET)
+        return client, client.subscribe(topic, role, initial_position=EARLIEST)
+
+    url = own_pool("--tail", "owner").url
+    leaving, _ = join("admin")
+    wait_until(lambda: pushed_to() == ["admin"], what="the owner pushes to the first role")
+    staying, consumer = join("reader")
+    publish(stack, credentials, topic, 5)
+    leaving.close()
+    publish(stack, credentials, topic, 5)
+    wait_until(lambda: pushed_to() == ["reader"], what="the owner pushes to the role that is still there")
+    publish(stack, credentials, topic, 5)
+    assert [int(consumer.receive(30_000).data()) for _ in range(15)] == [*range(5)] * 3
+    with pytest.raises(pulsar.Timeout):
+        consumer.receive(500)
+    staying.close()
 
 
 def test_the_pools_own_role_must_be_able_to_consume_and_no_more(own_pool, stack, credentials, topic, tmp_path) -> None:

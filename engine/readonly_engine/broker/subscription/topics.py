@@ -326,6 +326,9 @@ class TopicRegistry:
         """
         self.leaving.add((subscription.topic, subscription.name), consumer)
         subscription.remove(consumer)
+        served = self._topics.get(subscription.topic)
+        if served is not None and served.tail is not None:
+            served.tail.consumer_left(consumer.owner_consumer.connection)
         if subscription.consumers:
             return None
         saving = None
@@ -334,7 +337,6 @@ class TopicRegistry:
             saving = self._batches.save(
                 subscription.topic, subscription.name, subscription.batches, consumer.owner_consumer, still_ours
             )
-        served = self._topics.get(subscription.topic)
         if served is None:
             return saving
         served.drop(subscription)
@@ -493,10 +495,15 @@ class TopicRegistry:
     def _count_tail_change(self) -> None:
         self.tail_changes += 1
 
-    def _owner_connection(self, topic: TopicName) -> OwnerConnection | None:
-        """Return the connection of any consumer to the topic's owner; None while there is none."""
-        connections = (consumer.connection for consumer in self._owner_consumers(topic))
-        return next((connection for connection in connections if connection is not None), None)
+    def _owner_connection(self, topic: TopicName, present: OwnerConnection | None) -> OwnerConnection | None:
+        """Return a connection to the topic's owner if a consumer has it, otherwise that of any consumer; None without one."""
+        found = None
+        for consumer in self._owner_consumers(topic):
+            connection = consumer.connection
+            if connection is not None and (present is None or connection is present):
+                return connection
+            found = found or connection
+        return found
 
     async def owner_moved(self, topic: TopicName) -> None:
         """Handle a move or a restart of a topic's owner: the cluster may have transactions now."""

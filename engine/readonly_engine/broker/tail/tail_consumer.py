@@ -46,6 +46,9 @@ ACK_S: Final = 10.0
 REFUSED_RETRY_S: Final = 300.0
 """Wait after the owner refused the subscription, for want of a permission or above a limit."""
 
+LEFT_S: Final = 1.0
+"""Wait after a consumer of the connection has left: more may leave, and its client may subscribe again."""
+
 
 class TailConsumer:
     """Lets the owner push a topic's entries into its log while they are few, instead of polls at bookies.
@@ -54,10 +57,14 @@ class TailConsumer:
     end. When the budget is exhausted, the consumer is closed, and bookies are polled from the same position on. The owner
     delivers neither markers nor messages of aborted transactions; the log reads these from bookies before the next message.
 
+    The connection has the credentials of a client. When its last consumer of the topic leaves, the subscription moves to the
+    connection of another consumer, and bookies are polled meanwhile.
+
     Args:
         topic: the topic.
         log_: its log.
-        connection: returns the connection of any consumer to the topic's owner; None while there is none.
+        connection: returns the given connection to the topic's owner if a consumer of the topic has it, otherwise that of any
+            consumer; None while there is none.
         on_pushed: called with pushed entries: the owner lets consumers read up to there, and has committed their transactions.
         obstacle: returns the policy that forbids one more subscription, empty for none; raises RelayError.
         on_change: called at each change between pushes and reads from bookies.
@@ -76,7 +83,7 @@ class TailConsumer:
         self,
         topic: TopicName,
         log_: TopicLog,
-        connection: Callable[[], OwnerConnection | None],
+        connection: Callable[[OwnerConnection | None], OwnerConnection | None],
         on_pushed: Callable[[list[TopicEntry]], None],
         obstacle: Callable[[], Awaitable[str]],
         on_change: Callable[[], None],
@@ -115,6 +122,7 @@ class TailConsumer:
         self._unacked: Position | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
         self._check_timer: asyncio.TimerHandle | None = None
+        self._leave_timer: asyncio.TimerHandle | None = None
         self._checking: asyncio.Task[None] | None = None
         self.changes = 0
 
@@ -144,6 +152,20 @@ class TailConsumer:
             self._timer.cancel()
             self._begin()
 
+    def consumer_left(self, connection: OwnerConnection | None) -> None:
+        """Leave the connection of a consumer that has left, unless another consumer of the topic has it."""
+        used = connection is not None and (connection is self._connection or connection is self._subscribing)
+        if used and self._leave_timer is None:
+            self._leave_timer = self._loop.call_later(LEFT_S, self._leave_unused)
+
+    def _leave_unused(self) -> None:
+        self._leave_timer = None
+        if self._starting is not None:
+            self._leave_timer = self._loop.call_later(LEFT_S, self._leave_unused)
+        elif self._connection is not None and self._owner_connection(self._connection) is not self._connection:
+            self._unsubscribe()
+            self._begin()
+
     async def _stop_if_forbidden(self) -> None:
         obstacle = await self._obstacle()
         if obstacle and self._connection is not None:
@@ -153,8 +175,9 @@ class TailConsumer:
     def close(self) -> None:
         """Close the subscription. The log is closed by its owner."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._leave_timer):
+            if timer is not None:
+                timer.cancel()
         for task in (self._starting, self._checking):
             if task is not None:
                 task.cancel()
@@ -215,7 +238,7 @@ class TailConsumer:
         Raises:
             RelayError: the owner does not answer, or refuses.
         """
-        connection = self._owner_connection()
+        connection = self._owner_connection(None)
         if connection is None:
             self._later(RETRY_S[0], self._begin)
             return

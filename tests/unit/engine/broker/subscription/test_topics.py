@@ -374,6 +374,37 @@ def test_what_owners_pushed_counts_after_the_end_of_a_topic_or_of_its_tail():
     asyncio.run(run())
 
 
+def test_the_tail_is_told_of_consumers_that_leave_and_finds_those_that_stay(monkeypatch):
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
+
+    async def run():
+        registry = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
+        consumers = [Consumer(CommandSubscribe(subscription="s", durable=False)) for _ in range(4)]
+        connections = [None, "first", "second", "first"]
+        for consumer, connection in zip(consumers, connections, strict=True):
+            consumer.owner_consumer.connection = connection
+            subscription = await registry.join(TOPIC, consumer, lambda _: None)
+        left = []
+        (_, served), *_ = registry.all
+        served.tail = SimpleNamespace(consumer_left=left.append, close=lambda: None, delivered=PushTotals(0, 0))
+        assert [registry._owner_connection(TOPIC, one) for one in (None, "second", "gone")] == [
+            "first",
+            "second",
+            "first",
+        ]
+        registry.leave(subscription, consumers[1], lambda: True)
+        assert registry._owner_connection(TOPIC, "first") == "first"
+        registry.leave(subscription, consumers[3], lambda: True)
+        assert registry._owner_connection(TOPIC, "first") == "second"
+        registry.leave(subscription, consumers[2], lambda: True)
+        assert registry._owner_connection(TOPIC, "second") is None
+        assert left == ["first", "first", "second"]
+        registry.close()
+
+    asyncio.run(run())
+
+
 def test_deliveries_to_subscriptions_that_are_forgotten_still_count(monkeypatch):
     monkeypatch.setattr(topics, "MAX_REMEMBERED", 2)
 

@@ -145,7 +145,7 @@ class Scene:
         self.tail = TailConsumer(
             TOPIC,
             self.log,
-            lambda: self.connection if self.connected else None,
+            lambda _: self.connection if self.connected else None,
             lambda entries: self.positions.extend(entry.position for entry in entries),
             self.find_obstacle,
             lambda: self.changes.append(self.log.polls),
@@ -176,6 +176,7 @@ def play(scene, *answers, rate=PushRate(1000.0, 2000, 1e6)):  # noqa: B008 - imm
 def soon(monkeypatch):
     monkeypatch.setattr(module, "RETRY_S", (0.001, 0.002))
     monkeypatch.setattr(module, "REFUSED_RETRY_S", 0.001)
+    monkeypatch.setattr(module, "LEFT_S", 0.001)
 
 
 def test_the_owner_pushes_from_the_end_of_the_log_on():
@@ -227,6 +228,51 @@ def test_bookies_are_polled_again_when_the_owner_goes_and_the_next_owner_pushes_
         await until(lambda: stage.tail.pushed)
         assert stage.connection.subscribes[0].start_message_id.ledger_id == 4
         assert stage.tail.changes == len(stage.changes) == 3
+
+    play(scene)
+
+
+@pytest.mark.parametrize("leaves", ["while pushed", "while the owner has not answered", "while policies are asked"])
+def test_the_pushes_move_to_a_consumer_that_is_still_there(leaves):
+    """The connection has the credentials of the client that has left."""
+
+    async def scene(stage):
+        departed, present, answered = stage.connection, Connection(), asyncio.Event()
+
+        async def answer_late(command):
+            departed.subscribes.append(command.subscribe)
+            await answered.wait()
+            return SUCCESS
+
+        departed.subscribe = answer_late
+        stage.tail.start()
+        await until(lambda: departed.subscribes)
+        if leaves == "while the owner has not answered":
+            stage.connection = present
+            stage.tail.consumer_left(departed)
+        answered.set()
+        if leaves != "while the owner has not answered":
+            await until(lambda: stage.tail.pushed)
+            departed.push(3, 8)
+            stage.tail.consumer_left(None)
+            stage.tail.consumer_left(present)
+            stage.tail.consumer_left(departed)  # another of its consumers is still there
+            await until(lambda: stage.tail._leave_timer is None)
+            assert len(stage.changes) == 1
+            stage.connection = present
+            if leaves == "while policies are asked":
+                stage.tail.policies_changed()
+            stage.tail.consumer_left(departed)
+        await until(lambda: present.subscribes and stage.tail.pushed)
+        assert departed.names()[-1] == "CLOSE_CONSUMER"
+        assert not departed.handlers, "the connection stays open"
+        assert stage.changes == [True, False, True], "bookies are not polled meanwhile"
+        limit = stage.log.limit
+        start = present.subscribes[0].start_message_id
+        assert (start.ledger_id, start.entry_id) == (limit.ledger_id, limit.entry_id + 1)
+        departed.push(3, 9)
+        present.push(3, 9)
+        assert stage.log.pushed.count((3, 9)) == 1
 
     play(scene)
 
