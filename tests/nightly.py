@@ -188,6 +188,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_acks_of_many_clients_never_come_to_a_frame_that_the_owner_does_not_take",
         "test_names_as_long_as_a_frame_are_refused_and_not_shown",
     ),
+    "tests/integration/test_hostile_fields.py": (),
     "tests/integration/test_http_port.py": (),
     "tests/integration/test_kept_back.py": (),
     "tests/integration/test_leases.py": (

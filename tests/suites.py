@@ -103,6 +103,7 @@ SECOND_STACK: Final = tuple(
         "fleet",
         "foreign_acks",
         "hostile_clients",
+        "hostile_fields",
         "hostile_short",
         "leases",
         "local_takeover",

@@ -108,7 +108,7 @@ def react(url: str, topic: str, name: str, how: str) -> str:
     """
     with Attacker(url, connect=how != "no-connect") as attacker:
         if how != "no-connect":
-            _open(attacker, topic)
+            open_both(attacker, topic)
         before = len(attacker.heard)
         attacker.send(malformed(name, how, topic))
         if how == "rest-missing":
@@ -121,7 +121,7 @@ def react(url: str, topic: str, name: str, how: str) -> str:
         return _reaction(attacker, attacker.heard[before:], how)
 
 
-def _open(attacker: Attacker, topic: str) -> None:
+def open_both(attacker: Attacker, topic: str) -> None:
     """Create the consumer and the producer.
 
     Raises:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.session.connection import ClientConnection
-from readonly_engine.broker.session.name_bounds import MAX_NAME_BYTES, NAMES, name_error
+from readonly_engine.broker.session.name_bounds import LISTS, MAX_ITEMS, MAX_NAME_BYTES, NAMES, name_error
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
@@ -77,6 +78,36 @@ def test_a_name_at_the_bound_is_accepted_and_a_longer_one_is_not(kind, field):
         assert str(error) == f"the name of the {what} has 8,193 bytes; give a name of at most 8,192 bytes"
         assert error.code == code
         assert not error.retriable
+
+
+@pytest.mark.parametrize(("kind", "field"), [(kind, field) for kind, fields in LISTS.items() for field in fields])
+def test_a_list_at_the_bound_is_accepted_and_a_longer_one_is_not(kind, field):
+    command = command_with(kind, "topic", "t")
+    items = attrgetter(field)(body_of(command))
+    numbers = field.endswith("ack_set")
+    for _ in range(MAX_ITEMS):
+        items.append(-1) if numbers else items.add()
+    assert name_error(command) is None
+    items.append(-1) if numbers else items.add()
+    assert str(name_error(command)) == f"{field} has 2,001 items; give at most 2,000"
+
+
+def test_every_list_of_a_request_has_a_bound():
+    """Those of ACK and REDELIVER_UNACKNOWLEDGED_MESSAGES have the ids of messages; those of transactions are not served."""
+
+    def lists(message, path=()):
+        for field in message.fields:
+            if field.is_repeated:
+                yield ".".join((*path, field.name))
+            elif field.message_type is not None and field.message_type is not message:
+                yield from lists(field.message_type, (*path, field.name))
+
+    found = {}
+    for kind in NAMES:
+        found[kind] = set(lists(body_of(BaseCommand(type=kind)).DESCRIPTOR))
+    assert {kind: fields for kind, fields in found.items() if fields} == {
+        kind: {*fields} for kind, fields in LISTS.items()
+    }
 
 
 class Task:

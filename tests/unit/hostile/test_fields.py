@@ -1,0 +1,47 @@
+"""Each field that a client can set has a range, and its extremes are decoded and checked within bounds."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from readonly_engine.wire.acks import decode_plain_ack
+from readonly_engine.wire.commands import decode_command
+from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.framing import FRAME_BYTES, LENGTH_BYTES, FrameSplitter
+from readonly_engine.wire.pulsar_pb2 import BaseCommand
+from readonly_engine.wire.well_formed import check_command
+
+from tests.hostile.fields import RANGES, extremes, messages_of_clients
+from tests.hostile.frames import CLIENT_COMMANDS
+
+TOPIC = "persistent://public/default/a"
+BOUND_S = 0.02
+
+
+def test_every_field_of_every_command_has_a_range():
+    assert {message: {*fields} for message, fields in RANGES.items()} == {
+        message: {*found.fields_by_name} for message, found in messages_of_clients().items()
+    }
+
+
+@pytest.mark.parametrize("name", CLIENT_COMMANDS)
+def test_the_extremes_of_a_command_are_decoded_or_refused_in_time(name):
+    """In at most 20 ms of the processor; the frame limit holds."""
+    frames = list(extremes(name, TOPIC))
+    reached = {part for one in frames for part in one.field.split(" > ")}
+    body = next((one for one in BaseCommand.DESCRIPTOR.fields if one.number == BaseCommand.Type.Value(name)), None)
+    if body is not None and body.message_type is not None:
+        assert {f"{body.message_type.name}.{field.name}" for field in body.message_type.fields} <= reached
+    for one in frames:
+        assert len(one.frame) <= FRAME_BYTES
+        (frame,) = FrameSplitter().receive_data(one.frame)
+        begin = time.thread_time()
+        try:
+            decode_plain_ack(frame)
+            command, end = decode_command(frame)
+            check_command(command)
+            assert end == len(one.frame) - LENGTH_BYTES
+        except WireError:
+            pass
+        assert time.thread_time() - begin < BOUND_S, one[:3]
