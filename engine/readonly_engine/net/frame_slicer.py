@@ -41,6 +41,14 @@ class FrameSlicer:
             self.pending = deque(frames)
             self._process_slice()
 
+    def insert(self, frames: list[bytes]) -> None:
+        """Process frames in place of the one in process, before the pending frames."""
+        if self.pending is not None:
+            self.pending.extendleft(reversed(frames))
+        else:
+            self.pending = deque(frames)
+            self._process_slice()
+
     def clear(self) -> None:
         """Drop the pending frames."""
         self.pending = None

@@ -32,6 +32,7 @@ from readonly_engine.wire.commands import (
 )
 from readonly_engine.wire.errors import MalformedFrameError, WireError
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter, frame_limit
+from readonly_engine.wire.long_acks import LONG_BYTES, split_long
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandPing,
@@ -212,6 +213,9 @@ class ClientConnection(ClientTransport):
         Raises:
             WireError: the frame is malformed, or clients may not send it.
         """
+        if len(frame) > LONG_BYTES and self.connected and (parts := split_long(frame)):
+            self._slices.insert(parts)
+            return True
         if self.connected and (ack := decode_plain_ack(frame)) is not None:
             consumer = self._consumers.get(ack.consumer_id)
             if consumer is None or consumer.ack_entries(ack):
