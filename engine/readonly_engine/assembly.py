@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from readonly_engine import build_info
-from readonly_engine.background import run_forever
+from readonly_engine.background import ProcessGuard, run_forever
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker.cursors.client import file_token, stock_client
 from readonly_engine.broker.cursors.guard_policies import GuardPolicySource
@@ -147,6 +147,8 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     descriptors.raise_limit()
     build = await asyncio.to_thread(build_labels)
     stop = asyncio.Event()
+    process = ProcessGuard("readonly_engine", stop.set)
+    process.install()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -292,6 +294,8 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         await broker.drain()
         if namesakes:
             raise StartError(f"--pool: {namesakes[0]}")
+        if process.error is not None:
+            raise StartError(f"stopped after an unexpected error, which the log has: {process.error!r}")
     finally:
         for task in (following, renewing):
             if task is not None:

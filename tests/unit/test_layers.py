@@ -27,7 +27,7 @@ BELOW = {
     "tiered": {"config", "wire", "waiting"},
     "topic": {"config", "tiered", "bookkeeper", "metadata", "wire", "background", "waiting"},
     "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire", "config", "net", "collector"},
-    "owner": {"config", "topic", "metadata", "wire", "net", "clock", "waiting"},
+    "owner": {"config", "topic", "metadata", "wire", "net", "background", "clock", "waiting"},
     "broker": {
         "owner",
         "topic",

@@ -7,7 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from readonly_engine.background import run_forever
+from readonly_engine.background import end_with, run_forever
 from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookKeeperError, NoSuchLedgerError
 from readonly_engine.bookkeeper.ledger import NO_LAC
 from readonly_engine.bookkeeper.tail_state import (
@@ -288,6 +288,7 @@ class LacFollower:
         self._idle.set()
         if (self._probe_task is None or self._probe_task.done()) and self._idle_probe.due(now, explicit=self._explicit):
             self._probe_task = asyncio.create_task(self._probe_unconfirmed())
+            end_with(self._probe_task, lambda _: self._arm())
             return
         self._arm()
 

@@ -7,6 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 from typing import Final, Generic, Protocol, TypeVar, cast
 
+from readonly_engine.background import ends
 from readonly_engine.bookkeeper.errors import BookieUnavailableError, failed_connection
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,7 @@ class Pipeline(ABC, Generic[Reply]):
         self._why_closed = str(error)
         self.close()
 
+    @ends("close")
     def _expire(self) -> None:
         self._expiry = None
         now = self._loop.time()

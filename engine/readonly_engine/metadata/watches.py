@@ -109,6 +109,9 @@ class NodeWatch(Generic[T]):
         except MetadataUnavailableError as error:
             log.debug("read failed, retrying: node=%s error=%s", self.name, error)
             failed = True
+        except Exception:
+            log.exception("a change was not handled, reading again: node=%s", self.name)
+            self._notified, failed = False, True
         finally:
             self._task = None
             self._schedule_poll(failed=failed)
@@ -136,6 +139,8 @@ class NodeWatch(Generic[T]):
                 self._wanted = True
         except MetadataUnavailableError as error:
             log.debug("poll failed: node=%s error=%s", self.name, error)
+        except Exception:
+            log.exception("poll failed unexpectedly: node=%s", self.name)
         finally:
             self._task = None
             if self._wanted:

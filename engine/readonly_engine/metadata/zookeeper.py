@@ -13,7 +13,7 @@ from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NodeE
 from kazoo.protocol.states import KazooState
 from kazoo.security import ACL, make_acl, make_digest_acl
 
-from readonly_engine.background import run_forever
+from readonly_engine.background import must_not_fail, run_forever
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.lease import (
@@ -380,6 +380,7 @@ class ZooKeeperStore:
             task = self._running_loop().create_task(self._register_again())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            must_not_fail(task)
 
     async def _register_again(self) -> None:
         for path in list(self._registered):

@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Protocol, cast
 
+from readonly_engine.background import ends
 from readonly_engine.clock import lease_time
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.owner.handlers import ConnectionHandlers
@@ -338,6 +339,7 @@ class OwnerConnection(asyncio.Protocol):
             if not pong.done():
                 pong.set_result(None)
 
+    @ends("close")
     def _check_alive(self) -> None:
         """Close the connection to a host that has vanished; its requests would wait for their deadlines otherwise."""
         if self._transport is None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from readonly_engine.background import ends
 from readonly_engine.owner.auth_refresh import AuthRefresh
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.waiting import wait_until_done
@@ -155,6 +156,7 @@ class IdentitySession:
             if (connection := self._open.get(target)) is not None:
                 connection.close()
 
+    @ends("_fail_unexpectedly")
     def _open_done(self, target: ConnectionTarget, task: asyncio.Task[OwnerConnection]) -> None:
         if self._opening.get(target) is task:
             del self._opening[target]
@@ -228,6 +230,7 @@ class IdentitySession:
         if self._idle_timer is None and not self._closed:
             self._idle_timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._close_unused)
 
+    @ends("_fail_unexpectedly")
     def _close_unused(self) -> None:
         self._idle_timer = None
         for connection in list(self._open.values()):
@@ -280,6 +283,7 @@ class IdentitySession:
         if self._probe_handle is None:
             self._probe_handle = asyncio.get_running_loop().call_soon(self._probe_some, list(self._clients))
 
+    @ends("_fail_unexpectedly")
     def _probe_some(self, clients: list[IdentityClient]) -> None:
         """Send PINGs to a few clients at a time, so that ten thousand do not block the event loop."""
         self._probe_handle = None
@@ -308,6 +312,7 @@ class IdentitySession:
                 client, "the credentials have expired, and the client does not support their renewal; connect again"
             )
 
+    @ends("_fail_unexpectedly")
     def _expire_refresh(self, now: float) -> None:
         if self._refresh is not None:
             self._apply(self._refresh.expire(now))
@@ -349,6 +354,7 @@ class IdentitySession:
             await connection.round_trip()
         await asyncio.sleep(VERIFICATION_S)
 
+    @ends("_fail_unexpectedly")
     def _verification_done(self, task: asyncio.Task[None]) -> None:
         self._verification = None
         self._verifying = []
@@ -363,6 +369,9 @@ class IdentitySession:
     def _disconnect(self, client: IdentityClient, reason: str) -> None:
         self._clients.discard(client)
         client.disconnect(OwnerUnavailableError(reason))
+
+    def _fail_unexpectedly(self) -> None:
+        self._fail(OwnerUnavailableError("internal error; connect again"))
 
     def _fail(self, error: RelayError) -> None:
         """Disconnect every client, and close every connection."""

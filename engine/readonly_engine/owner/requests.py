@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from readonly_engine.background import ends
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.responses import ResponseAggregator
 from readonly_engine.wire.acks import split_ids
@@ -110,7 +111,7 @@ class OwnerRequests:
         """
         self._callbacks[request_id] = on_response
         if self.transport is None:
-            self._loop.call_soon(self.resolve, request_id, None)
+            self._loop.call_soon(self._resolve_later, request_id, None)
         elif not self._fits(data):
             self._session.forget(request_id)
             refusal = CommandError(
@@ -118,7 +119,7 @@ class OwnerRequests:
                 error=ServerError.NotAllowedError,
                 message=self._too_long(len(data) - LENGTH_BYTES),
             )
-            self._loop.call_soon(self.resolve, request_id, BaseCommand(type=BaseCommand.ERROR, error=refusal))
+            self._loop.call_soon(self._resolve_later, request_id, BaseCommand(type=BaseCommand.ERROR, error=refusal))
         else:
             self.transport.write(data)
         return request_id
@@ -127,6 +128,14 @@ class OwnerRequests:
         """Drop a request and its callback."""
         self._callbacks.pop(request_id, None)
         self._session.forget(request_id)
+
+    @ends("_end")
+    def _resolve_later(self, request_id: int, response: BaseCommand | None) -> None:
+        self.resolve(request_id, response)
+
+    def _end(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
 
     def resolve(self, request_id: int, response: BaseCommand | None) -> None:
         """Pass an answer, or None for none, to the caller of a request."""
@@ -192,6 +201,7 @@ class OwnerRequests:
         if self._deadline_timer is None:
             self._deadline_timer = self._loop.call_at(deadlines[0][0], self._expire)
 
+    @ends("_end")
     def _expire(self) -> None:
         self._deadline_timer = None
         deadlines, now = self._deadlines, self._loop.time()

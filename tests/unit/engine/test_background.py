@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 
+import pytest
+import uvloop
 from readonly_engine import background
 
 
@@ -45,3 +48,122 @@ def test_who_holds_it_ends_it():
         return task
 
     assert asyncio.run(run()).cancelled()
+
+
+class Part:
+    """A part of a broker."""
+
+    def __init__(self):
+        self.ended = 0
+
+    def end(self):
+        self.ended += 1
+
+    @background.ends("end")
+    def work(self, fails):
+        if fails:
+            raise KeyError("surprise")
+
+    @background.ends("end")
+    def stop(self):
+        raise asyncio.CancelledError
+
+
+def test_an_error_in_a_callback_ends_its_part_and_is_logged(caplog):
+    part = Part()
+    part.work(False)
+    assert (part.ended, caplog.records) == (0, [])
+    part.work(fails=True)
+    assert part.ended == 1
+    assert "Part.work failed unexpectedly; end follows" in caplog.text
+    with pytest.raises(asyncio.CancelledError):
+        part.stop()
+    assert part.ended == 1
+
+
+@pytest.mark.parametrize(("outcome", "errors"), [(None, 0), (KeyError("surprise"), 1), (asyncio.CancelledError(), 0)])
+def test_an_error_of_a_task_that_nobody_awaits_ends_its_part(outcome, errors, caplog):
+    ended = []
+
+    async def work():
+        if outcome is not None:
+            raise outcome
+
+    async def run():
+        task = asyncio.create_task(work())
+        background.end_with(task, ended.append)
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert ended == [outcome] * errors
+    assert caplog.text.count("work failed unexpectedly") == errors
+
+
+def fail(*_):
+    raise KeyError("surprise")
+
+
+async def fail_later():
+    fail()
+
+
+class Protocol(asyncio.Protocol):
+    def data_received(self, data):
+        fail()
+
+
+def start(kind):
+    """Start what fails."""
+    loop = asyncio.get_running_loop()
+    if kind == "call_soon":
+        loop.call_soon(fail)
+    elif kind == "call_later":
+        loop.call_later(0.001, fail)
+    elif kind == "done callback":
+        loop.create_future().add_done_callback(fail)
+        asyncio.ensure_future(asyncio.sleep(0)).add_done_callback(fail)
+    elif kind == "must_not_fail":
+        background.must_not_fail(asyncio.ensure_future(fail_later()))
+    elif kind == "protocol":
+        loop.call_soon(Protocol().data_received, b"")
+    elif kind == "other package":
+        loop.call_soon(json.loads, "{")
+    elif kind == "cancelled":
+        task = asyncio.ensure_future(fail_later())
+        background.must_not_fail(task)
+        task.cancel()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize(
+    ("kind", "stops"),
+    [
+        ("call_soon", True),
+        ("call_later", True),
+        ("done callback", True),
+        ("must_not_fail", True),
+        ("protocol", False),
+        ("other package", False),
+        ("cancelled", False),
+    ],
+)
+def test_an_error_in_a_callback_that_ends_nothing_smaller_ends_the_process(run, kind, stops, caplog):
+    async def main():
+        stop = asyncio.Event()
+        package = "readonly_engine" if kind == "must_not_fail" else __name__.partition(".")[0]
+        guard = background.ProcessGuard(package, stop.set)
+        guard.install()
+        start(kind)
+        if stops:
+            async with asyncio.timeout(10):
+                await stop.wait()
+        else:
+            for _ in range(10):
+                await asyncio.sleep(0)
+        assert stop.is_set() == stops
+        return guard.error
+
+    error = run(main())
+    assert isinstance(error, KeyError) == stops
+    assert bool(caplog.text) == (kind != "cancelled"), "the error is logged in any case"

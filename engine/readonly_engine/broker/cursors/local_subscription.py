@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine.background import ends
 from readonly_engine.broker.cursors.consumers import FAILOVER_DELAY_S, LocalConsumers
 from readonly_engine.owner.consumer_events import OwnerCursorState
 
@@ -116,10 +117,15 @@ class LocalSubscription:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(FAILOVER_DELAY_S, self._announce_all)
 
+    @ends("_end_members")
     def _announce_all(self) -> None:
         self._timer = None
         for member in list(self.members):
             member.active_changed(active=member.number == self._active)
+
+    def _end_members(self) -> None:
+        for member in list(self.members):
+            member.end("internal error")
 
     # The cursor
 

@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
-from readonly_engine.background import run_forever
+from readonly_engine.background import end_with, run_forever
 from readonly_engine.owner.consumer import OwnerConsumer
 from readonly_engine.owner.consumer_events import OwnerCursorState, last_message_id_request
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
@@ -332,6 +332,7 @@ class OwnerAccess:
                 task = asyncio.get_running_loop().create_task(self._check(consumer))
                 self._checks.add(task)
                 task.add_done_callback(self._checked)
+                end_with(task, lambda _, consumer=consumer: consumer.end("internal error"))  # type: ignore[misc]
                 await asyncio.sleep(1 / CHECKS_PER_S)
 
     def _checked(self, task: asyncio.Task[None]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pulsar
 from pulsar.asyncio import PulsarException
 
+from readonly_engine.background import end_with, ends
 from readonly_engine.broker.cursors.commits import CommitSchedule, CompactionSchedule
 from readonly_engine.broker.cursors.records import MAX_KEPT_BYTES, read_messages
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors, by_topic
@@ -230,9 +231,13 @@ class CursorStore:
     def call_when_stored(self, number: int, call: Callable[[bool], None]) -> None:
         """Call back when a commit is complete, with True; or with False when nothing can be stored here, or MAX_CALLS wait."""
         if number <= self._commits.stored or self._lost or len(self._calls) >= MAX_CALLS:
-            self._loop.call_soon(call, not self._lost and number <= self._commits.stored)
+            self._loop.call_soon(self._call, call, not self._lost and number <= self._commits.stored)
         else:
             self._calls.append((number, call))
+
+    @ends("_end_after_error")
+    def _call(self, call: Callable[[bool], None], stored: bool) -> None:
+        call(stored)
 
     async def close(self) -> None:
         """Store the last changes, and let other brokers write."""
@@ -309,6 +314,7 @@ class CursorStore:
         await asyncio.sleep(0)
         return made
 
+    @ends("_end_after_error")
     def _committed(self, task: asyncio.Task[None]) -> None:
         self._committing = None
         error = None if task.cancelled() else task.exception()
@@ -328,6 +334,7 @@ class CursorStore:
         self._schedule()
         if self._compactions.due and self._compacting is None:
             self._compacting = self._loop.create_task(self._compact())
+            end_with(self._compacting, lambda _: self._end_after_error())
 
     async def _compact(self) -> None:
         try:
@@ -337,6 +344,9 @@ class CursorStore:
             log.warning("the topic of local cursors was not compacted: topic=%s error=%s", self._topic, error)
         finally:
             self._compacting = None
+
+    def _end_after_error(self) -> None:
+        self._end(f"the local cursors in {self._topic} cannot be stored here any more: internal error")
 
     def _end(self, reason: str) -> None:
         """Refuse all further changes."""

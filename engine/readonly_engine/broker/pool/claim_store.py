@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
+from readonly_engine.background import must_not_fail
 from readonly_engine.broker.pool.claims import NO_EPOCH, ActionKind, ClaimAction, ClaimKey, Claims
 from readonly_engine.clock import lease_time
 from readonly_engine.lease_guard import LeaseGuard
@@ -217,6 +218,7 @@ class ClaimStore:
         task = self._loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        must_not_fail(task)
 
 
 def _url_in(value: bytes) -> str:

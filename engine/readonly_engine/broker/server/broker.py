@@ -7,6 +7,7 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from readonly_engine.background import run_forever
 from readonly_engine.broker.cursors.local_cursors import WHOLE_PARTITION
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, load_bindings
 from readonly_engine.broker.pool.claims import ActionKind
@@ -142,7 +143,7 @@ class Broker:
         await self.pool.join()
         self._rebalancer.start()
         if self._bindings_file is not None:
-            self._watcher = self.spawn(self._watch_bindings())
+            self._watcher = run_forever(self._watch_bindings, "following the bindings")
 
     async def listen(self, listener: str, host: str, port: int, *, shared: bool = False) -> None:
         """Listen for clients of a named listener.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine.background import ends
 from readonly_engine.broker.session.admission import admit, redirect_if_supported
 from readonly_engine.broker.session.bounds import MAX_BROKER_SUBSCRIBES, MAX_CONCURRENT_SUBSCRIBES, MAX_REQUEST_BYTES
 from readonly_engine.broker.session.client_link import ClientLink
@@ -105,6 +106,7 @@ class ClientConsumers:
             or self._client.services.subscribing < MAX_BROKER_SUBSCRIBES
         )
 
+    @ends("_client.abort")
     def _subscribe_done(self, consumer_id: int, size: int) -> None:
         """Start queued SUBSCRIBEs after the end of one admission."""
         self._client.services.subscribing -= 1

@@ -7,6 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from readonly_engine.background import ends
 from readonly_engine.broker.session.bounds import CLOSED_PRODUCER_TTL_S, MAX_CONCURRENT_PRODUCERS, MAX_REQUEST_BYTES
 from readonly_engine.broker.session.producer import ProxiedProducer
 from readonly_engine.broker.session.producer_connections import ProducerConnections
@@ -129,6 +130,7 @@ class ClientProducers:
         if size is not None:
             self._creating.release(size)
 
+    @ends("_client.abort")
     def _started(self, producer: ProxiedProducer, _task: asyncio.Task[None]) -> None:
         self._starting.discard(producer)
         if producer.ended:

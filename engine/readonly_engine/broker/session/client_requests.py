@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.background import ends
 from readonly_engine.broker.session.bounds import MAX_CONCURRENT_CLOSES, MAX_CONCURRENT_REQUESTS, MAX_REQUEST_BYTES
 from readonly_engine.broker.session.lookup import answer_lookup
 from readonly_engine.broker.session.request_quota import RequestQuota
@@ -60,7 +61,7 @@ class ClientRequests:
         """
         if self.acquire(command, size):
             task = self._client.spawn(_HANDLERS[command.type](self._client, command))
-            task.add_done_callback(partial(self._answered, size))
+            task.add_done_callback(partial(self.on_answered, size))
 
     def acquire(self, command: BaseCommand, size: int) -> bool:
         """Count a request and return True; `release` must follow. If it exceeds a limit, refuse it and return False."""
@@ -81,7 +82,9 @@ class ClientRequests:
         self._quota.release(size)
         self._client.services.requests.release(size)
 
-    def _answered(self, size: int, _task: asyncio.Task[None]) -> None:
+    @ends("_client.abort")
+    def on_answered(self, size: int, _task: asyncio.Task[None]) -> None:
+        """Stop counting a request after the end of its task."""
         self.release(size)
 
     def close(self, closing: Coroutine[object, object, None]) -> None:
@@ -91,6 +94,7 @@ class ClientRequests:
         if self._closings >= MAX_CONCURRENT_CLOSES:
             self._client.pause_reading_for(self, paused=True)
 
+    @ends("_client.abort")
     def _closed(self, _task: asyncio.Task[None]) -> None:
         self._closings -= 1
         if self._closings < MAX_CONCURRENT_CLOSES:

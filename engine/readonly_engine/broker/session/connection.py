@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
+from readonly_engine.background import ends
 from readonly_engine.broker.session.authentication import ClientAuthentication
 from readonly_engine.broker.session.bounds import (
     MAX_TOPIC_WATCHERS,
@@ -230,13 +232,14 @@ class ClientConnection(ClientTransport):
         try:
             if not self._closed:  # ignore the rest if the connection was closed meanwhile
                 process()
-        except BaseException as error:
+        except WireError as error:
             self._slices.clear()
-            if not isinstance(error, WireError):
-                self.abort()  # as the event loop does for an error of data_received
-                raise
             log.warning("protocol error, closing the connection: client=%s error=%s", self.peer, error)
             self.close()
+        except Exception:
+            self._slices.clear()
+            log.exception("a command failed unexpectedly, closing the connection: client=%s", self.peer)
+            self.abort()  # as the event loop does for an error of data_received
         self.pause_reading_for(self._slices, paused=bool(self._slices.pending))
 
     def on_authenticated(self, identity: Identity, max_message_size: int) -> None:
@@ -305,6 +308,7 @@ class ClientConnection(ClientTransport):
             self.send(_PING)
             self._probe_timer = asyncio.get_running_loop().call_later(PROBE_TIMEOUT_S, self._probe_timed_out)
 
+    @ends("abort")
     def _probe_timed_out(self) -> None:
         self._probe_timer = None
         if not self._responsive and not self._reading_paused_by:
@@ -424,7 +428,7 @@ class ClientConnection(ClientTransport):
         if not requests.acquire(command, size):
             return
         watcher = self._watchers[watcher_id] = TopicWatcher(self, command.watch_topic_list)
-        self.spawn(watcher.start()).add_done_callback(lambda _: requests.release(size))
+        self.spawn(watcher.start()).add_done_callback(partial(requests.on_answered, size))
 
     def _unwatch(self, command: BaseCommand) -> None:
         watcher = self._watchers.pop(command.watch_topic_list_close.watcher_id, None)
@@ -473,5 +477,12 @@ class ClientConnection(ClientTransport):
         """Run a task that is cancelled with the connection."""
         task = self.services.spawn(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._task_ended)
         return task
+
+    @ends("abort")
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """Close the connection after an unexpected error, because the client would wait for its answer."""
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.abort()

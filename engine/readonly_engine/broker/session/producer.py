@@ -15,6 +15,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine.background import ends
 from readonly_engine.broker.pool.client_versions import restarts_sequence
 from readonly_engine.broker.pool.redirects import close_producer
 from readonly_engine.broker.session.lookup import reject_unbound
@@ -132,6 +133,7 @@ class ProxiedProducer:
         self._request = owner.send_request(relayed, self._on_response)
         self._deadline = asyncio.get_running_loop().call_later(REQUEST_TIMEOUT_S, self._on_deadline)
 
+    @ends("_client.abort")
     def _on_deadline(self) -> None:
         """Refuse the producer, and close it on the owner, which may create it later."""
         owner = self._owner

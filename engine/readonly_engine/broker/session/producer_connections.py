@@ -11,6 +11,8 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.background import ends
+
 if TYPE_CHECKING:
     from readonly_engine.broker.session.client_link import ClientLink
     from readonly_engine.owner.connection import OwnerConnection
@@ -68,6 +70,7 @@ class ProducerConnections:
         for connection in pending:
             connection.pong()
 
+    @ends("_client.abort")
     def _close_idle(self, connection: OwnerConnection) -> None:
         del self._closing[connection]
         if connection.idle:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine.background import ends
 from readonly_engine.broker.session.client_link import ClientLink
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 from readonly_engine.wire.commands import encode_command
@@ -103,6 +104,7 @@ class TopicWatcher:
             self._recreating = self._client.services.spawn(self._recreate())
             self._recreating.add_done_callback(self._recreate_done)
 
+    @ends("_client.abort")
     def _recreate_done(self, _task: asyncio.Task[None]) -> None:
         self._recreating = None
         if self._owner is None and not self._closed:

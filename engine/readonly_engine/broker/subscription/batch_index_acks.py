@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
+from readonly_engine.background import end_with
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
 from readonly_engine.topic.position import Position
@@ -132,6 +133,7 @@ class BatchIndexAckStore:
             self._waiting[self._path(topic, subscription)] = None
         if self._marking is None or self._marking.done():
             self._marking = asyncio.create_task(self._write_marks())
+            end_with(self._marking, lambda _: None)  # the next one is due later
 
     def save(
         self,
@@ -236,6 +238,7 @@ class BatchIndexAckStore:
         if now - self._swept >= SWEEP_INTERVAL_S and (self._sweeping is None or self._sweeping.done()):
             self._swept = now
             self._sweeping = asyncio.create_task(self._sweep(now))
+            end_with(self._sweeping, lambda _: None)  # the next one is due later
 
     async def _sweep(self, now: float) -> None:
         try:

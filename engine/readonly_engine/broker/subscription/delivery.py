@@ -7,6 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from readonly_engine.background import ends
 from readonly_engine.broker.dispatch.consumer_state import Delivery, split_runs
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.make import make_dispatcher
@@ -279,6 +280,7 @@ class DeliveryLoop(Pausable):
             self._timer.cancel()
         self._timer = loop.call_at(at, self._on_timer)
 
+    @ends("_end_consumers")
     def _on_timer(self) -> None:
         self._timer = None
         self.read_more()
@@ -374,6 +376,7 @@ class DeliveryLoop(Pausable):
     def _read_failed(self) -> None:
         self.counters.read_failures += 1
 
+    @ends("_end_consumers")
     def _read_ended(self, task: asyncio.Task[None]) -> None:
         self._reading = None
         if task.cancelled():
@@ -384,11 +387,15 @@ class DeliveryLoop(Pausable):
             return
         self.read_more()
 
+    @ends("_end_consumers")
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         log.error("delivery failed: topic=%s subscription=%s", self.topic, self.name, exc_info=error)
+        self._end_consumers()
+
+    def _end_consumers(self) -> None:
         for consumer in self.consumers:
             consumer.close_for_resubscribe("internal error")

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.background import ends
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.tail.budget import RETURN_S, PushBudget, SourceSchedule
 from readonly_engine.broker.tail.idle_checks import IdleChecks
@@ -158,6 +159,7 @@ class TailConsumer:
         if used and self._leave_timer is None:
             self._leave_timer = self._loop.call_later(LEFT_S, self._leave_unused)
 
+    @ends("close")
     def _leave_unused(self) -> None:
         self._leave_timer = None
         if self._starting is not None:
@@ -185,6 +187,7 @@ class TailConsumer:
 
     # Subscribing
 
+    @ends("close")
     def _begin(self) -> None:
         self._timer = None
         if self._closed:
@@ -196,6 +199,7 @@ class TailConsumer:
         if not self._closed:
             self._timer = self._loop.call_later(seconds, call)
 
+    @ends("close")
     def _started(self, task: asyncio.Task[None]) -> None:
         self._starting = None
         if task.cancelled():
@@ -390,6 +394,7 @@ class TailConsumer:
             self._connection.send(BaseCommand(type=BaseCommand.ACK, ack=ack))
         self._unacked = None
 
+    @ends("close")
     def _ack_due(self) -> None:
         self._ack_timer = None
         self._ack()
@@ -407,6 +412,7 @@ class TailConsumer:
             if due is not None:
                 self._check_timer = self._loop.call_at(due, self._check)
 
+    @ends("close")
     def _check(self) -> None:
         """If nothing was pushed for a while: compare the log with bookies, which are not polled."""
         self._check_timer = None
@@ -427,6 +433,7 @@ class TailConsumer:
         except BookKeeperError as error:
             log.info("LAC of a pushed topic unknown: topic=%s error=%s", self._topic, error)
 
+    @ends("close")
     def _checked(self, task: asyncio.Task[None]) -> None:
         self._checking = None
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -440,6 +447,7 @@ class TailConsumer:
         self._counted = self._log.limit or EARLIEST
         self._later(self._schedule.exhausted(self._loop.time()), self._consider)
 
+    @ends("close")
     def _consider(self) -> None:
         """Let the owner push again if messages are few."""
         self._timer = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import xxhash
 
+from readonly_engine.background import must_not_fail
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.lease import (
     EARLIER_POLL_S,
@@ -366,6 +367,7 @@ class OxiaStore:
             task = asyncio.get_running_loop().create_task(self._register_again(self._session.number))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            must_not_fail(task)
 
     async def _register_again(self, session: int) -> None:
         for path in list(self._registered):
