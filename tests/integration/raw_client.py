@@ -68,7 +68,14 @@ class RawClient:
     """One connection; PING is answered, and nothing else is done unasked."""
 
     def __init__(
-        self, url: str, method: str = "", credentials: bytes = b"", *, refresh: bool = True, **fields: Any
+        self,
+        url: str,
+        method: str = "",
+        credentials: bytes = b"",
+        *,
+        refresh: bool = True,
+        entry_metadata: bool = False,
+        **fields: Any,
     ) -> None:
         parts = urlsplit(url)
         self._socket = socket.create_connection((parts.hostname, parts.port), timeout=TIMEOUT_S)
@@ -77,7 +84,8 @@ class RawClient:
         self._requests = 0
         self.seen: list[str] = []
         connect = CommandConnect(**{"client_version": "raw", "protocol_version": 21, **fields})
-        connect.feature_flags.CopyFrom(FeatureFlags(supports_auth_refresh=refresh))
+        flags = FeatureFlags(supports_auth_refresh=refresh, supports_broker_entry_metadata=entry_metadata)
+        connect.feature_flags.CopyFrom(flags)
         if method:
             connect.auth_method_name, connect.auth_data = method, credentials
         self.send(BaseCommand(type=BaseCommand.CONNECT, connect=connect))

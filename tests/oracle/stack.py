@@ -6,15 +6,11 @@ from dataclasses import replace
 from typing import Final
 
 from devstack.pulsar.spec import PulsarSpec, Setting
+from tests.support.entry_metadata import WRITTEN
 
 BASE_PORT: Final = 31650
 LEDGER_ENTRIES: Final = 700
 """Entries of a full ledger: a topic of the full run has six ledgers and more."""
-
-_INTERCEPTORS: Final = ",".join(
-    f"org.apache.pulsar.common.intercept.{name}"
-    for name in ("AppendBrokerTimestampMetadataInterceptor", "AppendIndexMetadataInterceptor")
-)
 
 SPEC: Final = PulsarSpec(
     name="oracle",
@@ -35,4 +31,4 @@ SPEC: Final = PulsarSpec(
 
 def with_broker_metadata(spec: PulsarSpec) -> PulsarSpec:
     """Return the same stack with brokers that write broker entry metadata before each entry, and strip it for consumers."""
-    return replace(spec, settings=(*spec.settings, Setting("broker", "brokerEntryMetadataInterceptors", _INTERCEPTORS)))
+    return replace(spec, settings=(*spec.settings, WRITTEN))

@@ -81,7 +81,8 @@ class OwnerSession:
     def connect(self, identity: Identity, behind_proxy: str = "") -> bytes:
         """Return the first frame of the connection.
 
-        It declares support for renewed credentials: otherwise the owner would close the connection when they expire.
+        It declares support for renewed credentials: otherwise the owner would close the connection when they expire. It also
+        takes the owner's own metadata of entries, which the owner sends if it exposes it (PulsarCommandSenderImpl).
 
         Args:
             identity: the credentials.
@@ -90,7 +91,7 @@ class OwnerSession:
         connect = CommandConnect(
             client_version=CLIENT_VERSION,
             protocol_version=NEWEST_PROTOCOL_VERSION,
-            feature_flags=FeatureFlags(supports_auth_refresh=True),
+            feature_flags=FeatureFlags(supports_auth_refresh=True, supports_broker_entry_metadata=True),
         )
         identity.apply_to(connect)
         if behind_proxy:

@@ -151,6 +151,11 @@ class EntryCache:
         kept += entries[len(kept) :]
         return kept
 
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._blocks.clear()
+        self._count = self.size = 0
+
     def __contains__(self, position: Position) -> bool:
         return self.missing(position.ledger_id, position.entry_id, position.entry_id) == 0
 

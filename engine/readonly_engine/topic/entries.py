@@ -10,7 +10,7 @@ from readonly_engine.wire.message import decode_metadata, publish_time
 from readonly_engine.wire.sticky_key import NO_KEY, key_hash, sticky_key
 
 _FRAMES_KEPT = 4
-"""Frames for this many (consumer id, epoch) pairs are kept: most connections have one consumer, and it has id 0."""
+"""Frames for this many keys (consumer id, epoch, exposed) are kept: most connections have one consumer, and it has id 0."""
 
 _NO_HASH = -1
 
@@ -48,40 +48,44 @@ class TopicEntry(EntryView):
             return 0
 
     def frame(
-        self, consumer_id: int, partition: int, epoch: int = NO_EPOCH, redelivery_count: int = 0, unacked: int = 0
+        self,
+        consumer_id: int,
+        partition: int,
+        epoch: int = NO_EPOCH,
+        exposed: bool = False,
+        redelivery_count: int = 0,
+        unacked: int = 0,
     ) -> bytes:
-        """Return the MESSAGE frame for a consumer; the same bytes object for every consumer with the same id and epoch.
+        """Return the MESSAGE frame for a consumer; the same bytes object where id, epoch and `exposed` are the same.
 
         Args:
             consumer_id: the consumer's id on its connection.
             partition: index of the partition, -1 for none.
             epoch: the consumer's epoch.
+            exposed: whether to send the owner's own metadata, too.
             redelivery_count: number of earlier deliveries of the entry.
             unacked: the unacked messages of a partly acked batch, as bits; 0 for the complete batch.
         """
         if unacked:
-            return self._encode(consumer_id, partition, epoch, redelivery_count, unacked)
+            return encode_message_frame(
+                consumer_id,
+                self.ledger_id,
+                self.entry_id,
+                partition,
+                self.stored if exposed else self.payload,
+                redelivery_count,
+                consumer_epoch=epoch,
+                ack_set=words_of(unacked),
+            )
         if redelivery_count:
-            return encode_views((self,), consumer_id, partition, epoch, redelivery_count)
-        key = (consumer_id, epoch)
+            return encode_views((self,), consumer_id, partition, epoch, redelivery_count, exposed)
+        key = (consumer_id, epoch, exposed)
         frames = self._frames
         if frames is None:
             frames = self._frames = {}
         frame = frames.get(key)
         if frame is None:
-            frame = encode_views((self,), consumer_id, partition, epoch)
+            frame = encode_views((self,), consumer_id, partition, epoch, 0, exposed)
             if len(frames) < _FRAMES_KEPT:
                 frames[key] = frame
         return frame
-
-    def _encode(self, consumer_id: int, partition: int, epoch: int, redelivery_count: int, unacked: int) -> bytes:
-        return encode_message_frame(
-            consumer_id,
-            self.ledger_id,
-            self.entry_id,
-            partition,
-            self.payload,
-            redelivery_count,
-            consumer_epoch=epoch,
-            ack_set=words_of(unacked),
-        )

@@ -48,7 +48,7 @@ class TailBatch:
 
     def __init__(self, entries: list[TopicEntry], following: Position, *, complete: bool = False) -> None:
         self._entries = entries
-        self._frames: dict[tuple[int, int, int], bytes] = {}
+        self._frames: dict[tuple[int, int, int, bool], bytes] = {}
         self._room = KEPT_BYTES
         self.first = entries[0].position
         self.last = entries[-1].position
@@ -71,22 +71,31 @@ class TailBatch:
             return entries[index : index + count]
         return []
 
-    def frames(self, consumer_id: int, partition: int, epoch: int) -> bytes:
-        """Return their MESSAGE frames; the same bytes for every consumer with the same id and epoch.
+    def frames(
+        self,
+        consumer_id: int,
+        partition: int,
+        epoch: int,
+        exposed: bool = False,
+    ) -> bytes:
+        """Return their MESSAGE frames; the same bytes for every consumer with the same id, epoch and `exposed`.
 
         Args:
             consumer_id: the consumer's id on its connection.
             partition: index of the partition, -1 for none.
             epoch: the consumer's epoch.
+            exposed: whether to send the owner's own metadata, too.
         """
-        key = (consumer_id, partition, epoch)
+        key = (consumer_id, partition, epoch, exposed)
         chunk = self._frames.get(key)
         if chunk is None:
             entries = self._entries
             if len(entries) == 1:
-                chunk = entries[0].frame(consumer_id, partition, epoch)  # shared with dispatchers of single entries
+                chunk = entries[0].frame(
+                    consumer_id, partition, epoch, exposed
+                )  # shared with dispatchers of single entries
             else:
-                chunk = encode_views(entries, consumer_id, partition, epoch)
+                chunk = encode_views(entries, consumer_id, partition, epoch, 0, exposed)
             if len(chunk) <= self._room:
                 self._room -= len(chunk)
                 self._frames[key] = chunk

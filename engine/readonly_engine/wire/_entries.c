@@ -559,6 +559,7 @@ typedef struct {
     uint64_t epoch;
     size_t rest; /* bytes of the last two, if present */
     bool has_epoch;
+    bool exposed; /* with the owner's own metadata */
 } Frames;
 
 typedef struct {
@@ -568,12 +569,14 @@ typedef struct {
     size_t total;
 } Sizes;
 
+static Py_ssize_t start_of(const Frames *frames, const View *view) { return frames->exposed ? 0 : view->start; }
+
 static void size_up(const Frames *frames, const View *view, Sizes *sizes) {
     sizes->id = 3 + varint_size((uint64_t)view->ledger_id) + varint_size((uint64_t)view->entry_id) +
                 varint_size(frames->partition);
     sizes->body = 2 + varint_size(frames->consumer_id) + varint_size(sizes->id) + sizes->id + frames->rest;
     sizes->command = 3 + varint_size(sizes->body) + sizes->body;
-    sizes->total = SIZE + sizes->command + (size_t)(PyBytes_GET_SIZE(view->stored) - view->start);
+    sizes->total = SIZE + sizes->command + (size_t)(PyBytes_GET_SIZE(view->stored) - start_of(frames, view));
 }
 
 static uint8_t *put_frame(uint8_t *at, const Frames *frames, const View *view) {
@@ -603,8 +606,9 @@ static uint8_t *put_frame(uint8_t *at, const Frames *frames, const View *view) {
         *at++ = 0x28;
         at = store_varint(at, frames->epoch);
     }
-    size_t size = (size_t)(PyBytes_GET_SIZE(view->stored) - view->start);
-    memcpy(at, PyBytes_AS_STRING(view->stored) + view->start, size);
+    Py_ssize_t start = start_of(frames, view);
+    size_t size = (size_t)(PyBytes_GET_SIZE(view->stored) - start);
+    memcpy(at, PyBytes_AS_STRING(view->stored) + start, size);
     return at + size;
 }
 
@@ -625,8 +629,9 @@ static PyObject *encode_views(PyObject *self, PyObject *args) {
     int partition;
     long long epoch;
     long long redelivery_count = 0;
-    if (!PyArg_ParseTuple(args, "OO!iL|L:encode_views", &views, &PyLong_Type, &consumer, &partition, &epoch,
-                          &redelivery_count)) {
+    int exposed = 0;
+    if (!PyArg_ParseTuple(args, "OO!iL|Lp:encode_views", &views, &PyLong_Type, &consumer, &partition, &epoch,
+                          &redelivery_count, &exposed)) {
         return NULL;
     }
     Frames frames = {
@@ -635,6 +640,7 @@ static PyObject *encode_views(PyObject *self, PyObject *args) {
         .redelivery_count = (uint64_t)redelivery_count,
         .epoch = (uint64_t)epoch,
         .has_epoch = epoch > NO_EPOCH,
+        .exposed = exposed,
     };
     frames.rest = (frames.redelivery_count ? 1 + varint_size(frames.redelivery_count) : 0) +
                   (frames.has_epoch ? 1 + varint_size(frames.epoch) : 0);

@@ -22,7 +22,7 @@ class EntryView:
     txn: tuple[int, int] | None
     aborts: bool
     chunk: tuple[str, int, int] | None
-    _frames: dict[tuple[int, int], bytes] | None
+    _frames: dict[tuple[int, int, bool], bytes] | None
     _sticky_hash: int
     def __new__(cls, entry: Entry) -> Self: ...
 
@@ -34,6 +34,11 @@ def decode_entries(frame: bytes | memoryview, start: int, ledger_id: int, first:
 def decode_entry(body: bytes | memoryview, ledger_id: int, entry_id: int) -> Entry | None: ...
 def decode_pushed(data: bytes, handlers: dict[int, _Handler]) -> tuple[list[tuple[_Handler, list[Entry]]], int]: ...
 def encode_views(
-    views: Sequence[EntryView], consumer_id: int, partition: int, epoch: int, redelivery_count: int = 0
+    views: Sequence[EntryView],
+    consumer_id: int,
+    partition: int,
+    epoch: int,
+    redelivery_count: int = 0,
+    exposed: bool = False,
 ) -> bytes: ...
 def summarize(views: Sequence[EntryView]) -> tuple[int, int, bool, bool]: ...

@@ -142,7 +142,7 @@ def encode_message_frame(
         ledger_id: the entry's ledger.
         entry_id: the entry.
         partition: index of the partition, -1 for a topic without partitions.
-        payload: the stored bytes from the checksum on: checksum, metadata, messages.
+        payload: the stored bytes: checksum, metadata, messages; before them, where it is exposed, the owner's own metadata.
         redelivery_count: number of earlier deliveries of the entry.
         consumer_epoch: sent only if it is not NO_EPOCH (Commands.newMessage).
         ack_set: the unacked messages of a partly acked batch: words of 64 bits, signed.

@@ -1,7 +1,7 @@
 """Entries of compacted ledgers (RawMessageImpl, Pulsar 4.0.8): the original position, and the kept messages.
 
 int32 size | MessageIdData | int32 size | checksum, metadata and payload: the original ones, or a batch in which superseded
-messages are marked as compacted out.
+messages are marked as compacted out; before them, if the owner exposed it to its compactor, its own metadata of the entry.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class PureEntryView:
         entry_id: its number there.
         position: both.
         stored: the payload as the owner stored it.
-        payload: the bytes for a MESSAGE frame.
+        payload: the bytes for a MESSAGE frame without the owner's own metadata.
         prefix: the owner's own metadata before them; usually empty.
         size: size of `stored`, in bytes.
         messages: number of its messages, which is its cost in permits.
@@ -63,7 +63,7 @@ class PureEntryView:
         self.payload, self.messages, self.marker, self.deliver_at, self.txn, self.aborts, self.chunk = parsed
         self.size = len(self.stored)
         self._sticky_hash = _NO_HASH
-        self._frames: dict[tuple[int, int], bytes] | None = None
+        self._frames: dict[tuple[int, int, bool], bytes] | None = None
 
     @property
     def prefix(self) -> bytes:
@@ -72,7 +72,12 @@ class PureEntryView:
 
 
 def pure_encode_views(
-    views: Sequence[PureEntryView], consumer_id: int, partition: int, epoch: int, redelivery_count: int = 0
+    views: Sequence[PureEntryView],
+    consumer_id: int,
+    partition: int,
+    epoch: int,
+    redelivery_count: int = 0,
+    exposed: bool = False,
 ) -> bytes:
     """Return the MESSAGE frames of entries, one after another.
 
@@ -82,10 +87,17 @@ def pure_encode_views(
         partition: index of the partition, -1 for none.
         epoch: the consumer's epoch, NO_EPOCH for none.
         redelivery_count: number of their earlier deliveries.
+        exposed: whether to send the owner's own metadata, too.
     """
     frames = [
         encode_message_frame(
-            consumer_id, view.ledger_id, view.entry_id, partition, view.payload, redelivery_count, epoch
+            consumer_id,
+            view.ledger_id,
+            view.entry_id,
+            partition,
+            view.stored if exposed else view.payload,
+            redelivery_count,
+            epoch,
         )
         for view in views
     ]
@@ -117,7 +129,14 @@ else:
 
 class _EncodeViews(Protocol):
     def __call__(
-        self, views: Sequence[EntryView], consumer_id: int, partition: int, epoch: int, redelivery_count: int = 0, /
+        self,
+        views: Sequence[EntryView],
+        consumer_id: int,
+        partition: int,
+        epoch: int,
+        redelivery_count: int = 0,
+        exposed: bool = False,
+        /,
     ) -> bytes: ...
 
 

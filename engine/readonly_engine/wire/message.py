@@ -27,7 +27,7 @@ class StoredMessage(NamedTuple):
     """A parsed entry, for the dispatchers.
 
     Attributes:
-        payload: the bytes for a MESSAGE frame: from the checksum on, without the broker's own metadata.
+        payload: the bytes for a MESSAGE frame without the broker's own metadata: from the checksum on.
         messages: number of its messages, which is its cost in permits.
         marker: whether it is a marker (of transactions or of replicated subscriptions), hidden from consumers.
         deliver_at: earliest delivery on a Shared subscription, in ms since the epoch; 0 for no delay.
@@ -95,16 +95,21 @@ def publish_time(stored: bytes) -> int:
     return decode_metadata(stored, at).publish_time
 
 
+def without_entry_metadata(payload: bytes) -> bytes:
+    """Return an entry's payload without the broker's own metadata, for clients that do not take it."""
+    if not payload.startswith(_BROKER_METADATA_MAGIC):
+        return payload
+    skip = len(_BROKER_METADATA_MAGIC) + _SIZE_BYTES
+    return payload[skip + int.from_bytes(payload[len(_BROKER_METADATA_MAGIC) : skip], "big") :]
+
+
 def decode_stored(payload: bytes) -> StoredMessage:
     """Parse an entry's payload.
 
     Raises:
         MalformedFrameError: not an entry that a Pulsar broker wrote.
     """
-    if payload.startswith(_BROKER_METADATA_MAGIC):
-        skip = len(_BROKER_METADATA_MAGIC) + _SIZE_BYTES
-        size = int.from_bytes(payload[len(_BROKER_METADATA_MAGIC) : skip], "big")
-        payload = payload[skip + size :]
+    payload = without_entry_metadata(payload)
     metadata = decode_metadata(payload)
     # A value other than zero is present; only the first sequence id of a producer is zero.
     there = metadata.publish_time and metadata.producer_name and metadata.HasField("sequence_id")

@@ -25,6 +25,7 @@ class ConsumerState:
         permits: unused permits of the client; negative after a batch with more messages.
         writable: whether the client's write buffer is below its limit.
         epoch: the client's consumer epoch, sent with its messages (Exclusive and Failover only).
+        exposed: whether the client gets the owner's own metadata of entries (broker entry metadata), as it would from the owner.
         name: name of the consumer.
         priority: priority level; 0 is served first.
         ranges: key hashes of the consumer, as pairs (first, last); empty if the broker assigns them.
@@ -37,6 +38,7 @@ class ConsumerState:
     permits: int = 0
     writable: bool = True
     epoch: int = NO_EPOCH
+    exposed: bool = False
     name: str = ""
     priority: int = 0
     ranges: tuple[tuple[int, int], ...] = ()

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.tail_batch import TailBatch
 
-FanoutKey = tuple[int, int, int]
-"""Consumer id, partition and epoch: members with equal keys get the same bytes."""
+FanoutKey = tuple[int, int, int, bool]
+"""Consumer id, partition, epoch, and whether the owner's own metadata is exposed: members with equal keys get the same bytes."""
 
 MAX_CONNECTION_BATCH_BYTES: Final = 2 << 20
 """Largest batch of one group of a connection, for all its consumers together. Above this, each consumer reads for itself."""

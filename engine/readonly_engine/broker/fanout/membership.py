@@ -107,6 +107,6 @@ def join_fanout(
         The membership; None if `TailFanout.join` is not possible.
     """
     receiver = consumer.dispatch_state
-    key = (consumer.consumer_id, partition, receiver.epoch)
+    key = (consumer.consumer_id, partition, receiver.epoch, receiver.exposed)
     member = fanout.join(subscriber, consumer.connection, key, receiver.permits)
     return None if member is None else FanoutMembership(member, consumer, dispatcher, counters)

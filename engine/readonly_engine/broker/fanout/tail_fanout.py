@@ -91,7 +91,7 @@ class TailFanout:
         Args:
             subscriber: its subscription.
             writer: the client's connection.
-            key: consumer id, partition and epoch.
+            key: the key of its frames.
             permits: permits of the client.
 
         Returns:

@@ -41,6 +41,7 @@ class ClientLink(DirectWriter, Protocol):
         peer: `HOST:PORT` of the client.
         address: host of the client.
         client_version: the client's version from CONNECT.
+        takes_entry_metadata: whether the client takes the owner's own metadata of entries, as its CONNECT says.
         listener: named listener of the client's port.
     """
 
@@ -49,6 +50,7 @@ class ClientLink(DirectWriter, Protocol):
     peer: str
     address: str
     client_version: str
+    takes_entry_metadata: bool
     listener: str
 
     @property

@@ -16,6 +16,7 @@ from readonly_engine.broker.session.bounds import (
 from readonly_engine.broker.session.client_consumers import ClientConsumers
 from readonly_engine.broker.session.client_producers import ClientProducers, close_unready
 from readonly_engine.broker.session.client_requests import SERVED_REQUESTS, ClientRequests
+from readonly_engine.broker.session.handshake import takes_entry_metadata
 from readonly_engine.broker.session.name_bounds import name_error
 from readonly_engine.broker.session.requests import refuse_lookup
 from readonly_engine.broker.session.services import Services
@@ -105,6 +106,7 @@ class ClientConnection(ClientTransport):
         identity: identity that the owner has accepted.
         connected: whether the client is authenticated.
         client_version: the client's version from CONNECT.
+        takes_entry_metadata: whether the client takes the owner's own metadata of entries, as its CONNECT says.
     """
 
     # More than 30 attributes in a __dict__ would take 1.3 KB more per connection.
@@ -128,6 +130,7 @@ class ClientConnection(ClientTransport):
         "identity",
         "listener",
         "services",
+        "takes_entry_metadata",
     )
 
     def __init__(self, services: ClientRegistry, listener: str = DEFAULT) -> None:
@@ -137,6 +140,7 @@ class ClientConnection(ClientTransport):
         self.identity = ANONYMOUS
         self.connected = False
         self.client_version = ""
+        self.takes_entry_metadata = False
         self._splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
         self._authentication = ClientAuthentication(self)
         self._probe_timer: asyncio.TimerHandle | None = None
@@ -351,6 +355,7 @@ class ClientConnection(ClientTransport):
         if not self.connected and kind not in _ANY_TIME_COMMANDS:
             if kind == BaseCommand.CONNECT:
                 self.client_version = sys.intern(command.connect.client_version)
+                self.takes_entry_metadata = takes_entry_metadata(command.connect)
             self._authentication.on_command(command)
         elif kind == BaseCommand.ACK:
             consumer = self._consumers.get(command.ack.consumer_id)

@@ -25,7 +25,7 @@ from readonly_engine.owner.lease import OwnerLease
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of, command_name, encode_command
 from readonly_engine.wire.errors import WireError
-from readonly_engine.wire.message import decode_stored
+from readonly_engine.wire.message import decode_stored, without_entry_metadata
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandAck,
@@ -189,6 +189,11 @@ class Consumer:
     def kept_here(self) -> bool:
         """Whether this broker keeps its cursor."""
         return isinstance(self.owner_consumer, LocalCursorConsumer)
+
+    @property
+    def takes_entry_metadata(self) -> bool:
+        """Whether the client takes the owner's own metadata of entries."""
+        return self.connection.takes_entry_metadata
 
     @property
     def subscribe_command(self) -> CommandSubscribe:
@@ -436,6 +441,8 @@ class Consumer:
             self._grant_permits()
             if not accepted:
                 return
+            if not self.takes_entry_metadata:
+                payload = without_entry_metadata(payload)
             self.messages += messages
             self.bytes += len(payload)
         if command.type == BaseCommand.REACHED_END_OF_TOPIC and self.flow_window is None:

@@ -19,11 +19,20 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 if TYPE_CHECKING:
-    from readonly_engine.wire.pulsar_pb2 import ServerError
+    from readonly_engine.wire.pulsar_pb2 import CommandConnect, ServerError
 
 SERVER_VERSION = f"pulsar-readonly-{__version__}"
 
 NO_REQUEST_ID = -1
+
+ENTRY_METADATA_VERSION = 18
+"""The first protocol version whose clients can take the owner's own metadata of entries (PulsarCommandSenderImpl)."""
+
+
+def takes_entry_metadata(connect: CommandConnect) -> bool:
+    """Return whether a client takes the owner's own metadata of entries; a broker strips it for others."""
+    flags = connect.feature_flags
+    return bool(flags.supports_broker_entry_metadata) and connect.protocol_version >= ENTRY_METADATA_VERSION
 
 
 class ConnectRequest(NamedTuple):

@@ -237,7 +237,7 @@ class DeliveryLoop(Pausable):
         if state is None:
             return False
         consumer = self._consumers[id(state)]
-        frames = batch.frames(consumer.consumer_id, self.topic.partition, state.epoch)
+        frames = batch.frames(consumer.consumer_id, self.topic.partition, state.epoch, state.exposed)
         consumer.deliver(frames, batch.messages)
         if self._latency.due:
             self._sample(batch.entries(batch.first, 1)[0])
@@ -315,14 +315,16 @@ class DeliveryLoop(Pausable):
     def _send_entry(self, delivery: Delivery) -> None:
         state, entry, redelivery_count, unacked = delivery
         consumer = self._consumers[id(state)]
-        frame = entry.frame(consumer.consumer_id, self.topic.partition, state.epoch, redelivery_count, unacked)
+        frame = entry.frame(
+            consumer.consumer_id, self.topic.partition, state.epoch, state.exposed, redelivery_count, unacked
+        )
         self._sent(consumer, frame, 1, entry.messages)
         if self._latency.due and not redelivery_count:
             self._sample(entry)
 
     def _send_run(self, state: ConsumerState, entries: Sequence[TopicEntry], messages: int) -> None:
         consumer = self._consumers[id(state)]
-        frames = encode_views(entries, consumer.consumer_id, self.topic.partition, state.epoch)
+        frames = encode_views(entries, consumer.consumer_id, self.topic.partition, state.epoch, 0, state.exposed)
         self._sent(consumer, frames, len(entries), messages)
         if self._latency.due:
             self._sample(entries[0])

@@ -14,6 +14,8 @@ from readonly_engine.owner.errors import RelayError
 from readonly_engine.owner.namespace_policies import NamespacePolicies
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
@@ -43,6 +45,11 @@ def transactions_enabled(configuration: dict[str, Any]) -> bool:
 def authorization_enabled(configuration: dict[str, Any]) -> bool:
     """Return whether brokers with this configuration check what clients may do."""
     return str(configuration.get("authorizationEnabled", "true")).lower() != "false"
+
+
+def exposes_entry_metadata(configuration: dict[str, Any]) -> bool:
+    """Return whether brokers with this configuration send their own metadata of entries to clients that take it."""
+    return str(configuration.get("exposingBrokerEntryMetadataToClientEnabled", "false")).lower() == "true"
 
 
 def look_ahead_of(configuration: dict[str, Any]) -> LookAhead:
@@ -92,13 +99,17 @@ class OwnerPolicies:
 
     Args:
         admin: client of the admin API.
+        on_exposure: called after a change of `exposes_entry_metadata`.
 
     Attributes:
         namespaces: policies that all topics of a namespace share.
+        exposes_entry_metadata: whether the brokers send their own metadata of entries to clients that take it; False if unknown.
     """
 
-    def __init__(self, admin: AdminClient) -> None:
+    def __init__(self, admin: AdminClient, on_exposure: Callable[[], None] = lambda: None) -> None:
         self._admin = admin
+        self._on_exposure = on_exposure
+        self.exposes_entry_metadata = False
         self.namespaces = NamespacePolicies(admin, self.configuration)
         self._configuration: dict[str, Any] | None = None
         self._fetched_at = self._answered_at = -CONFIGURATION_TTL_S
@@ -181,11 +192,18 @@ class OwnerPolicies:
                 try:
                     self._configuration = await self._admin.configuration()
                     self._answered_at = time()
+                    self._check_exposure(self._configuration)
                 except RelayError as error:
                     log.info("configuration of the owner brokers unknown: error=%s", error)
                 # The time after the request, so that callers that have waited for it do not repeat it in turn.
                 self._fetched_at = time()
         return self._configuration
+
+    def _check_exposure(self, configuration: dict[str, Any]) -> None:
+        exposed = exposes_entry_metadata(configuration)
+        if exposed != self.exposes_entry_metadata:
+            self.exposes_entry_metadata = exposed
+            self._on_exposure()
 
     async def _policy(self, topic: TopicName, name: str) -> Any:
         try:

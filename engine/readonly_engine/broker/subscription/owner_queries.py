@@ -50,6 +50,7 @@ class OwnerQueries:
         owner_consumers: returns this broker's consumers of a topic.
         make_log: makes a log, from its name and a function that returns its last entry.
         has_pending_acks: returns whether a subscription ever had acks in transactions; True if unknown.
+        on_exposure: called after a change of `exposes_entry_metadata`.
     """
 
     def __init__(
@@ -59,13 +60,14 @@ class OwnerQueries:
         owner_consumers: Callable[[TopicName], Iterable[CursorConsumer]],
         make_log: Callable[[TopicName, Callable[[], Awaitable[Position | None]]], TopicLog],
         has_pending_acks: Callable[[TopicName, str], Awaitable[bool]],
+        on_exposure: Callable[[], None] = lambda: None,
     ) -> None:
         self._admin = admin
         self._batches = batches
         self._owner_consumers = owner_consumers
         self._make_log = make_log
         self._has_pending_acks = has_pending_acks
-        self._policies = OwnerPolicies(admin)
+        self._policies = OwnerPolicies(admin, on_exposure)
         self._transactions = False
 
     # The source cluster
@@ -108,6 +110,11 @@ class OwnerQueries:
             max_age_s: greatest age of a kept answer, in seconds.
         """
         return await self._policies.configuration(max_age_s)
+
+    @property
+    def exposes_entry_metadata(self) -> bool:
+        """Whether the owner brokers send their own metadata of entries to clients that take it; False if unknown."""
+        return self._policies.exposes_entry_metadata
 
     async def authorizes(self) -> bool | None:
         """Return whether the owner brokers authorize clients; None if unknown."""

@@ -16,6 +16,10 @@ class Subscriber(FanoutConsumer, Protocol):
     """A client's consumer of a subscription that this broker serves."""
 
     @property
+    def takes_entry_metadata(self) -> bool:
+        """Whether the client takes the owner's own metadata of entries."""
+
+    @property
     def subscribe_command(self) -> CommandSubscribe:
         """The client's SUBSCRIBE, a new object at each access."""
 

@@ -130,6 +130,12 @@ class Subscription(DeliveryLoop):
         if apply_settings(self._dispatcher, settings, durable=self._stored):
             self.read_more()
 
+    def expose_entry_metadata(self, *, exposed: bool) -> None:
+        """Send the owner's own metadata of entries to the clients that take it, or to none."""
+        self.leave_fanout()
+        for consumer in self.consumers:
+            consumer.dispatch_state.exposed = exposed and consumer.takes_entry_metadata
+
     def add(self, consumer: Subscriber) -> None:
         """Add a consumer that has subscribed."""
         self.leave_fanout()

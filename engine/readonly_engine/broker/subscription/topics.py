@@ -133,7 +133,9 @@ class TopicRegistry:
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
         self._guarding = False
-        self._queries = OwnerQueries(admin, batches, self._owner_consumers, self._make_log, self._has_pending_acks)
+        self._queries = OwnerQueries(
+            admin, batches, self._owner_consumers, self._make_log, self._has_pending_acks, self._follow_exposure
+        )
         self.namespace_policies = self._queries.namespace_policies
         self._push_policies = PushPolicies(admin, self.namespace_policies)
         self._owner_probes = OwnerProbes()
@@ -218,6 +220,8 @@ class TopicRegistry:
                         raise OwnerUnavailableError(
                             f"the last consumers of the local cursor of {name} leave; try again"
                         )
+                if self._queries.exposes_entry_metadata:
+                    consumer.dispatch_state.exposed = consumer.takes_entry_metadata
                 subscription.add(consumer)
                 if subscribe.durable and consumer.local is None:
                     consumer.owner_consumer.hold_early_acks(served.log.owner_end)
@@ -491,6 +495,14 @@ class TopicRegistry:
         if served.tail is not None:
             served.tail.policies_changed()
         return own
+
+    def _follow_exposure(self) -> None:
+        """Expose the owner's own metadata of entries as the owner brokers do after a restart."""
+        exposed = self._queries.exposes_entry_metadata
+        if exposed:
+            self._cache.clear()  # an owner that did not expose it has pushed entries without it
+        for subscription in self.subscriptions():
+            subscription.expose_entry_metadata(exposed=exposed)
 
     def _count_tail_change(self) -> None:
         self.tail_changes += 1

@@ -56,6 +56,7 @@ def test_connect_has_the_version_and_the_credentials():
     connect = decode_command(OwnerSession().connect(Identity())[4:])[0].connect
     assert not connect.HasField("auth_method_name")
     assert not connect.HasField("auth_data")
+    assert connect.feature_flags.supports_broker_entry_metadata
 
 
 def test_connect_declares_support_for_renewed_credentials():

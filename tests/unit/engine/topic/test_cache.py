@@ -22,6 +22,16 @@ def test_what_was_put_is_found_and_counted():
     assert (cache.hits, cache.misses, cache.size, len(cache)) == (1, 1, 10, 1)
 
 
+def test_a_cleared_cache_is_a_new_one():
+    cache = EntryCache(100)
+    cache.put(entry(1))
+    cache.clear()
+    assert cache.get(Position(1, 1)) is None
+    assert (cache.size, len(cache)) == (0, 0)
+    cache.put(entry(1))
+    assert (cache.size, len(cache)) == (10, 1)
+
+
 def numbers(cache, numbers, ledger_id=1):
     """Return which of these entries are cached, without using them."""
     return [number for number in numbers if Position(ledger_id, number) in cache]

@@ -44,6 +44,21 @@ def test_consumers_with_the_same_id_share_the_same_bytes(entry):
     assert one.frame(0, -1) != one.frame(1, -1)
 
 
+@pytest.mark.parametrize(
+    "case", [{}, {"redelivery_count": 2}, {"unacked": 5}], ids=["first", "again", "part of a batch"]
+)
+def test_the_owners_own_metadata_is_for_those_that_take_it(entry, case):
+    plain = entry(0)
+    front = b"\x0e\x02\0\0\0\x02\x10\x07"
+    one = TopicEntry(Entry(plain.ledger_id, plain.entry_id, plain.entry_id - 1, 0, front + plain.stored))
+    for _ in range(2):
+        hidden, exposed = one.frame(0, -1, **case), one.frame(0, -1, exposed=True, **case)
+        assert hidden == plain.frame(0, -1, **case)
+        assert exposed == (int.from_bytes(hidden[:4], "big") + len(front)).to_bytes(4, "big") + hidden[4:].replace(
+            plain.stored, front + plain.stored
+        )
+
+
 def test_frames_of_many_ids_are_right_although_few_are_kept(entry):
     one = entry(0)
     for consumer_id in [*range(20), *range(20)]:

@@ -38,6 +38,9 @@ def test_a_chunk_is_the_frames_and_is_shared_by_all_with_the_same_id():
     assert made.frames(1, -1, -1) == first.frame(1, -1) + second.frame(1, -1)
     assert made.frames(0, -1, 3) == first.frame(0, -1, 3) + second.frame(0, -1, 3)
     assert burst(first).frames(0, -1, -1) is first.frame(0, -1)
+    assert burst(first).frames(0, -1, -1, True) is first.frame(0, -1, exposed=True)
+    assert made.frames(0, -1, -1, True) == first.frame(0, -1, exposed=True) + second.frame(0, -1, exposed=True)
+    assert made.frames(0, -1, -1, True) is not made.frames(0, -1, -1)
 
 
 def test_its_entries_are_found_by_their_position():

@@ -185,6 +185,10 @@ def test_frames_are_those_of_single_entries_one_after_another(way, data):
         encode_message_frame(consumer, ledger_id, view.entry_id, partition, view.payload, redelivered, epoch)
         for view in views
     )
+    assert way.encode_views(views, consumer, partition, epoch, redelivered, True) == b"".join(
+        encode_message_frame(consumer, ledger_id, view.entry_id, partition, view.stored, redelivered, epoch)
+        for view in views
+    )
 
 
 @BOTH

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.wire.bookie import decode_reply
 from readonly_engine.wire.errors import MalformedFrameError
-from readonly_engine.wire.message import decode_metadata, decode_stored
+from readonly_engine.wire.message import decode_metadata, decode_stored, without_entry_metadata
 from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MarkerType, MessageMetadata
 
 PRODUCED = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
@@ -51,6 +51,8 @@ def test_the_brokers_own_metadata_is_taken_off_and_the_rest_left_as_it_is(checks
     metadata = MessageMetadata(producer_name="p", sequence_id=1, publish_time=2, num_messages_in_batch=4)
     found = decode_stored(stored(metadata, checksum=checksum, broker_metadata=broker_metadata))
     assert found.payload == stored(metadata, checksum=checksum)
+    whole = stored(metadata, checksum=checksum, broker_metadata=broker_metadata)
+    assert without_entry_metadata(whole) == found.payload
     assert (found.messages, found.marker) == (4, False)
 
 

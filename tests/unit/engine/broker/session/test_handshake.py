@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from readonly_engine import __version__
-from readonly_engine.broker.session.handshake import AuthAnswer, ConnectRequest, Handshake
+from readonly_engine.broker.session.handshake import AuthAnswer, ConnectRequest, Handshake, takes_entry_metadata
 from readonly_engine.owner.identity import Identity
 from readonly_engine.wire.commands import decode_command
 from readonly_engine.wire.errors import MalformedFrameError
@@ -59,6 +59,22 @@ def come_in(handshake, **fields):
     arrival = handshake.receive(connect(**fields))
     handshake.accept(OWNER)
     return arrival
+
+
+@pytest.mark.parametrize(
+    ("version", "flags", "takes"),
+    [
+        (18, {"supports_broker_entry_metadata": True}, True),
+        (17, {"supports_broker_entry_metadata": True}, False),
+        (21, {"supports_auth_refresh": True}, False),
+        (21, None, False),
+    ],
+)
+def test_a_client_takes_the_owners_metadata_of_entries_as_a_broker_sees_it(version, flags, takes):
+    connect = CommandConnect(client_version="c", protocol_version=version)
+    if flags is not None:
+        connect.feature_flags.CopyFrom(FeatureFlags(**flags))
+    assert takes_entry_metadata(connect) is takes
 
 
 def test_a_client_is_let_in_as_its_credentials_were():

@@ -204,6 +204,36 @@ def test_what_the_owner_does_not_allow_yet_is_delivered_when_it_does_and_asked_f
 
 
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
+@pytest.mark.parametrize("takes", [True, False])
+def test_the_owners_metadata_of_entries_is_sent_while_it_is_exposed_to_clients_that_take_it(kind, takes):
+    front = b"\x0e\x02\0\0\0\x02\x10\x07"
+
+    async def scene():
+        log, got = CachedLog(), []
+        log.entries = [TopicEntry(Entry(0, n, n - 1, 0, front + one.stored)) for n, one in enumerate(log.entries)]
+        made = subscription(log, Transactions(), kind)
+        state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
+        consumer = SimpleNamespace(
+            dispatch_state=state,
+            lease_valid=True,
+            takes_entry_metadata=takes,
+            consumer_id=0,
+            deliver=lambda frames, _: got.append(front in frames),
+            owner_consumer=SimpleNamespace(share_acks=lambda _: None),
+        )
+        made.add(consumer)
+        for exposed in (None, True, False):
+            if exposed is not None:
+                made.expose_entry_metadata(exposed=exposed)
+            state.permits = 1
+            made.add_permits(consumer, 1)
+        assert got == [False, takes, False]
+        made.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
 @pytest.mark.parametrize(("latest", "notifying"), [(False, False), (False, True), (True, True), (True, False)])
 def test_a_delivery_is_a_sample_of_latency_while_one_is_due(kind, latest, notifying):
     """The last entry of a quiet topic may be hours old: a client that connects or has permits then is no measure of the tail."""

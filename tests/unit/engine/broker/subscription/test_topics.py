@@ -298,6 +298,43 @@ def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch
     assert len(kept) == ours
 
 
+def test_the_owners_metadata_of_entries_is_exposed_as_by_its_brokers(monkeypatch):
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
+    told, cleared = [], []
+    monkeypatch.setattr(
+        FakeSubscription, "expose_entry_metadata", lambda _, *, exposed: told.append(exposed), raising=False
+    )
+
+    class Brokers:
+        exposing = "false"
+
+        async def configuration(self):
+            return {"exposingBrokerEntryMetadataToClientEnabled": self.exposing}
+
+    async def exposed_to(served, name, *, takes):
+        consumer = Consumer(CommandSubscribe(subscription=name))
+        consumer.takes_entry_metadata, consumer.dispatch_state = takes, SimpleNamespace(exposed=False)
+        await served.join(TOPIC, consumer, lambda _: None)
+        return consumer.dispatch_state.exposed
+
+    async def run():
+        brokers, cache = Brokers(), SimpleNamespace(clear=lambda: cleared.append(1))
+        served = TopicRegistry(Cluster(), None, cache, brokers, None, ignore_unreadable)
+        assert not await exposed_to(served, "before", takes=True)
+        for brokers.exposing, expected in (("false", []), ("true", [True]), ("true", [True]), ("false", [True, False])):
+            await served._queries.configuration(0)
+            assert told == expected
+            if brokers.exposing == "true":
+                assert await exposed_to(served, "before", takes=True)
+                assert not await exposed_to(served, "before", takes=False)
+        assert not await exposed_to(served, "before", takes=True)
+        assert cleared == [1], "an owner that did not expose it may have pushed entries without it"
+        served.close()
+
+    asyncio.run(asyncio.wait_for(run(), 10))
+
+
 def test_a_subscription_is_started_and_reports_unreadable_entries(monkeypatch):
     monkeypatch.setattr(topics, "TopicLog", Log)
     monkeypatch.setattr(topics, "Subscription", FakeSubscription)
