@@ -271,13 +271,16 @@ static PyObject *text_or_none(Text text) {
     return text.at ? PyUnicode_DecodeUTF8((const char *)text.at, (Py_ssize_t)text.size, "replace") : Py_NewRef(Py_None);
 }
 
+enum { HEADER_FIELDS = 10 }; /* of EntryHeader */
+
 static PyObject *entry_header(PyObject *ledger_id, PyObject *entry_id, const Metadata *metadata) {
-    PyObject *items[9] = {
+    PyObject *items[HEADER_FIELDS] = {
         Py_NewRef(ledger_id),
         Py_NewRef(entry_id),
         metadata->batched ? PyLong_FromUnsignedLongLong(metadata->messages) : Py_NewRef(Py_None),
         PyLong_FromLongLong(metadata->publish_time),
         PyLong_FromLongLong(metadata->broker_time),
+        PyLong_FromLongLong(metadata->index),
         text_or_none(metadata->producer_name),
         metadata->schema_version.at ? PyBytes_FromStringAndSize((const char *)metadata->schema_version.at,
                                                                 (Py_ssize_t)metadata->schema_version.size)
@@ -286,11 +289,11 @@ static PyObject *entry_header(PyObject *ledger_id, PyObject *entry_id, const Met
         Py_NewRef(Py_None), /* encryption */
     };
     bool complete = true;
-    for (int index = 0; index < 9; index++) {
+    for (int index = 0; index < HEADER_FIELDS; index++) {
         complete = complete && items[index];
     }
-    PyObject *header = complete ? PyTuple_New(9) : NULL;
-    for (Py_ssize_t index = 0; index < 9; index++) {
+    PyObject *header = complete ? PyTuple_New(HEADER_FIELDS) : NULL;
+    for (Py_ssize_t index = 0; index < HEADER_FIELDS; index++) {
         if (header) {
             PyTuple_SET_ITEM(header, index, items[index]);
         } else {
@@ -303,11 +306,11 @@ static PyObject *entry_header(PyObject *ledger_id, PyObject *entry_id, const Met
 /* Append one entry; append nothing of an entry that is not simple. */
 static Outcome decode_entry(RowBuilder *self, PyObject *ledger_id, PyObject *entry_id, Text payload, bool refuse_transactions) {
     const uint8_t *at = payload.at, *end = payload.at + payload.size;
-    Metadata metadata = {0};
+    Metadata metadata = {.index = -1};
     if (end - at >= 6 && at[0] == 0x0E && at[1] == 0x02) {
         uint32_t size = load_u32(at + 2);
         at += 6;
-        if (size > (uint64_t)(end - at) || !load_broker_metadata(at, at + size, &metadata.broker_time)) {
+        if (size > (uint64_t)(end - at) || !load_broker_metadata(at, at + size, &metadata)) {
             return NOT_SIMPLE;
         }
         at += size;

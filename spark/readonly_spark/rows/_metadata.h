@@ -125,7 +125,7 @@ static bool load_single(const uint8_t *at, const uint8_t *end, Single *single) {
 /* MessageMetadata. */
 typedef struct {
     Text producer_name, replicated_from, schema_version;
-    int64_t publish_time, broker_time;
+    int64_t publish_time, broker_time, index;
     uint64_t messages;
     bool has_publish_time, batched, transaction;
     Single message;
@@ -242,16 +242,14 @@ static bool load_metadata(const uint8_t *at, const uint8_t *end, Metadata *metad
     return metadata->producer_name.at && message->has_sequence_id && metadata->has_publish_time;
 }
 
-static bool load_broker_metadata(const uint8_t *at, const uint8_t *end, int64_t *time) {
+static bool load_broker_metadata(const uint8_t *at, const uint8_t *end, Metadata *metadata) {
     uint64_t number;
     while (at < end) {
         uint8_t tag = *at++;
         if ((tag != TAG(1, VARINT) && tag != TAG(2, VARINT)) || !load_varint(&at, end, &number)) {
             return false;
         }
-        if (tag == TAG(1, VARINT)) {
-            *time = (int64_t)number;
-        }
+        *(tag == TAG(1, VARINT) ? &metadata->broker_time : &metadata->index) = (int64_t)number;
     }
     return true;
 }

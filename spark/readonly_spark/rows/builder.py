@@ -47,6 +47,7 @@ class EntryHeader(NamedTuple):
         batch_size: number of messages in the batch; None for an entry without a batch.
         publish_time: ms since the epoch.
         broker_time: ms since the epoch; 0 if the broker did not record it.
+        last_index: number of the entry's last message in the topic; negative if the broker did not record it.
         producer_name: the producer.
         schema_version: the stored schema version; None for none.
         replicated_from: the source cluster of a replicated message; None for a local one.
@@ -58,6 +59,7 @@ class EntryHeader(NamedTuple):
     batch_size: int | None
     publish_time: int
     broker_time: int
+    last_index: int
     producer_name: str
     schema_version: bytes | None
     replicated_from: str | None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from readonly_spark.rows.arrays import times_array
 from readonly_spark.rows.builder import EntryHeader, Projection
@@ -87,6 +88,12 @@ COLUMNS: Final = (
         TIMESTAMP,
         "timestamp",
         "the time at which the owner broker stored it; null if it is not recorded",
+    ),
+    Column(
+        "index",
+        pa.int64(),
+        "bigint",
+        "the number of the message in its topic or partition, as `getIndex()` of the Java client; null if it is not recorded",
     ),
     Column("key", pa.binary(), "binary", "the key's bytes; null for none"),
     Column("orderingKey", pa.binary(), "binary", "the ordering key; null for none"),
@@ -213,6 +220,15 @@ class MessageColumns:
     def _build_broker_time(self, rows: RowBatch, headers: _Headers) -> pa.Array:
         return _per_row(times_array(headers.broker_time), TIMESTAMP, rows)
 
+    def _build_index(self, rows: RowBatch, headers: _Headers) -> pa.Array:
+        of_last = _per_row([None if index < 0 else index for index in headers.last_index], pa.int64(), rows)
+        if of_last.null_count == len(of_last) or rows.batch_indexes.null_count == len(of_last):
+            return of_last
+        # As MessageImpl.getIndex: the owner stores the index of a batch's last message.
+        first = pc.subtract(of_last, self._build_batch_size(rows, headers))
+        in_batch = pc.add(pc.add(first, rows.batch_indexes), 1)
+        return pc.coalesce(in_batch, of_last)
+
     def _build_key(self, rows: RowBatch, _: _Headers) -> pa.Array:
         return rows.keys
 
@@ -261,6 +277,7 @@ class MessageColumns:
         "publishTime": _build_publish_time,
         "eventTime": _build_event_time,
         "brokerTime": _build_broker_time,
+        "index": _build_index,
         "key": _build_key,
         "orderingKey": _build_ordering_key,
         "value": _build_value,
@@ -296,6 +313,7 @@ def entry_header(ledger_id: int, entry_id: int, stored: StoredEntry) -> EntryHea
         metadata.num_messages_in_batch if stored.batched else None,
         metadata.publish_time,
         stored.broker_timestamp,
+        stored.index,
         _text(metadata.producer_name),
         metadata.schema_version if metadata.HasField("schema_version") else None,
         _text(metadata.replicated_from) if metadata.HasField("replicated_from") else None,

@@ -12,7 +12,7 @@ from readonly_engine.topic.position import Position
 from readonly_engine.wire.batch import decode_stored_entry, unpack
 from readonly_engine.wire.chunks import MAX_OPEN
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.message_pb2 import LZ4, TXN_COMMIT, EncryptionKeys, KeyValue
+from readonly_engine.wire.message_pb2 import LZ4, TXN_COMMIT, BrokerEntryMetadata, EncryptionKeys, KeyValue
 from readonly_spark.rows.arrays import binary_array
 from readonly_spark.rows.chunks import ChunkedMessages, EarlierChunks
 from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES, MessageColumns
@@ -79,6 +79,7 @@ def test_one_message_with_everything():
         "publishTime": datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC),
         "eventTime": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
         "brokerTime": None,
+        "index": None,
         "key": b"\xff",
         "orderingKey": b"o",
         "value": b"hello",
@@ -114,6 +115,27 @@ def test_batches_and_single_messages_together():
         ("7:0:-1:1", 1, 2),
         ("7:1:-1", None, None),
     ]
+
+
+def test_the_index_is_that_of_javas_client():
+    def indexed(number, index, kind, *messages, **fields):
+        made = batch(number, *messages, **fields) if kind == "batch" else entry(number, metadata(**fields), b"v")
+        front = BrokerEntryMetadata(broker_timestamp=5_000, index=index).SerializeToString()
+        return made._replace(payload=b"\x0e\x02" + len(front).to_bytes(4, "big") + front + made.payload)
+
+    rows = decode([
+        indexed(0, 0, "single"),
+        indexed(1, 3, "batch", ({}, b"a"), ({}, b"b"), ({}, b"c")),
+        indexed(2, 5, "batch", ({"compacted_out": True}, b"x"), ({}, b"d")),
+        indexed(3, 6, "single"),
+        indexed(4, 8, "single", encryption_keys=[EncryptionKeys(key="k", value=b"v")], num_messages_in_batch=2),
+        entry(5, metadata(), b"v"),
+        batch(6, ({}, b"e"), ({}, b"f")),
+    ])  # fmt: skip
+    assert [row["index"] for row in rows] == [0, 1, 2, 3, 5, 6, 8, None, None, None]
+    assert [row["brokerTime"] for row in rows[:7]] == [datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)] * 7
+    assert [row["index"] for row in decode([indexed(0, 9, "single")])] == [9]
+    assert [row["index"] for row in decode([indexed(0, 2**63 - 1, "batch", ({}, b"a"))])] == [2**63 - 1]
 
 
 def test_compressed():
