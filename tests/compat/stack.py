@@ -12,6 +12,7 @@ from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.compat.process import OperationError
 from tests.compat.session import OWNER, POOL, Environment
 from tests.compat.views import LocalView, OwnerView
+from tests.support.entry_metadata import EXPOSED, WRITTEN
 from tests.support.subscriptions_tool import COMMAND, connections_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ SPEC: Final = PulsarSpec(
     settings=(
         Setting("broker", "acknowledgmentAtBatchIndexLevelEnabled", "true"),
         Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+        WRITTEN,
+        EXPOSED,
         # By default, ledgers that all subscriptions have consumed are deleted, and no seek can go back to them.
         Setting("broker", "defaultRetentionTimeInMinutes", "60"),
         Setting("broker", "defaultRetentionSizeInMB", "1024"),

@@ -105,7 +105,7 @@ def publisher(stack: PulsarCluster, topic: str) -> Iterator[Publisher]:
     made.close()
 
 
-class Receiver:
+class RawConsumer:
     """A consumer that shows what it gets."""
 
     def __init__(self, url: str, topic: str, name: str, client: str, stack: PulsarCluster) -> None:
@@ -149,13 +149,13 @@ def test_consumers_get_the_owners_metadata_of_entries_as_from_the_owner(
     cases = [(name, client) for name in SUBSCRIPTIONS for client in CLIENTS]
     with ExitStack() as open_:
 
-        def receivers(url: str) -> dict[tuple[str, str], Receiver]:
-            made = {case: Receiver(url, topic, *case, stack) for case in cases}
-            for receiver in made.values():
-                open_.callback(receiver.close)
+        def consumers(url: str) -> dict[tuple[str, str], RawConsumer]:
+            made = {case: RawConsumer(url, topic, *case, stack) for case in cases}
+            for consumer in made.values():
+                open_.callback(consumer.close)
             return made
 
-        at = {"owner": receivers(stack.endpoints.writer_url), "pool": receivers(pool.url)}
+        at = {"owner": consumers(stack.endpoints.writer_url), "pool": consumers(pool.url)}
         got = {(where, case): one.take(BACKLOG) for where, of in at.items() for case, one in of.items()}
         if request.node.callspec.params["pool"] == "owner":
             wait_until(lambda: kinds_of(pool, topic) == ["owner"], what="the owner pushes")
@@ -176,7 +176,7 @@ def test_a_pool_follows_an_owner_that_exposes_its_metadata_no_more(
     stack: PulsarCluster, pool: Pool, topic: str, publisher: Publisher
 ) -> None:
     publisher.publish(SINGLES)
-    before = Receiver(pool.url, topic, "exclusive", "takes", stack)
+    before = RawConsumer(pool.url, topic, "exclusive", "takes", stack)
     assert [payload.startswith(MAGIC) for payload in before.take(BACKLOG)] == [True] * BACKLOG
     hidden = PulsarCluster(replace(stack.spec, settings=(WRITTEN,)), stack.state.root)
     stack.stop_broker(0)
@@ -190,7 +190,7 @@ def test_a_pool_follows_an_owner_that_exposes_its_metadata_no_more(
 
         wait_until(follows, 60, what="new messages come without it")
         for name in SUBSCRIPTIONS:
-            pair = [Receiver(url, topic, name, "takes", hidden) for url in (stack.endpoints.writer_url, pool.url)]
+            pair = [RawConsumer(url, topic, name, "takes", hidden) for url in (stack.endpoints.writer_url, pool.url)]
             at_owner, through = [one.take(BACKLOG) for one in pair]
             assert through == at_owner, name
             assert not any(payload.startswith(MAGIC) for payload in through), name

@@ -559,7 +559,7 @@ typedef struct {
     uint64_t epoch;
     size_t rest; /* bytes of the last two, if present */
     bool has_epoch;
-    bool exposed; /* with the owner's own metadata */
+    Py_ssize_t stripped; /* all bits, or none to send the owner's own metadata, too */
 } Frames;
 
 typedef struct {
@@ -569,7 +569,7 @@ typedef struct {
     size_t total;
 } Sizes;
 
-static Py_ssize_t start_of(const Frames *frames, const View *view) { return frames->exposed ? 0 : view->start; }
+static Py_ssize_t start_of(const Frames *frames, const View *view) { return view->start & frames->stripped; }
 
 static void size_up(const Frames *frames, const View *view, Sizes *sizes) {
     sizes->id = 3 + varint_size((uint64_t)view->ledger_id) + varint_size((uint64_t)view->entry_id) +
@@ -640,7 +640,7 @@ static PyObject *encode_views(PyObject *self, PyObject *args) {
         .redelivery_count = (uint64_t)redelivery_count,
         .epoch = (uint64_t)epoch,
         .has_epoch = epoch > NO_EPOCH,
-        .exposed = exposed,
+        .stripped = exposed ? 0 : -1,
     };
     frames.rest = (frames.redelivery_count ? 1 + varint_size(frames.redelivery_count) : 0) +
                   (frames.has_epoch ? 1 + varint_size(frames.epoch) : 0);

@@ -110,6 +110,14 @@ func (h *held) json(message pulsar.Message) map[string]any {
 		"producer":         message.ProducerName(),
 		"redelivery_count": message.RedeliveryCount(),
 		"encrypted":        encrypted,
+		"index":            nil,
+		"broker_time":      nil,
+	}
+	if index := message.Index(); index != nil {
+		told["index"] = *index
+	}
+	if stored := message.BrokerPublishTime(); stored != nil {
+		told["broker_time"] = milliseconds(*stored)
 	}
 	if read.schema == nil || len(message.SchemaVersion()) > 0 { // else the client does not expose it
 		told["schema_version"] = orNull(base64.StdEncoding.EncodeToString(message.SchemaVersion()))

@@ -148,8 +148,14 @@ final class Held implements ConsumerEventListener {
         json.addProperty("redelivery_count", message.getRedeliveryCount());
         json.addProperty("sequence_id", message.getSequenceId());
         byte[] version = message.getSchemaVersion();
+        json.add("index", number(message.getIndex()));
+        json.add("broker_time", number(message.getBrokerPublishTime()));
         json.add("schema_version", base64(version == null || version.length == 0 ? null : version));
         return json;
+    }
+
+    private static JsonElement number(Optional<Long> value) {
+        return value.isEmpty() ? JsonNull.INSTANCE : new JsonPrimitive(value.get());
     }
 
     private static JsonElement base64(byte[] bytes) {

@@ -6,6 +6,7 @@ import hashlib
 import time
 from typing import TYPE_CHECKING, Any
 
+from tests.compat.process import UnsupportedError
 from tests.compat.registry import Theme
 from tests.compat.scenarios.common import numbers
 
@@ -69,6 +70,38 @@ def attributes(s: Session) -> Any:
     s.check(abs(messages[0].raw["publish_time"] - time.time() * 1000) < 600_000, "its publish time is about now")
     names = [message.raw.get("producer", "").replace(s.tag, "") for message in messages]
     return [seen, names]
+
+
+@theme
+def entry_metadata(s: Session) -> Any:
+    """Index and broker publish time: messages and batches, backlog and tail, after nacks; four types, a reader."""
+    client, topic = s.client(), s.topic()
+    single, batching = client.producer(topic), client.producer(topic, batching=_BATCH)
+    single.send_all(numbers(5))
+    batching.send_all(numbers(10, 5))
+    readers = {
+        kind: client.consumer(topic, kind, type=kind) for kind in ("exclusive", "shared", "failover", "key_shared")
+    }
+    readers["reader"] = client.reader(topic)
+    seen = {}
+    for name, reader in readers.items():
+        messages = reader.take(15)
+        if "index" not in messages[0].raw:
+            raise UnsupportedError("Unsupported", "", "index and broker publish time")
+        if name == "shared":
+            for message in messages:
+                (reader.nack if int(message.value) > 3 else reader.ack)(message)
+            again = sorted([m.raw["index"], m.value] for m in reader.take(11))
+            s.equal(again, [[int(n), n] for n in numbers(11, 4)], "after the nacks")
+        seen[name] = messages
+    single.send("15")
+    batching.send_all(numbers(10, 16))
+    for name, reader in readers.items():
+        seen[name] += reader.take(11)
+        s.equal([[m.value, m.raw["index"]] for m in seen[name]], [[n, int(n)] for n in numbers(26)], f"indexes, {name}")
+        apart = [m.raw["broker_time"] - m.raw["publish_time"] for m in seen[name]]
+        s.check(max(map(abs, apart)) < 600_000, f"broker publish times are about the publish times: {apart}, {name}")
+    return {name: [m.raw["index"] for m in messages] for name, messages in seen.items()}
 
 
 @theme
