@@ -167,6 +167,10 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_wrong_ports",
     ),
     "tests/integration/test_doctor_broken.py": (),
+    "tests/integration/test_entry_metadata.py": (
+        "test_a_pool_follows_an_owner_that_exposes_its_metadata_no_more",
+        "test_consumers_get_the_owners_metadata_of_entries_as_from_the_owner[bookies]",
+    ),
     "tests/integration/test_fleet.py": (
         "test_a_broker_that_joins_takes_topics_over",
         "test_a_consumer_that_is_relayed_gets_nothing_twice_when_its_broker_leaves",

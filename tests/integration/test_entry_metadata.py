@@ -179,9 +179,8 @@ def test_a_pool_follows_an_owner_that_exposes_its_metadata_no_more(
     before = RawConsumer(pool.url, topic, "exclusive", "takes", stack)
     assert [payload.startswith(MAGIC) for payload in before.take(BACKLOG)] == [True] * BACKLOG
     hidden = PulsarCluster(replace(stack.spec, settings=(WRITTEN,)), stack.state.root)
-    stack.stop_broker(0)
     try:
-        hidden.up()
+        hidden.up()  # with another setting, so it restarts the broker
 
         def follows() -> bool:
             publisher.publish(0)
@@ -198,5 +197,4 @@ def test_a_pool_follows_an_owner_that_exposes_its_metadata_no_more(
                 one.close()
     finally:
         before.close()
-        hidden.stop_broker(0)
         stack.up()
