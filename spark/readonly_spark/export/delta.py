@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from readonly_spark.export.marker import NO_BATCH
 from readonly_spark.export.settings import local_path
-from readonly_spark.export.sink import TransactionalTable
+from readonly_spark.export.sink import FENCE, TransactionalTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,24 +25,37 @@ class DeltaTable(TransactionalTable):
     def __init__(self, settings: ExportSettings, spark: Any) -> None:
         super().__init__(f"--to {settings.to}")
         self._settings = settings
+        self._spark = spark
         self._jvm: Any = spark._jvm  # noqa: SLF001  py4j's way into the JVM
         self._session: Any = spark._jsparkSession  # noqa: SLF001
         path = local_path(settings.to)
         self._where = settings.to.rstrip("/") if path is None else path
 
-    def owners(self) -> dict[str, int]:
-        """Return the last transaction number of each application in the log; see Sink."""
+    def _logged(self) -> dict[str, int]:
+        """Return the last transaction number of each application in the log."""
+        found = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._snapshot().transactions())
+        return {str(name): int(found[name]) for name in found}
+
+    def _snapshot(self) -> Any:
         log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._where)
         none = self._jvm.scala.Option.empty()
-        found = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(log.update(False, none, none).transactions())
-        return {str(name): int(found[name]) for name in found}
+        return log.update(False, none, none)
 
     def foreign_table_error(self, checkpoints: Collection[str]) -> None:
         """Return None: the marker in the table's folder names the owner."""
 
+    def fence(self, checkpoint: str) -> None:
+        """See Sink. Delta refuses a commit if another one sets the same application's number meanwhile."""
+        last = self._logged().get(checkpoint, NO_BATCH)
+        if last < FENCE + NO_BATCH and self._snapshot().version() >= 0:
+            self._append(self._spark.read.format("delta").load(self._where).limit(0), checkpoint, FENCE + last)
+
     def commit(self, batch: Any, checkpoint: str, number: int) -> bool:
         """See Sink; always True."""
-        self._check_not_committed(checkpoint, number)
-        writer = batch.write.format("delta").mode("append").option("txnAppId", checkpoint).option("txnVersion", number)
-        writer.partitionBy(*self._settings.partition_by).save(self._where)
+        self._check_not_committed(self._logged(), checkpoint, number)
+        self._append(batch, checkpoint, number)
         return True
+
+    def _append(self, rows: Any, checkpoint: str, number: int) -> None:
+        writer = rows.write.format("delta").mode("append").option("txnAppId", checkpoint).option("txnVersion", number)
+        writer.partitionBy(*self._settings.partition_by).save(self._where)

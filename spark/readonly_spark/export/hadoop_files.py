@@ -124,6 +124,13 @@ class HadoopFiles:
         except Py4JError as error:
             raise self._failed(name, error) from None
 
+    def remove_folder(self, name: str) -> None:
+        """Remove a folder with its content if it exists."""
+        try:
+            self._fs.delete(self._path(name), True)
+        except Py4JError as error:
+            raise self._failed(name, error) from None
+
     def names(self, folder: str) -> list[str]:
         """See Files."""
         try:

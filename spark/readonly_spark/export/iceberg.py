@@ -1,7 +1,8 @@
 """Iceberg tables: Spark writes the Parquet files of a micro-batch, and pyiceberg commits them on the driver.
 
 The number of the last committed micro-batch is a property of the table, named after the checkpoint. The commit that adds the
-files sets it. There is no Iceberg runtime for this version of Spark.
+files sets it, and requires the snapshot of the table in which the property was read. So of two exports of one micro-batch only one
+commits. There is no Iceberg runtime for this version of Spark.
 """
 
 from __future__ import annotations
@@ -9,20 +10,27 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, NoSuchTableError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
 from pyiceberg.io import load_file_io
+from pyiceberg.table import TableProperties
 
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.hadoop_files import HadoopFiles
 from readonly_spark.export.marker import NO_BATCH
 from readonly_spark.export.settings import local_path
-from readonly_spark.export.sink import TransactionalTable
+from readonly_spark.export.sink import FENCE, TransactionalTable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
@@ -36,6 +44,9 @@ CATALOG_FILE: Final = "catalog.db"
 CATALOG_NAME: Final = "default"
 """An SQL catalog stores tables under its name; pyiceberg uses this name by default."""
 
+COMMIT_ATTEMPTS: Final = 5
+"""Attempts to commit a micro-batch while others, such as maintenance, change the table."""
+
 _PROPERTY: Final = "pulsar-readonly.batch."
 _BY: Final = "_by"
 
@@ -45,14 +56,16 @@ class IcebergTable(TransactionalTable):
 
     Args:
         settings: the export.
+        check: raises ExportError if another export may have taken the table over; called right before each commit.
 
     Raises:
         ExportError: the catalog cannot be used.
     """
 
-    def __init__(self, settings: ExportSettings) -> None:
+    def __init__(self, settings: ExportSettings, check: Callable[[], None]) -> None:
         super().__init__(f"--table {settings.table}")
         self._settings = settings
+        self._check = check
         path = local_path(settings.to)
         self.location = settings.to.rstrip("/") if path is None else Path(path).as_uri()
         self.counted: dict[int, tuple[int, int]] = {}
@@ -72,11 +85,9 @@ class IcebergTable(TransactionalTable):
         # The path is part of a URL.
         return load_catalog(CATALOG_NAME, type="sql", uri=f"sqlite:///{path}/{CATALOG_FILE}", warehouse=self.location)
 
-    def owners(self) -> dict[str, int]:
-        """See Sink."""
+    def _logged(self) -> dict[str, int]:
         table = self._table()
-        found = {} if table is None else table.properties
-        return {name.removeprefix(_PROPERTY): int(last) for name, last in found.items() if name.startswith(_PROPERTY)}
+        return {} if table is None else _numbers(table.properties)
 
     def foreign_table_error(self, checkpoints: Collection[str]) -> str | None:
         """Return an error if the catalog has a table of this name, perhaps elsewhere, that none of these checkpoints wrote."""
@@ -86,17 +97,31 @@ class IcebergTable(TransactionalTable):
 
     def commit(self, batch: Any, checkpoint: str, number: int) -> bool:
         """See Sink; False if the micro-batch has no rows and there is no table yet."""
-        self._check_not_committed(checkpoint, number)
-        folder = f"{self.location}/data/{checkpoint}-{number}"
+        self._check_not_committed(self._logged(), checkpoint, number)
+        # Another export that resumes this micro-batch must neither replace these files nor list them.
+        folder = f"{checkpoint}-{number}-{uuid4().hex}"
+        files = HadoopFiles(f"{self.location}/data", batch.sparkSession)
+        where = f"{files.where}/{folder}"
         if self._settings.partition_by:
             # Each file holds one partition only and keeps its columns, as Iceberg reads them from the files.
             names = ", ".join(f"`{name}`" for name in self._settings.partition_by)
             batch = batch.selectExpr("*", f"xxhash64({names}) AS {_BY}")
-            batch.write.mode("overwrite").partitionBy(_BY).parquet(folder)
+            batch.write.mode("overwrite").partitionBy(_BY).parquet(where)
         else:
-            batch.write.mode("overwrite").parquet(folder)
+            batch.write.mode("overwrite").parquet(where)
         # Spark writes no file at all for a micro-batch without rows and with partitions.
-        return self._commit(checkpoint, number, HadoopFiles(folder, batch.sparkSession).uris(".parquet"))
+        done = self._commit(checkpoint, number, HadoopFiles(where, batch.sparkSession).uris(".parquet"))
+        # The files of a killed export cannot be committed any more.
+        for other in files.names(""):
+            if other != folder and other.startswith(f"{checkpoint}-{number}-"):
+                files.remove_folder(other)
+        return done
+
+    def fence(self, checkpoint: str) -> None:
+        """See Sink."""
+        last = self._logged().get(checkpoint, NO_BATCH)
+        if last < FENCE + NO_BATCH:
+            self._append(checkpoint, lambda logged: FENCE + logged.get(checkpoint, NO_BATCH), (), None)
 
     def _commit(self, checkpoint: str, number: int, files: Sequence[str]) -> bool:
         """Commit the files of a micro-batch.
@@ -117,21 +142,54 @@ class IcebergTable(TransactionalTable):
                 size += _value_bytes(parquet.metadata)
             kept.append(file)
         self.counted[number] = (rows, size)
-        table = self._table()
-        if table is None:
-            if schema is None:
-                return False
-            table = self._create(schema, checkpoint)
-        try:
-            with table.transaction() as transaction:
-                transaction.set_properties({_PROPERTY + checkpoint: str(number)})
-                if kept:
-                    transaction.add_files(kept, check_duplicate_files=False)
-        except CommitFailedException as error:
-            raise ExportError(
-                f"{self._subject}: concurrent change of the table: {error}; run the export again"
-            ) from None
-        return True
+
+        def checked(logged: Mapping[str, int]) -> int:
+            self._check_not_committed(logged, checkpoint, number)
+            return number
+
+        return self._append(checkpoint, checked, kept, schema)
+
+    def _append(
+        self,
+        checkpoint: str,
+        number: Callable[[Mapping[str, int]], int],
+        files: Sequence[str],
+        schema: pa.Schema | None,
+    ) -> bool:
+        """Add a snapshot with files and the number of a checkpoint; return False without a table and without a schema.
+
+        A commit without files adds a snapshot too, because a catalog checks the snapshot of a table and not its properties.
+
+        Args:
+            checkpoint: the checkpoint's id.
+            number: returns the number from those in the table, or raises ExportError.
+            files: URIs of Parquet files.
+            schema: the schema of a new table.
+        """
+        for _ in range(COMMIT_ATTEMPTS):
+            try:
+                table = self._table()
+                if table is None:
+                    if schema is None:
+                        return False
+                    table = self._create(schema, checkpoint)
+                new = number(_numbers(table.properties))
+                # pyiceberg's own retry would commit to a snapshot whose properties nobody has read.
+                once = {**table.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
+                table.metadata = table.metadata.model_copy(update={"properties": once})
+                with table.transaction() as transaction:
+                    transaction.set_properties({_PROPERTY + checkpoint: str(new)})
+                    if files:
+                        transaction.add_files(list(files), check_duplicate_files=False)
+                    else:
+                        with transaction.update_snapshot().fast_append():
+                            pass
+                    self._check()
+            except (CommitFailedException, TableAlreadyExistsError) as error:
+                failure = error
+                continue
+            return True
+        raise ExportError(f"{self._subject}: concurrent changes of the table: {failure}; run the export again") from None
 
     def _table(self) -> Table | None:
         try:
@@ -147,13 +205,21 @@ class IcebergTable(TransactionalTable):
             self._settings.table,
             schema.remove_metadata(),
             location=self.location,
-            properties={_PROPERTY + checkpoint: str(NO_BATCH)},
+            properties={
+                _PROPERTY + checkpoint: str(NO_BATCH),
+                TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
+                TableProperties.MANIFEST_MERGE_ENABLED: "true",
+            },
         ) as transaction:
             if self._settings.partition_by:
                 with transaction.update_spec() as spec:
                     for name in self._settings.partition_by:
                         spec.add_identity(name)
         return self._catalog.load_table(self._settings.table)
+
+
+def _numbers(properties: Mapping[str, str]) -> dict[str, int]:
+    return {name.removeprefix(_PROPERTY): int(last) for name, last in properties.items() if name.startswith(_PROPERTY)}
 
 
 def _value_bytes(metadata: pq.FileMetaData) -> int:

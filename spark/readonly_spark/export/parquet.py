@@ -58,6 +58,9 @@ class ParquetTable:
         del checkpoint
         return max(self.logged_batches(), default=NO_BATCH)
 
+    def fence(self, checkpoint: str) -> None:
+        """Do nothing: the log has each number once, whatever the checkpoint."""
+
     def remove_leftovers(self, checkpoints: Collection[str]) -> None:
         """See Sink."""
         if self._local is not None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.marker import NO_BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
+FENCE: Final = 1 << 62
+"""Added to the last micro-batch of a checkpoint whose table another one has adopted, so that all later numbers are refused."""
 
 
 class Sink(Protocol):
@@ -26,6 +29,9 @@ class Sink(Protocol):
 
     def last_committed(self, checkpoint: str) -> int:
         """Return the last committed micro-batch of a checkpoint; NO_BATCH for none."""
+
+    def fence(self, checkpoint: str) -> None:
+        """Refuse all later commits of a checkpoint, also of a suspended process that has passed all its checks."""
 
     def remove_leftovers(self, checkpoints: Collection[str]) -> None:
         """Remove files that these checkpoints wrote and did not commit."""
@@ -49,8 +55,16 @@ class TransactionalTable(ABC):
         self._subject = subject
 
     @abstractmethod
+    def _logged(self) -> Mapping[str, int]:
+        """Return the number of each checkpoint in the log as stored: a micro-batch, plus FENCE for a fenced checkpoint."""
+
+    @abstractmethod
+    def fence(self, checkpoint: str) -> None:
+        """See Sink."""
+
     def owners(self) -> Mapping[str, int]:
         """See Sink."""
+        return {name: last - FENCE if last >= FENCE + NO_BATCH else last for name, last in self._logged().items()}
 
     def logged_batches(self) -> list[int]:
         """Return nothing: the log has no file for each micro-batch."""
@@ -63,7 +77,9 @@ class TransactionalTable(ABC):
     def remove_leftovers(self, checkpoints: Collection[str]) -> None:  # noqa: B027  the default for such tables
         """Remove nothing: uncommitted files are not part of the table."""
 
-    def _check_not_committed(self, checkpoint: str, number: int) -> None:
-        last = self.last_committed(checkpoint)
+    def _check_not_committed(self, logged: Mapping[str, int], checkpoint: str, number: int) -> None:
+        last = logged.get(checkpoint, NO_BATCH)
+        if last >= FENCE + NO_BATCH:
+            raise ExportError(f"{self._subject}: another checkpoint has adopted the table, or began to; use --adopt with it")
         if last >= number:
             raise ExportError(f"{self._subject}: another export has committed micro-batch {last} meanwhile")

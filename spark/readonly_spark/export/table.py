@@ -169,7 +169,7 @@ class ExportTable(Closeable):
         if self._settings.table_format == ICEBERG:
             from readonly_spark.export.iceberg import IcebergTable  # noqa: PLC0415
 
-            return IcebergTable(self._settings)
+            return IcebergTable(self._settings, self._check_lease)
         if self._settings.table_format == DELTA:
             from readonly_spark.export.delta import DeltaTable  # noqa: PLC0415
 
@@ -212,13 +212,9 @@ class ExportTable(Closeable):
         before = (*marker.former, marker.checkpoint)
         if (error := self.sink.foreign_table_error(before)) is not None:
             raise ExportError(error)
-        held = self._held(marker)
-        record = self._record(held)
-        if held > NO_BATCH and record is None:
-            raise ExportError(
-                f"--adopt: {self._settings.to} does not record which entries its micro-batch {held} holds; export to an "
-                "empty folder with a new checkpoint"
-            )
+        self._adoptable(marker)  # before the former export is fenced
+        self.sink.fence(marker.checkpoint)
+        held, record = self._adoptable(marker)
         name = self.checkpoint.adopt(marker.checkpoint, held, "" if record is None else record.log)
         kept = self._table_files.read(VALUE_TYPE)
         if kept is not None:
@@ -227,6 +223,17 @@ class ExportTable(Closeable):
         self.checkpoint.finish_adoption()
         self.sink.remove_leftovers((*before, name))
         return name
+
+    def _adoptable(self, marker: TableMarker) -> tuple[int, BatchRecord | None]:
+        """Return the last micro-batch in the table with its record, if an adoption is possible."""
+        held = self._held(marker)
+        record = self._record(held)
+        if held > NO_BATCH and record is None:
+            raise ExportError(
+                f"--adopt: {self._settings.to} does not record which entries its micro-batch {held} holds; export to an "
+                "empty folder with a new checkpoint"
+            )
+        return held, record
 
     def _verify(self) -> str:
         """Write the marker of a table of an earlier version, whose log must show that this checkpoint wrote it.
@@ -310,8 +317,7 @@ class ExportTable(Closeable):
             raise ExportError(
                 f"--checkpoint {self._settings.checkpoint} changed while the export ran: query {query}, expected {self._id}"
             )
-        if self._lease is not None:
-            self._lease.check()
+        self._check_lease()
         marker = self._marker()
         if marker is None or marker.checkpoint != self._id:
             raise ExportError(f"--to {self._settings.to}: the table's marker is missing or names another checkpoint")
@@ -329,6 +335,10 @@ class ExportTable(Closeable):
         for old in self._records():
             if old <= number - KEPT_RECORDS:
                 self._table_files.remove(f"{BATCHES}/{old}")
+
+    def _check_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.check()
 
     def pinned_value_type(self, query: Callable[[], str]) -> str:
         """Return the type of decoded values; see Checkpoint. The table stores it too, for a checkpoint that adopts it."""
