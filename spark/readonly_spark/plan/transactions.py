@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
+    from readonly_engine.topic.entries import TopicEntry
 
     from readonly_spark.plan.snapshots import Snapshot, SnapshotCatalog
 
@@ -52,7 +53,8 @@ class TopicTransactions:
         self._begin = start
         self._first = start
         self.index = TransactionIndex(start, self._before)
-        self._seen: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+        self._open: defaultdict[tuple[int, int], set[int]] = defaultdict(set)  # ledgers with messages of each
+        self._aborted: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)  # by ledger
 
     @property
     def limit(self) -> Position:
@@ -61,7 +63,7 @@ class TopicTransactions:
 
     def aborted(self, ledger_id: int) -> frozenset[tuple[int, int]]:
         """Return the aborted transactions with messages in a ledger, and perhaps others."""
-        found = {txn for txn in self._seen.get(ledger_id, ()) if self.index.aborted(txn)}
+        found = set(self._aborted.get(ledger_id, ()))
         if ledger_id <= self._begin.ledger_id:
             found.update(txn for txn, last in self._before.items() if last >= ledger_id)
         return frozenset(found)
@@ -74,9 +76,7 @@ class TopicTransactions:
         """
         count, logged_at = 0, time.monotonic()
         async for entry in TopicReader(topic_log, self.index.next).entries():
-            if entry.txn is not None and not entry.marker:
-                self._seen[entry.position.ledger_id].add(entry.txn)
-            self.index.feed((entry,))
+            self.feed(entry)
             count += 1
             if count % _CHECK_ENTRIES == 0 and time.monotonic() - logged_at > LOG_EVERY_S:
                 logged_at = time.monotonic()
@@ -84,13 +84,29 @@ class TopicTransactions:
                     "%s: searched %d entries for transactions, up to %s", topic_log.topic, count, entry.position
                 )
 
+    def feed(self, entry: TopicEntry) -> None:
+        """Add the next entry of the topic. Only ids of open and of aborted transactions are kept."""
+        txn, ledger_id = entry.txn, entry.position.ledger_id
+        if txn is not None and not entry.marker:
+            if self.index.aborted(txn):
+                self._aborted[ledger_id].add(txn)
+            else:
+                self._open[txn].add(ledger_id)
+        elif txn is not None:
+            ledger_ids = self._open.pop(txn, set())
+            for one in ledger_ids if entry.aborts else ():
+                self._aborted[one].add(txn)
+        self.index.feed((entry,))
+
     def trimmed(self, first_ledger: int) -> None:
         """Forget what belongs to ledgers before this one, the first that exists."""
         self._first = Position(first_ledger, 0)
         self.index.trimmed(first_ledger)
         self._before = {txn: last for txn, last in self._before.items() if last >= first_ledger}
-        for ledger_id in [ledger_id for ledger_id in self._seen if ledger_id < first_ledger]:
-            del self._seen[ledger_id]
+        for ledger_id in [ledger_id for ledger_id in self._aborted if ledger_id < first_ledger]:
+            del self._aborted[ledger_id]
+        for ledger_ids in self._open.values():
+            ledger_ids.difference_update([one for one in ledger_ids if one < first_ledger])
 
 
 class TransactionCatalog:

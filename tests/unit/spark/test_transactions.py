@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
+from types import SimpleNamespace
+
 import pytest
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_spark import connection
@@ -44,6 +47,39 @@ def test_a_topic_whose_entries_were_all_trimmed_is_read_from_its_first_ledger_on
 @pytest.mark.parametrize("snapshot", [None, Snapshot(EARLIEST, {}), Snapshot(Position(-1, -1), {})])
 def test_without_a_position_all_is_scanned(snapshot):
     assert TopicTransactions(snapshot).index.start == EARLIEST
+
+
+def fed(known: TopicTransactions, *entries: tuple[int, int, str]) -> TopicTransactions:
+    """Ledger, transaction, and `m` for a message, `c` or `a` for the marker of its end."""
+    for entry_id, (ledger_id, txn, kind) in enumerate(entries):
+        position = Position(ledger_id, entry_id)
+        known.feed(SimpleNamespace(position=position, txn=(0, txn), marker=kind != "m", aborts=kind == "a"))
+    return known
+
+
+@pytest.mark.parametrize(
+    ("entries", "aborted"),
+    [
+        ([(1, 1, "m"), (2, 1, "m"), (3, 1, "a")], [1, 2]),
+        ([(1, 1, "m"), (2, 1, "c")], []),
+        ([(1, 1, "m"), (2, 1, "a"), (3, 1, "m")], [1, 3]),  # after its end: it had timed out
+        ([(1, 1, "a"), (2, 1, "m")], [2]),
+        ([(1, 1, "m"), (1, 1, "c"), (2, 1, "m"), (3, 1, "a")], [2]),
+        ([(1, 1, "m"), (2, 1, "m")], []),
+    ],
+)
+def test_each_ledger_has_the_aborted_transactions_of_its_messages(entries, aborted):
+    known = fed(TopicTransactions(), *entries)
+    assert [ledger for ledger in range(5) if known.aborted(ledger)] == aborted
+    known.trimmed(3)
+    assert [ledger for ledger in range(5) if known.aborted(ledger)] == [one for one in aborted if one >= 3]
+
+
+def test_ids_of_committed_transactions_are_not_kept():
+    known = TopicTransactions()
+    fed(known, *((1, txn // 2, "mc"[txn % 2]) for txn in range(2000)))
+    kept = [known.index._open, known.index._aborted, *vars(known).values()]
+    assert sum(len(one) for one in kept if isinstance(one, Sized) and not isinstance(one, Position)) <= 1
 
 
 class Catalog:
