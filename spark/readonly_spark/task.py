@@ -85,7 +85,7 @@ class TaskPlan:
         ranges: the entries to read, in this order.
         addresses: the host and port of each bookie.
         options: the options of the source.
-        schemas: the schema of each topic's values; empty if values are not decoded.
+        schemas: the schema of the values of each topic of the ranges; empty if values are not decoded.
         read_rate: bytes per second from bookies; None for no limit.
     """
 

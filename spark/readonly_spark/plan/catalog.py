@@ -30,7 +30,7 @@ from readonly_spark.errors import SourceError
 from readonly_spark.options import AUTO, NULL, RAW
 from readonly_spark.outages import is_transient
 from readonly_spark.plan.samples import EntrySampler
-from readonly_spark.plan.schema_registry import read_schemas
+from readonly_spark.plan.schema_registry import SchemaRegistry
 from readonly_spark.plan.snapshots import SnapshotCatalog
 from readonly_spark.plan.topic_state import ReadableLedger, TopicState
 from readonly_spark.plan.transactions import TransactionCatalog
@@ -89,7 +89,8 @@ class Catalog:
         self._tail_ledgers: OrderedDict[int, ReadableLedger] = OrderedDict()
         self._open: OrderedDict[int, LedgerMetadata] = OrderedDict()
         self.samples = EntrySampler(self.cluster, self.pool, self._tiered)
-        self.snapshots = SnapshotCatalog(self.cluster, self.pool, self._schemas)
+        self._schemas = SchemaRegistry(self._stores.main, self.cluster, self.pool)
+        self.snapshots = SnapshotCatalog(self.cluster, self.pool, self._schemas.read)
         self.transactions = TransactionCatalog(self.cluster, self.pool, self._cache, self._tiered, self.snapshots)
         self._pattern = re2.compile(options.topics_pattern) if options.topics_pattern else None
 
@@ -358,7 +359,7 @@ class Catalog:
             return {}
         bases = _bases(names)
         found: dict[str, TopicSchemas] = dict(
-            zip(bases, await gather_some(self._schemas, map(parse_topic_name, bases)), strict=True)
+            zip(bases, await gather_some(self._schemas.read, map(parse_topic_name, bases)), strict=True)
         )
         if options.value_schema != AUTO:
             definition = parse_definition(options.value_schema)
@@ -376,9 +377,6 @@ class Catalog:
             )
             for base, schemas in found.items()
         }
-
-    async def _schemas(self, topic: TopicName) -> TopicSchemas:
-        return await read_schemas(self._stores.main, self.cluster, self.pool, topic)
 
     # Ledgers
 

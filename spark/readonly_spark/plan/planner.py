@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.position import EARLIEST as FIRST
 from readonly_engine.topic.position import Position
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from readonly_spark.plan.catalog import Catalog
     from readonly_spark.plan.filters import Selection
     from readonly_spark.plan.topic_state import EntryRange, ReadableLedger, TopicState
+    from readonly_spark.values.schema import ValueSchema
 
 log = logging.getLogger(__name__)
 
@@ -329,7 +331,8 @@ class Planner:
                     )
                 )
             if found:
-                plans.append(TaskPlan(tuple(found), _addresses_of(addresses, found), self._options, schemas, rate))
+                own_schemas = _schemas_of(schemas, found)
+                plans.append(TaskPlan(tuple(found), _addresses_of(addresses, found), self._options, own_schemas, rate))
         return plans
 
 
@@ -344,6 +347,11 @@ def _preceding(state: TopicState, ledger: ReadableLedger) -> list[ReadableLedger
         return []
     ledgers = [one for one in state.ledgers if one.ledger_id < ledger.ledger_id and one.last >= 0]
     return ledgers[: -EARLIER_LEDGERS - 1 : -1]
+
+
+def _schemas_of(schemas: Mapping[str, ValueSchema], ranges: Iterable[TaskRange]) -> dict[str, ValueSchema]:
+    bases = {str(parse_topic_name(one.topic).base) for one in ranges}
+    return {base: schemas[base] for base in sorted(bases & schemas.keys())}
 
 
 def _addresses_of(addresses: Mapping[str, tuple[str, int]], ranges: Iterable[TaskRange]) -> dict[str, tuple[str, int]]:
