@@ -1,13 +1,20 @@
-"""Entries of a task from bookies or tiered storage."""
+"""Entries of a task from bookies or tiered storage.
+
+A ledger may be offloaded and removed from the bookies after the plan was made. If no bookie knows a ledger, the metadata store is
+asked once more where it is.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from readonly_engine.bookkeeper.connect import BookieSecurity
-from readonly_engine.bookkeeper.errors import BookKeeperError, ReadFailedError, is_refusal
+from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError, ReadFailedError, is_refusal
 from readonly_engine.config.tiered import BOOKKEEPER_FIRST
+from readonly_engine.metadata.connect import ClusterStores
+from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.net.tls import ClientTls
 from readonly_engine.tiered.errors import TieredStorageError
@@ -16,11 +23,12 @@ from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.managed_ledger_pb2 import OffloadContext
 
 from readonly_spark.loop_thread import LoopThread
+from readonly_spark.outages import is_transient
 from readonly_spark.read.bookie_client import BookieClient
 from readonly_spark.task import offload_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Coroutine, Iterator
 
     from readonly_engine.wire.entry import Entry
 
@@ -28,8 +36,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 READ_BYTES: Final = 1 << 20
 """Target bytes of one read of tiered storage."""
+
+LOOKUP_TIMEOUT_S: Final = 30.0
+"""Deadline of one lookup of an offloaded ledger."""
 
 READ_TIMEOUT_S: Final = 300.0
 """Deadline of one read of tiered storage with all its retries; each request in it has a deadline of its own."""
@@ -57,6 +70,8 @@ class EntrySource:
         )
         self._loop: LoopThread | None = None
         self._tiered: TieredStorage | None = None
+        self._looked_up: dict[int, bytes] = {}
+        """Offload contexts of ledgers that no bookie knew; empty for those that were not offloaded."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -81,11 +96,20 @@ class EntrySource:
         Raises:
             BookKeeperError: no copy of the ledger can be read.
         """
-        context = OffloadContext.FromString(ledger.offload) if ledger.offload else None
-        if context is None:
+        if not ledger.offload and not self._looked_up.get(ledger.ledger_id):
             assert ledger.metadata is not None
-            yield from self._bookies.read(ledger.ledger_id, ledger.metadata, first, last, entry_bytes)
-            return
+            try:
+                for entries in self._bookies.read(ledger.ledger_id, ledger.metadata, first, last, entry_bytes):
+                    first = entries[-1].entry_id + 1
+                    yield entries
+            except NoSuchLedgerError as error:
+                if not self._offloaded_meanwhile(topic, ledger.ledger_id, error):
+                    raise
+            else:
+                return
+        if not ledger.offload:
+            ledger = replace(ledger, offload=self._looked_up[ledger.ledger_id], metadata=None)
+        context = OffloadContext.FromString(ledger.offload)
         copies = [True] if context.bookkeeper_deleted or ledger.metadata is None else [True, False]
         if len(copies) > 1 and self._options.tiered.read_priority == BOOKKEEPER_FIRST:
             copies.reverse()
@@ -108,15 +132,48 @@ class EntrySource:
                 return
         raise ReadFailedError(f"offloaded ledger {ledger.ledger_id}: {'; '.join(failures)}", refused=refused)
 
+    def _offloaded_meanwhile(self, topic: str, ledger_id: int, error: NoSuchLedgerError) -> bool:
+        """Look up whether a ledger that no bookie knows was offloaded after the plan was made.
+
+        Raises:
+            ReadFailedError: the metadata store does not answer, so it is not known whether the ledger is lost.
+        """
+        if ledger_id not in self._looked_up:
+            try:
+                self._looked_up[ledger_id] = self._on_loop(self._offload_context(topic, ledger_id), LOOKUP_TIMEOUT_S)
+            except (MetadataError, WireError, OSError, ValueError) as why:  # no answer, or files of TLS or a login
+                what = f"ledger {ledger_id}: {error}; whether it was offloaded meanwhile is unknown"
+                raise ReadFailedError(
+                    f"{what}: {str(why) or 'no answer'}; executors need access to the metadata store for that",
+                    refused=not isinstance(why, TimeoutError) and not is_transient(why),
+                ) from why
+        return bool(self._looked_up[ledger_id])
+
+    async def _offload_context(self, topic: str, ledger_id: int) -> bytes:
+        """Return the serialized OffloadContext of a ledger; empty if it was not offloaded or is not in the topic's list."""
+        options = self._options
+        stores = ClusterStores(options.metadata_url, options.bookkeeper_metadata_url, options.metadata_security)
+        await stores.start()
+        try:
+            info = await stores.cluster.topic(parse_topic_name(topic))
+        finally:
+            await stores.close()
+        listed = [] if info is None else info.ledger_info
+        contexts = [one.offload_context for one in listed if one.ledger_id == ledger_id]
+        return b"".join(one.SerializeToString(deterministic=True) for one in contexts if one.complete)
+
+    def _on_loop(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+        if self._loop is None:
+            self._loop = LoopThread()
+        return self._loop.call(work, timeout_s)
+
     def _read_tiered(
         self, topic: str, ledger: LedgerLocation, context: OffloadContext, first: int, last: int, entry_bytes: float
     ) -> Iterator[list[Entry]]:
-        if self._loop is None:
-            self._loop = LoopThread()
         size = max(1, int(READ_BYTES / max(entry_bytes, 1.0)))
         for begin in range(first, last + 1, size):
             end = min(begin + size - 1, last)
-            yield self._loop.call(self._tiered_entries(topic, ledger.ledger_id, context, begin, end), READ_TIMEOUT_S)
+            yield self._on_loop(self._tiered_entries(topic, ledger.ledger_id, context, begin, end), READ_TIMEOUT_S)
 
     async def _tiered_entries(
         self, topic: str, ledger_id: int, context: OffloadContext, first: int, last: int
