@@ -66,6 +66,8 @@ class TaskRange:
         aborted: transactions whose messages are skipped.
         earlier: the preceding ledgers of the topic, nearest first: they may hold the first chunks of a message.
         compacted: set if the ledger was written by compaction.
+        resumed: whether the query may have read entries before, of ledgers that were trimmed since. So the first chunks of a
+            message may have existed.
     """
 
     topic: str
@@ -75,6 +77,7 @@ class TaskRange:
     aborted: frozenset[tuple[int, int]] = frozenset()
     earlier: tuple[LedgerLocation, ...] = ()
     compacted: CompactedRange | None = None
+    resumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,7 +246,7 @@ class Planner:
             states: the topics.
             starts: the first entry to read of each.
             ends: the position after the last one.
-            following: the ledger after that of the start, of topics whose start was the end of its ledger.
+            following: the ledger after that of the start, of topics whose start was the end of its ledger; None for a batch query.
             stored: whether a ledger that was deleted after the lookup of the topics is an error of its own.
 
         Raises:
@@ -279,7 +279,9 @@ class Planner:
             max_messages=options.partition_records,
             min_tasks=options.min_partitions,
         )
-        return await self._task_plans(states, splits, bounds, stored=stored)
+        # A stream that begins starts at the first entry; one that begins elsewhere is taken for a resumed one.
+        resumed = {} if following is None else {name: FIRST < starts.get(name, FIRST) != states[name].earliest for name in bounds}
+        return await self._task_plans(states, splits, bounds, resumed, stored=stored)
 
     def _lost(self, name: str, what: str) -> None:
         if self._options.fail_on_data_loss:
@@ -291,6 +293,7 @@ class Planner:
         states: Mapping[str, TopicState],
         splits: list[list[EntryRange]],
         bounds: Mapping[str, CompactedRange],
+        resumed: Mapping[str, bool],
         *,
         stored: bool,
     ) -> list[TaskPlan]:
@@ -328,6 +331,7 @@ class Planner:
                         aborted=frozenset() if scan is None or compacted else scan.aborted(ledger.ledger_id),
                         compacted=bounds[one.topic] if compacted else None,
                         earlier=tuple(ledgers[each.ledger_id] for each in preceding if each.ledger_id in ledgers),
+                        resumed=resumed.get(one.topic, False),
                     )
                 )
             if found:

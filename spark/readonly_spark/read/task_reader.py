@@ -96,13 +96,13 @@ def _report(chunked: ChunkedMessages, topic: str, *, fail: bool) -> None:
     """Log chunked messages that are no rows.
 
     Raises:
-        DataLossError: the first chunk of a message is too far away, and `fail` is set.
+        DataLossError: the first chunk of a message is too far away, or was trimmed since the query began, and `fail` is set.
     """
     if chunked.incomplete:
         log.warning("%s: %d messages lack chunks, which were trimmed or never published", topic, chunked.incomplete)
     if chunked.unknown:
         what = f"{topic}: the first chunks of the messages that end at {', '.join(map(str, chunked.unknown[:MAX_SHOWN_RANGES]))}"
-        where = f"are more than {MAX_LOOK_BACK_ENTRIES:,} entries, or {EARLIER_LEDGERS} ledgers, before"
+        where = f"were trimmed, or are more than {MAX_LOOK_BACK_ENTRIES:,} entries, or {EARLIER_LEDGERS} ledgers, before"
         if fail:
             raise DataLossError(f"{what} {where}; set failOnDataLoss=false to read the rest")
         log.warning("lost: %s %s", what, where)
@@ -209,7 +209,8 @@ class _ChunkSearch:
                 try:
                     parts = list(self._source.read(self._range.topic, ledger, begin, end, ledger.entry_bytes))
                 except MissingEntriesError:
-                    return EarlierChunks(found[::-1])  # as if they were trimmed; their own range reports the loss
+                    # As if they were trimmed; the range that they belong to reports the loss, unless it was read before.
+                    return EarlierChunks(found[::-1], whole=not self._range.resumed)
                 left -= end - begin + 1
                 self._left -= end - begin + 1
                 for entry in reversed([entry for part in parts for entry in part]):
@@ -222,4 +223,5 @@ class _ChunkSearch:
                         if stored.metadata.chunk_id == 0:
                             return EarlierChunks(found[::-1])
                 end = begin - 1
-        return EarlierChunks(found[::-1], whole=len(self._range.earlier) < EARLIER_LEDGERS)
+        all_searched = len(self._range.earlier) < EARLIER_LEDGERS and not self._range.resumed
+        return EarlierChunks(found[::-1], whole=all_searched)

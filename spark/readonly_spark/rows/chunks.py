@@ -30,7 +30,7 @@ class EarlierChunks(NamedTuple):
 
     Attributes:
         chunks: in order, from the last first chunk on; without a first chunk, whatever was found.
-        whole: whether all entries before were searched; False if there are more than a search reads.
+        whole: whether all entries before were searched; False if there are, or were, more than a search reads.
     """
 
     chunks: list[StoredEntry]
@@ -48,7 +48,8 @@ class ChunkedMessages:
 
     Attributes:
         incomplete: number of messages without some of their chunks, which were trimmed or never published. They are no rows.
-        unknown: last chunks of messages whose first chunk is further away than a search reads. They are no rows either.
+        unknown: last chunks of messages whose first chunk is further away than a search reads, or may have been trimmed since the
+            query began. They are no rows either.
     """
 
     def __init__(self, earlier: Callable[[str, Position], EarlierChunks]) -> None:
