@@ -92,7 +92,7 @@ class Killing:
             "spark.driver.extraJavaOptions": QUICK,
             "spark.databricks.delta.snapshotPartitions": "2",
         }
-        words = ["--master", self._standalone.url]
+        words = ["--master", self._standalone.url, "--shared-folder"]
         return [*words, *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}"))]
 
     def kill(self, kind: str) -> None:

@@ -103,6 +103,8 @@ def parser() -> argparse.ArgumentParser:
         help="property of the Iceberg catalog, as in pyiceberg; repeatable (default: a file in the table's folder)",
     )  # fmt: skip
     add("--master", metavar="URL", help="Spark's master (default: the one of spark-submit, else local[*])")
+    add("--shared-folder", action="store_true",
+        help="with executors on other machines: the path --to is the same folder on all of them, such as a network volume")  # fmt: skip
     add("--conf", metavar="NAME=VALUE", action="append", default=[], help="Spark setting; repeatable")
     add("--jars", metavar="PATH[,PATH...]", default=os.environ.get(JARS_VARIABLE, ""),
         help=f"jars or folders of jars (default: environment variable {JARS_VARIABLE})")  # fmt: skip
@@ -169,7 +171,7 @@ def settings_of(arguments: argparse.Namespace, folder: Path) -> ExportSettings:
         if name.lower() in {key.lower() for key in own}:
             raise ExportError(f"--option {name}: use the command's own option, see --help")
     to = absolute(arguments.to, folder)
-    return ExportSettings(
+    made = ExportSettings(
         source={**own, **source},
         to=to,
         checkpoint=absolute(arguments.checkpoint, folder) if arguments.checkpoint else f"{to.rstrip('/')}/{CHECKPOINT}",
@@ -180,7 +182,11 @@ def settings_of(arguments: argparse.Namespace, folder: Path) -> ExportSettings:
         partition_by=names(arguments.partition_by),
         table=arguments.table,
         catalog=pairs("--catalog", arguments.catalog),
+        shared_folder=arguments.shared_folder,
     )
+    if arguments.master is not None:
+        made.check_master(arguments.master)  # `session` checks the master of spark-submit
+    return made
 
 
 def main(argv: list[str] | None = None) -> int:

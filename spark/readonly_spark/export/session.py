@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from readonly_spark.export.errors import ExportError
+from readonly_spark.export.field_names import check_field_names
 from readonly_spark.export.progress import ProgressListener
 from readonly_spark.export.settings import AVAILABLE_NOW, DELTA, DERIVED
 from readonly_spark.export.totals import OBSERVED
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
     from readonly_spark.export.settings import ExportSettings
     from readonly_spark.export.table import ExportTable
@@ -72,7 +74,7 @@ def session(
         ship: whether to send this project's code to the executors.
 
     Raises:
-        ExportError: jars are missing.
+        ExportError: jars are missing, or executors on other machines would not see the table's folder.
     """
     # Local tasks need this Python; executors of a cluster have their own.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -105,6 +107,7 @@ def session(
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [archive, os.environ.get("PYTHONPATH", "")]))
         spark = builder.getOrCreate()
         try:
+            settings.check_master(spark.sparkContext.master)
             if ship:
                 spark.sparkContext.addPyFile(archive)
             spark.dataSource.register(PulsarReadOnly)
@@ -150,6 +153,13 @@ def _jars(given: str) -> list[str]:
     return found
 
 
+def _value_type(reader: DataStreamReader) -> str:
+    """Return the type of values by the topics' schemas, which `load` reads."""
+    kind = reader.load().schema["value"].dataType
+    check_field_names(kind.jsonValue(), "value")
+    return kind.simpleString()
+
+
 def start(
     spark: SparkSession, settings: ExportSettings, table: ExportTable, totals: Totals
 ) -> tuple[StreamingQuery, ProgressListener]:
@@ -162,14 +172,14 @@ def start(
         totals: the totals, to which the progress is added.
 
     Raises:
-        ExportError: a topic or a schema does not exist.
+        ExportError: a topic or a schema does not exist, or Spark could not read a table with such values.
     """
     task_size = settings.task_size(spark.sparkContext.defaultParallelism)
     source = {name: value for name, value in settings.source.items() if name.lower() != "maxbytesperpartition"}
     reader = spark.readStream.format(FORMAT).options(**source, maxBytesPerPartition=str(task_size))
     kinds = {column.name: column.spark for column in COLUMNS}
     if settings.decodes:
-        kinds["value"] = table.pinned_value_type(lambda: reader.load().schema["value"].dataType.simpleString())  # noqa: PLW0108  load() queries the cluster
+        kinds["value"] = table.pinned_value_type(lambda: _value_type(reader))
     rows = reader.schema(", ".join(f"{name} {kinds[name]}" for name in settings.source_columns)).load()
     rows = rows.select(
         *(sf.expr(DERIVED[name]).alias(name) if name in DERIVED else name for name in settings.table_columns)

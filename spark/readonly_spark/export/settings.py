@@ -57,6 +57,7 @@ class ExportSettings:
         partition_by: columns to partition the files by.
         table: the Iceberg table's name in its catalog, NAMESPACE.NAME.
         catalog: properties of the Iceberg catalog; empty for a file in the table's folder.
+        shared_folder: whether a local path of the table is the same folder on the driver and on all executors.
     """
 
     source: Mapping[str, str]
@@ -69,6 +70,7 @@ class ExportSettings:
     partition_by: tuple[str, ...] = ()
     table: str = "pulsar.messages"
     catalog: Mapping[str, str] = field(default_factory=dict)
+    shared_folder: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -123,6 +125,21 @@ class ExportSettings:
         columns = self.columns or NAMES
         derives = any(name in DERIVED for name in self.partition_by)
         return (*columns, "publishTime") if derives and "publishTime" not in columns else columns
+
+    def check_master(self, master: str) -> None:
+        """Check that executors write to the table that the driver sees.
+
+        Args:
+            master: Spark's master.
+
+        Raises:
+            ExportError: each machine would write to a folder of its own, and the driver would commit nothing.
+        """
+        if local_path(self.to) is not None and not self.shared_folder and not master.startswith("local"):
+            raise ExportError(
+                f"--to {self.to} is a local path, and executors of --master {master} may be on other machines: their files would "
+                "be lost. Use a URI of an object store or HDFS, or --shared-folder if the path is the same folder on all machines"
+            )
 
     def task_size(self, cores: int) -> int:
         """Return the target size of a task in stored bytes, so that a full micro-batch occupies all cores.

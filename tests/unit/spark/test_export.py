@@ -10,9 +10,11 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import types
 from readonly_spark.export.checkpoint import Checkpoint
 from readonly_spark.export.command import _cause, main, parser, settings_of
 from readonly_spark.export.errors import ExportError
+from readonly_spark.export.field_names import check_field_names
 from readonly_spark.export.files import LocalFiles
 from readonly_spark.export.leftovers import file_name, remove_leftovers
 from readonly_spark.export.metrics import ExportMetrics
@@ -129,6 +131,19 @@ def test_one_clear_error_for_what_cannot_be(tmp_path, changed, told) -> None:
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize("to", ["t", "/t", "file:///t"])
+@pytest.mark.parametrize("master", ["spark://h:7077", "k8s://https://h", "yarn"])
+def test_a_local_path_and_executors_elsewhere_are_refused(tmp_path, to, master) -> None:
+    with pytest.raises(ExportError, match=rf"--to .*t is a local path, and executors of --master {master} .*--shared-folder"):
+        of(tmp_path, "--to", to, "--master", master)
+    of(tmp_path, "--to", to, "--master", master, "--shared-folder")
+    of(tmp_path, "--to", "s3a://lake/t", "--master", master)
+    for local in ("local", "local[*]", "local[2,3]", "local-cluster[2,1,1024]"):
+        of(tmp_path, "--to", to, "--master", local)
+    with pytest.raises(ExportError, match="is a local path"):  # as spark-submit names it
+        of(tmp_path, "--to", to).check_master(master)
+
+
 def test_errors_of_the_command_line(tmp_path, capsys, monkeypatch) -> None:
     with pytest.raises(ExportError, match="--option topics: use the command's own option"):
         of(tmp_path, "--option", "topics=x")
@@ -154,6 +169,31 @@ def test_values_are_decoded_where_a_schema_is_asked_for(tmp_path, schema, decode
     more = {} if schema is None else {"valueschema": schema}
     assert settings(tmp_path, source={**SOURCE, **more}).decodes == decodes
     assert not settings(tmp_path, source={**SOURCE, **more}, columns=("key",)).decodes
+
+
+def record(**fields: types.DataType) -> types.DataType:
+    return types.StructType([types.StructField(name, kind) for name, kind in fields.items()])
+
+
+INT = types.IntegerType()
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (record(id=INT, name=INT), None),
+        (record(a=record(id=INT), b=record(ID=INT)), None),
+        (record(id=INT, name=INT, ID=INT), "value.id and value.ID"),
+        (record(a=types.ArrayType(record(Ab=INT, aB=INT))), "value.a[].Ab and value.a[].aB"),
+        (types.MapType(types.StringType(), record(x=INT, X=INT)), "value{}.x and value{}.X"),
+    ],
+)
+def test_fields_whose_names_differ_in_case_only_are_refused(kind, told) -> None:
+    if told is None:
+        check_field_names(kind.jsonValue(), "value")
+        return
+    with pytest.raises(ExportError, match=re.escape(f"the fields {told} differ in case only")):
+        check_field_names(kind.jsonValue(), "value")
 
 
 # The checkpoint
