@@ -72,8 +72,8 @@ def test_an_export_runs_on_two_workers(spark_stack, standalone, spark_client, to
     environment = {**os.environ, "PYSPARK_PYTHON": executors}
     environment.pop("PYTHONPATH", None)
     export = Export(
-        spark_stack, topic, tmp_path, "parquet", "--master", standalone.url, "--shared-folder", "--conf", "spark.executor.memory=600m",
-        "--option", "maxBytesPerPartition=5k", *(["--ship-code"] if way == "code sent along" else []),
+        spark_stack, topic, tmp_path, "parquet", "--master", standalone.url, "--conf", "spark.executor.memory=600m",
+        "--shared-folder", "--option", "maxBytesPerPartition=5k", *(["--ship-code"] if way == "code sent along" else []),
         python=executors if way == "image" else sys.executable, environment=environment,
     )  # fmt: skip
     if way == "no code":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from readonly_spark.export.errors import ExportError
 from readonly_spark.export.marker import NO_BATCH
 from readonly_spark.export.settings import local_path
 from readonly_spark.export.sink import FENCE, TransactionalTable
@@ -45,10 +46,22 @@ class DeltaTable(TransactionalTable):
         """Return None: the marker in the table's folder names the owner."""
 
     def fence(self, checkpoint: str) -> None:
-        """See Sink. Delta refuses a commit if another one sets the same application's number meanwhile."""
+        """See Sink. Delta refuses a commit if another one sets the same application's number meanwhile.
+
+        Raises:
+            ExportError: the checkpoint commits at the same time.
+        """
         last = self._logged().get(checkpoint, NO_BATCH)
-        if last < FENCE + NO_BATCH and self._snapshot().version() >= 0:
+        if last >= FENCE + NO_BATCH or self._snapshot().version() < 0:
+            return
+        try:
             self._append(self._spark.read.format("delta").load(self._where).limit(0), checkpoint, FENCE + last)
+        except Exception as error:
+            if "ConcurrentTransaction" not in f"{type(error).__name__} {error}":
+                raise
+            raise ExportError(
+                f"{self._subject}: the former export still commits; end it and run the command again"
+            ) from error
 
     def commit(self, batch: Any, checkpoint: str, number: int) -> bool:
         """See Sink; always True."""

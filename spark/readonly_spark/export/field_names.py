@@ -25,8 +25,8 @@ def check_field_names(kind: Any, path: str) -> None:
         other = known.setdefault(name.lower(), name)
         if other is not name:
             raise ExportError(
-                f"the fields {path}.{other} and {path}.{name} differ in case only, so Spark could not read the table; use --option "
-                "valueSchema=raw to export bytes, or a valueSchema without one of them"
+                f"the fields {path}.{other} and {path}.{name} differ in case only, so Spark could not read the table; use "
+                "--option valueSchema=raw to export bytes, or a valueSchema without one of them"
             )
         check_field_names(field["type"], f"{path}.{name}")
     check_field_names(kind.get("elementType"), f"{path}[]")

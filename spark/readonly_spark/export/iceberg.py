@@ -1,8 +1,8 @@
 """Iceberg tables: Spark writes the Parquet files of a micro-batch, and pyiceberg commits them on the driver.
 
 The number of the last committed micro-batch is a property of the table, named after the checkpoint. The commit that adds the
-files sets it, and requires the snapshot of the table in which the property was read. So of two exports of one micro-batch only one
-commits. There is no Iceberg runtime for this version of Spark.
+files sets it, and requires the snapshot of the table in which the property was read. So of two exports of one micro-batch only
+one commits. There is no Iceberg runtime for this version of Spark.
 """
 
 from __future__ import annotations
@@ -189,7 +189,9 @@ class IcebergTable(TransactionalTable):
                 failure = error
                 continue
             return True
-        raise ExportError(f"{self._subject}: concurrent changes of the table: {failure}; run the export again") from None
+        raise ExportError(
+            f"{self._subject}: concurrent changes of the table: {failure}; run the export again"
+        ) from None
 
     def _table(self) -> Table | None:
         try:

@@ -80,6 +80,8 @@ class TransactionalTable(ABC):
     def _check_not_committed(self, logged: Mapping[str, int], checkpoint: str, number: int) -> None:
         last = logged.get(checkpoint, NO_BATCH)
         if last >= FENCE + NO_BATCH:
-            raise ExportError(f"{self._subject}: another checkpoint has adopted the table, or began to; use --adopt with it")
+            raise ExportError(
+                f"{self._subject}: another checkpoint has adopted the table, or began to; use --adopt with it"
+            )
         if last >= number:
             raise ExportError(f"{self._subject}: another export has committed micro-batch {last} meanwhile")

@@ -246,7 +246,8 @@ class Planner:
             states: the topics.
             starts: the first entry to read of each.
             ends: the position after the last one.
-            following: the ledger after that of the start, of topics whose start was the end of its ledger; None for a batch query.
+            following: the ledger after that of the start, of topics whose start was the end of its ledger; None for a batch
+                query.
             stored: whether a ledger that was deleted after the lookup of the topics is an error of its own.
 
         Raises:
@@ -280,7 +281,11 @@ class Planner:
             min_tasks=options.min_partitions,
         )
         # A stream that begins starts at the first entry; one that begins elsewhere is taken for a resumed one.
-        resumed = {} if following is None else {name: FIRST < starts.get(name, FIRST) != states[name].earliest for name in bounds}
+        resumed = (
+            {}
+            if following is None
+            else {name: FIRST < starts.get(name, FIRST) != states[name].earliest for name in bounds}
+        )
         return await self._task_plans(states, splits, bounds, resumed, stored=stored)
 
     def _lost(self, name: str, what: str) -> None:

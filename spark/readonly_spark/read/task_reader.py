@@ -102,7 +102,9 @@ def _report(chunked: ChunkedMessages, topic: str, *, fail: bool) -> None:
         log.warning("%s: %d messages lack chunks, which were trimmed or never published", topic, chunked.incomplete)
     if chunked.unknown:
         what = f"{topic}: the first chunks of the messages that end at {', '.join(map(str, chunked.unknown[:MAX_SHOWN_RANGES]))}"
-        where = f"were trimmed, or are more than {MAX_LOOK_BACK_ENTRIES:,} entries, or {EARLIER_LEDGERS} ledgers, before"
+        where = (
+            f"were trimmed, or are more than {MAX_LOOK_BACK_ENTRIES:,} entries, or {EARLIER_LEDGERS} ledgers, before"
+        )
         if fail:
             raise DataLossError(f"{what} {where}; set failOnDataLoss=false to read the rest")
         log.warning("lost: %s %s", what, where)

@@ -134,7 +134,9 @@ def test_one_clear_error_for_what_cannot_be(tmp_path, changed, told) -> None:
 @pytest.mark.parametrize("to", ["t", "/t", "file:///t"])
 @pytest.mark.parametrize("master", ["spark://h:7077", "k8s://https://h", "yarn"])
 def test_a_local_path_and_executors_elsewhere_are_refused(tmp_path, to, master) -> None:
-    with pytest.raises(ExportError, match=rf"--to .*t is a local path, and executors of --master {master} .*--shared-folder"):
+    with pytest.raises(
+        ExportError, match=rf"--to .*t is a local path, and executors of --master {master} .*--shared-folder"
+    ):
         of(tmp_path, "--to", to, "--master", master)
     of(tmp_path, "--to", to, "--master", master, "--shared-folder")
     of(tmp_path, "--to", "s3a://lake/t", "--master", master)

@@ -1,4 +1,4 @@
-"""The commits of an Iceberg table: each micro-batch once, whoever else commits. Without Spark, with pyiceberg's catalog in SQLite."""
+"""The commits of an Iceberg table: each micro-batch once, whoever else commits. Without Spark, with a catalog in SQLite."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
 
 class Tables:
     """Exports of one table in one folder, and the files that Spark would write."""

@@ -30,7 +30,9 @@ class Storage:
 
     async def get(self, path):
         self.requests.append(path)
-        places = [{"version": one, "position": {"ledger_id": led, "entry_id": 0}} for one, (led, _) in self.versions.items()]
+        places = [
+            {"version": one, "position": {"ledger_id": led, "entry_id": 0}} for one, (led, _) in self.versions.items()
+        ]
         return SimpleNamespace(value=SchemaLocator(info=places[-1], index=places).SerializeToString())
 
     async def ledger(self, ledger_id):
@@ -98,7 +100,9 @@ def test_a_task_has_the_schemas_of_its_topics():
         async def value_schemas(self, found):
             return {str(parse_topic_name(name).base): ValueSchema(schema, {0: schema}) for name in found}
 
-    options = parse_options({"metadataUrl": "zk:h:1", "topicsPattern": ".*", "maxBytesPerPartition": "2000"}, streaming=False)
+    options = parse_options(
+        {"metadataUrl": "zk:h:1", "topicsPattern": ".*", "maxBytesPerPartition": "2000"}, streaming=False
+    )
     ends = dict.fromkeys(names, Position(9, 0))
     plans = asyncio.run(Planner(Catalog(), options).tasks(states, {}, ends))
     assert [sorted(plan.schemas) for plan in plans] == [
