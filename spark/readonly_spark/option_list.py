@@ -106,7 +106,7 @@ OPTIONS: Final = (
     Option(
         "pushFilters",
         "false",
-        "Do not read topics, partitions and ledgers that a filter of the query excludes. Requires Spark 4.1 and its setting "
+        "Do not read topics, partitions and ledgers that a filter of the query excludes. Requires Spark 4.3 and its setting "
         "`spark.sql.python.filterPushdown.enabled`.",
         "batch",
     ),

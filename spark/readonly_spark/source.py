@@ -55,6 +55,12 @@ except ImportError:  # 4.0 and 4.1: streams without limits
 
 FORMAT: Final = "pulsar-readonly"
 
+FILTERS_PER_SCAN: Final = (4, 3)
+"""The first version of Spark whose scans do not share what was pushed to another one.
+
+Spark 4.1 and 4.2 keep it in PythonDataSourceV2, which all scans of a DataFrame or view have in common.
+"""
+
 _PLANNER: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
@@ -95,8 +101,11 @@ class PulsarReadOnly(DataSource):
         """Return the reader of a batch query. Spark calls this in a worker, as it does `partitions`."""
         _freeze_loaded_modules()
         options = parse_options(self.options, streaming=False)
-        if options.push_filters and not hasattr(DataSourceReader, "pushFilters"):
-            raise OptionError(f"pushFilters requires Spark 4.1 or later; this is {pyspark.__version__}")
+        if options.push_filters and _spark_version() < FILTERS_PER_SCAN:
+            raise OptionError(
+                f"pushFilters requires Spark {'.'.join(map(str, FILTERS_PER_SCAN))} or later; this is {pyspark.__version__}, which "
+                "has no such filters, or keeps them with a DataFrame or view, so that other queries of it would miss rows"
+            )
         # Spark refuses a reader with `pushFilters` without its setting.
         kind = FilteringBatchReader if options.push_filters else BatchReader
         return kind(options, arrow_schema(schema, options))
@@ -110,6 +119,11 @@ class PulsarReadOnly(DataSource):
             if limit is not None and ReadAllAvailable is None:
                 raise OptionError(f"{name} requires Spark 4.2 or later; this is {pyspark.__version__}")
         return StreamReader(options, arrow_schema(schema, options))
+
+
+def _spark_version() -> tuple[int, int]:
+    major, minor = pyspark.__version__.split(".")[:2]
+    return int(major), int(minor)
 
 
 async def _value_type(catalog: Catalog) -> pa.DataType:
@@ -199,7 +213,7 @@ class FilteringBatchReader(BatchReader):
         self._selection = Selection()
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Remember what filters exclude. Spark 4.1 and later call this."""
+        """Remember what filters exclude. Spark 4.3 and later call this."""
         self._selection = selection_of(filters)
         return filters
 

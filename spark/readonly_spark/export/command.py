@@ -104,7 +104,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--master", metavar="URL", help="Spark's master (default: the one of spark-submit, else local[*])")
     add("--shared-folder", action="store_true",
-        help="with executors on other machines: the path --to is one folder on all of them, such as a network volume")  # fmt: skip
+        help="with executors on other machines: the path --to is one folder on all of them, as on a network volume")  # fmt: skip
     add("--conf", metavar="NAME=VALUE", action="append", default=[], help="Spark setting; repeatable")
     add("--jars", metavar="PATH[,PATH...]", default=os.environ.get(JARS_VARIABLE, ""),
         help=f"jars or folders of jars (default: environment variable {JARS_VARIABLE})")  # fmt: skip
