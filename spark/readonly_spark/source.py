@@ -103,7 +103,7 @@ class PulsarReadOnly(DataSource):
         options = parse_options(self.options, streaming=False)
         if options.push_filters and _spark_version() < FILTERS_PER_SCAN:
             raise OptionError(
-                f"pushFilters requires Spark {'.'.join(map(str, FILTERS_PER_SCAN))} or later; this is {pyspark.__version__}, which "
+                f"pushFilters requires Spark {'.'.join(map(str, FILTERS_PER_SCAN))} or later; this is {pyspark.__version__}. It "
                 "has no such filters, or keeps them with a DataFrame or view, so that other queries of it would miss rows"
             )
         # Spark refuses a reader with `pushFilters` without its setting.
