@@ -48,7 +48,6 @@ ALLOWED = {
     ("part", "engine/readonly_engine/tiered/jcloud.py"): "an offloaded ledger has parts (the streaming offloader)",
     ("part", "engine/readonly_engine/tool/reading.py"): "a partition that the tool reads",
     ("part", "spark/readonly_spark/read/fetch.py"): "a part of a read",
-    ("_seen", "spark/readonly_spark/plan/transactions.py"): "messages that a scan has seen",
     ("_seen", "spark/readonly_spark/rows/chunks.py"): "chunks that a task has seen",
 }
 """Definitions that keep such a word, each with its reason."""
