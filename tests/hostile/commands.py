@@ -121,8 +121,8 @@ def react(url: str, topic: str, name: str, how: str) -> str:
         return _reaction(attacker, attacker.heard[before:], how)
 
 
-def open_both(attacker: Attacker, topic: str) -> None:
-    """Create the consumer and the producer.
+def open_both(attacker: Attacker, topic: str, seconds: float = PONG_S) -> None:
+    """Create the consumer and the producer, in so many seconds each.
 
     Raises:
         DevstackError: the server does not create both.
@@ -132,9 +132,9 @@ def open_both(attacker: Attacker, topic: str) -> None:
     )
     producer = CommandProducer(topic=topic, producer_id=0, request_id=101)
     attacker.send(encode_command(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe)))
-    attacker.listen(PONG_S, BaseCommand.SUCCESS)
+    attacker.listen(seconds, BaseCommand.SUCCESS)
     attacker.send(encode_command(BaseCommand(type=BaseCommand.PRODUCER, producer=producer)))
-    attacker.listen(PONG_S, BaseCommand.PRODUCER_SUCCESS)
+    attacker.listen(seconds, BaseCommand.PRODUCER_SUCCESS)
     if {BaseCommand.SUCCESS, BaseCommand.PRODUCER_SUCCESS} - {command.type for command in attacker.heard}:
         raise DevstackError(f"{topic} cannot be consumed and published to", str(attacker.heard))
 

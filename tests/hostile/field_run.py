@@ -63,7 +63,7 @@ def _connection(url: str, topic: str, *, connect: bool) -> Iterator[Attacker]:
     """Connect, with a consumer 0 and a producer 0 if it is a connection with CONNECT."""
     with Attacker(url, connect=connect) as attacker:
         if connect:
-            open_both(attacker, topic)
+            open_both(attacker, topic, ANSWER_S)
         yield attacker
 
 
