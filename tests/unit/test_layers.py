@@ -174,9 +174,9 @@ BROKER = ENGINE / "broker"
 
 BROKERS_ROOMS = {
     "dispatch": {"config", "topic", "wire"},
-    "pool": {"config", "owner", "metadata", "wire", "clock", "lease_guard"},
+    "pool": {"config", "owner", "metadata", "wire", "background", "clock", "lease_guard"},
     "fanout": {"dispatch", "topic", "net", "lease_guard"},
-    "tail": {"owner", "topic", "bookkeeper", "metadata", "wire"},
+    "tail": {"owner", "topic", "bookkeeper", "metadata", "wire", "background"},
     "cursors": {"pool", "owner", "topic", "metadata", "config", "net", "wire", "background", "waiting"},
     "subscription": {
         "cursors",
@@ -196,6 +196,7 @@ BROKERS_ROOMS = {
     },
     "passthrough": {"subscription", "dispatch", "owner", "topic", "metadata", "wire", "background", "waiting"},
     "session": {
+        "background",
         "cursors",
         "passthrough",
         "subscription",
@@ -211,6 +212,7 @@ BROKERS_ROOMS = {
         "clock",
     },
     "server": {
+        "background",
         "cursors",
         "session",
         "passthrough",

@@ -109,9 +109,9 @@ def assign_partitions(topic: TopicName, count: int, urls: frozenset[str], holder
     for partition, url in enumerate(holders):
         if url in held:
             held[url].append(partition)
-    share, left_over = divmod(count, len(urls))
+    share, remainder = divmod(count, len(urls))
     # Those that have one more already may keep it.
-    larger = set(sorted(held, key=lambda url: (len(held[url]) <= share, _hash(f"{url}\0{topic}")))[:left_over])
+    larger = set(sorted(held, key=lambda url: (len(held[url]) <= share, _hash(f"{url}\0{topic}")))[:remainder])
     found, room = [""] * count, {}
     for url, partitions in held.items():
         most = share + (url in larger)
