@@ -218,10 +218,10 @@ static bool read_decimal(const Node *node, Cursor *cursor, Column *column) {
     if (!size && !read_size(cursor, &size)) {
         return false;
     }
-    if (size > DECIMAL_BYTES || size > (size_t)(cursor->end - cursor->at)) {
+    if (!size || size > DECIMAL_BYTES || size > (size_t)(cursor->end - cursor->at)) {
         return false;
     }
-    unsigned __int128 bits = size && *cursor->at & 0x80 ? ~(unsigned __int128)0 : 0;
+    unsigned __int128 bits = *cursor->at & 0x80 ? ~(unsigned __int128)0 : 0;
     for (size_t index = 0; index < size; index++) {
         bits = bits << 8 | *cursor->at++;
     }

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from readonly_spark.values.avro import is_struct_union
 from readonly_spark.values.value_limits import MAX_VALUES, UNCOUNTED_PER_BYTE, ValueLimitError, check_values
 
 if TYPE_CHECKING:
@@ -147,7 +148,8 @@ class AvroLimits:
     def _union(self, writer: list[Any], reader: Any) -> _Part:
         members = [self._compile(one, reader) for one in writer]
         columns = self._columns(reader)
-        nulls = [columns if _kind(one) == "null" else 0 for one in writer]
+        # A value of a struct for several types has a null in the columns of each other type.
+        nulls = [columns if _kind(one) == "null" or is_struct_union(reader) else 0 for one in writer]
 
         def walk(cursor: _Cursor) -> None:
             branch = cursor.long()
@@ -167,7 +169,11 @@ class AvroLimits:
         """Return the number of columns of a type: a null of a struct is one in each of them. 0 for what is not read."""
         reader = _resolved(reader, self._read)
         if isinstance(reader, list):
-            return max(map(self._columns, reader), default=0)
+            return (
+                1 + sum(map(self._columns, reader))
+                if is_struct_union(reader)
+                else max(map(self._columns, reader), default=0)
+            )
         if _kind(reader) == "record":
             return 1 + sum(self._columns(one["type"]) for one in reader["fields"])
         return 0 if reader is None else 1

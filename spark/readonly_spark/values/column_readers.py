@@ -94,7 +94,15 @@ def _pair_reader(writer: Definition, newest: Definition, target: pa.DataType) ->
 
 def _dropped(writer: Definition, newest: Definition, target: pa.DataType) -> bool:
     """Return whether the column has a field that the writer has, and the newest version has not: it keeps the writer's values."""
-    if writer == newest:
-        return False
-    lost = names_of(target) - names_of(value_type(newest))
-    return bool(lost) and not lost.isdisjoint(names_of(value_type(writer)))
+    return writer != newest and _lost(target, value_type(newest), value_type(writer))
+
+
+def _lost(target: pa.DataType, newest: pa.DataType, writer: pa.DataType) -> bool:
+    types = pa.types
+    if all(map(types.is_list, (target, newest, writer))):
+        return _lost(target.value_type, newest.value_type, writer.value_type)
+    kept = names_of(newest)
+    return any(
+        name not in kept or _lost(*(kind.field(name).type for kind in (target, newest, writer)))
+        for name in names_of(target) & names_of(writer)
+    )

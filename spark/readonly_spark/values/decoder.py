@@ -13,10 +13,13 @@ import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from readonly_spark.values.avro import for_reading
+from readonly_spark.values.avro import parse_avro, plain_definition
 from readonly_spark.values.avro_limits import AvroLimits
+from readonly_spark.values.avro_resolution import resolution
 from readonly_spark.values.column_readers import column_reader
+from readonly_spark.values.json_values import json_reader
 from readonly_spark.values.key_value import KEY, KEY_VALUE, VALUE, split_pair
+from readonly_spark.values.meaning import check_fits
 from readonly_spark.values.protobuf import to_python
 from readonly_spark.values.protobuf_limits import ProtobufLimits
 from readonly_spark.values.schema import (
@@ -25,8 +28,7 @@ from readonly_spark.values.schema import (
     UNREADABLE,
     SchemaError,
     message_of,
-    names_of,
-    value_field_type,
+    value_type,
     written_as,
 )
 from readonly_spark.values.value_limits import MAX_BATCH_VALUES, check_values, value_counter
@@ -63,6 +65,7 @@ class ValueDecoder:
         self._schema = schema
         self._target = target
         self._readers: dict[bytes | None, Callable[[Any], Any]] = {}
+        self._refused: dict[bytes | None, Exception] = {}
         self._column_readers: dict[bytes | None, ColumnReader | None] = {}
         self._counted = _Counted()
 
@@ -205,8 +208,15 @@ class ValueDecoder:
     def _reader(self, version: bytes | None) -> Callable[[Any], Any]:
         reader = self._readers.get(version)
         if reader is None:
+            if version in self._refused:
+                raise self._refused[version].with_traceback(None)
             writer = self._schema.writer(version)
-            reader = self._readers[version] = _reader_of(writer, self._schema.newest, self._target, self._counted)
+            try:
+                reader = _reader_of(writer, self._schema.newest, self._target, self._counted)
+            except UNREADABLE as error:
+                self._refused[version] = error
+                raise
+            self._readers[version] = reader
         return reader
 
 
@@ -225,8 +235,8 @@ def _reader_of(writer: Definition, newest: Definition, target: pa.DataType, coun
     kind = writer.kind
     if kind == KEY_VALUE:
         return _key_value_reader(writer, newest, target, counted)
-    resolved = newest if kind == newest.kind == "AVRO" else writer
-    _check_fits(value_field_type(resolved).arrow, target, "")
+    resolved = newest if kind == newest.kind and kind in {"AVRO", "JSON"} else writer
+    check_fits(value_type(resolved), target, "")
     if kind in NUMBERS:
         layout = struct.Struct(NUMBERS[kind][1])
         return lambda value: layout.unpack(value)[0]
@@ -236,8 +246,8 @@ def _reader_of(writer: Definition, newest: Definition, target: pa.DataType, coun
     if kind == "AVRO":
         return _avro_reader(writer, resolved, target, counted)
     if kind == "JSON":
-        convert = value_field_type(writer).from_json
-        return _counting(json.loads if convert is None else lambda value: convert(json.loads(value)), target, counted)
+        written, read = (parse_avro(json.loads(one.text)) for one in (writer, resolved))
+        return _counting(json_reader(written, read, target), target, counted)
     if kind in {"PROTOBUF", "PROTOBUF_NATIVE"}:
         made = message_of(writer)
         limits = ProtobufLimits(made.DESCRIPTOR)
@@ -279,38 +289,17 @@ def _key_value_reader(
 def _avro_reader(
     writer: Definition, resolved: Definition, target: pa.DataType, counted: _Counted
 ) -> Callable[[bytes], Any]:
-    written: dict[str, Any] = {}
-    parsed = fastavro.parse_schema(for_reading(json.loads(writer.text)), named_schemas=written)
-    convert = _as_pairs(target)
-    if writer == resolved:
-        return _limited(AvroLimits(parsed, written), partial(_from_avro, parsed, None, convert), counted)
-    named: dict[str, Any] = {}
-    reader = fastavro.parse_schema(for_reading(json.loads(resolved.text)), named_schemas=named)
-    limits = AvroLimits(parsed, written, reader, named)
-    read = _limited(limits, partial(_from_avro, parsed, reader, convert), counted)
-    # A query keeps the type that it was planned with: fields that the newest version dropped come from the writer's version.
-    dropped = names_of(target) - names_of(value_field_type(resolved).arrow)
-    if not dropped:
-        return read
-    kept = value_field_type(writer).arrow
-    if dropped.isdisjoint(names_of(kept)):
-        return read
-    _check_fits(kept, target, "", dropped)
-    whole = _limited(AvroLimits(parsed, written), partial(_from_avro, parsed, None, convert), counted)
+    written, read = (parse_avro(json.loads(one.text)) for one in (writer, resolved))
+    limits = AvroLimits(*written, *read)
+    plain = fastavro.parse_schema(plain_definition(written[0]))
+    convert = resolution(written, read, target)
 
-    def both(value: bytes) -> Any:
-        found = read(value)
-        return found and {name: one for name, one in whole(value).items() if name in dropped} | found
-
-    return both
-
-
-def _limited(limits: AvroLimits, read: Callable[[bytes], Any], counted: _Counted) -> Callable[[bytes], Any]:
-    def limited(value: bytes) -> Any:
+    def decode(value: bytes) -> Any:
         counted.values += limits.values(value)
-        return read(value)
+        found = fastavro.schemaless_reader(io.BytesIO(value), plain, None)
+        return found if convert is None else convert(found)
 
-    return limited
+    return decode
 
 
 def _counting(read: Callable[[bytes], Any], target: pa.DataType, counted: _Counted) -> Callable[[bytes], Any]:
@@ -329,63 +318,6 @@ def _counting(read: Callable[[bytes], Any], target: pa.DataType, counted: _Count
     return counting
 
 
-def _check_fits(found: pa.DataType, target: pa.DataType, where: str, only: set[str] | None = None) -> None:
-    """Check that Arrow does not reinterpret decoded values: it accepts an integer as a time, for example.
-
-    Args:
-        found: the type of the decoded values.
-        target: the column's type.
-        where: the field, for the error.
-        only: names of the struct fields to check; None for all.
-
-    Raises:
-        SchemaError: Arrow may reinterpret a value. Arrow itself refuses types that do not fit at all.
-    """
-    types = pa.types
-    if types.is_struct(found) and types.is_struct(target):
-        for name in names_of(found) & names_of(target):
-            if only is None or name in only:
-                _check_fits(found.field(name).type, target.field(name).type, f"{where}.{name}".lstrip("."))
-        return
-    if types.is_list(found) and types.is_list(target):
-        _check_fits(found.value_type, target.value_type, f"{where}[]")
-        return
-    if types.is_map(found) and types.is_map(target):
-        _check_fits(found.item_type, target.item_type, f"{where}{{}}")
-        return
-    promoted = types.is_integer(found) and (types.is_integer(target) or types.is_floating(target))
-    promoted = promoted or (types.is_float32(found) and types.is_float64(target))
-    if found != target and not promoted:
-        raise SchemaError(f"{where or 'the value'} was written as {found}, and is read as {target}")
-
-
 def _from_protobuf(limits: ProtobufLimits, made: Any, value: bytes) -> Any:
     limits.check(value)
     return to_python(made.FromString(value))
-
-
-def _from_avro(writer: Any, reader: Any, convert: Callable[[Any], Any] | None, value: bytes) -> Any:
-    found = fastavro.schemaless_reader(io.BytesIO(value), writer, reader)
-    return found if convert is None else convert(found)
-
-
-def _as_pairs(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """Return a function that turns dictionaries of map types into pairs, as Arrow expects; None without map types."""
-    if pa.types.is_map(kind):
-        inner = _as_pairs(kind.item_type)
-        return lambda found: (
-            None if found is None else [(key, inner(one) if inner else one) for key, one in found.items()]
-        )
-    if pa.types.is_list(kind):
-        item = _as_pairs(kind.value_type)
-        return None if item is None else lambda found: None if found is None else [item(one) for one in found]
-    if pa.types.is_struct(kind):
-        fields = {kind.field(index).name: _as_pairs(kind.field(index).type) for index in range(kind.num_fields)}
-        maps = {name: convert for name, convert in fields.items() if convert is not None}
-        if maps:
-            return lambda found: (
-                None
-                if found is None
-                else {name: maps[name](one) if name in maps else one for name, one in found.items()}
-            )
-    return None

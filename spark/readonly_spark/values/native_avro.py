@@ -16,7 +16,7 @@ import fastavro
 import pyarrow as pa
 from readonly_engine import native
 
-from readonly_spark.values.avro import KEPT_LOGICAL
+from readonly_spark.values.avro import logical_type
 from readonly_spark.values.type_names import TIMESTAMP
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ _PRIMITIVES: Final = {
 
 _WIDER: Final = {("int", "long"), ("float", "double")}
 _TIMES: Final = {
-    ("int", "date"): (_DATE, pa.date32()),
-    ("long", "timestamp-millis"): (_MILLIS, TIMESTAMP),
-    ("long", "timestamp-micros"): (_MICROS, TIMESTAMP),
+    "date": (_DATE, pa.date32()),
+    "timestamp-millis": (_MILLIS, TIMESTAMP),
+    "timestamp-micros": (_MICROS, TIMESTAMP),
 }
 
 
@@ -200,9 +200,7 @@ class _Program:
             reader = {"type": reader}
         if not isinstance(writer.get("type"), str) or (reader is not None and not isinstance(reader.get("type"), str)):
             raise _UnsupportedError
-        if writer.get("logicalType") in KEPT_LOGICAL or (
-            reader is not None and reader.get("logicalType") in KEPT_LOGICAL
-        ):
+        if logical_type(writer) is not None or logical_type(reader) is not None:
             self._logical(writer, reader, column)
             return
         kind = writer["type"]
@@ -267,22 +265,46 @@ class _Program:
         self._close(index)
 
     def _logical(self, writer: dict[str, Any], reader: dict[str, Any] | None, column: _Column | None) -> None:
-        parts = ("type", "logicalType", "precision", "scale", "size", "name")
-        if reader is not None and any(writer.get(part) != reader.get(part) for part in parts):
-            raise _UnsupportedError
-        if writer["logicalType"] == "decimal":
-            self._decimal(writer, column)
+        """Add a number or bytes by the reader's logical type, in the unit of the writer's if it has one; see meaning.py."""
+        if reader is None:
+            self._primitive_or_named(writer, None, column)
             return
-        time = _TIMES.get((writer["type"], writer["logicalType"]))
-        if time is None or (column is not None and column.kind != time[1]):
+        written, read = logical_type(writer), logical_type(reader)
+        if read == "decimal":
+            self._decimal(writer, reader, column)
+            return
+        time = _TIMES.get(read or "")
+        if time is None or written == "decimal":
+            if None not in {written, read} and written != read:
+                raise _UnsupportedError
+            self._primitive_or_named(writer, reader, column)
+            return
+        stated = _TIMES.get(written or str(read))
+        if stated is None or stated[1] != time[1] or writer["type"] != reader["type"]:
             raise _UnsupportedError
-        self._leaf(time[0], column)
+        if column is not None and column.kind != time[1]:
+            raise _UnsupportedError
+        self._leaf(stated[0], column)
 
-    def _decimal(self, writer: dict[str, Any], column: _Column | None) -> None:
-        precision, scale, size = writer.get("precision"), writer.get("scale", 0), writer.get("size", 0)
-        if not isinstance(precision, int) or not isinstance(scale, int) or not 0 < precision <= _MAX_PRECISION:
+    def _primitive_or_named(
+        self, writer: dict[str, Any], reader: dict[str, Any] | None, column: _Column | None
+    ) -> None:
+        if writer["type"] in _PRIMITIVES:
+            self._primitive(writer["type"], reader, column)
+        elif reader is None or reader["type"] == writer["type"]:
+            self._named_text(writer, reader, column)
+        else:
             raise _UnsupportedError
-        if writer["type"] not in {"bytes", "fixed"} or (writer["type"] == "fixed") != (size > 0):
+
+    def _decimal(self, writer: dict[str, Any], reader: dict[str, Any], column: _Column | None) -> None:
+        precision, scale, size = reader["precision"], reader.get("scale", 0), reader.get("size", 0)
+        if any(writer.get(part) != reader.get(part) for part in ("type", "size", "name")):
+            raise _UnsupportedError
+        if (
+            logical_type(writer) not in {None, "decimal"}
+            or precision > _MAX_PRECISION
+            or (logical_type(writer) and (writer["precision"], writer.get("scale", 0)) != (precision, scale))
+        ):
             raise _UnsupportedError
         if column is not None and column.kind != pa.decimal128(precision, scale):
             raise _UnsupportedError

@@ -164,7 +164,9 @@ def to_python(message: Any) -> dict[str, Any]:
         value = getattr(message, one.name)
         if _is_map(one):
             item = one.message_type.fields_by_name["value"]
-            found[one.name] = [(key, _value(item, value[key])) for key in value]
+            found[one.name] = [
+                (key, _value(item, value[key])) for key in sorted(value)
+            ]  # protobuf's order differs in each process
         elif one.is_repeated:
             found[one.name] = [_value(one, item) for item in value]
         else:

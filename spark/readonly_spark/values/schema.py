@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.schemas import decode_schema_version
 
-from readonly_spark.values.avro import FieldType, field_type
+from readonly_spark.values.avro import field_type
 from readonly_spark.values.key_value import (
     INLINE,
     KEY,
@@ -196,33 +196,24 @@ def value_type(definition: Definition) -> pa.DataType:
     Raises:
         SchemaError: values cannot be decoded, or Spark has no matching type.
     """
-    return value_field_type(definition).arrow
-
-
-def value_field_type(definition: Definition) -> FieldType:
-    """Return the Arrow type of decoded values, and the conversion from JSON.
-
-    Raises:
-        SchemaError: values cannot be decoded, or Spark has no matching type.
-    """
     kind = definition.kind
     if kind in NUMBERS:
-        return FieldType(NUMBERS[kind][0])
+        return NUMBERS[kind][0]
     if kind in TIMES:
-        return FieldType(TIMES[kind][0])
+        return TIMES[kind][0]
     simple = {"STRING": pa.string(), "BYTES": pa.binary(), "BOOLEAN": pa.bool_()}
     if kind in simple:
-        return FieldType(simple[kind])
+        return simple[kind]
     if kind == KEY_VALUE:
         key, value, _ = definition.parts()
         if KEY_VALUE in {key.kind, value.kind}:
             raise SchemaError("a part of a KEY_VALUE schema is one itself; set valueSchema=raw to read bytes")
-        return FieldType(pa.struct([pa.field(KEY, value_type(key)), pa.field(VALUE, value_type(value))]))
+        return pa.struct([pa.field(KEY, value_type(key)), pa.field(VALUE, value_type(value))])
     try:
         if kind in {"AVRO", "JSON"}:
             return field_type(json.loads(definition.text), unions=kind == "AVRO")
         if kind in {"PROTOBUF", "PROTOBUF_NATIVE"}:
-            return FieldType(message_type(message_of(definition).DESCRIPTOR))
+            return message_type(message_of(definition).DESCRIPTOR)
     except (TypeNameError, *UNREADABLE) as error:
         raise SchemaError(f"unusable {kind} schema: {error}; set valueSchema=raw to read bytes") from error
     raise SchemaError(f"values of a {kind} schema cannot be decoded; set valueSchema=raw to read bytes")

@@ -223,15 +223,35 @@ def test_what_wrote_a_value_counts_whatever_kind_is_given(given, wrote, value, e
         decode(schema, [value], [version(0)])
 
 
-def test_a_number_is_not_taken_for_a_time():
-    """Arrow takes the integer 1500 for 1,500 microseconds; the field meant milliseconds, or none."""
-    old = record(at={"type": "long"})
-    new = record(at={"type": {"type": "long", "logicalType": "timestamp-millis"}})
-    schema = ValueSchema(
-        Definition("JSON", json.dumps(new).encode()), {0: Definition("JSON", json.dumps(old).encode())}
+@pytest.mark.parametrize("kind", ["AVRO", "JSON"])
+def test_a_logical_type_that_the_newest_version_adds_or_drops(kind):
+    """Arrow takes the integer 1500 for 1,500 microseconds; the field means milliseconds."""
+    plain, timed = (
+        Definition(kind, json.dumps(record(at={"type": one})).encode())
+        for one in ("long", {"type": "long", "logicalType": "timestamp-millis"})
     )
+    payload = written(record(at={"type": "long"}), {"at": 1500}) if kind == "AVRO" else b'{"at": 1500}'
+    moment = datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
+    assert decode(ValueSchema(timed, {0: plain}), [payload], [version(0)]) == [{"at": moment}]
+    assert decode(ValueSchema(plain, {0: timed}), [payload], [version(0)]) == [{"at": 1500}]
     with pytest.raises(SchemaError, match="at was written as int64, and is read as timestamp"):
-        decode(schema, [b'{"at": 1500}'], [version(0)])
+        decode(ValueSchema(plain), [payload], [None], value_type(timed))  # planned before the newest version
+
+
+def test_a_json_field_that_the_newest_version_dropped_has_its_own_meaning():
+    """The type was planned with it, also within another struct."""
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    inner = {"type": "record", "name": "I", "fields": [{"name": "a", "type": "int"}]}
+    both = {**inner, "fields": [*inner["fields"], {"name": "gone", "type": millis}]}
+    old, new = (Definition("JSON", json.dumps(record(i={"type": one})).encode()) for one in (both, inner))
+    found = decode(
+        ValueSchema(new, {0: old, 1: new}),
+        [b'{"i":{"a":1,"gone":1500}}'] * 2,
+        [version(0), version(1)],
+        value_type(old),
+    )
+    moment = datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
+    assert found == [{"i": {"a": 1, "gone": moment}}, {"i": {"a": 1, "gone": None}}]
 
 
 def test_a_field_that_the_newest_version_dropped_stays_where_the_type_was_planned_with_it():
@@ -299,6 +319,25 @@ def test_protobuf():
     assert decode(ValueSchema(definition), [value.SerializeToString()]) == [
         {"id": 5, "lines": [{"what": "a"}, {"what": "b"}], "main": None, "count": Decimal(1 << 63)}
     ]
+
+
+def test_a_protobuf_map_is_in_the_order_of_its_keys():
+    """Protobuf's order differs in each process, and a task that runs again gives the same rows."""
+    file = FileDescriptorProto(name="map.proto", package="shop", syntax="proto3")
+    order = file.message_type.add(name="Order")
+    entry = order.nested_type.add(name="TagsEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=FieldDescriptorProto.TYPE_STRING, label=1)
+    entry.field.add(name="value", number=2, type=FieldDescriptorProto.TYPE_INT64, label=1)
+    message = FieldDescriptorProto.TYPE_MESSAGE
+    order.field.add(name="tags", number=1, type=message, type_name=".shop.Order.TagsEntry", label=3)
+    files = base64.b64encode(FileDescriptorSet(file=[file]).SerializeToString()).decode()
+    definition = Definition(
+        "PROTOBUF_NATIVE", json.dumps({"fileDescriptorSet": files, "rootMessageTypeName": "shop.Order"}).encode()
+    )
+    tags = {f"key{number}": number for number in range(64)}
+    value = message_class(definition.text)(tags=tags).SerializeToString()
+    assert decode(ValueSchema(definition), [value]) == [{"tags": sorted(tags.items())}]
 
 
 def test_names_of_types_have_namespaces():
