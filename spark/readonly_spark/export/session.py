@@ -107,7 +107,7 @@ def session(
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [archive, os.environ.get("PYTHONPATH", "")]))
         spark = builder.getOrCreate()
         try:
-            settings.check_master(spark.sparkContext.master or "")
+            settings.check_master(str(spark.sparkContext.master))
             if ship:
                 spark.sparkContext.addPyFile(archive)
             spark.dataSource.register(PulsarReadOnly)
