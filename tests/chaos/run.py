@@ -54,6 +54,7 @@ COORDINATOR_S: Final = 420.0
 TRACES_S: Final = 100.0
 COMMAND_S: Final = 150.0
 SAMPLE_S: Final = 5.0
+EXPIRATION_MINUTES: Final = 1
 _READ_MS: Final = 15_000
 _OPTIONS: Final = ("--pool", POOL, "--topics", "persistent://public/chaos-.*", "--cache-size", "16MiB")
 
@@ -173,6 +174,9 @@ class Run:
             admin.create_namespace(namespace, bundles=BUNDLES)
             # The check at the end reads all messages again.
             admin.set_retention(namespace, minutes=-1, megabytes=-1)
+            if self._local:
+                # Guards, which are subscriptions without consumers, must outlive it.
+                admin.set_namespace_policy(namespace, "subscriptionExpirationTime", EXPIRATION_MINUTES)
             if any(topic.deduplicated for topic in TOPICS if topic.namespace == namespace):
                 admin.set_deduplication(namespace, enabled=True)
         for topic in TOPICS:

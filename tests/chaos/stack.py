@@ -53,6 +53,7 @@ SPEC: Final = PulsarSpec(
         Setting("broker", "bookkeeperClientHealthCheckEnabled", "false"),
         Setting("broker", "metadataStoreSessionTimeoutMillis", str(SESSION_TIMEOUT_S * 1000)),
         Setting("broker", "managedLedgerMaxEntriesPerLedger", "1000"),
+        Setting("broker", "subscriptionExpiryCheckIntervalInMinutes", "1"),
         # Only the plan moves bundles.
         Setting("broker", "loadBalancerSheddingEnabled", "false"),
         Setting("broker", "loadBalancerAutoBundleSplitEnabled", "false"),
