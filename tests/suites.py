@@ -73,8 +73,10 @@ OTHER_STACKS: Final = tuple(
         "devstack_distribution",
         "doctor",
         "doctor_broken",
+        "entry_metadata",
         "kept_back",
         "local_auth",
+        "local_expiration",
         "metadata_leader",
         "migration",
         "oauth2",
@@ -137,8 +139,11 @@ class SuiteGroup:
     stack: str = "first"
 
 
+UNIT_TESTS: Final = "tests/unit"
+HALF_OF_UNIT_TESTS: Final = ("tests/unit/engine", "tests/unit/spark")
+"""Half of the unit tests, by time: in one group all of them would run alone at the end, on one of two cores."""
+
 INTEGRATION_GROUPS: Final = (
-    SuiteGroup(OTHER_STACKS),
     SuiteGroup(
         (
             "tests/integration",
@@ -146,12 +151,15 @@ INTEGRATION_GROUPS: Final = (
         )
     ),
     SuiteGroup(SECOND_STACK, "second"),
+    SuiteGroup(OTHER_STACKS),
     SuiteGroup(SPARK_STACK),
 )
 GROUPS: Final = (
     SuiteGroup((LOCAL_KUBERNETES, "tests/e2e")),
-    *INTEGRATION_GROUPS,
-    SuiteGroup(("tests/unit",)),
+    *INTEGRATION_GROUPS[:2],
+    SuiteGroup(HALF_OF_UNIT_TESTS),
+    *INTEGRATION_GROUPS[2:],
+    SuiteGroup((UNIT_TESTS, *(f"--ignore={path}" for path in HALF_OF_UNIT_TESTS))),
 )
 """No two of them use the same servers, because a group stops its servers at its end."""
 
