@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from devstack.pulsar.admin import PulsarAdmin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Setting:
     """A policy and a value that slows clients down, and loses nothing.
 
