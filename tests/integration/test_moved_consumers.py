@@ -167,7 +167,7 @@ def test_a_liar_is_refused_where_another_broker_serves_its_subscription(pool: Po
     with RawClient(first.url) as serves, RawClient(second.url) as relayed, RawClient(second.url) as liar:
         serves.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
         relayed.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
-        for marks in ([""], ["", ""], [first.url]):
+        for marks in ([""], [first.url]):
             mark = [KeyValue(key=RELAYED_BY, value=value) for value in marks]
             with pytest.raises(RefusedError, match="takes this broker for the one"):
                 liar.subscribe(topic, "s", sub_type=CommandSubscribe.Shared, metadata=mark)

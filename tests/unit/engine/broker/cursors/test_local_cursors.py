@@ -42,6 +42,7 @@ class _Pool:
             partitions=PARTITIONS,
             is_bound=lambda _: True,
             stored_topic=cast("Any", None),
+            policies_of=cast("Any", None),
         )
 
     async def die(self, url: str) -> None:
