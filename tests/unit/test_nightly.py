@@ -13,7 +13,7 @@ from tests.nightly import NIGHTLY, is_nightly
 ROOT = Path(__file__).parents[2]
 FILES = [path for folder in ("integration", "e2e") for path in (ROOT / "tests" / folder).glob("test_*.py")]
 SHARE = 0.6
-"""Largest share of the tests of servers that may be nightly, as functions: each subject keeps a test in `make test`."""
+"""Largest share of the tests of servers that may be nightly, as functions: most subjects keep a test in `make test`."""
 
 
 def functions_of(path: Path) -> list[str]:
