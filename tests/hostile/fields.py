@@ -138,7 +138,10 @@ RANGES: Final[Mapping[str, Mapping[str, str]]] = {
 one connection; it harms nobody else."""
 
 LONG_BYTES: Final = 64 << 10
-"""Length of the longest strings, and of the longest lists on the wire. A frame may have 80 times as much."""
+"""Length of the longest strings, and of long lists on the wire."""
+
+FULL_BYTES: Final = 5 << 20
+"""Length of the longest lists: as much as a frame may have."""
 
 _INT64: Final = (0, -1, (1 << 63) - 1, -(1 << 63))
 _INT32: Final = (0, -1, (1 << 31) - 1, -(1 << 31))
@@ -219,8 +222,7 @@ def _extremes(message: Descriptor, around: tuple[str, ...]) -> Iterator[tuple[st
             needed = _needed(field.message_type)
             yield path, "empty", _delimited(field.number, b"")
             if field.is_repeated:
-                one = _delimited(field.number, needed)
-                yield path, f"{LONG_BYTES // len(one):,} times", one * (LONG_BYTES // len(one))
+                yield from _long_lists(path, _delimited(field.number, needed))
             for inner, value, encoded in _extremes(
                 field.message_type, (*around, message.name, field.message_type.name)
             ):
@@ -235,8 +237,12 @@ def _extremes(message: Descriptor, around: tuple[str, ...]) -> Iterator[tuple[st
             for number in values:
                 yield path, str(number), _number(field.number, number)
             if field.is_repeated:
-                one = _number(field.number, -1)
-                yield path, f"{LONG_BYTES // len(one):,} times", one * (LONG_BYTES // len(one))
+                yield from _long_lists(path, _number(field.number, -1))
+
+
+def _long_lists(path: str, one: bytes) -> Iterator[tuple[str, str, bytes]]:
+    for size in (LONG_BYTES, FULL_BYTES):
+        yield path, f"{size // len(one):,} times", one * (size // len(one))
 
 
 def _needed(message: Descriptor) -> bytes:

@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 SLICE_S = 0.005
 """Time after which a client's frames wait for the next iteration of the event loop. A frame is not interrupted."""
@@ -23,7 +23,7 @@ class FrameSlicer:
             raises the errors of `process`.
 
     Attributes:
-        pending: frames that wait for the next iteration; None or empty without any.
+        pending: frames that wait for the next iteration, and those still to be made of a long one; None or empty without any.
     """
 
     __slots__ = ("_process", "_reschedule", "pending")
@@ -31,7 +31,7 @@ class FrameSlicer:
     def __init__(self, process: Callable[[bytes], bool], reschedule: Callable[[Callable[[], None]], None]) -> None:
         self._process = process
         self._reschedule = reschedule
-        self.pending: deque[bytes] | None = None  # an empty deque takes 760 bytes
+        self.pending: deque[bytes | Iterator[bytes]] | None = None  # an empty deque takes 760 bytes
 
     def receive(self, frames: list[bytes]) -> None:
         """Process the frames of one read, after the pending frames."""
@@ -41,12 +41,12 @@ class FrameSlicer:
             self.pending = deque(frames)
             self._process_slice()
 
-    def insert(self, frames: list[bytes]) -> None:
-        """Process frames in place of the one in process, before the pending frames."""
+    def insert(self, frames: Iterator[bytes]) -> None:
+        """Process frames in place of the one in process, before the pending frames. Each is made when its turn comes."""
         if self.pending is not None:
-            self.pending.extendleft(reversed(frames))
+            self.pending.appendleft(frames)
         else:
-            self.pending = deque(frames)
+            self.pending = deque([frames])
             self._process_slice()
 
     def clear(self) -> None:
@@ -56,7 +56,16 @@ class FrameSlicer:
     def _process_slice(self) -> None:
         until = time.monotonic() + SLICE_S
         while self.pending:
-            if not self._process(self.pending.popleft()):
+            frame = self.pending[0]
+            if isinstance(frame, bytes):
+                self.pending.popleft()
+            else:
+                made = next(frame, None)
+                if made is None:
+                    self.pending.popleft()
+                    continue
+                frame = made
+            if not self._process(frame):
                 self.pending = None
             elif time.monotonic() >= until:
                 break

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Final
 
-from google.protobuf.message import DecodeError
-
+from readonly_engine.wire.commands import body_of
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.framing import LENGTH_BYTES
-from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandRedeliverUnacknowledgedMessages
+from readonly_engine.wire.list_bounds import decode_without_lists
+from readonly_engine.wire.pulsar_pb2 import CommandAck
 from readonly_engine.wire.varint import decode_varint, encode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 LONG_BYTES: Final = 32 << 10
 """Length of a frame that may be split. Stock clients send 1,000 ids at once by default, in at most 20 KB."""
@@ -20,88 +24,92 @@ PART_IDS: Final = 500
 PART_BYTES: Final = 16 << 10
 """Bytes of the ids of a part with ack sets."""
 
+MAX_OTHERS: Final = 2000
+"""Fields besides the ids, such as properties."""
+
 _ACK: Final = b"\x08\x0a\x52"
 """Type and tag of an ACK, as encoders write them; the other command is longer."""
 
 _REDELIVER: Final = b"\x08\x14\xa2\x01"
 _ID_TAGS: Final = {_ACK: 0x1A, _REDELIVER: 0x12}
-_VARINT, _LENGTH_DELIMITED = 0, 2
+_LENGTH_DELIMITED: Final = 2
 
 
-def split_long(frame: bytes) -> list[bytes]:
+def split_long(frame: bytes) -> Iterator[bytes] | None:
     """Split a frame with many ids into frames that have the same effect one after the other.
 
-    It reads no ids, so that it takes a small part of their time. The last frame has the request id, so that the client gets one
-    receipt. A cumulative ack stays whole: an owner accepts one id.
+    It decodes no ids, and reads those of a part when that part is asked for. The last frame has the request id, so that the
+    client gets one receipt. A cumulative ack stays whole: an owner accepts one id.
 
     Args:
         frame: a frame of more than LONG_BYTES, without its length prefix.
 
     Returns:
-        The frames, without length prefixes; none if it is another command, is malformed, or cannot be split.
+        The frames, without length prefixes; None if it is another command, is malformed, or cannot be split.
+
+    Raises:
+        MalformedFrameError: more than MAX_OTHERS fields besides the ids; the iterator raises it too.
     """
     start = next((one for one in _ID_TAGS if frame.startswith(one, LENGTH_BYTES)), None)
     if start is None:
-        return []
+        return None
     try:
         size, begin = decode_varint(frame, LENGTH_BYTES + len(start))
         if begin + size != len(frame):
-            return []
-        head, ids = _split_fields(frame, begin, _ID_TAGS[start])
-        last = b""
-        if start == _ACK:
-            ack = CommandAck.FromString(head)
-            if ack.ack_type != CommandAck.Individual or not ack.HasField("ack_type"):
-                return []
-            if ack.HasField("request_id"):
-                last = CommandAck(request_id=ack.request_id).SerializePartialToString()
-                ack.ClearField("request_id")
-            head = ack.SerializePartialToString()
-        else:
-            CommandRedeliverUnacknowledgedMessages.FromString(head)
-    except (MalformedFrameError, DecodeError, IndexError):
-        return []
-    if len(ids) < 2:
-        return []
-    return [_frame(start, head + part + (last if part is ids[-1] else b"")) for part in ids]
+            return None
+        command = decode_without_lists(frame[LENGTH_BYTES:])
+    except (MalformedFrameError, IndexError):
+        return None
+    body = body_of(command)
+    last = b""
+    if start == _ACK:
+        if body.ack_type != CommandAck.Individual or not body.HasField("ack_type"):
+            return None
+        if body.HasField("request_id"):
+            last = CommandAck(request_id=body.request_id).SerializePartialToString()
+            body.ClearField("request_id")
+    head = body.SerializePartialToString()
+    parts = _ids_in_parts(frame, begin, _ID_TAGS[start])
+    first, second = next(parts, None), next(parts, None)
+    if first is None or second is None:
+        return None
+    return _frames(start, head, chain((first, second), parts), last)
 
 
-def _split_fields(frame: bytes, at: int, tag: int) -> tuple[bytes, list[bytes]]:
-    """Return the encoded fields of a body without its ids, and the ids in parts.
+def _frames(start: bytes, head: bytes, parts: Iterable[bytes], last: bytes) -> Iterator[bytes]:
+    for part, following in pairwise(chain(parts, (None,))):
+        if part is not None:
+            yield _frame(start, head + part + (last if following is None else b""))
+
+
+def _ids_in_parts(frame: bytes, at: int, tag: int) -> Iterator[bytes]:
+    """Yield the encoded ids of a body in parts. Protobuf has read it, so that its fields end within it.
 
     Raises:
-        MalformedFrameError: a field of another kind.
-        IndexError: it ends within a field.
+        MalformedFrameError: more than MAX_OTHERS other fields.
     """
-    others, parts = [], []
-    end, begin, count = len(frame), at, 0
+    end, begin, count, others = len(frame), at, 0, 0
     while at < end:
         if frame[at] == tag:
             size, following = (frame[at + 1], at + 2) if frame[at + 1] < 0x80 else decode_varint(frame, at + 1)
             at = following + size
             count += 1
             if count == PART_IDS or at - begin >= PART_BYTES:
-                parts.append(frame[begin:at])
+                yield frame[begin:at]
                 begin, count = at, 0
             continue
         if count:
-            parts.append(frame[begin:at])
-        begin = at
+            yield frame[begin:at]
+        others += 1
+        if others > MAX_OTHERS:
+            raise MalformedFrameError(f"more than {MAX_OTHERS} fields besides the message ids")
         kind, at = decode_varint(frame, at)
-        if kind & 7 == _VARINT:
-            _, at = decode_varint(frame, at)
-        elif kind & 7 == _LENGTH_DELIMITED:
-            size, at = decode_varint(frame, at)
+        size, at = decode_varint(frame, at)
+        if kind & 7 == _LENGTH_DELIMITED:
             at += size
-        else:
-            raise MalformedFrameError(f"a field of wire type {kind & 7}")
-        others.append(frame[begin:at])
         begin, count = at, 0
-    if at != end:
-        raise MalformedFrameError("a field beyond the end")
     if count:
-        parts.append(frame[begin:at])
-    return b"".join(others), parts
+        yield frame[begin:at]
 
 
 def _frame(start: bytes, body: bytes) -> bytes:

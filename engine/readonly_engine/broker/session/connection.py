@@ -35,6 +35,7 @@ from readonly_engine.wire.commands import (
 )
 from readonly_engine.wire.errors import MalformedFrameError, WireError
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter, frame_limit
+from readonly_engine.wire.list_bounds import MAX_LIST_BYTES, LongLists, find_long_lists
 from readonly_engine.wire.long_acks import LONG_BYTES, split_long
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
@@ -219,17 +220,31 @@ class ClientConnection(ClientTransport):
         Raises:
             WireError: the frame is malformed, or clients may not send it.
         """
-        if len(frame) > LONG_BYTES and self.connected and (parts := split_long(frame)):
-            self._slices.insert(parts)
-            return True
+        if len(frame) > LONG_BYTES and self.connected:
+            if (parts := split_long(frame)) is not None:
+                self._slices.insert(parts)
+                return True
+            if (lists := find_long_lists(frame)) is not None:
+                return self._refuse_lists(lists)
         if self.connected and (ack := decode_plain_ack(frame)) is not None:
             consumer = self._consumers.get(ack.consumer_id)
             if consumer is None or consumer.ack_entries(ack):
                 return True
         command, _ = decode_command(frame)
+        # Counts before the check, which takes as long as the decoding.
+        if len(frame) > LONG_BYTES and (error := name_error(command)) is not None:
+            refuse_lookup(self, command, body_of(command).request_id, error)
+            return not self._closed
         if command.type not in _UNCHECKED_COMMANDS:
             check_command(command)
         self._handle(command, frame)
+        return not self._closed
+
+    def _refuse_lists(self, lists: LongLists) -> bool:
+        text = f"metadata, properties, ranges and ack sets take {lists.size} bytes; at most {MAX_LIST_BYTES}"
+        if lists.request_id is None:
+            raise MalformedFrameError(text)
+        self.refuse(lists.request_id, ServerError.NotAllowedError, text)
         return not self._closed
 
     def _process_later(self, process: Callable[[], None]) -> None:

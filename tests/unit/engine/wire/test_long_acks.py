@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
-from readonly_engine.wire.long_acks import LONG_BYTES, PART_BYTES, PART_IDS, split_long
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.long_acks import LONG_BYTES, MAX_OTHERS, PART_BYTES, PART_IDS, split_long
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandAck,
     CommandFlow,
     CommandRedeliverUnacknowledgedMessages,
+    KeyLongValue,
     MessageIdData,
 )
+from readonly_engine.wire.varint import encode_varint
 from readonly_engine.wire.well_formed import check_command
 
 
@@ -30,7 +33,7 @@ def ids(count, **fields):
 
 
 def parts_of(command):
-    return [decode_command(part)[0] for part in split_long(encode_command(command)[4:])]
+    return [decode_command(part)[0] for part in split_long(encode_command(command)[4:]) or ()]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,22 @@ def test_the_parts_are_the_whole(command):
 )
 def test_other_commands_stay_whole(command):
     assert parts_of(command) == []
+
+
+@pytest.mark.parametrize(("others", "within"), [(MAX_OTHERS, True), (MAX_OTHERS + 1, False)])
+@pytest.mark.parametrize("first", [10, 1000])
+def test_other_fields_between_the_ids_have_a_bound(others, within, first):
+    pair = CommandAck(properties=[KeyLongValue(key="", value=0)]).SerializePartialToString()
+    body = b"".join(ack(part).ack.SerializeToString() for part in (ids(first), ids(1000)))
+    body = ack([]).ack.SerializeToString() + pair * (others - 4 - 2) + body
+    command = b"\x08\x0a\x52" + encode_varint(len(body)) + body
+    frame = len(command).to_bytes(4, "big") + command
+    if within:
+        found = [len(decode_command(part)[0].ack.message_id) for part in split_long(frame)]
+        assert sum(found) == first + 1000
+    else:
+        with pytest.raises(MalformedFrameError, match="more than 2000 fields besides"):
+            list(split_long(frame))
 
 
 def test_what_stock_clients_send_by_default_is_never_looked_at():

@@ -6,6 +6,7 @@ from operator import attrgetter
 from types import SimpleNamespace
 
 import pytest
+from readonly_engine.broker.session import connection
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.broker.session.name_bounds import LISTS, MAX_ITEMS, MAX_NAME_BYTES, NAMES, name_error
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
@@ -19,6 +20,7 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandProducer,
     CommandSubscribe,
     CommandWatchTopicList,
+    KeyValue,
     Schema,
     ServerError,
 )
@@ -152,6 +154,22 @@ def test_a_connection_refuses_a_long_name_in_the_response_of_its_command(monkeyp
     assert answer.ByteSize() < 200  # it does not repeat the name
     client.sends(command_with(kind, field, NAMESPACE if field == "namespace" else "n" * MAX_NAME_BYTES))
     assert (client.tasks, len(client.answers)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("items", "text"), [(50_000, "metadata has 50,000 items"), (500_000, "ack sets take 3000003 bytes")]
+)
+def test_a_connection_refuses_long_lists_before_it_checks_their_items(monkeypatch, items, text):
+    client = Client(monkeypatch)
+    client.connection.connected = True
+    client.connection._splitter.max_frame_bytes = 6 << 20
+    command = command_with(BaseCommand.SUBSCRIBE, "topic", "t")
+    command.subscribe.metadata.extend([KeyValue(key="", value="")] * items)
+    monkeypatch.setattr(connection, "check_command", pytest.fail)
+    client.sends(command)
+    (answer,) = client.answers
+    assert (client.tasks, answer.type, answer.error.request_id) == (0, BaseCommand.ERROR, 7)
+    assert text in answer.error.message
 
 
 def test_a_client_that_is_not_authenticated_gets_no_such_answer(monkeypatch, caplog):
