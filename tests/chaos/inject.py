@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from devstack.pulsar.admin import PulsarAdmin
+    from tests.chaos.bindings import BindingFiles
     from tests.chaos.keepers import Keeper
     from tests.chaos.net import Network
     from tests.chaos.processes import ClientProcess
@@ -51,6 +52,7 @@ class Injector:
         history: receives the resets.
         admin: returns a client of the admin API of a healthy owner.
         keeper: resets cursors.
+        bindings: name the keepers of cursors.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Injector:
         history: History,
         admin: Callable[[], PulsarAdmin],
         keeper: Keeper,
+        bindings: BindingFiles,
     ) -> None:
         self._stack = stack
         self._network = network
@@ -68,6 +71,7 @@ class Injector:
         self._history = history
         self._admin = admin
         self._keeper = keeper
+        self._bindings = bindings
         self.policies = Policies(admin)
         self._links: Counter[tuple[str, str, str]] = Counter()
         self.done: list[Done] = []
@@ -109,6 +113,8 @@ class Injector:
             await asyncio.to_thread(self.policies.set, fault.number)
             await asyncio.sleep(fault.seconds)
             await asyncio.to_thread(self.policies.remove, fault.number)
+        elif fault.kind is Kind.KEEPER:
+            await self._bindings.change_for(fault.number, fault.seconds)
         else:
             await asyncio.to_thread(self._topic, fault)
 

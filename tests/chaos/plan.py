@@ -52,6 +52,7 @@ class Kind(StrEnum):
     SPLIT = "split of a bundle"
     RESET = "reset of a cursor"
     POLICY = "policy for a while"
+    KEEPER = "other keeper of cursors for a while"
     DELETE = "deletion of a topic"
     LEAVE = "consumers close and come back"
     DROP = "consumers vanish and come back"
@@ -148,6 +149,7 @@ MENU: Final = (
     Choice(2, Kind.SPLIT),
     Choice(5, Kind.RESET),
     Choice(6, Kind.POLICY, (), (5, 25)),
+    Choice(3, Kind.KEEPER, (), (2, 12)),
     Choice(3, Kind.DELETE),
     Choice(4, Kind.LEAVE, CONSUMING, (0.1, 2)),
     Choice(4, Kind.DROP, CONSUMING, (0.1, 2)),

@@ -18,6 +18,7 @@ from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError, PulsarAdmin
 from tests.chaos import samples, traces
+from tests.chaos.bindings import BindingFiles
 from tests.chaos.check import check
 from tests.chaos.health import Health
 from tests.chaos.histories import read_events
@@ -128,12 +129,16 @@ class Run:
         self._flat = flat
         self._local = local
         self._network = Network(NODES, f"pr{name}")
-        self._stack = ChaosStack(self._network, folder, (*_OPTIONS, *(LOCAL_OPTIONS if local else ())), name)
+        self._bindings = BindingFiles(folder, local=local)
+        options = (*_OPTIONS, *(LOCAL_OPTIONS if local else ()))
+        self._stack = ChaosStack(self._network, folder, options, self._bindings, name)
         urls = self._stack.pool_urls
         self._clients = {node: ClientProcess(node, self._network, urls, folder, rate) for node in CLIENT}
         self._history = History(folder / "harness.jsonl", keep=False)
         self._keeper = LocalKeeper(self._admin, self._stack) if local else OwnerKeeper(self._admin)
-        self._injector = Injector(self._stack, self._network, self._clients, self._history, self._admin, self._keeper)
+        self._injector = Injector(
+            self._stack, self._network, self._clients, self._history, self._admin, self._keeper, self._bindings
+        )
         self._health = Health(self._stack, self._injector)
         self._outcome = Outcome(plan, folder, injector=self._injector, mended=self._health.mended)
         self._begin = 0.0
@@ -181,6 +186,7 @@ class Run:
                 admin.set_deduplication(namespace, enabled=True)
         for topic in TOPICS:
             admin.create_topic(topic.full)
+        self._bindings.write_all()
         with step("starting the read-only brokers"):
             for name in READ_ONLY:
                 self._stack.start_node(name)

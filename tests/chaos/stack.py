@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from tests.chaos.bindings import BindingFiles
     from tests.chaos.net import Network
 
 BASE_PORT: Final = 31850
@@ -87,16 +88,20 @@ class ChaosStack(PulsarCluster):
         network: the network of the nodes.
         folder: folder of the read-only brokers' logs.
         options: options of the read-only brokers.
+        bindings: their files of bindings.
         name: name of the stack; two stacks may run concurrently.
     """
 
-    def __init__(self, network: Network, folder: Path, options: Sequence[str], name: str) -> None:
+    def __init__(
+        self, network: Network, folder: Path, options: Sequence[str], bindings: BindingFiles, name: str
+    ) -> None:
         sites = {name: network.site(name) for name in (*STORING, *OWNING)}
         sites |= dict.fromkeys((SPEC.metadata_server, COORDINATOR), network.site(METADATA))
         super().__init__(replace(SPEC, name=name), sites=sites)
         self._network = network
         self._folder = folder
         self._options = options
+        self._bindings = bindings
         self.read_only: dict[str, BrokerProcess] = {}
 
     # Disks
@@ -154,7 +159,7 @@ class ChaosStack(PulsarCluster):
         broker = BrokerProcess(
             self.endpoints,
             self._folder / f"{name}.log",
-            self._options,
+            (*self._options, "--bindings", str(self._bindings.path(name))),
             (CLIENT_PORT, HTTP_PORT),
             self._network.site(name),
         )
