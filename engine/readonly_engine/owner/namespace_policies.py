@@ -54,7 +54,9 @@ _UNACKED: Final = {
 }
 
 _FOLLOWED: Final = (
+    "allowOverrideEntryFilters",
     "delayedDeliveryEnabled",
+    "entryFilterNames",
     "keySharedLookAheadMsgInReplayThresholdPerConsumer",
     "keySharedLookAheadMsgInReplayThresholdPerSubscription",
     *_UNACKED,

@@ -42,8 +42,14 @@ MAX_CONSUMERS_PER_S = 500.0
 """Consumers per second in the statistics, which list each one. Measured: 10,000 every 5 s cost 2 % of a core on this broker, and
 1 % on the owner."""
 
-FILTERS_TTL_S = 30.0
-"""Interval between two checks of a topic's entry filters."""
+FILTERS_TTL_S = 5.0
+"""Interval between two checks of entry filters. PolicyFollower keeps the answers about most namespaces that young."""
+
+MAX_NAMESPACES_PER_S = 25.0
+"""Namespaces whose entry filters are checked per second."""
+
+UNSEEN_TTL_S = 30.0
+"""The same of a topic with its own filters, where no change of policies is seen."""
 
 CACHE_TTL_S = 1.0
 """Age of statistics that a new consumer accepts, so that simultaneous SUBSCRIBEs share one request."""
@@ -147,9 +153,9 @@ class PassThroughPolicy:
         self._reasons = ReasonTracker()
         self._consumers: dict[tuple[TopicName, str], set[PassingConsumer]] = {}
         self._stats_requests: dict[TopicName, tuple[float, asyncio.Task[dict[str, Any] | None]]] = {}
-        self._filters: dict[TopicName, float] = {}
+        self._filters: dict[TopicName, tuple[float, str | None]] = {}  # when and at which version they were known
         self._unreadable: dict[tuple[TopicName, str], Position] = {}
-        self._watch: asyncio.Task[None] | None = None
+        self._checks: tuple[asyncio.Task[None], ...] = ()
         self._loop = asyncio.get_running_loop()
 
     # Consumers
@@ -175,8 +181,11 @@ class PassThroughPolicy:
         if subscribe.replicate_subscription_state:
             await self._check_replication(topic, subscribe.subscription)
         add_pool_metadata(subscribe, self.pool)
-        if self._watch is None:
-            self._watch = run_forever(self._run, "the check for reasons of passthrough")
+        if not self._checks:
+            self._checks = (
+                run_forever(self._run, "the check for reasons of passthrough"),
+                run_forever(self._run_filters, "the check of entry filters"),
+            )
 
     async def refusal(self, topic: TopicName, subscribe: CommandSubscribe) -> str:
         """Return why a subscription whose cursor is kept here needs the owner; empty if it does not.
@@ -221,8 +230,8 @@ class PassThroughPolicy:
 
     def close(self) -> None:
         """Stop the checks."""
-        if self._watch is not None:
-            self._watch.cancel()
+        for check in self._checks:
+            check.cancel()
         for _, request in self._stats_requests.values():
             request.cancel()
 
@@ -281,17 +290,23 @@ class PassThroughPolicy:
             self._reason_absent(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER)
 
     async def _check_filter(self, topic: TopicName) -> None:
+        """Check the entry filters of a topic that may have its own, unless no policy has changed since."""
+        version = await self._namespaces.version(topic, FILTERS_TTL_S)
         now = self._loop.time()
-        if now - self._filters.get(topic, -FILTERS_TTL_S) < FILTERS_TTL_S:
-            return
+        at, known = self._filters.get(topic, (-UNSEEN_TTL_S, None))
+        if version == known:
+            filtered = self._reasons.of(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER) is not None
+            if now - at < (FILTERS_TTL_S if filtered else UNSEEN_TTL_S) or not (filtered or version is None):
+                return
         if len(self._filters) >= MAX_TOPICS:
             self._filters.clear()
-        self._filters[topic] = now
+        self._filters[topic] = now, None
         try:
             policy = await self._admin.policy(topic.base, "entryFilters")
         except RelayError as error:
             log.info("entry filters unknown: topic=%s error=%s", topic, error)
             return
+        self._filters[topic] = now, version
         self._filters_known(topic, str(policy.get("entryFilterNames") or "") if isinstance(policy, dict) else "")
 
     async def _check_replication(self, topic: TopicName, name: str) -> None:
@@ -337,18 +352,11 @@ class PassThroughPolicy:
 
     async def _run(self) -> None:
         slots = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
-        listed, filters_at = 0, self._loop.time()
-        differing: set[tuple[str, str]] = set()
+        listed = 0
         while True:
-            if self._loop.time() >= filters_at:
-                filters_at = self._loop.time() + FILTERS_TTL_S
-                differing = await self._check_namespaces(slots)
-            topics = self._topics_to_ask(differing)
+            topics = self._topics_to_ask()
             await asyncio.sleep(max(POLL_INTERVAL_S, len(topics) / MAX_CHECKS_PER_S, listed / MAX_CONSUMERS_PER_S))
-            checks = [
-                self._check_topic(topic, names, slots, filters=(topic.tenant, topic.namespace) in differing)
-                for topic, names in topics.items()
-            ]
+            checks = [self._check_topic(topic, names, slots) for topic, names in topics.items()]
             listed = 0
             for found in await asyncio.gather(*checks, return_exceptions=True):
                 if isinstance(found, BaseException):
@@ -356,51 +364,47 @@ class PassThroughPolicy:
                 else:
                     listed += found
 
-    async def _check_namespaces(self, slots: asyncio.Semaphore) -> set[tuple[str, str]]:
-        """Check the entry filters of whole namespaces; return those whose topics may differ, as tenant and name."""
-        namespaces: dict[tuple[str, str], set[TopicName]] = {}
+    async def _run_filters(self) -> None:
+        slots = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
+        while True:
+            checks = [self._check_filters(topics, slots) for topics in self._topics_by_namespace()]
+            await asyncio.gather(*checks)
+            await asyncio.sleep(max(FILTERS_TTL_S, len(checks) / MAX_NAMESPACES_PER_S))
+
+    def _topics_by_namespace(self) -> list[list[TopicName]]:
+        namespaces: dict[tuple[str, str], list[TopicName]] = {}
         topics = {subscription.topic for subscription in self._subscriptions()}
         topics.update(topic for topic, _ in self._consumers)
         self._reasons.forget(topics, self._loop.time())
         for topic in topics:
-            namespaces.setdefault((topic.tenant, topic.namespace), set()).add(topic)
+            namespaces.setdefault((topic.tenant, topic.namespace), []).append(topic)
+        return list(namespaces.values())
 
-        async def is_shared(own: set[TopicName]) -> bool:
-            async with slots:
-                return await self._check_shared_filter(next(iter(own)), own, FILTERS_TTL_S)
+    async def _check_filters(self, topics: list[TopicName], slots: asyncio.Semaphore) -> None:
+        """Check the entry filters of the topics of one namespace."""
+        async with slots:
+            if not await self._check_shared_filter(topics[0], topics, FILTERS_TTL_S):
+                for topic in topics:
+                    await self._check_filter(topic)
 
-        shared = await asyncio.gather(*map(is_shared, namespaces.values()))
-        return {name for name, same in zip(namespaces, shared, strict=True) if not same}
-
-    def _topics_to_ask(self, differing: set[tuple[str, str]]) -> dict[TopicName, set[str]]:
-        """Return the topics that need requests of their own, each with the subscriptions whose consumers are compared.
-
-        Args:
-            differing: namespaces whose topics may have their own entry filters.
-        """
+    def _topics_to_ask(self) -> dict[TopicName, set[str]]:
+        """Return the topics whose consumers at the owner are compared, each with the subscriptions."""
         topics: dict[TopicName, set[str]] = {}
         for subscription in self._subscriptions():
-            topic = subscription.topic
             if subscription.kind in MULTIPLE and not subscription.local:
-                topics.setdefault(topic, set()).add(subscription.name)
-            elif differing and (topic.tenant, topic.namespace) in differing:
-                topics.setdefault(topic, set())
+                topics.setdefault(subscription.topic, set()).add(subscription.name)
         for topic, name in self._consumers:
             topics.setdefault(topic, set()).add(name)
         return topics
 
-    async def _check_topic(self, topic: TopicName, names: set[str], slots: asyncio.Semaphore, *, filters: bool) -> int:
-        """Check one topic, and its entry filters if `filters`; return the number of consumers in the owner's answer."""
+    async def _check_topic(self, topic: TopicName, names: set[str], slots: asyncio.Semaphore) -> int:
+        """Check one topic; return the number of consumers in the owner's answer."""
         async with slots:
-            if filters:
-                await self._check_filter(topic)
             for name in names:
                 if self._reasons.of(topic, name, Reason.STORAGE) is not None:
                     await self._check_storage(topic, name)
                 if self._reasons.of(topic, name, Reason.REPLICATED) is not None:
                     await self._check_replication(topic, name)
-            if not names:
-                return 0
             try:
                 stats = await self._stats(topic, 0.0)
             except RelayError as error:

@@ -69,9 +69,13 @@ class Admin:
         self.clusters = ["here"]
         self.asked = self.filter_asked = 0
         self.shared_filters = None  # topics have their own
+        self.version_of_policies = None  # changes are not seen
 
     async def entry_filters(self, _topic, _max_age_s):
         return self.shared_filters
+
+    async def version(self, _topic, _max_age_s):
+        return self.version_of_policies
 
     async def stats(self, _topic):
         self.asked += 1
@@ -120,6 +124,7 @@ def with_pass_through(test):
         monkeypatch.setattr(pass_through, "POLL_INTERVAL_S", 0.01)
         monkeypatch.setattr(pass_through, "MAX_CHECKS_PER_S", 1000.0)
         monkeypatch.setattr(pass_through, "FILTERS_TTL_S", 0.01)
+        monkeypatch.setattr(pass_through, "UNSEEN_TTL_S", 0.01)
         monkeypatch.setattr(pass_through, "CACHE_TTL_S", 0.0)
         monkeypatch.setattr("readonly_engine.broker.passthrough.reasons.ABSENT_S", (0.05, 0.1))
         admin, served, storage = Admin(), ServedSubscriptions(), SimpleNamespace(readable=False, tried=0)
@@ -242,6 +247,23 @@ def test_one_answer_about_filters_serves_all_topics_of_a_namespace(monkeypatch):
         admin.shared_filters = ""
         await until(lambda: passed.reasons)
         assert admin.filter_asked == 0, "no topic is asked about"
+
+    asyncio.run(with_pass_through(test)(monkeypatch))
+
+
+def test_a_topic_is_asked_about_its_own_filters_after_a_change_only(monkeypatch):
+    async def test(passing, admin, served, _storage):
+        admin.version_of_policies = "a"
+        assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
+        consumer = served.add()
+        await until(lambda: admin.asked > 20)
+        assert admin.filter_asked == 1
+        admin.filters, admin.version_of_policies = "only-even", "b"
+        await until(lambda: consumer.reasons)
+        served.subscriptions.clear()
+        passed = enter(passing)
+        admin.filters, admin.version_of_policies = "", "c"
+        await until(lambda: passed.reasons)
 
     asyncio.run(with_pass_through(test)(monkeypatch))
 
