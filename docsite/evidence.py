@@ -134,7 +134,7 @@ def _pages(root: Path) -> list[list[str]]:
     tests, compat = root / "docs" / "testing.md", root / "docs" / "reference" / "compatibility.md"
     soak, faults = written(tests, "soak"), written(tests, "faults")
     hostile, commands = written(tests, "hostile"), written(tests, "hostile commands")
-    model, kill = written(tests, "model"), written(tests, "owner-kill")
+    model, kill = written(root / "docs" / "testing" / "model.md", "model"), written(tests, "owner-kill")
     broken = {name: total(column(soak.tables[0], name)[-1:]) for name in ("lost", "out of order", "other violations")}
     faulty = {name: total(column(faults.tables[0], name)) for name in ("lost", "duplicated", "out of order")}
     harmed = total(column(hostile.tables[0], "lost by others", last=True))
@@ -171,6 +171,7 @@ def _pages(root: Path) -> list[list[str]]:
             model,
             not violated and not unfound,
             f"{searches} searches, {len(violated)} violations; {mutants - len(unfound)} of {mutants} mutants found",
+            page="testing/model.md",
         ),
         _row(
             "killed owners",
@@ -193,9 +194,12 @@ def _pages(root: Path) -> list[list[str]]:
     ]
 
 
-def _row(subject: str, target: str, run: Written, passed: bool | None, figures: str, anchor: str = "") -> list[str]:
+def _row(
+    subject: str, target: str, run: Written, passed: bool | None, figures: str, anchor: str = "", *, page: str = ""
+) -> list[str]:
     result = "" if passed is None else verdict(passed)
-    return [subject, code(f"make {target}"), run.day, run.machine, result, figures, _source(anchor or target)]
+    source = f"[Model](../{page})" if page else _source(anchor or target)
+    return [subject, code(f"make {target}"), run.day, run.machine, result, figures, source]
 
 
 def _source(anchor: str) -> str:

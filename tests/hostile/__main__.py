@@ -33,16 +33,20 @@ def main(argv: list[str] | None = None) -> int:
     names = [*(attack.name for attack in ATTACKS), *(row.name for row in ROWS)]
     parser = argparse.ArgumentParser(prog="make hostile", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="CLIENT", help=", ".join(names))
+    parser.add_argument("--local-cursors", action="store_true", help="the pool keeps the cursors")
     parser.add_argument("--write", action="store_true", help="put the table into docs/testing.md")
     parser.add_argument("--keep", action="store_true", help="leave the stack running")
     args = parser.parse_args(argv)
+    if args.local_cursors and args.write:
+        parser.error("--write: not with --local-cursors; the tables are of owners' cursors")
+    keeper = ["--cursors", "local", "--cursor-partitions", "1"] if args.local_cursors else []
     stack = PulsarCluster(SPEC)
     outcomes, reactions = {}, {}
     wrong = 0
     try:
         stack.up()
         with tempfile.TemporaryDirectory() as folder:
-            pool = Pool(stack.endpoints, Path(folder), "hostile", ["--topics", f"{TOPICS}.*"])
+            pool = Pool(stack.endpoints, Path(folder), "hostile", ["--topics", f"{TOPICS}.*", *keeper])
             try:
                 (broker,) = pool.start()
                 for attack in [each for each in ATTACKS if each.name in args.only]:

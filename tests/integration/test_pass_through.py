@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from devstack.pulsar.cluster import PulsarCluster
 
+FOLLOWED_S = 12.0
+"""Policies are followed within 10 s; the rest is the client's own time until it subscribes again."""
+
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 KINDS = [pulsar.ConsumerType.Shared, pulsar.ConsumerType.KeyShared]
 
@@ -164,10 +167,13 @@ def test_a_topic_with_an_entry_filter_is_left_to_the_owner_which_alone_can_run_i
     txn_stack, txn_pool, owner, through, topic
 ) -> None:
     publish(owner, topic, range(10))
+    connected = through.subscribe(topic, "connected", receiver_queue_size=1)
     set_filter(txn_stack, topic, "only-even")
     path = topic.replace("://", "/")
     applied = f"{txn_stack.endpoints.admin_url}/admin/v2/{path}/entryFilters?applied=true"
     wait_until(lambda: b"only-even" in urllib.request.urlopen(applied, timeout=30).read(), 60)
+    wait_until(lambda: reasons(txn_pool, topic) == ["entry-filter"], FOLLOWED_S)
+    connected.close()
     for kind in (pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Shared):
         consumer = through.subscribe(
             topic, f"s-{kind.name}", consumer_type=kind, initial_position=pulsar.InitialPosition.Earliest

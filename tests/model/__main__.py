@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.model.search import Outcome
 
 PROCESSES = 2
-DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
+DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "testing" / "model.md"
 MARKS: Final = ("<!-- model: written by make model MODEL_OPTIONS=--write -->", "<!-- end of model -->")
 
 
@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
         "--mutant", choices=[found.name for found in MUTANTS], help="run one mutant only, and print its steps"
     )
     parser.add_argument("--most", type=int, default=MAX_STATES, help="limit of states (default %(default)s)")
-    parser.add_argument("--write", action="store_true", help="write the tables to docs/testing.md")
+    parser.add_argument("--write", action="store_true", help="write the tables to docs/testing/model.md")
     args = parser.parse_args(argv)
     scenarios = [found for found in SCENARIOS if args.only in {None, found.name} and not args.mutant]
     mutants = [found for found in MUTANTS if args.mutant in {None, found.name} and not args.only]

@@ -19,6 +19,7 @@ FILES = (
     "tests/chaos/results.json",
     "tests/matrix/results.json",
     "docs/testing.md",
+    "docs/testing/model.md",
     "docs/how-to/release.md",
     "docs/reference/compatibility.md",
     "docs/explanation/performance/fan-out.json",
@@ -134,7 +135,7 @@ def test_a_failed_cell_of_the_matrix_is_shown_at_its_suite_and_its_release(tree)
 )
 def test_a_violation_in_a_table_is_a_failure(tree, old, new, subject):
     assert row(evidence.page(tree), subject)[4] == evidence.PASSED
-    change(tree / "docs" / "testing.md", old, new)
+    change(tree / "docs" / ("testing/model.md" if subject == "model" else "testing.md"), old, new)
     assert row(evidence.page(tree), subject)[4] == evidence.FAILED
 
 
