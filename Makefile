@@ -1,4 +1,4 @@
-# pulsar-readonly. `make help` lists the targets.
+# pulsar-readonly. `make help` lists the targets for each day, `make help-all` all of them.
 SHELL := /bin/bash
 # The first that runs; a shim of a version manager may be there and not run.
 ifndef PYTHON
@@ -19,8 +19,11 @@ DEMO_STAMP := $(DEMO_VENV)/.stamp-$(shell { cat requirements/engine.txt requirem
 NEW_PYTHON := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
 KUBE_BIN = $(shell $(PY) -c 'from devstack.kube.layout import default_layout; print(default_layout().bin)')
 
-.PHONY: help
-help: ## this list
+.PHONY: help help-all
+DAILY := demo demo-kubernetes clean-demo test test-unit test-integration test-e2e test-all lint types pulsar-up kube-up bench docs help-all
+help: ## the targets for each day
+	@$(MAKE) -s help-all | grep -E '^($(subst $(eval) ,|,$(DAILY))) '
+help-all: ## all targets, with the long tests and benches
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 20
 
 include devstack/pulsar.mk devstack/kube.mk tests/checks.mk bench/bench.mk docs.mk
