@@ -88,11 +88,14 @@ class Guard:
     def expired(self, at_owner: Position, slowest: Position | None) -> bool:
         """Return whether the owner has moved the guard past a cursor: by expiry (TTL), by a backlog quota, or by its admin API.
 
+        Only a position that was known before can show that. An owner creates a subscription at the end of the topic, and then
+        moves it to the position of the request (PersistentTopicsBase); one that dies in between leaves it at the end.
+
         Args:
             at_owner: its mark-delete position at the owner.
             slowest: the lowest mark-delete position of the stored cursors; None without a cursor.
         """
-        return slowest is not None and at_owner > slowest and (self.mark_delete is None or at_owner > self.mark_delete)
+        return slowest is not None and self.mark_delete is not None and at_owner > max(slowest, self.mark_delete)
 
     def unanswered(self, target: Position) -> None:
         """Record that a move was sent, and that the owner may carry it out at any time."""

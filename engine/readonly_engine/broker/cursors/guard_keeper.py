@@ -211,7 +211,10 @@ class GuardKeeper:
             guard.mark_delete = None
             return
         at_owner = found.ledgers.held_form(at_owner)
-        expired = guard.expired(at_owner, self._slowest(str(topic), found))
+        slowest = self._slowest(str(topic), found)
+        expired = guard.expired(at_owner, slowest)
+        if guard.mark_delete is None and slowest is not None and at_owner > slowest:
+            log.warning("a guard is past local cursors, and moves back: topic=%s at=%s", topic, at_owner)
         guard.mark_delete = at_owner
         if expired:
             if guard.take_late(at_owner):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.broker.cursors.local_requests import LocalRequest
 from readonly_engine.broker.cursors.owner_access import NoEvents
-from readonly_engine.broker.cursors.partitions import cursor_topic, guard_name
+from readonly_engine.broker.cursors.partitions import cursor_topic
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.owner.consumer import OwnerConsumer
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
@@ -99,7 +99,7 @@ class LocalNamesakes:
     async def check(self, topic: TopicName, identity: Identity, subscribe: CommandSubscribe) -> None:
         """Check that a subscription that does not exist at the owner is not a local one.
 
-        A topic without the guard of the subscription's partition has no local cursor in it.
+        A guard would show local cursors for one read of the metadata store, but an owner may have let it expire.
 
         Raises:
             OwnerRefusedError: it is one; the text has the remedy.
@@ -110,8 +110,7 @@ class LocalNamesakes:
             return
         name = subscribe.subscription
         key = await self._cursors.key_of(topic, name)
-        guard = guard_name(self._pool.identity, key.topic.partition)
-        if not await self._stored.has_subscription(topic, guard) or await self._stored.has_subscription(topic, name):
+        if await self._stored.has_subscription(topic, name):
             return
         peer = await self._cursors.place(key)
         if peer:

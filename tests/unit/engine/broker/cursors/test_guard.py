@@ -43,8 +43,9 @@ def test_a_guard_that_is_past_a_cursor_was_moved_by_the_owner() -> None:
     guard = Guard()
     assert not guard.expired(Position(4, 7), None)  # nobody needs anything
     assert not guard.expired(Position(4, 7), Position(4, 7))
-    assert guard.expired(Position(4, 7), Position(4, 6))
+    assert not guard.expired(Position(4, 7), Position(4, 6)), "where it was, is not known"
     guard.mark_delete = Position(4, -1)
+    assert guard.expired(Position(4, 7), Position(4, 6))
     assert not guard.expired(Position(3, 99), Position(3, 9))  # the end of the ledger before
     assert not guard.expired(Position(4, -1), Position(3, 9))
     assert not guard.expired(Position(4, 3), Position(4, 3))

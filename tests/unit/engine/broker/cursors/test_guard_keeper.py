@@ -218,6 +218,11 @@ class Kept(Admin):
     async def cursor(self, topic, subscription):
         return CursorState(self.guard, (), 1 << 20)
 
+    async def create_subscription(self, topic, subscription, mark_delete):
+        if not self.answers:
+            raise OwnerUnavailableError("silent")
+        return await super().create_subscription(topic, subscription, mark_delete)
+
     async def move_subscription(self, topic, subscription, mark_delete):
         if not self.answers:
             raise OwnerUnavailableError("silent")
@@ -313,6 +318,25 @@ def test_what_no_move_of_the_pool_explains_is_an_expiry():
     run_looks(admin, scene)
 
 
+@pytest.mark.parametrize("unanswered", [False, True])
+def test_a_guard_that_was_made_at_the_end_and_not_moved_is_no_expiry(unanswered):
+    """An owner that dies in between, or is silent, leaves a new subscription at the end of the topic."""
+
+    async def scene(store, look, expired):
+        if unanswered:
+            admin.answers = False
+            await look()
+            admin.answers, admin.guard = True, Position(9, 4)
+        await look()
+        assert (admin.guard, expired) == (Position(7, -1), [])
+        admin.guard = Position(8, 0)
+        await look()
+        assert expired == [Position(8, 0)]
+
+    admin = Kept(None if unanswered else Position(9, 4))
+    run_looks(admin, scene)
+
+
 def test_an_expiry_is_not_undone_before_connected_cursors_have_it():
     """The cursor of a connected consumer is in the store with the next commit, and the guard must not go back to it."""
 
@@ -326,10 +350,12 @@ def test_an_expiry_is_not_undone_before_connected_cursors_have_it():
     async def scene():
         store = Committing()
         keeper = keeper_of(admin, store, expire=lambda _, at: setattr(store, "expired", (at,)))
-        await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
+        for place in (Position(7, -1), Position(9, 2)):
+            admin.guard = place
+            await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
         keeper.close()
 
-    admin = Kept(Position(9, 2))
+    admin = Kept(Position(7, -1))
     asyncio.run(scene())
     assert admin.moved == []
 

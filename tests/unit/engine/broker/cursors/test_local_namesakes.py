@@ -9,7 +9,7 @@ import pytest
 from readonly_engine.broker.cursors import local_namesakes as module
 from readonly_engine.broker.cursors.local_namesakes import KEPT_S, LocalNamesakes
 from readonly_engine.broker.cursors.local_requests import LocalRequest, request_of
-from readonly_engine.broker.cursors.partitions import cursor_topic, guard_name
+from readonly_engine.broker.cursors.partitions import cursor_topic
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -18,7 +18,6 @@ from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 TOPIC = parse_topic_name("orders")
 SUBSCRIBE = CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=CommandSubscribe.Exclusive)
-GUARD = guard_name("pool", 3)
 LOCAL = OwnerRefusedError(ServerError.NotAllowedError, "a local cursor")
 MISSING = OwnerRefusedError(ServerError.SubscriptionNotFound, "none")
 PEER = "pulsar://peer:6650"
@@ -28,7 +27,7 @@ class World:
     """A pool with a metadata store, and a clock that the test moves."""
 
     def __init__(self, monkeypatch):
-        self.partitioned, self.subscriptions, self.holder = 16, {GUARD}, ""
+        self.partitioned, self.subscriptions, self.holder = 16, set(), ""
         self.local, self.peer_answer = None, MISSING
         self.reads, self.questions, self.store_down = [], [], False
         self.now = 100.0
@@ -106,7 +105,7 @@ def test_a_pool_that_never_had_local_cursors_reads_once_in_a_while(world):
     assert world.reads == ["partitions"], "the last answer counts while the store is down"
     world.store_down = False
     world.check()
-    assert world.reads == ["partitions", GUARD, "s", "cursor"]
+    assert world.reads == ["partitions", "s", "cursor"]
 
 
 def test_an_unknown_answer_refuses(world):
@@ -133,9 +132,9 @@ def test_answers_have_a_bound(world, monkeypatch):
 
 @pytest.mark.parametrize(
     ("at_owner", "reads"),
-    [(set(), [GUARD]), ({GUARD, "s"}, [GUARD, "s"]), ({GUARD}, [GUARD, "s", "cursor"])],
+    [({"s"}, ["s"]), (set(), ["s", "cursor"])],
 )
-def test_a_cursor_is_looked_for_only_where_there_is_a_guard_and_no_subscription(world, at_owner, reads):
+def test_a_cursor_is_looked_for_where_the_owner_has_no_subscription_also_without_a_guard(world, at_owner, reads):
     world.subscriptions, world.local = at_owner, LOCAL
     if "cursor" in reads:
         with pytest.raises(OwnerRefusedError, match="a local cursor"):
