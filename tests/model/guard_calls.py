@@ -36,6 +36,17 @@ def look_as_before(guard: Guard, at_owner: Position, cursor: Position) -> bool:
     return expires
 
 
+def look_at_new_one_as_before(guard: Guard, at_owner: Position, cursor: Position) -> bool:
+    """Do the same as `look`, but take each position past the cursor for an expiry where no place was known before."""
+    unknown = guard.mark_delete is None
+    return look(guard, at_owner, cursor) or (unknown and at_owner > cursor and not guard.take_late(at_owner))
+
+
+def lose(guard: Guard) -> None:
+    """Record that the owner has lost the guard, and has not answered that it made it again."""
+    guard.mark_delete = None
+
+
 def known(guard: Guard) -> bool:
     """Return whether the broker knows where the guard is."""
     return guard.mark_delete is not None

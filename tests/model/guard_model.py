@@ -25,6 +25,11 @@ PLACES: Final = (START, Position(1, 0), Position(2, -1), Position(2, 0), Positio
 
 LAST: Final = PLACES[-1]
 
+_FORMER_LOOKS: Final = {
+    "late-move-is-expiry": guard_calls.look_as_before,
+    "new-guard-is-expiry": guard_calls.look_at_new_one_as_before,
+}
+
 
 class GuardFaults(NamedTuple):
     """Faults that are left.
@@ -34,12 +39,14 @@ class GuardFaults(NamedTuple):
         silences: number of moves that the owner does not answer in time.
         seeks: number of moves of the cursor back, by a client.
         expiries: number of moves of the guard by the owner.
+        losses: number of guards that the owner deletes because no consumer uses them, and makes again without moving them.
     """
 
     take_overs: int = 0
     silences: int = 0
     seeks: int = 0
     expiries: int = 0
+    losses: int = 0
 
 
 class ModelState(NamedTuple):
@@ -121,7 +128,7 @@ class GuardModel:
     # The broker
 
     def _looks(self, place: ModelState) -> Iterator[Step]:
-        look = guard_calls.look_as_before if "late-move-is-expiry" in self._mutants else guard_calls.look
+        look = next((call for name, call in _FORMER_LOOKS.items() if name in self._mutants), guard_calls.look)
         guard, expires = self._guards.call(place.guard, look, place.at_owner, place.cursor)
         step, after = f"the broker looks at the guard: {place.at_owner}", place._replace(guard=guard)
         if expires:
@@ -189,6 +196,11 @@ class GuardModel:
                 "the broker is frozen, and another one takes over",
                 place._replace(guard=guard, sent=None, seek=None, late=late, left=left),
             )
+        if place.left.losses and place.sent is None:
+            left = place.left._replace(losses=place.left.losses - 1)
+            guard = self._guards.call(place.guard, guard_calls.lose)[0]
+            after = place._replace(guard=guard, at_owner=LAST, stray=True, left=left)
+            yield "the owner loses the guard, makes it again at the end, and dies before it moves it", after
         if place.left.expiries:
             left = place.left._replace(expiries=place.left.expiries - 1)
             for target in PLACES:

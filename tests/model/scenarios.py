@@ -153,10 +153,11 @@ SCENARIOS: Final = (
     ),
     _guard(
         "guard",
-        "a guard, 4 entries in 2 ledgers; a broker may freeze, a client may SEEK back, the owner may expire messages",
+        "a guard, 4 entries in 2 ledgers; a broker may freeze, a client may SEEK back, the owner may expire messages or the guard",
         take_overs=1,
         seeks=1,
         expiries=1,
+        losses=1,
         short=True,
     ),
     _guard(
@@ -229,6 +230,12 @@ MUTANTS: Final = (
     Mutant(
         "late-move-is-expiry",
         "a guard that a frozen broker moves late is taken for an expiry by the owner",
+        "guard",
+        "unacked messages are skipped",
+    ),
+    Mutant(
+        "new-guard-is-expiry",
+        "a guard that its owner has made and not moved to its place is taken for an expiry",
         "guard",
         "unacked messages are skipped",
     ),
