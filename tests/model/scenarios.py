@@ -153,7 +153,7 @@ SCENARIOS: Final = (
     ),
     _guard(
         "guard",
-        "a guard, 4 entries in 2 ledgers; a broker may freeze, a client may SEEK back, the owner may expire messages or the guard",
+        "a guard, 4 entries in 2 ledgers; a broker may freeze, a client SEEK back, and the owner expire messages or the guard",
         take_overs=1,
         seeks=1,
         expiries=1,
