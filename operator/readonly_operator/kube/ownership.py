@@ -1,11 +1,11 @@
-"""Ownership of a pool's objects, and the proof that an object without an owner was made by the operator. Pure."""
+"""Ownership of a pool's objects and pods, and the proof that an object without an owner was made by the operator. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.kube.kinds import POOL
-from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, LABEL_POOL, OPERATOR
+from readonly_operator.kube.kinds import POOL, STATEFUL_SET
+from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, LABEL_POOL, OPERATOR, PoolKey
 from readonly_operator.kube.versions import in_group
 
 if TYPE_CHECKING:
@@ -26,6 +26,24 @@ def owning_pool(manifest: Manifest) -> str | None:
     if controller is None or controller.get("kind") != POOL.kind or not in_group(controller.get("apiVersion")):
         return None
     return str(controller["name"])
+
+
+def broker_pool(pod: Manifest) -> str | None:
+    """Return the name of the pool whose StatefulSet has the pod, or None for another pod, such as a copy with the same labels.
+
+    The StatefulSet of a pool has the pool's name. A pod without a controller counts if it has the name of a broker: Kubernetes
+    adopts such a pod.
+    """
+    metadata, controller = pod["metadata"], _controller(pod)
+    name = (metadata.get("labels") or {}).get(LABEL_POOL)
+    if not name:
+        return None
+    if controller is None:
+        is_broker = PoolKey(metadata["namespace"], name).ordinal(metadata["name"]) is not None
+    else:
+        of_apps = str(controller.get("apiVersion")).startswith(f"{STATEFUL_SET.group}/")
+        is_broker = of_apps and (controller.get("kind"), controller.get("name")) == (STATEFUL_SET.kind, name)
+    return name if is_broker else None
 
 
 def is_orphan_of(manifest: Manifest, pool: str) -> bool:

@@ -10,10 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from readonly_operator.kube.kinds import BINDING, POOL, SOURCE, Kind, Manifest
+from readonly_operator.kube.kinds import BINDING, POD, POOL, SOURCE, Kind, Manifest
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.namespaces import NamespaceLabels
-from readonly_operator.kube.ownership import owning_pool
+from readonly_operator.kube.ownership import broker_pool, owning_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,7 +41,8 @@ class _Deletion:
 def pool_of(kind: Kind, body: Manifest) -> PoolKey | None:
     """Return the pool of an object, or None when the object names none. The controller counts before the label.
 
-    Only a binding may name a pool of another namespace. A ReadOnlySource has many pools: it is stored under its own name.
+    Only a binding may name a pool of another namespace. A ReadOnlySource has many pools: it is stored under its own name. Of
+    pods, only those of a pool's StatefulSet have a pool.
     """
     metadata = body["metadata"]
     namespace = metadata["namespace"]
@@ -50,6 +51,8 @@ def pool_of(kind: Kind, body: Manifest) -> PoolKey | None:
     elif kind == BINDING:
         reference = (body.get("spec") or {}).get("poolRef") or {}
         name, namespace = reference.get("name"), reference.get("namespace") or namespace
+    elif kind == POD:
+        name = broker_pool(body)
     else:
         name = owning_pool(body) or (metadata.get("labels") or {}).get(LABEL_POOL)
     return PoolKey(namespace, name) if name else None

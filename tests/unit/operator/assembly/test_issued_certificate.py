@@ -55,7 +55,7 @@ def running(context):
     """A broker whose containers run, with this Secret."""
 
     def report(secret, phase="Running", version="1"):
-        owner = {"kind": "StatefulSet", "name": "demo", "uid": "demo", "controller": True}
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "demo", "uid": "demo", "controller": True}
         metadata = {"name": "demo-0", "namespace": "team", "uid": "pod", "resourceVersion": version}
         labels = DEMO.selector()
         volumes = [{"name": "tls", "secret": {"secretName": secret}}]

@@ -81,6 +81,48 @@ def test_the_controller_of_a_child_counts_before_its_label(store):
     assert store.put(CONFIG_MAP, body) == {DEMO}
 
 
+def pod(name, owner=None, namespace="team"):
+    references = [] if owner is None else [{"uid": "s", "controller": True, **owner}]
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": name,
+        "resourceVersion": "5",
+        "labels": {LABEL_POOL: "demo"},
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "ownerReferences": references}}
+
+
+OWNER = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "demo"}
+
+
+@pytest.mark.parametrize(
+    ("body", "is_broker"),
+    [
+        (pod("demo-0", OWNER), True),
+        (pod("demo-0"), True),  # after kubectl delete statefulset --cascade=orphan, until the new one adopts it
+        (pod("copy-of-demo-0"), False),
+        (pod("demo-00"), False),
+        (pod("demo-debug"), False),
+        (pod("demo-0", {**OWNER, "name": "other"}), False),
+        (pod("demo-0", {**OWNER, "apiVersion": "apps.example.com/v1"}), False),
+        (pod("demo-7d9f-x2x", {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "demo"}), False),
+    ],
+)
+def test_only_pods_of_the_stateful_set_are_brokers(store, body, is_broker):
+    """`kubectl debug --copy-to --keep-labels` makes a pod with all labels of a broker."""
+    assert store.put(POD, body) == ({DEMO} if is_broker else set())
+    assert len(store.of_pool(POD, DEMO)) == is_broker
+
+
+def test_a_broker_that_gets_another_owner_is_none_any_more(store):
+    store.put(POD, pod("demo-0", OWNER))
+    changed_owner = pod("demo-0", {**OWNER, "name": "other"})
+    changed_owner["metadata"]["resourceVersion"] = "6"
+    assert store.put(POD, changed_owner) == {DEMO}
+    assert store.of_pool(POD, DEMO) == []
+
+
 def test_only_the_operators_own_label_selects_children():
     for kind in (*CHILDREN, POD):
         assert LABEL_POOL in kind.selector
