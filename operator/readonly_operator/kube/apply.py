@@ -25,6 +25,10 @@ ATOMIC = frozenset({"selector"})
 """Fields that Kubernetes replaces as a whole: a selector with another label is another selector."""
 
 
+MAPS = frozenset({"annotations", "data", "labels", "matchLabels", "nodeSelector"})
+"""Fields with any keys: the API server stores their empty values."""
+
+
 class Result(enum.Enum):
     """Result of applying one object."""
 
@@ -160,11 +164,19 @@ class Applier:
         return done
 
 
-def covers(live: Any, desired: Any) -> bool:
-    """Return whether a live JSON value contains the desired one, whatever else it has (defaults, other managers' fields)."""
+def covers(live: Any, desired: Any, field: str = "") -> bool:
+    """Return whether a live JSON value contains the desired one, whatever else it has (defaults, other managers' fields).
+
+    Args:
+        live: a part of the live object.
+        desired: the same part of the desired one.
+        field: the field that has this value.
+    """
     if isinstance(desired, dict):
         return isinstance(live, dict) and all(
-            key in live and (live[key] == value if key in ATOMIC else covers(live[key], value))
+            (live[key] == value if key in ATOMIC else covers(live[key], value, key))
+            if key in live
+            else field not in MAPS and _is_dropped(key, value)
             for key, value in desired.items()
         )
     if isinstance(desired, list):
@@ -174,6 +186,14 @@ def covers(live: Any, desired: Any) -> bool:
             and all(covers(one, other) for one, other in zip(live, desired, strict=True))
         )
     return bool(live == desired)
+
+
+def _is_dropped(key: str, value: Any) -> bool:
+    """Return whether the API server stores no field with this value in an object of its own kinds (Go's omitempty).
+
+    Other fields with false or {} are pointers, which it stores: absent, they have another meaning.
+    """
+    return value in ("", []) or (key == "readOnly" and value is False) or (key == "matchLabels" and value == {})
 
 
 def trimmed(live: Any, desired: Any) -> Any:

@@ -19,6 +19,11 @@ from readonly_operator.kube.store import Store
         ({"ports": [{"port": 1, "nodePort": 3}]}, {"ports": [{"port": 1}]}),
         ({"selector": {"a": "b"}}, {"selector": {"a": "b"}}),
         ([], []),
+        ({"env": [{"name": "A"}]}, {"env": [{"name": "A", "value": ""}]}),
+        ({"volumeMounts": [{"name": "a"}]}, {"volumeMounts": [{"name": "a", "subPath": "", "readOnly": False}]}),
+        ({"emptyDir": {}}, {"emptyDir": {"medium": ""}}),
+        ({"configMap": {"name": "a"}}, {"configMap": {"name": "a", "items": []}}),
+        ({"labelSelector": {}}, {"labelSelector": {"matchLabels": {}, "matchExpressions": []}}),
     ],
 )
 def test_covers(live, desired):
@@ -35,6 +40,13 @@ def test_covers(live, desired):
         ({"ports": []}, {"ports": [{"port": 1}]}),
         ({"selector": {"a": "b", "c": "d"}}, {"selector": {"a": "b"}}),
         ({"a": [1]}, {"a": {"b": 1}}),
+        ({"env": [{"name": "A", "value": "b"}]}, {"env": [{"name": "A", "value": ""}]}),
+        ({"volumeMounts": [{"readOnly": True}]}, {"volumeMounts": [{"readOnly": False}]}),
+        ({}, {"automountServiceAccountToken": False}),
+        ({"configMap": {"name": "a"}}, {"configMap": {"name": "a", "optional": False}}),
+        ({}, {"emptyDir": {}}),
+        ({"labels": {}}, {"labels": {"team": ""}}),
+        ({"nodeSelector": {}}, {"nodeSelector": {"disk": ""}}),
     ],
 )
 def test_does_not_cover(live, desired):
