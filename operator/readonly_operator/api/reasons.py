@@ -31,7 +31,7 @@ CONDITIONS: Final = {
     "Progressing": "The operator waits for a change that needs no action.",
     "LookupConfigured": "Every broker of the pool has reported that it holds the bindings; of a binding, every ready broker.",
     "SourceReachable": "The URLs of `spec.source` answer as seen from the operator's pod, including TLS handshakes.",
-    "SourceResolved": "The pool uses the ReadOnlySource that it names. Only with `spec.sourceRef`.",
+    "SourceResolved": "The pool uses the source that its spec names. With `spec.source`, only while it is False.",
     "ExplicitLac": "Every active owner broker sends explicit LACs, often enough.",
     "ClusterRegistered": "The pool is a cluster in the source cluster's metadata. Only with `spec.lookup.clusterName`.",
     "LocalCursors": "The source cluster allows local cursors. Only with `cursors: Local`, and while cursors are removed.",
@@ -81,7 +81,7 @@ OF_POOLS: Final = (
         "Ready",
         "False",
         "OtherCluster",
-        "The ReadOnlySource has another cluster than `spec.source` had. Running brokers keep their configuration.",
+        "The source has another cluster than running brokers of an earlier operator. They keep their configuration.",
     ),
     Meaning("Ready", "Unknown", "Paused", "The pool was paused before its first status."),
     Meaning(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.explicit_lac import RESTORE
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly import cursor_release
@@ -23,6 +22,7 @@ from readonly_operator.kube.status import Condition, ConditionStatus
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from readonly_operator.api.pool import Pool
     from readonly_operator.assembly.broker_report import BrokerReport
     from readonly_operator.assembly.context import Context
     from readonly_operator.bindings.pool_bindings import LoadedBinding, PoolBindings
@@ -263,7 +263,7 @@ def release(context: Context, body: Manifest, bindings: PoolBindings, report: Ca
 def _pending(context: Context, body: Manifest, bindings: PoolBindings) -> Condition | Notice | None:
     """Return the condition while the deletion has to wait, then an event about the result, if any."""
     try:
-        pool = identified(context.store, Pool.load(body))
+        pool = identified(context, body)
     except ApiSpecError:
         return None
     released = cursor_release.pool_release(context, pool, body, bindings)

@@ -19,7 +19,7 @@ from readonly_operator.assembly.apply_events import apply_events
 from readonly_operator.assembly.conditions import write_conditions, write_paused
 from readonly_operator.assembly.context import Context, Outcome
 from readonly_operator.assembly.cursor_release import is_leaving
-from readonly_operator.assembly.identity import identified
+from readonly_operator.assembly.former_config import config_of, former_config, recorded_config
 from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.assembly.rollouts import is_outdated, is_replaced
@@ -91,7 +91,7 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
             bindings = admit(context, key, body, bindings)
         source = Resolution(body, None) if is_paused(body) else resolve_source(context, body)
         body = source.body
-        pool = identified(context.store, Pool.load(body))
+        pool = Pool.load(body)
         if is_paused(body):
             return _skip_paused(context, key, body, bindings)
         finalizer_errors = finalizer.sync_finalizer(context, pool, body)
@@ -100,7 +100,7 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
         fitted = _fit(context, pool, bindings)
         bindings = bindings.without_oversized(fitted.refused)
         lookup = LookupConfig.of_entries(fitted.entries, pool.key.namespace)
-        limitations, waits_for, waits = _apply(context, pool, body, lookup)
+        limitations, waits_for, waits, config = _apply(context, pool, body, lookup)
         autoscaler = context.store.get(AUTOSCALER, key.namespace, key.name) if pool.autoscaling else None
         limitations += [
             *readiness.oversized(len(bindings.oversized)),
@@ -114,7 +114,7 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
     conditions = _conditions(context, pool, body, observed, finalizer_errors)
     certificate = issued_certificate.IssuedCertificate.of(context.store, pool)
     conditions += [one for one in (source.condition, certificate.condition) if one is not None]
-    _write_statuses(context, pool, body, bindings, observed, conditions, cursors)
+    _write_statuses(context, pool, body, bindings, observed, conditions, cursors, config)
     waits = finalizer.release_bindings(
         context, pool, bindings, observed.state.reports, partial(_report_leaving, context)
     )
@@ -199,11 +199,14 @@ def _fit(context: Context, pool: Pool, bindings: PoolBindings) -> Fitted:
     return fit(entries, context.lookup_history.last(pool.key, known), pool.key.name)
 
 
-def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> tuple[list[str], list[PoolKey], bool]:
+def _apply(
+    context: Context, pool: Pool, body: Manifest, lookup: LookupConfig
+) -> tuple[list[str], list[PoolKey], bool, str | None]:
     """Apply the pool's objects.
 
     Returns:
-        Permanent shortcomings in words, the pools that a rollout waits for, and whether it waits for a certificate.
+        Permanent shortcomings in words, the pools that a rollout waits for, whether it waits for a certificate, and the
+        configuration that brokers read when they start.
     """
     key, store = pool.key, context.store
     pods = [(key.ordinal(pod["metadata"]["name"]), pod) for pod in store.of_pool(POD, key)]
@@ -214,9 +217,11 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
     waits = issued_certificate.waits_for_certificate(store, pool, stateful_set)
     waits_for = [] if waits else context.rollouts.waits_for(pool, stateful_set)
     if pool.held or waits_for or waits:
-        config = store.get(CONFIG_MAP, key.namespace, key.config_map)
-        former = before is not None and config is not None and is_outdated(before, stateful_set)
-        wanted = held(wanted, pool, (config or {}).get("data") if former else None)
+        former = None
+        if before is not None and is_outdated(before, stateful_set):
+            stored = config_of(store.of_pool(CONFIG_MAP, key), key)
+            former = former_config(before, recorded_config(body), stored)
+        wanted = held(wanted, pool, former)
     if before is not None and owner_uid(before) == pool.uid and pool.listeners.external is not None:
         # brokers that end free their node ports and load balancers: a Service that waits for one must not keep them
         context.applier.shrink(before, pool.replicas)
@@ -237,7 +242,7 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
             metrics.count_applied(manifest["kind"], result.value)
     context.events.record(POOL, body, apply_events(key, done, before))
     lacking = sorted({one["kind"] for one in wanted if one not in desired})
-    return [readiness.kind_not_served(kind) for kind in lacking], waits_for, waits
+    return [readiness.kind_not_served(kind) for kind in lacking], waits_for, waits, config_of(wanted, key)
 
 
 def _observe(
@@ -314,9 +319,11 @@ def _write_statuses(
     observed: _Observation,
     conditions: Sequence[Condition],
     cursors: Mapping[str, Condition],
+    config: str | None,
 ) -> None:
     """Write the statuses of the pool and of its bindings."""
     values = _values(context, pool.key, body, len(bindings))
+    values["brokerConfig"] = config
     values["lookupRevision"] = observed.state.wanted.revision
     applied = context.lac.report(pool.key).applied or values["explicitLac"]
     values["explicitLac"] = applied if pool.explicit_lac.manages else None
@@ -359,6 +366,8 @@ def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> di
         "lookupRevision": before.get("lookupRevision"),
         "explicitLac": before.get("explicitLac"),
         "source": before.get("source"),
+        "membershipUid": before.get("membershipUid"),
+        "brokerConfig": before.get("brokerConfig"),
     }
 
 

@@ -1,8 +1,9 @@
-"""Sources of pools: the ReadOnlySource that a pool names, and the connection that its status keeps.
+"""Sources of pools: the ReadOnlySource or spec.source that a pool names, and the connection that its status keeps.
 
-Only this module writes status.source. A pool never follows its reference to another cluster: brokers would serve topics of
-the same names with other messages, and cursors would not fit. A ReadOnlySource itself cannot change its cluster (its rules).
-So a changed reference, a new ReadOnlySource of the same name, and a change between source and sourceRef are compared.
+Only this module writes status.source and status.membershipUid. A pool never follows its spec to another cluster: brokers would
+serve topics of the same names with other messages, and cursors would not fit. A ReadOnlySource itself cannot change its cluster
+(its rules), and neither can spec.source, but only while it stays in the spec: the rules do not see the value before a sourceRef.
+So every other change is compared with the recorded connection.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import yaml
 
 from readonly_operator.api.metadata_store import may_follow
 from readonly_operator.api.pool.source_ref import UnresolvedSourceError, UsedSource
-from readonly_operator.api.reader import ApiSpecError, spec_value
+from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.assembly.identity import membership_uid
 from readonly_operator.kube import status
 from readonly_operator.kube.api_server import HTTP_CONFLICT, HTTP_NOT_FOUND, KubeError
 from readonly_operator.kube.kinds import CONFIG_MAP, POOL, SOURCE, Manifest
@@ -57,38 +59,39 @@ class Resolution:
 def resolve_source(context: Context, body: Manifest) -> Resolution:
     """Record the connection that a pool names in its status, unless it is missing, invalid or of another cluster.
 
+    The identity of the pool is recorded by the same request.
+
     Raises:
+        ApiSpecError: spec.source is invalid.
         UnresolvedSourceError: the pool has never had a connection, and cannot have the named one.
         KubeError: the API server refused to write the status.
     """
     name, used = referred_source(body), UsedSource.of(body)
-    if name is None and used is None:
-        return Resolution(body, None)
+    condition = None
     try:
-        if name is None:
-            _check_inline(body, used)
-            found = None
-        else:
-            found = _referred(context, body, name, used)
+        found = _inline(context.store, body, used) if name is None else _referred(context, body, name, used)
     except UnresolvedSourceError as error:
         if used is None:
             raise
-        message = f"{error}; the pool keeps the connection of ReadOnlySource {used.name} that it used last"
-        return Resolution(body, Condition(TYPE, ConditionStatus.FALSE, error.reason, message))
-    record = None if found is None else found.record()
-    if record != (body.get("status") or {}).get("source"):
-        body = _recorded(context, body, record)
+        found = used
+        message = f"{error}; the pool keeps the connection of {used.title} that it used last"
+        condition = Condition(TYPE, ConditionStatus.FALSE, error.reason, message)
     if found is None:
         return Resolution(body, None)
-    message = f"the pool uses ReadOnlySource {found.name}"
-    return Resolution(body, Condition(TYPE, ConditionStatus.TRUE, "Resolved", message))
+    if found.name and condition is None:
+        condition = Condition(TYPE, ConditionStatus.TRUE, "Resolved", f"the pool uses {found.title}")
+    return Resolution(_recorded(context, body, found.record()), condition)
 
 
-def _check_inline(body: Manifest, used: UsedSource | None) -> None:
-    """Check spec.source of a pool that used a ReadOnlySource so far."""
-    wanted = spec_value(body, "source", "metadataStoreUrl")
-    if used is not None and isinstance(wanted, str):
-        _compare("spec.source", used.source.metadata_store_url, wanted)
+def _inline(store: Store, body: Manifest, used: UsedSource | None) -> UsedSource | None:
+    """Return spec.source of a pool; None for none, an error that parsing the pool reports."""
+    found = UsedSource.inline(body)
+    if found is None:
+        return None
+    former = _served(store, body) if used is None else used.source.metadata_store_url
+    if former:
+        _compare(found.title, former, found.source.metadata_store_url)
+    return replace(found, since="" if used is None else used.since)
 
 
 def _referred(context: Context, body: Manifest, name: str, used: UsedSource | None) -> UsedSource:
@@ -128,7 +131,7 @@ def _compare(what: str, former: str, wanted: str) -> None:
 def _served(store: Store, body: Manifest) -> str | None:
     """Return the metadata store that the configuration of the pool's own brokers has; None without brokers.
 
-    The pool had spec.source before, of which nothing is recorded.
+    For a pool of an earlier operator, which recorded no spec.source.
     """
     metadata = body["metadata"]
     config = store.get(CONFIG_MAP, metadata["namespace"], PoolKey(metadata["namespace"], metadata["name"]).config_map)
@@ -142,13 +145,14 @@ def _served(store: Store, body: Manifest) -> str | None:
     return url if isinstance(url, str) else None
 
 
-def _recorded(context: Context, body: Manifest, record: dict[str, Any] | None) -> Manifest:
-    """Write status.source, and return the pool with it."""
-    kept = {name: value for name, value in (body.get("status") or {}).items() if name != "source"}
-    status.write(context.kube, context.store, POOL, body, {**kept, **({"source": record} if record else {})})
-    metadata = body["metadata"]
+def _recorded(context: Context, body: Manifest, source: dict[str, Any]) -> Manifest:
+    """Write status.source and status.membershipUid where they differ, and return the pool with them."""
+    before, uid, metadata = body.get("status") or {}, membership_uid(context, body), body["metadata"]
+    if not status.write(context.kube, context.store, POOL, body, {**before, "source": source, "membershipUid": uid}):
+        return body
     logger.info(
-        "source recorded: pool=%s/%s source=%s", metadata["namespace"], metadata["name"], record and record["name"]
+        "source and identity recorded: pool=%s/%s source=%s uid=%s",
+        *(metadata["namespace"], metadata["name"], source.get("name") or "spec.source", uid),
     )
     return context.store.get(POOL, metadata["namespace"], metadata["name"]) or body
 

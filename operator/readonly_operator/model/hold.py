@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from readonly_operator.kube.kinds import CONFIG_MAP, STATEFUL_SET, Manifest, kind_of
+from readonly_operator.kube.names import CONFIG_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from readonly_operator.api.pool import Pool
 
@@ -19,13 +20,13 @@ HELD_PARTITION = 1000
 """Above all ordinals: a pool has 1000 brokers at most."""
 
 
-def held(desired: Iterable[Manifest], pool: Pool, config: Mapping[str, str] | None) -> list[Manifest]:
+def held(desired: Iterable[Manifest], pool: Pool, config: str | None) -> list[Manifest]:
     """Return the desired objects of a pool whose brokers keep their former pod template.
 
     Args:
         desired: the objects.
         pool: the pool, with rolling updates.
-        config: data of the pool's ConfigMap with the engine's configuration; None for none.
+        config: the engine's configuration of the former pod template; None for that of the desired one.
     """
     found = []
     for manifest in desired:
@@ -37,7 +38,7 @@ def held(desired: Iterable[Manifest], pool: Pool, config: Mapping[str, str] | No
                 {**manifest, "spec": {**manifest["spec"], "updateStrategy": {**strategy, "rollingUpdate": rolling}}}
             )
         elif kind == CONFIG_MAP and name == pool.key.config_map and config is not None:
-            found.append({**manifest, "data": dict(config)})
+            found.append({**manifest, "data": {CONFIG_KEY: config}})
         else:
             found.append(manifest)
     return found

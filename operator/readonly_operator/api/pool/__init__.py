@@ -17,7 +17,7 @@ from readonly_operator.kube.names import PoolKey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ExplicitLac", "Pool", "PoolSpec", "Source"]
+__all__ = ["ExplicitLac", "Pool", "PoolSpec", "Source", "recorded_uid"]
 
 SPEC_CACHE_SIZE = 4096
 """Parsed specs that are cached: more than one operator's pools."""
@@ -32,7 +32,7 @@ class Pool(PoolSpec):
         key: namespace and name.
         uid: of the object, for owner references.
         generation: of the spec.
-        former_uid: uid of a deleted pool whose brokers this one adopted; empty for none.
+        former_uid: uid of a deleted pool whose brokers this one adopted, from the status; empty for none.
     """
 
     source: Source
@@ -76,6 +76,7 @@ class Pool(PoolSpec):
             key=PoolKey(metadata["namespace"], metadata["name"]),
             uid=metadata["uid"],
             generation=metadata.get("generation", 0),
+            former_uid="" if recorded_uid(body) == metadata["uid"] else recorded_uid(body),
             **values,
         )
         scaling = pool.autoscaling
@@ -83,6 +84,12 @@ class Pool(PoolSpec):
             return pool
         # the number that the autoscaler will set
         return replace(pool, replicas=min(max(pool.replicas, scaling.min_replicas), scaling.max_replicas))
+
+
+def recorded_uid(body: Mapping[str, Any]) -> str:
+    """Return the uid by which brokers know a pool, from its status; empty before its first reconcile."""
+    found = (body.get("status") or {}).get("membershipUid")
+    return found if isinstance(found, str) else ""
 
 
 @lru_cache(maxsize=SPEC_CACHE_SIZE)

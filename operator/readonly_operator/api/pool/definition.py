@@ -56,6 +56,15 @@ STATUS = status_schema(
             "Revision of the lookup redirection config for each broker; it changes with every binding.",
         ),
         "source": USED_SOURCE,
+        "membershipUid": Declared(
+            Reported(),
+            "Uid by which brokers and local cursors know the pool: its own, or that of a deleted pool whose brokers it adopted.",
+        ),
+        "brokerConfig": Declared(
+            Reported(),
+            "Settings in the ConfigMap NAME-config. While brokers keep their former pod template (UpdateHeld), these are the "
+            "former settings.",
+        ),
         "explicitLac": Declared(
             Record(
                 {

@@ -1,7 +1,7 @@
 """ReadOnlyBrokerPool: spec.sourceRef, and status.source with the connection that the pool uses.
 
-The status is the only place from which pools with a sourceRef take their source. So a pool keeps its connection when the
-ReadOnlySource is deleted, and when another process of the operator takes over.
+The status is the only place from which pools take their source. So a pool keeps its connection when the ReadOnlySource is
+deleted, when its spec names another cluster, and when another process of the operator takes over.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class UsedSource:
     """Connection that a pool uses, from its status.
 
     Attributes:
-        name: of the ReadOnlySource.
-        uid: of the ReadOnlySource.
-        generation: of its spec.
+        name: of the ReadOnlySource; empty for spec.source.
+        uid: of the ReadOnlySource; empty for spec.source.
+        generation: of its spec; 0 for spec.source.
         spec: its spec, JSON.
         source: its spec, parsed.
         since: since when the pool has a connection, as the API server writes times; empty if it had one of its own before.
@@ -103,6 +103,21 @@ class UsedSource:
         return cls._read(record, f"ReadOnlySource {metadata['name']}")
 
     @classmethod
+    def inline(cls, body: Mapping[str, Any]) -> UsedSource | None:
+        """Parse spec.source of a pool; None for none.
+
+        Raises:
+            ApiSpecError: it is invalid; the text names the field.
+        """
+        spec = (body.get("spec") or {}).get("source")
+        return None if spec is None else cls("", "", 0, spec, _parsed(json.dumps(spec), "spec.source"))
+
+    @property
+    def title(self) -> str:
+        """Return its name for messages."""
+        return f"ReadOnlySource {self.name}" if self.name else "spec.source"
+
+    @classmethod
     def _read(cls, record: Mapping[str, Any], path: str) -> UsedSource:
         spec = record["spec"]
         name, uid, generation = record.get("name") or "", record.get("uid") or "", record.get("generation") or 0
@@ -111,8 +126,8 @@ class UsedSource:
 
     def record(self) -> dict[str, Any]:
         """Return the value of status.source."""
-        made = {"name": self.name, "uid": self.uid, "generation": self.generation, "spec": dict(self.spec)}
-        return {**made, "since": self.since} if self.since else made
+        origin = {"name": self.name, "uid": self.uid, "generation": self.generation} if self.name else {}
+        return {**origin, "spec": dict(self.spec), **({"since": self.since} if self.since else {})}
 
 
 @lru_cache(maxsize=SOURCE_CACHE_SIZE)
@@ -135,19 +150,17 @@ def source_in_use(body: Mapping[str, Any], inline: Source | None) -> Source:
     reference = spec_value(body, "sourceRef", "name")
     if inline is not None and reference:
         raise ApiSpecError("spec must have either source or sourceRef, and not both")
+    if inline is None and not reference:
+        raise ApiSpecError(
+            "spec must have either source or sourceRef: say which source cluster to read, with serviceUrl, adminUrl and "
+            "metadataStoreUrl, or name a ReadOnlySource"
+        )
     used = UsedSource.of(body)
     if used is not None:
         return used.source
     if inline is not None:
         return inline
-    if reference:
-        raise UnresolvedSourceError(
-            "SourceNotFound", f"spec.sourceRef: ReadOnlySource {reference} has not been read yet"
-        )
-    raise ApiSpecError(
-        "spec must have either source or sourceRef: say which source cluster to read, with serviceUrl, adminUrl and "
-        "metadataStoreUrl, or name a ReadOnlySource"
-    )
+    raise UnresolvedSourceError("SourceNotFound", f"spec.sourceRef: ReadOnlySource {reference} has not been read yet")
 
 
 def has_source(body: Mapping[str, Any]) -> bool:
@@ -162,7 +175,7 @@ def metadata_store_of(body: Mapping[str, Any]) -> Any:
 
 
 def connected_since(body: Mapping[str, Any]) -> str:
-    """Return since when a pool has a connection by sourceRef; empty if it had one of its own before, or has none."""
+    """Return since when a pool that began with a sourceRef has a connection; empty if it began with spec.source, or has none."""
     used = UsedSource.of(body)
     return "" if used is None else used.since
 
@@ -170,21 +183,21 @@ def connected_since(body: Mapping[str, Any]) -> str:
 def source_fields(body: Mapping[str, Any]) -> str:
     """Return the beginning of the names of a source's fields, for messages about a pool."""
     used = UsedSource.of(body)
-    return "spec.source." if used is None else f"ReadOnlySource {used.name}: spec."
+    return "spec.source." if used is None or not used.name else f"{used.title}: spec."
 
 
 USED_SOURCE = Declared(
     Record(
         {
-            "name": Declared(Reported(), "The ReadOnlySource."),
+            "name": Declared(Reported(), "The ReadOnlySource. Without it, the connection is from spec.source."),
             "uid": Declared(Reported(), "Its uid."),
             "generation": Declared(Number(wide=True), "The metadata.generation of its spec."),
             "spec": Declared(Copied(Nested(Source)), "Its spec."),
             "since": Declared(
                 Reported((("format", "date-time"),)),
-                "First use of a connection, unless the pool had a source of its own before. Claims of its bindings begin then.",
+                "First use of a connection, unless the pool began with spec.source. Claims of its bindings begin then.",
             ),
         }
     ),
-    "Connection that the pool uses, when its spec has a sourceRef. It stays when the ReadOnlySource is deleted.",
+    "Connection that the pool uses. It stays when the ReadOnlySource is deleted, and when the spec names another cluster.",
 )

@@ -46,7 +46,13 @@ def leaving_pool(pool_body):
 def stateful_set(owner="uid-of-demo"):
     references = [{"uid": owner, "controller": True}]
     metadata = {"namespace": "team", "name": "demo", "uid": "s", "labels": {LABEL_POOL: "demo"}}
-    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {**metadata, "ownerReferences": references}}
+    spec = {"template": {"spec": {"containers": []}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {**metadata, "ownerReferences": references},
+        "spec": spec,
+    }
 
 
 def pod():

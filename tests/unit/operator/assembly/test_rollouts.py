@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 from readonly_operator.api.pool import Pool
+from readonly_operator.assembly.former_config import former_config
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.assembly.rollouts import GRANT_SECONDS, STUCK_SECONDS, RolloutBudget
+from readonly_operator.kube.digest import digest
 from readonly_operator.kube.kinds import CONFIG_MAP, POOL, STATEFUL_SET
-from readonly_operator.kube.names import ANNOTATION_TEMPLATE_HASH, PoolKey
+from readonly_operator.kube.names import ANNOTATION_CONFIG_HASH, ANNOTATION_TEMPLATE_HASH, PoolKey
+from readonly_operator.model.configmaps import config_map
 from readonly_operator.model.hold import HELD_PARTITION
 from readonly_operator.settings import Settings
 
@@ -39,7 +42,8 @@ class World:
     def apply(self, name, generation=1, **spec):
         body = self.pool_body(name, replicas=2, **spec)
         body["metadata"]["generation"] = generation
-        self.put(POOL, body)
+        known = self.server.objects.get(("ReadOnlyBrokerPool", name), {})
+        self.put(POOL, {**body, **({"status": known["status"]} if "status" in known else {})})
 
     def reconcile(self, *names):
         for name in names or NAMES:
@@ -218,6 +222,94 @@ def test_a_pool_that_is_held_keeps_image_and_configuration_and_says_so(world):
     world.reconcile("a")
     assert (world.partition("a"), world.config("a")["cache-size"], world.image("a")) == (0, "64MiB", "newer")
     assert "UpdateHeld" not in world.conditions("a")
+
+
+EDITS = {
+    "no settings": {"engine.yaml": "nonsense"},
+    "other settings": {"engine.yaml": "cache-size: 512MiB\n"},
+    "no file": {},
+    "the settings of the new pod template": None,
+    "deleted": "deleted",
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("first", [False, True], ids=["while it is held", "before it is held"])
+@pytest.mark.parametrize("reason", ["Held", "WaitsForPools"])
+def test_the_settings_of_brokers_that_are_held_survive_edits_of_their_config_map(world, edit, first, reason):
+    """Each reconcile may be the first of a new process: it knows the API server's objects only."""
+    key = ("ConfigMap", "b-config")
+    before = world.server.objects[key]["data"]
+    hold = {"updateStrategy": {"hold": True}} if reason == "Held" else {}
+
+    def harm():
+        body = copy.deepcopy(world.server.objects[key])
+        if EDITS[edit] == "deleted":
+            gone = world.server.objects.pop(key)
+            world.context.store.remove(
+                CONFIG_MAP, {**gone, "metadata": {**gone["metadata"], "resourceVersion": "9999"}}
+            )
+            return
+        pool = Pool.load(world.context.store.get(POOL, "team", "b"))
+        body["data"] = config_map(pool)["data"] if EDITS[edit] is None else EDITS[edit]
+        world.put(CONFIG_MAP, body)
+
+    def hold_back():
+        world.upgrade("newer")
+        world.apply("b", 2, cache={"size": "64Mi"}, **hold)
+
+    def reconcile_all():
+        world.reconcile()
+        for name in NAMES:
+            world.report(name, 0)
+
+    for step in (harm, hold_back) if first else (hold_back, reconcile_all, harm):
+        step()
+    for _ in range(2):
+        reconcile_all()
+        assert world.conditions("b")["UpdateHeld"]["reason"] == reason
+        assert world.partition("b") == HELD_PARTITION
+        assert world.server.objects[key]["data"] == before
+
+
+def test_a_pool_that_an_earlier_operator_holds_keeps_its_settings_from_the_first_reconcile_on(world):
+    world.apply("a", 2, updateStrategy={"hold": True}, cache={"size": "64Mi"})
+    world.reconcile("a")
+    world.report("a", 0)
+    body = copy.deepcopy(world.server.objects["ReadOnlyBrokerPool", "a"])
+    for name in ("brokerConfig", "source", "membershipUid"):
+        del body["status"][name]
+    world.put(POOL, body)
+    before = world.live("a"), world.config("a")
+    world.reconcile("a")
+    assert (world.live("a"), world.config("a")) == before, "no broker restarts, and none reads anything else"
+    world.context.store.remove(CONFIG_MAP, world.server.objects.pop(("ConfigMap", "a-config")))
+    world.reconcile("a")
+    assert world.config("a") == before[1]
+
+
+@pytest.mark.parametrize(
+    ("pending", "recorded", "stored", "found"),
+    [
+        (False, "a: 1", "b: 2", "a: 1"),
+        (False, "b: 2", "a: 1", "a: 1"),
+        (False, "b: 2", "- nonsense: [", "b: 2"),
+        (False, None, "b: 2", "b: 2"),
+        (True, "b: 2", "a: 1", "b: 2"),
+        (True, None, "b: 2", "b: 2"),
+        (True, None, None, None),
+    ],
+)
+def test_the_former_settings_are_those_of_the_live_template_if_pods_run_it(pending, recorded, stored, found):
+    """An operator that was killed before it wrote the status has left an older record."""
+    annotations = {ANNOTATION_CONFIG_HASH: digest({"a": 1})}
+    revisions = {"currentRevision": "x", "updateRevision": "y" if pending else "x", "replicas": 2, "updatedReplicas": 0}
+    live = {
+        "metadata": {},
+        "spec": {"replicas": 2, "template": {"metadata": {"annotations": annotations}}},
+        "status": revisions,
+    }
+    assert former_config(live, recorded, stored) == found
 
 
 def test_a_pool_that_is_held_from_its_creation_starts(world):

@@ -191,7 +191,52 @@ def test_a_pool_does_not_leave_its_cluster_by_a_source_of_its_own(server, contex
     conditions, store = written()
     assert store == "zk:b:2181"
     assert "SourceResolved" not in conditions
-    assert "source" not in server.status(POOL, "demo")
+    assert "name" not in server.status(POOL, "demo")["source"]
+
+
+@pytest.mark.parametrize("between", [{"name": "typo"}, {"name": "pulsar"}])
+@pytest.mark.parametrize("seen", [True, False])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_pool_does_not_leave_its_cluster_in_two_edits(
+    server, context, put, refer, written, pool_body, between, seen, recorded
+):
+    """The rule of spec.source sees no former value after an edit that takes it out of the spec."""
+    own = pool_body()["spec"]["source"]
+    put(POOL, pool_body(replicas=0))
+    _, store = written()
+    if not recorded:  # by an earlier operator
+        put(POOL, {**pool_body(replicas=0), "status": {}})
+    refer(**between)
+    if seen:
+        written()
+    refer(None, source={**own, "metadataStoreUrl": "zk:x:2181"})
+    conditions, after = written()
+    assert after == store
+    if recorded:
+        assert conditions["SourceResolved"] == ("False", "OtherCluster")
+        assert conditions["Ready"][0] == "True"
+    else:
+        assert conditions["Ready"] == ("False", "OtherCluster")
+    refer(None, source={**own, "serviceUrl": "pulsar://other:6650"})
+    conditions, after = written()
+    assert (after, conditions["Ready"][0]) == (store, "True")
+    assert "SourceResolved" not in conditions
+    assert server.status(POOL, "demo")["source"] == {"spec": {**own, "serviceUrl": "pulsar://other:6650"}}
+
+
+def test_a_pool_with_a_source_of_its_own_keeps_it_when_the_one_it_names_is_missing(
+    server, put, refer, written, pool_body
+):
+    put(POOL, pool_body(replicas=0))
+    _, store = written()
+    refer("typo")
+    conditions, after = written()
+    assert (after, conditions["SourceResolved"]) == (store, ("False", "SourceNotFound"))
+    assert conditions["Ready"][0] == "True"
+    (message,) = (
+        one["message"] for one in server.status(POOL, "demo")["conditions"] if one["type"] == "SourceResolved"
+    )
+    assert message.endswith("; the pool keeps the connection of spec.source that it used last")
 
 
 @pytest.mark.parametrize(("url", "followed"), [("zk:x:2181", False), ("zk:pulsar-zookeeper.pulsar:2181", True)])
@@ -204,8 +249,8 @@ def test_a_pool_with_a_source_of_its_own_moves_to_a_shared_one_of_its_cluster(
     refer()
     conditions, after = written()
     assert after == store, "of brokers that run"
-    assert conditions["Ready"][1] == ("ScaledToZero" if followed else "OtherCluster")
-    assert ("Stalled" in conditions) is not followed
+    assert conditions["Ready"][1] == "ScaledToZero"
+    assert conditions["SourceResolved"] == (("True", "Resolved") if followed else ("False", "OtherCluster"))
 
 
 def test_the_configuration_of_another_pool_says_nothing(server, context, put, refer, written):

@@ -37,6 +37,12 @@ class Nothing:
         return True
 
     def get(self, kind, namespace, name):
+        self._answer_late()
+
+    def apply_status(self, manifest):
+        self._answer_late()
+
+    def _answer_late(self):
         self.asked.set()
         self.answers.wait(WAIT_SECONDS)
         raise KubeError("no")
