@@ -9,10 +9,10 @@ replicators to the cluster read that field, and none exists. It is in ClusterDat
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import enum
 import json
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -22,6 +22,7 @@ from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError, spec_value
 from readonly_operator.cluster.background import BackgroundController, guarded
 from readonly_operator.cluster.fetch import FetchError, get_json
+from readonly_operator.cluster.patience import Patience
 from readonly_operator.cluster.source import STEP_SECONDS, send_to
 from readonly_operator.kube.names import FINALIZER_WRITER, PORT_HTTP, PORT_PULSAR, PoolKey
 from readonly_operator.kube.status import Condition, ConditionStatus
@@ -38,8 +39,8 @@ logger = logging.getLogger(__name__)
 
 TYPE = "ClusterRegistered"
 RETRY_SECONDS = 10.0
-REMOVE_SECONDS = dt.timedelta(minutes=2)
-"""Longest delay of a deletion while the source cluster does not answer; then the entry stays, and a log line says so."""
+REMOVE_SECONDS = 120.0
+"""Time for which the removal is tried while the source cluster does not answer; then the entry stays, and a log line says so."""
 NOT_FOUND = 404
 POOL_PREFIX = "pool-"
 """Begins the `listenerName` of an entry; the uid of the pool follows."""
@@ -164,9 +165,9 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
         store: the known pools.
         cluster_domain: DNS domain of the Kubernetes cluster.
         period: seconds between two checks of an entry.
-        now: the time, with a time zone.
         changed: called with each pool whose report changed.
         credentials_for: returns the credentials for a source's admin API.
+        clock: seconds, monotonic.
     """
 
     def __init__(
@@ -174,16 +175,17 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
         store: Store,
         cluster_domain: str,
         period: float,
-        now: Callable[[], dt.datetime],
         changed: Callable[[PoolKey], None],
         credentials_for: Callable[[Source], Credentials],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(changed, Report())
         self._credentials_for = credentials_for
         self._store = store
         self._domain = cluster_domain
         self._period = period
-        self._now = now
+        self._clock = clock
+        self._removing: dict[PoolKey, Patience] = {}
 
     def _subjects(self) -> dict[PoolKey, Registration | None]:
         found: dict[PoolKey, Registration | None] = {}
@@ -193,13 +195,19 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
                 wanted = Registration.of(body, self._domain)
                 if wanted is not None:
                     found[key] = wanted
+        with self._guard:
+            self._removing = {key: patience for key, patience in self._removing.items() if key in found}
         return found
+
+    def _lane(self, _item: PoolKey, subject: Registration) -> str:
+        return subject.source.admin_url
 
     def _process(self, item: PoolKey, subject: Registration) -> tuple[dict[PoolKey, Report], float]:
         entry, source = subject.entry, subject.source
-        deleted, has_finalizer = subject.deleted, subject.has_finalizer
         made = (
-            self._remove(entry, source, deleted) if deleted else self._keep(entry, source, has_finalizer=has_finalizer)
+            self._remove(item, entry, source)
+            if subject.deleted
+            else self._keep(entry, source, has_finalizer=subject.has_finalizer)
         )
         good = made.released or (made.condition is not None and made.condition.status is ConditionStatus.TRUE)
         return {item: made}, self._period if good else RETRY_SECONDS
@@ -232,7 +240,8 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
             Condition(TYPE, ConditionStatus.TRUE, "Registered", f"cluster {entry.name} is {entry.broker_url}")
         )
 
-    def _remove(self, entry: Entry, source: Source, deleted: str) -> Report:
+    def _remove(self, pool: PoolKey, entry: Entry, source: Source) -> Report:
+        began = self._clock()
         try:
             credentials = self._credentials_for(source)
             if step(entry, _found(source, entry.name, credentials), leaving=True) is Step.DELETE:
@@ -240,7 +249,9 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
                 logger.info("cluster entry removed: cluster=%s", entry.name)
         except FetchError as error:
             message = f"cluster {entry.name} cannot be removed at {source.admin_url}: {error}"
-            if self._now() - dt.datetime.fromisoformat(deleted) > REMOVE_SECONDS:
+            with self._guard:
+                patience = self._removing.setdefault(pool, Patience(REMOVE_SECONDS))
+            if patience.failed(self._clock() - began, RETRY_SECONDS):
                 logger.warning(
                     "cluster entry stays, remove it with pulsar-admin clusters delete: cluster=%s: %s",
                     entry.name,

@@ -61,7 +61,7 @@ class SourceClusters:
         self._stopped = threading.Event()
         self.sources = SourceMonitor(period, source_changed, credentials, credentials.tls_context)
         self.lac = ExplicitLacController(kube, store, period, now, changed, self.sources.refresh, credentials)
-        self.registrations = RegistrationController(store, cluster_domain, period, now, changed, credentials)
+        self.registrations = RegistrationController(store, cluster_domain, period, changed, credentials)
         self.probes = ProbeController(store, self.sources, changed, credentials, self._stopped)
 
         def admin_for(source: Source) -> CursorAdmin:
@@ -69,7 +69,7 @@ class SourceClusters:
 
         self.cursor_checks = NamespaceChecks(period, changed, admin_for, self._wake_cursors, self._stopped)
         self.cursor_releases = ReleaseController(changed, admin_for, self._wake_cursors, self._stopped)
-        # on a thread of its own: a probe waits long, and must not delay the restart of an owner broker
+        # probes on threads of their own: a probe waits long, and must not delay the restart of an owner broker
         self._threads = (
             BackgroundThread("settings", [self.lac, self.registrations]),
             BackgroundThread("probes", [self.probes]),
@@ -108,4 +108,4 @@ class SourceClusters:
 
     def is_healthy(self) -> bool:
         """Return whether all threads run, and none is stuck."""
-        return all(thread.is_alive() and not thread.is_stuck() for thread in self._threads)
+        return all(not thread.is_stuck() for thread in self._threads)

@@ -125,6 +125,9 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
     def _extra_reports(self) -> dict[PoolKey, Report]:
         return self._conflicts
 
+    def _lane(self, item: SettingLocation, _subject: Agreement) -> tuple[str, str]:
+        return item.workload  # never two steps at once for the brokers of one StatefulSet
+
     def _process(self, _item: SettingLocation, subject: Agreement) -> tuple[dict[PoolKey, Report], float]:
         made, applied = self._step(subject)
         return self._reports_of(subject, made, applied), self._period if made.again is None else made.again
@@ -132,7 +135,8 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
     def _load_workloads(self, requests: list[SettingRequest]) -> None:
         """Read the allowed namespaces of each StatefulSet first: a pool that may not manage it must not decide its location."""
         named = {request.location.workload for request in requests}
-        self._workloads = {name: workload for name, workload in self._workloads.items() if name in named}
+        with self._guard:
+            self._workloads = {name: workload for name, workload in self._workloads.items() if name in named}
         for request in requests:
             location = request.location
             if request.pool.namespace == location.namespace or location.workload in self._workloads:
@@ -143,10 +147,19 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
             ):  # the next step fails in the same way, and reports it
                 body = self._kube.get(STATEFUL_SET, location.namespace, location.stateful_set)
                 if body is not None:
-                    self._workloads[location.workload] = ObservedWorkload.of(body, location.config_map)
+                    self._observe(location, ObservedWorkload.of(body, location.config_map))
 
     def _consent(self) -> dict[tuple[str, str], frozenset[str]]:
-        return {name: workload.consent for name, workload in self._workloads.items()}
+        with self._guard:
+            return {name: workload.consent for name, workload in self._workloads.items()}
+
+    def _observe(self, location: SettingLocation, workload: ObservedWorkload | None) -> None:
+        """Record a location's StatefulSet; None for a missing one."""
+        with self._guard:
+            if workload is None:
+                self._workloads.pop(location.workload, None)
+            else:
+                self._workloads[location.workload] = workload
 
     def _requests(self) -> list[SettingRequest]:
         requests = []
@@ -188,10 +201,7 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
         location = agreement.location
         try:
             observed = self._see(agreement)
-            if observed.workload is None:
-                self._workloads.pop(location.workload, None)
-            else:
-                self._workloads[location.workload] = observed.workload
+            self._observe(location, observed.workload)
             made = plan(agreement, observed, self._now())
             if made.action is not None:
                 observed = replace(

@@ -76,9 +76,10 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
                 else:
                     pools_by_source.setdefault(source, []).append(pool.key)
         self._pools_by_source = pools_by_source
-        self._shared_results = {
-            source: result for source, result in self._shared_results.items() if source in pools_by_source
-        }
+        with self._guard:
+            self._shared_results = {
+                source: result for source, result in self._shared_results.items() if source in pools_by_source
+            }
         for source in pools_by_source:
             found[source] = self._probe("", source, self._address_of(source))
         return found
@@ -90,6 +91,9 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
         if not address or not intervals or not all(interval > 0 for _, interval in intervals):
             return None
         return Probe(topic, source, intervals)
+
+    def _lane(self, _item: Requester, subject: Probe) -> str:
+        return subject.source.admin_url
 
     def _process(self, item: Requester, subject: Probe) -> tuple[dict[PoolKey, ProbeResult | None], float]:
         address = self._address(item) if isinstance(item, PoolKey) else self._address_of(item)
@@ -103,7 +107,8 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
             return {item: result}, _AGAIN[result.observed]
         if result != self._shared_results.get(item):
             logger.info("explicit LAC probed: cluster=%s: %s", item.admin_url, result.text)
-        self._shared_results[item] = result
+        with self._guard:
+            self._shared_results[item] = result
         return {}, EVERY_SECONDS if result.observed else RETRY_SECONDS
 
     def _extra_reports(self) -> dict[PoolKey, ProbeResult | None]:

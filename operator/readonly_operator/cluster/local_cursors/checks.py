@@ -96,6 +96,9 @@ class NamespaceChecks(TrackedController[PoolKey, CheckRequest, Reports]):
         self._admin_for = admin_for
         self._ends = stopped
 
+    def _lane(self, _item: PoolKey, subject: CheckRequest) -> str:
+        return subject.source.admin_url
+
     def _process(self, item: PoolKey, subject: CheckRequest) -> tuple[Mapping[PoolKey, Reports], float]:
         found: Reports = {}
         problem = ""

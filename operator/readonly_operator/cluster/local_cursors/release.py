@@ -6,6 +6,7 @@ with cursors is deleted after all guards of its namespace: while it exists, a la
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
@@ -76,7 +77,7 @@ class Release:
         is_stopped: returns whether the operator ends; no further request is made then.
 
     Attributes:
-        progressed_at: time of the last completed topic or namespace.
+        progress: number of completed topics and namespaces.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Release:
         self._failed: deque[_Namespace] = deque()
         self._problems: dict[str, str] = {}
         self._checked = self._guards = self._topics = 0
-        self.progressed_at = clock()
+        self.progress = 0
 
     @property
     def summary(self) -> str:
@@ -132,7 +133,7 @@ class Release:
                         namespace.topics, namespace.failed = deque(namespace.failed), []
                     self._failed.append(namespace)
                 else:
-                    self.progressed_at = self._clock()
+                    self.progress += 1
             if self._clock() >= until:
                 break
         return not self._queue and not self._failed
@@ -182,11 +183,14 @@ class Release:
 
     def _release(self, admin: CursorAdmin, namespace: _Namespace, batch: list[str]) -> None:
         silent: FetchError | None = None
-        for topic, result in zip(batch, self._threads.map(lambda one: self._remove(admin, one), batch), strict=True):
+        dead = threading.Event()
+        for topic, result in zip(
+            batch, self._threads.map(lambda one: self._remove(admin, one, dead), batch), strict=True
+        ):
             if isinstance(result, int):
                 self._checked += 1
                 self._guards += result
-                self.progressed_at = self._clock()
+                self.progress += 1
                 continue
             if result.status:
                 namespace.failed.append(topic)
@@ -194,19 +198,29 @@ class Release:
             else:
                 assert namespace.topics is not None
                 namespace.topics.append(topic)
-                silent = result
+                silent = silent or result
         if silent is not None:
             raise silent
 
-    def _remove(self, admin: CursorAdmin, topic: str) -> int | FetchError:
-        """Delete a topic's guards; return their number, or the error."""
+    def _remove(self, admin: CursorAdmin, topic: str, dead: threading.Event) -> int | FetchError:
+        """Delete a topic's guards; return their number, or the error.
+
+        Args:
+            admin: the admin API.
+            topic: the topic.
+            dead: set when no host answers any more: the other topics of the batch would wait for the same hosts.
+        """
         if self._is_stopped():
             return FetchError("the operator ends")
+        if dead.is_set():
+            return FetchError("no host has answered just now")
         try:
             guards = admin.guards(topic, self._request.identity)
             for guard in guards:
                 admin.delete_guard(topic, guard)
         except FetchError as error:
+            if not error.status:
+                dead.set()
             return error
         return len(guards)
 

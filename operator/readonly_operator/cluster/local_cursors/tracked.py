@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from readonly_operator.cluster.background import BackgroundController
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from readonly_operator.kube.names import PoolKey
 
@@ -54,6 +54,10 @@ class TrackedController(BackgroundController[Item, Subject, Report]):
     def _subjects(self) -> Mapping[Item, Subject | None]:
         with self._lock:
             return {item: subject for subjects in self._tracked.values() for item, subject in subjects.items()}
+
+    @abstractmethod
+    def _lane(self, item: Item, subject: Subject) -> Hashable:
+        """See BackgroundController."""
 
     @abstractmethod
     def _process(self, item: Item, subject: Subject) -> tuple[Mapping[PoolKey, Report], float]:

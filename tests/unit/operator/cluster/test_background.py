@@ -43,6 +43,9 @@ class Echo(BackgroundController[PoolKey, str, str]):
             raise ValueError("nobody knows what there is to do")
         return dict(self.wanted)
 
+    def _lane(self, item, subject):
+        return item
+
     def _process(self, item, subject):
         assert self.busy_since is not None
         self.worked.append(subject)
@@ -142,7 +145,7 @@ def credentials_for(source):
 
 def test_a_pool_whose_registration_goes_wrong_keeps_no_other_from_it(pool_body):
     store = pools(pool_body, lookup={"clusterName": "readers"})
-    background = RegistrationController(store, "cluster.local", 60, lambda: NOON, lambda _: None, credentials_for)
+    background = RegistrationController(store, "cluster.local", 60, lambda _: None, credentials_for)
     background.sync()
     condition = background.report(B).condition
     assert condition is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +14,14 @@ from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly.finalizer import needs_finalizer
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.fetch import ANONYMOUS
-from readonly_operator.cluster.registration import Entry, RegistrationController, Step, step
+from readonly_operator.cluster.registration import (
+    REMOVE_SECONDS,
+    RETRY_SECONDS,
+    Entry,
+    RegistrationController,
+    Step,
+    step,
+)
 from readonly_operator.kube.kinds import POOL
 from readonly_operator.kube.names import FINALIZER_WRITER, PoolKey
 from readonly_operator.kube.store import Store
@@ -94,7 +102,7 @@ def synced(pool_body, monkeypatch):
         body["metadata"] |= {"finalizers": [FINALIZER_WRITER], **metadata}
         store = Store(BindingTopicIndex())
         store.put(POOL, body)
-        made = RegistrationController(store, "cluster.local", 60, lambda: None, lambda _: None, lambda _: ANONYMOUS)
+        made = RegistrationController(store, "cluster.local", 60, lambda _: None, lambda _: ANONYMOUS)
         made.sync()
         return made.report(PoolKey("team", "demo")), [asked.partition(" ")[0] for asked in Admin.asked]
 
@@ -123,6 +131,24 @@ def test_the_entry_of_a_pool_of_the_same_name_elsewhere_is_neither_adopted_nor_r
 def test_the_own_entry_is_removed_with_the_pool(synced):
     report, methods = synced("readers", OURS, deletionTimestamp="2026-01-01T00:00:00Z")
     assert (report.released, methods) == (True, ["GET", "DELETE"])
+
+
+def test_an_entry_that_cannot_be_removed_is_given_up_after_two_minutes_of_tries(pool_body):
+    """The pool may have been deleted long before this process, or before its turn."""
+    body = pool_body(lookup={"clusterName": "readers"})
+    body["spec"]["source"]["adminUrl"] = "http://127.0.0.1:1"
+    body["metadata"] |= {"finalizers": [FINALIZER_WRITER], "deletionTimestamp": "2020-01-01T00:00:00Z"}
+    store, clock = Store(BindingTopicIndex()), itertools.repeat(0.0)
+    store.put(POOL, body)
+    made = RegistrationController(
+        store, "cluster.local", 60, lambda _: None, lambda _: ANONYMOUS, clock=lambda: next(clock)
+    )
+    tries = 0
+    while not made.report(PoolKey("team", "demo")).released:
+        made._due.clear()
+        made.sync()
+        tries += 1
+    assert tries == REMOVE_SECONDS / RETRY_SECONDS + 1
 
 
 def test_a_pool_wants_none_unless_it_says_so(make_pool):

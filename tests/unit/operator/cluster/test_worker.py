@@ -19,6 +19,9 @@ class BackgroundController:
         self.looks: queue.Queue[None] = queue.Queue()
         self.busy_since: float | None = None
 
+    def attach(self, submit, finished) -> None:
+        self.finished = finished
+
     def sync(self) -> float:
         self.looks.put(None)
         if self.error:
@@ -57,6 +60,16 @@ def test_wake_makes_every_controller_sync(start):
     background.looks.get(timeout=WAIT)
     work.wake()
     background.looks.get(timeout=WAIT)
+
+
+def test_a_controller_syncs_again_when_the_items_of_a_cluster_are_done(start):
+    background, other = BackgroundController(float("inf")), BackgroundController(float("inf"))
+    start(background, other)
+    background.looks.get(timeout=WAIT)
+    other.looks.get(timeout=WAIT)
+    background.finished()
+    background.looks.get(timeout=WAIT)
+    assert other.looks.empty()
 
 
 def test_a_controller_that_works_on_one_item_for_very_long_is_stuck(start):

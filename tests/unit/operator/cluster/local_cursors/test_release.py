@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from readonly_operator.bindings.coverage import Uncovered
 from readonly_operator.cluster.fetch import FetchError
-from readonly_operator.cluster.local_cursors.controller import GIVE_UP_SECONDS, ReleaseController
+from readonly_operator.cluster.local_cursors.controller import GIVE_UP_SECONDS, RETRY_SECONDS, ReleaseController
 from readonly_operator.cluster.local_cursors.release import BATCH, Release, ReleaseRequest
 from readonly_operator.kube.names import PoolKey
 
@@ -153,49 +153,97 @@ def test_a_topic_with_connected_producers_is_kept_and_its_topics_are_not_checked
         assert not release.advance(9)
         assert "__readonly_cursors-" in release.problems
         world.asked.clear()
-        clock.now = 100.0
-        assert not release.advance(109)
-        assert release.progressed_at == 0.0, "an attempt that fails again is no progress"
+        before = release.progress
+        assert not release.advance(9)
+        assert release.progress == before, "an attempt that fails again is no progress"
         assert [one for one in world.asked if "orders" in one] == []
 
 
-def advance_all(controller):
-    """Make every item due."""
-    controller._due.clear()
-    controller.sync()
+@pytest.fixture
+def try_until_given_up(controller):
+    """Make every item due again and again; return the number of tries, and the last report."""
+
+    def run():
+        for tries in range(2, 100):
+            controller._due.clear()
+            controller.sync()
+            report = controller.report(DEMO)["uid"]
+            if report.released:
+                return tries, report
+        raise AssertionError("never given up")
+
+    return run
 
 
-def test_a_source_cluster_that_is_gone_is_given_up(world, run, controller, clock):
+TRIES = int(GIVE_UP_SECONDS / RETRY_SECONDS) + 1
+"""Tries that fail at once until the cluster is given up."""
+
+
+def test_a_source_cluster_that_is_gone_is_given_up(world, run, try_until_given_up):
     world.add("shop/eu", "orders", guards=[f"{GUARD}1"])
     world.close()
     report = run()
     assert not report.released
     assert "the source cluster does not answer: connection refused" in report.text
-    clock.now = GIVE_UP_SECONDS + 1
-    advance_all(controller)
-    report = controller.report(DEMO)["uid"]
-    assert (report.released, report.complete) == (True, False)
+    tries, report = try_until_given_up()
+    assert (tries, report.complete) == (TRIES, False)
 
 
-def test_refused_deletions_are_given_up_and_named(world, run, controller, clock):
+def test_refused_deletions_are_given_up_and_named(world, run, try_until_given_up):
     world.add("shop/eu", "orders", guards=[f"{GUARD}1"])
     world.refused["DELETE"] = 403
     assert not run().released
-    clock.now = GIVE_UP_SECONDS + 1
-    advance_all(controller)
-    report = controller.report(DEMO)["uid"]
-    assert (report.released, report.complete) == (True, False)
+    tries, report = try_until_given_up()
+    assert (tries, report.complete) == (TRIES, False)
     assert "persistent://shop/eu/orders: HTTP 403" in report.text
 
 
-def test_progress_renews_the_time(world, run, controller, clock):
+def test_two_failures_are_no_reason_to_give_up_however_far_apart(world, run, controller, clock):
+    """The threads may have worked for others meanwhile, or the machine slept."""
+    world.add("shop/eu", "orders", guards=[f"{GUARD}1"])
+    world.refused["DELETE"] = 500
+    assert not run().released
+    clock.now = 100 * GIVE_UP_SECONDS
+    controller._due.clear()
+    controller.sync()
+    assert not controller.report(DEMO)["uid"].released
+    world.refused.clear()
+    controller._due.clear()
+    controller.sync()
+    assert controller.report(DEMO)["uid"].complete
+
+
+def test_progress_renews_the_time(world, run, controller, try_until_given_up):
     world.add("shop/eu", "orders", "clicks", guards=[f"{GUARD}1"])
     world.refused |= {"DELETE persistent/shop/eu/orders": 403, "DELETE persistent/shop/eu/clicks": 403}
     run()
-    clock.now = GIVE_UP_SECONDS + 1
     del world.refused["DELETE persistent/shop/eu/clicks"]
-    advance_all(controller)
-    assert not controller.report(DEMO)["uid"].released
+    assert try_until_given_up()[0] == TRIES + 2, "one before it, and itself"
+
+
+def test_dead_hosts_are_waited_for_once_by_all_removals_of_their_cluster(world, controller, clock):
+    """Else each of many deleted objects would wait for the timeouts of all others."""
+    world.add("shop/eu", "orders", guards=[f"{GUARD}1"])
+    asked = []
+
+    def admin(source):
+        asked.append(source)
+        clock.now += 30.0
+        raise FetchError("no answer in time")
+
+    controller._admin_for = admin
+    items = {(DEMO, str(uid)): ReleaseRequest(f"binding {uid}", world.source, IDENTITY, None) for uid in range(20)}
+    controller.track(DEMO, items)
+    controller.sync()
+    assert len(asked) == 1
+    assert {report.released for report in controller.report(DEMO).values()} == {False}
+    rounds = 1
+    while not all(report.released for report in controller.report(DEMO).values()):
+        clock.now += RETRY_SECONDS
+        controller._due.clear()
+        controller.sync()
+        rounds += 1
+    assert (rounds, len(asked)) == (4, 4), "40 s of own time in each"
 
 
 def test_an_operator_that_ends_makes_no_further_request(world, clock):
