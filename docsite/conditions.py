@@ -1,10 +1,10 @@
-"""Generate docs/reference/conditions.md: conditions, their reasons, and the Events of both kinds of objects."""
+"""Generate docs/reference/conditions.md: conditions, their reasons, and the Events of all kinds of objects."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_operator.api.reasons import CONDITIONS, EVENTS, OF_BINDINGS, OF_BOTH, OF_POOLS
+from readonly_operator.api.reasons import CONDITIONS, EVENTS, OF_BINDINGS, OF_BOTH, OF_POOLS, OF_SOURCES
 from readonly_operator.kube import events
 from readonly_operator.kube.status import STALLED_REASONS
 
@@ -48,7 +48,9 @@ def page() -> str:
             "\n## Reasons of bindings\n",
             _reasons([*OF_BINDINGS, *OF_BOTH]),
             f"\n{BINDINGS}",
-            f"## Events\n\n{HOW_OFTEN}",
+            "## Reasons of sources\n",
+            _reasons(OF_SOURCES),
+            f"\n## Events\n\n{HOW_OFTEN}",
             "Besides the reasons above, events have these:\n",
             table(["reason", "meaning"], [[code(reason), text] for reason, text in EVENTS.items()]),
             "",

@@ -96,6 +96,13 @@ OF_POOLS: Final = (
     Meaning(
         "UpdateHeld",
         "True",
+        "ImageFailed",
+        "Brokers of the pools in the message do not get ready with the image that this pool would get. Set another image, or "
+        "mend these pools.",
+    ),
+    Meaning(
+        "UpdateHeld",
+        "True",
         "WaitsForPools",
         "Other pools replace their brokers now. The message names them, and the operator's setting.",
     ),
@@ -288,6 +295,10 @@ OF_BOTH: Final = (
     Meaning("Paused", "False", "NotPaused", "The operator works on the object."),
     Meaning("LocalCursors", "False", "Releasing", "The object is being deleted, and its local cursors with it."),
     Meaning("LocalCursors", "False", "Forbidden", "The operator may not set the finalizer. Grant it the right."),
+)
+OF_SOURCES: Final = (
+    Meaning("Ready", "True", "Valid", "Pools can use the ReadOnlySource."),
+    Meaning("Ready", "False", "InvalidSource", "Pools cannot use it. The message names the field."),
 )
 EVENTS: Final = {
     "Created": "Objects of the pool were created.",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from readonly_operator.api.schema import Declared, Number, Record
-from readonly_operator.api.status import AGE, Column
+from readonly_operator.api.schema import Declared, Number
+from readonly_operator.api.status import AGE, Column, condition_column, status_schema
 
 DESCRIPTION = (
     "Connection to a source Pulsar cluster that several ReadOnlyBrokerPools of the same namespace share (spec.sourceRef). "
@@ -16,7 +16,12 @@ COLUMNS = (
     Column("Pools", ".status.pools", "Pools that name this source.", "integer"),
     Column("AdminUrl", ".spec.adminUrl", "Their admin API.", wide=True),
     Column("MetadataStore", ".spec.metadataStoreUrl", "The metadata store, which identifies the cluster.", wide=True),
+    condition_column("Ready", "Ready", "Whether pools can use it."),
     AGE,
 )
 
-STATUS = Record({"pools": Declared(Number(), "Number of ReadOnlyBrokerPools that name this source.")})
+STATUS = status_schema(
+    {"pools": Declared(Number(), "Number of ReadOnlyBrokerPools that name this source.")},
+    "Ready (the operator can read the spec, so pools can use it). Stalled is present while a person must act. Whether the "
+    "cluster answers is a condition of each pool.",
+)

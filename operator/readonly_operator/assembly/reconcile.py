@@ -24,7 +24,7 @@ from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.assembly.rollouts import is_outdated, is_replaced
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
-from readonly_operator.assembly.source_refs import Resolution, report_pools, resolve_source
+from readonly_operator.assembly.source_refs import Resolution, report_sources, resolve_source
 from readonly_operator.assembly.status_throttle import MIN_INTERVAL_SECONDS
 from readonly_operator.bindings.conflicts import find_holders
 from readonly_operator.bindings.pool_bindings import PoolBindings
@@ -70,7 +70,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         KubeError: the API server refused a request; the caller retries.
     """
     outcome = _reconcile(context, key)
-    report_pools(context, key.namespace)
+    report_sources(context, key.namespace)
     if context.status_throttle.defers(context.store.of_pool(BINDING, key)):
         return replace(
             outcome, refresh_seconds=min(outcome.refresh_seconds or MIN_INTERVAL_SECONDS, MIN_INTERVAL_SECONDS)

@@ -17,9 +17,9 @@ import yaml
 
 from readonly_operator.api.metadata_store import may_follow
 from readonly_operator.api.pool.source_ref import UnresolvedSourceError, UsedSource
-from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.api.reader import ApiSpecError, spec_value
 from readonly_operator.assembly.identity import membership_uid
-from readonly_operator.kube import status
+from readonly_operator.kube import events, status
 from readonly_operator.kube.api_server import HTTP_CONFLICT, HTTP_NOT_FOUND, KubeError
 from readonly_operator.kube.kinds import CONFIG_MAP, POOL, SOURCE, Manifest
 from readonly_operator.kube.names import CONFIG_KEY, PoolKey
@@ -157,8 +157,13 @@ def _recorded(context: Context, body: Manifest, source: dict[str, Any]) -> Manif
     return context.store.get(POOL, metadata["namespace"], metadata["name"]) or body
 
 
-def report_pools(context: Context, namespace: str) -> None:
-    """Write to each ReadOnlySource of a namespace how many pools name it.
+def is_reported(body: Manifest) -> bool:
+    """Return whether the status of a ReadOnlySource is about its present spec."""
+    return bool((body.get("status") or {}).get("observedGeneration") == body["metadata"].get("generation", 0))
+
+
+def report_sources(context: Context, namespace: str) -> None:
+    """Write the status of each ReadOnlySource of a namespace: whether pools can use it, and how many name it.
 
     Raises:
         KubeError: the API server did not answer.
@@ -168,10 +173,24 @@ def report_pools(context: Context, namespace: str) -> None:
         return
     named = [referred_source(body) for body in context.store.pools() if body["metadata"]["namespace"] == namespace]
     for body in sources:
+        metadata, before, conditions = body["metadata"], body.get("status") or {}, _conditions(body)
+        values = {"pools": named.count(metadata["name"])}
+        rendered = status.render(before, metadata.get("generation", 0), conditions, values, context.now())
         try:
-            status.write(context.kube, context.store, SOURCE, body, {"pools": named.count(body["metadata"]["name"])})
+            if status.write(context.kube, context.store, SOURCE, body, rendered):
+                context.events.record(SOURCE, body, events.of_conditions(before, conditions))
         except KubeError as error:
             if not error.refused and error.status not in {HTTP_CONFLICT, HTTP_NOT_FOUND}:
                 raise
-            # deleted meanwhile, or without the right: a number is not worth a failed reconcile
-            logger.debug("number of pools not written: source=%s: %s", body["metadata"]["name"], error)
+            # deleted meanwhile, or without the right: a status is not worth a failed reconcile
+            logger.debug("status not written: source=%s: %s", metadata["name"], error)
+
+
+def _conditions(body: Manifest) -> list[Condition]:
+    """Return the conditions of a ReadOnlySource, which cannot be paused."""
+    try:
+        UsedSource.read(body)
+        ready = Condition("Ready", ConditionStatus.TRUE, "Valid", "pools can use it")
+    except ApiSpecError as error:
+        ready = Condition("Ready", ConditionStatus.FALSE, "InvalidSource", str(error))
+    return [one for one in status.complete([ready]) if one != status.NOT_PAUSED]

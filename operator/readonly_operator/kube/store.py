@@ -188,13 +188,13 @@ class Store:
         with self._lock:
             return [body for (kind, _), bodies in self._objects.items() if kind == POOL for body in bodies.values()]
 
-    def sources(self, namespace: str) -> list[Manifest]:
-        """Return the ReadOnlySources of a namespace."""
+    def sources(self, namespace: str | None = None) -> list[Manifest]:
+        """Return the ReadOnlySources of a namespace; None for all."""
         with self._lock:
             return [
                 body
                 for (kind, key), bodies in self._objects.items()
-                if kind == SOURCE and key.namespace == namespace
+                if kind == SOURCE and namespace in {None, key.namespace}
                 for body in bodies.values()
             ]
 

@@ -19,13 +19,14 @@ from readonly_operator.assembly.locality import LocalityAnnotator
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.assembly.rollouts import RolloutBudget
+from readonly_operator.assembly.source_refs import is_reported
 from readonly_operator.assembly.status_throttle import StatusThrottle
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.source_clusters import SourceClusters
 from readonly_operator.kube.api_server import Kube, KubeError, Right, missing_kinds
 from readonly_operator.kube.apply import Applier
 from readonly_operator.kube.events import Recorder
-from readonly_operator.kube.kinds import BINDING, NAMESPACE, OPTIONAL, POD, POOL, WATCHED, Kind, Manifest
+from readonly_operator.kube.kinds import BINDING, NAMESPACE, OPTIONAL, POD, POOL, SOURCE, WATCHED, Kind, Manifest
 from readonly_operator.kube.names import PoolKey
 from readonly_operator.kube.store import Store
 from readonly_operator.runtime.workqueue import WorkQueue
@@ -51,6 +52,11 @@ STUCK_SECONDS = 300.0
 
 def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
+
+
+def _source_key(body: Manifest) -> PoolKey:
+    """Return a key whose reconcile reports on a ReadOnlySource: that of a pool of the same name, which need not exist."""
+    return PoolKey(body["metadata"]["namespace"], body["metadata"]["name"])
 
 
 class NotInstalledError(Exception):
@@ -165,6 +171,8 @@ class Controller:
                 self._brokers.forget(body)
         else:
             touched = self._store.put(kind, body)
+            if kind == SOURCE and not is_reported(body):
+                touched = touched | {_source_key(body)}
         for key in touched:
             foreign = kind == BINDING and body["metadata"]["namespace"] != key.namespace
             if not foreign:
@@ -199,6 +207,7 @@ class Controller:
             began = self._store.checkpoint()
             bodies = [body for namespace in namespaces for body in self._kube.list(kind, namespace)]
             touched |= self._store.replace(kind, bodies, self._settings.namespaces, began)
+        touched |= {_source_key(body) for body in self._store.sources() if not is_reported(body)}
         self._clusters.sources.keep(self._named_sources())
         for key in touched:
             self._queue.add(key)

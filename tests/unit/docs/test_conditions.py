@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from readonly_operator.api import reasons
-from readonly_operator.api.reasons import CONDITIONS, EVENTS, OF_BINDINGS, OF_BOTH, OF_POOLS
+from readonly_operator.api.reasons import CONDITIONS, EVENTS, OF_BINDINGS, OF_BOTH, OF_POOLS, OF_SOURCES
 from readonly_operator.assembly import apply_events
 
 OPERATOR = Path(reasons.__file__).parents[1]
@@ -53,7 +53,7 @@ def triples() -> set[tuple[str, str, str]]:
 
 
 def test_every_reason_has_its_meaning_and_none_is_made_up():
-    known = {row.reason for row in (*OF_POOLS, *OF_BINDINGS, *OF_BOTH)} | set(EVENTS)
+    known = {row.reason for row in (*OF_POOLS, *OF_BINDINGS, *OF_BOTH, *OF_SOURCES)} | set(EVENTS)
     code = given()
     assert len(code) > 40
     assert code - known == set(), "add them to readonly_operator/api/reasons.py"
@@ -61,7 +61,7 @@ def test_every_reason_has_its_meaning_and_none_is_made_up():
 
 
 def test_conditions_have_these_reasons_with_this_status():
-    known = {(row.condition, row.status, row.reason) for row in (*OF_POOLS, *OF_BINDINGS, *OF_BOTH)}
+    known = {(row.condition, row.status, row.reason) for row in (*OF_POOLS, *OF_BINDINGS, *OF_BOTH, *OF_SOURCES)}
     code = triples()
     assert len(code) > 15
     # what a binding says of both is said once
@@ -69,10 +69,11 @@ def test_conditions_have_these_reasons_with_this_status():
 
 
 def test_every_condition_is_described_and_no_row_stands_twice():
-    for rows in (OF_POOLS, OF_BINDINGS, OF_BOTH):
+    for rows in (OF_POOLS, OF_BINDINGS, OF_BOTH, OF_SOURCES):
         assert {row.condition for row in rows} <= set(CONDITIONS)
         keys = [(row.condition, row.status, row.reason) for row in rows]
         assert len(keys) == len(set(keys))
-    assert {row.condition for row in (*OF_POOLS, *OF_BINDINGS, *OF_BOTH)} | {"Reconciling", "Stalled"} == set(
-        CONDITIONS
-    )
+    assert {row.condition for row in (*OF_POOLS, *OF_BINDINGS, *OF_BOTH, *OF_SOURCES)} | {
+        "Reconciling",
+        "Stalled",
+    } == set(CONDITIONS)

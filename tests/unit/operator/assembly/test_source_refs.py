@@ -14,6 +14,7 @@ from readonly_operator.kube.kinds import CONFIG_MAP, POOL, SOURCE
 from readonly_operator.kube.names import PAUSED_KEY, PoolKey
 from readonly_operator.kube.store import Store
 
+from tests.support.kstatus import kstatus
 from tests.support.yaml_documents import load_yaml
 
 DEMO = PoolKey("team", "demo")
@@ -76,7 +77,10 @@ def test_a_pool_uses_the_source_that_it_names_and_follows_its_changes(server, co
     put(SOURCE, source_body(generation=2, metadataStoreUrl="zk:b:2181,c:2181"))
     assert written()[1] == "zk:b:2181,c:2181"
     assert server.status(POOL, "demo")["source"]["generation"] == 2
-    assert server.status(SOURCE, "pulsar") == {"pools": 1}
+    assert (server.status(SOURCE, "pulsar")["pools"], kstatus(server.objects["ReadOnlySource", "pulsar"])) == (
+        1,
+        "Current",
+    )
 
 
 def test_the_first_connection_has_a_time_that_stays(server, context, put, refer, written):
@@ -98,6 +102,31 @@ def test_a_pool_with_a_source_of_its_own_had_its_connection_before(server, put, 
     refer()
     written()
     assert "since" not in server.status(POOL, "demo")["source"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected", "conditions"),
+    [
+        ({}, "Current", {"Ready": ("True", "Valid")}),
+        (
+            {"serviceUrl": "http://x:1"},
+            "Failed",
+            {"Ready": ("False", "InvalidSource"), "Stalled": ("True", "InvalidSource")},
+        ),
+    ],
+)
+def test_a_source_says_whether_pools_can_use_it_also_without_any(server, context, put, spec, expected, conditions):
+    put(SOURCE, source_body(generation=4, **spec))
+    reconcile(context, PoolKey("team", "pulsar"))
+    body = server.objects["ReadOnlySource", "pulsar"]
+    assert kstatus(body) == expected
+    assert {one["type"]: (one["status"], one["reason"]) for one in body["status"]["conditions"]} == conditions
+    assert (body["status"]["observedGeneration"], body["status"]["pools"]) == (4, 0)
+    if spec:
+        assert "ReadOnlySource pulsar: spec.serviceUrl" in body["status"]["conditions"][0]["message"]
+    written = server.versions
+    reconcile(context, PoolKey("team", "pulsar"))
+    assert server.versions == written
 
 
 def test_an_unchanged_pool_writes_nothing_again(server, context, put, refer, written):
@@ -331,7 +360,7 @@ def test_the_number_of_pools_falls_when_a_pool_goes_and_is_worth_no_failure(
     written()
     remove(server, context, POOL, "demo")
     reconcile(context, DEMO)
-    assert server.status(SOURCE, "pulsar") == {"pools": 0}
+    assert server.status(SOURCE, "pulsar")["pools"] == 0
     refer()
     apply_status = server.apply_status
 
