@@ -88,7 +88,9 @@ def progressing(settled: bool, served: Condition, looked_up: Condition, limitati
     return Condition("Progressing", ConditionStatus.TRUE, waiting.reason, f"{waiting.message}{but}")
 
 
-def update_held(pool: Pool, stateful_set: Manifest, waits_for: Sequence[PoolKey], limit: int) -> Condition | None:
+def update_held(
+    pool: Pool, stateful_set: Manifest, waits_for: Sequence[PoolKey], limit: int, failed: str = ""
+) -> Condition | None:
     """Return UpdateHeld while brokers keep their former pod template; None while they may be replaced.
 
     Args:
@@ -96,7 +98,16 @@ def update_held(pool: Pool, stateful_set: Manifest, waits_for: Sequence[PoolKey]
         stateful_set: the current one; empty for none.
         waits_for: pools whose rollouts this one waits for.
         limit: the most pools that may roll at the same time.
+        failed: image with which brokers of those pools do not get ready; empty while they roll.
     """
+    if failed:
+        return Condition(
+            "UpdateHeld",
+            ConditionStatus.TRUE,
+            "ImageFailed",
+            f"brokers keep the former pod template: no broker gets ready with image {failed} in {listed(map(str, waits_for))}; "
+            "set another image (--engine-image of the operator, or spec.image), or mend or delete these pools",
+        )
     if waits_for:
         return Condition(
             "UpdateHeld",

@@ -266,7 +266,8 @@ def _observe(
         context.events.record(POOL, body, [Notice(WARNING, "PodsNotAnnotated", limitations[-1])])
     stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
     ready = readiness.ready(pool, stateful_set, pods, state, waits=waits or bool(waits_for))
-    held_back = readiness.update_held(pool, stateful_set, waits_for, context.settings.rolling_pools)
+    failed = context.rollouts.failed(waits_for[0]) if waits_for else ""
+    held_back = readiness.update_held(pool, stateful_set, waits_for, context.settings.rolling_pools, failed)
     if waits and not pool.held:
         held_back = issued_certificate.waiting(pool)
     return _Observation(pods, state, ready, limitations, bool(refusals), held_back, waits or bool(waits_for))

@@ -1,7 +1,10 @@
 """Budget of rollouts: how many pools may replace their brokers at the same time.
 
-A newer operator changes the pods of all pools at once. The others wait, and the first failure stops them. A StatefulSet that
-waits has a partition, so a new process of the operator goes on from what it observes.
+A newer operator changes the pods of all pools at once. The others wait. A StatefulSet that waits has a partition, so a new
+process of the operator goes on from what it observes.
+
+A pool that was well, took a new image, and has no ready broker of it after STUCK_SECONDS, speaks against that image: no other
+pool takes it then. Any other stuck rollout is a mistake of its pool, and stops nobody for longer.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.kube.apply import covers
-from readonly_operator.kube.kinds import STATEFUL_SET, Manifest
+from readonly_operator.kube.kinds import POD, STATEFUL_SET, Manifest
 from readonly_operator.kube.names import ANNOTATION_TEMPLATE_HASH, PoolKey
+from readonly_operator.kube.pods import is_ready
 from readonly_operator.model.hold import is_held
 
 if TYPE_CHECKING:
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from readonly_operator.kube.store import Store
 
 STUCK_SECONDS = 600.0
-"""A rollout without progress for so long, besides its minReadySeconds, counts no more: a mistake must not stop all others."""
+"""A rollout without progress for so long, besides its minReadySeconds, is stuck."""
 GRANT_SECONDS = 30.0
 """How long a permission counts before the StatefulSet shows the rollout."""
 
@@ -48,15 +52,26 @@ class RolloutBudget:
         store: the known objects.
         limit: the most pools at the same time.
         clock: seconds, monotonic.
+        is_lost: returns whether a namespace cannot be read at present. Nothing is known of rollouts there: none waits for them.
     """
 
-    def __init__(self, store: Store, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        limit: int,
+        clock: Callable[[], float] = time.monotonic,
+        is_lost: Callable[[str], object] = lambda _: False,
+    ) -> None:
         self._store = store
         self._limit = limit
         self._clock = clock
+        self._is_lost = is_lost
         self._lock = threading.Lock()
         self._granted: dict[PoolKey, float] = {}
         self._progress: dict[PoolKey, _Progress] = {}
+        self._excused: set[PoolKey] = set()
+        """Pools whose rollout says nothing about an image: they had it before, or were not well."""
+        self._failed: dict[PoolKey, str] = {}
 
     def waits_for(self, pool: Pool, desired: Manifest) -> list[PoolKey]:
         """Return the pools whose rollouts a pool waits for; none when it may replace its brokers, or need not.
@@ -77,29 +92,52 @@ class RolloutBudget:
             rolling = self._rolling()
             others = sorted(rolling - {pool.key})
             goes_on = pool.key in rolling or _is_rolling(live)  # a stuck one is not stopped half-way
-            if not goes_on and len(others) >= self._limit:
-                return others
+            if not goes_on:
+                image = _image(desired["spec"]["template"])
+                failed = sorted(key for key, one in self._failed.items() if one == image)
+                has_image = self._has(pool.key, image)
+                if failed and not has_image:
+                    return failed
+                if len(others) >= self._limit:
+                    return others
+                ready = (live.get("status") or {}).get("readyReplicas", 0)
+                if has_image or ready < live["spec"].get("replicas", 1):
+                    self._excused.add(pool.key)
             self._granted.setdefault(pool.key, self._clock())
             return []
 
+    def failed(self, key: PoolKey) -> str:
+        """Return the image that brokers of a pool do not get ready with, by the last `waits_for`; empty for none."""
+        return self._failed.get(key, "")
+
     def _rolling(self) -> set[PoolKey]:
         """Return the pools that roll, or may start to."""
-        now, found, progress = self._clock(), set(), {}
+        now, found, progress, failed = self._clock(), set(), {}, {}
         for body in self._store.pools():
             key = PoolKey(body["metadata"]["namespace"], body["metadata"]["name"])
             live = self._store.get(STATEFUL_SET, key.namespace, key.name)
+            if self._is_lost(key.namespace):
+                continue
             if live is not None and _is_rolling(live):
                 signature = _signature(live)
                 last = self._progress.get(key)
                 progress[key] = last if last and last.signature == signature else _Progress(signature, now)
                 pause = live["spec"].get("minReadySeconds") or 0  # Kubernetes waits so long after each broker
+                image = _image(live["spec"]["template"])
                 if now - progress[key].since < STUCK_SECONDS + pause:
                     found.add(key)
+                elif key not in self._excused and not self._has(key, image, is_ready):
+                    failed[key] = image
             elif now - self._granted.get(key, -GRANT_SECONDS) < GRANT_SECONDS:
                 found.add(key)
-        self._progress = progress
+        self._progress, self._failed = progress, failed
         self._granted = {key: at for key, at in self._granted.items() if key in found}
+        self._excused &= progress.keys() | found
         return found
+
+    def _has(self, key: PoolKey, image: str, counts: Callable[[Manifest], bool] = lambda _: True) -> bool:
+        """Return whether a broker of a pool has an image, of those that count."""
+        return any(_image(pod) == image and counts(pod) for pod in self._store.of_pool(POD, key))
 
 
 def is_outdated(live: Manifest, desired: Manifest) -> bool:
@@ -153,6 +191,11 @@ def _is_rolling(live: Manifest) -> bool:
     if partition == 0 and status.get("updateRevision") and status.get("currentRevision") != status["updateRevision"]:
         return bool(status.get("replicas", 0))  # the last pod may not be ready yet
     return _is_pending(live, max(replicas - partition, 0))
+
+
+def _image(pod: Manifest) -> str:
+    """Return the image of a pod, or of a pod template."""
+    return str(pod["spec"]["containers"][0]["image"])
 
 
 def _is_observed(live: Manifest) -> bool:

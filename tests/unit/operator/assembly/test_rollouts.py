@@ -11,8 +11,8 @@ from readonly_operator.assembly.former_config import former_config
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.assembly.rollouts import GRANT_SECONDS, STUCK_SECONDS, RolloutBudget
 from readonly_operator.kube.digest import digest
-from readonly_operator.kube.kinds import CONFIG_MAP, POOL, STATEFUL_SET
-from readonly_operator.kube.names import ANNOTATION_CONFIG_HASH, ANNOTATION_TEMPLATE_HASH, PoolKey
+from readonly_operator.kube.kinds import CONFIG_MAP, POD, POOL, STATEFUL_SET
+from readonly_operator.kube.names import ANNOTATION_CONFIG_HASH, ANNOTATION_TEMPLATE_HASH, LABEL_POOL, PoolKey
 from readonly_operator.model.configmaps import config_map
 from readonly_operator.model.hold import HELD_PARTITION
 from readonly_operator.settings import Settings
@@ -29,6 +29,7 @@ class World:
         self.server, self.context, self.put, self.pool_body = server, context, put, pool_body
         self.now = 0.0
         self.current = {}
+        self.versions = 0
         self.restart()
 
     def restart(self, limit=1):
@@ -61,7 +62,23 @@ class World:
     def config(self, name):
         return load_yaml(self.context.store.get(CONFIG_MAP, "team", f"{name}-config")["data"]["engine.yaml"])
 
-    def report(self, name, updated, *, done=False):
+    def pod(self, name, image, ready="True"):
+        """A broker has an image."""
+        body = {
+            "metadata": {
+                "name": f"{name}-1",
+                "namespace": "team",
+                "uid": f"uid-of-{name}-1",
+                "labels": {LABEL_POOL: name},
+            },
+            "spec": {"containers": [{"name": "engine", "image": image}]},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        }
+        self.versions += 1
+        body["metadata"]["resourceVersion"] = str(self.versions)
+        self.context.store.put(POD, body)
+
+    def report(self, name, updated, *, done=False, ready=2):
         """Let Kubernetes report how many pods run the newest template."""
         body = copy.deepcopy(self.live(name))
         newest = body["metadata"]["annotations"][ANNOTATION_TEMPLATE_HASH]
@@ -69,7 +86,7 @@ class World:
             self.current[name] = newest
         body["status"] = {
             "replicas": 2,
-            "readyReplicas": 2,
+            "readyReplicas": ready,
             "updatedReplicas": updated,
             "updateRevision": newest,
             "currentRevision": self.current[name],
@@ -142,15 +159,85 @@ def test_the_operators_setting_lets_more_pools_go_on(world):
     assert [world.partition(name) for name in NAMES] == [0, 0, HELD_PARTITION]
 
 
-def test_a_rollout_without_progress_stops_the_others_for_a_while_only(world):
-    world.upgrade("broken")
+def stuck(world, image="broken"):
+    """An upgrade to an image with which the broker that is replaced first never gets ready."""
+    world.upgrade(image)
     world.reconcile()
     for name in NAMES:
         world.report(name, 0)
     world.reconcile()
     world.now += STUCK_SECONDS
     world.reconcile()
+
+
+def test_the_first_failure_of_an_image_stops_all_other_pools(world):
+    stuck(world)
+    for _ in range(3):
+        world.now += STUCK_SECONDS
+        world.reconcile()
+        assert [world.partition(name) for name in NAMES] == [0, HELD_PARTITION, HELD_PARTITION]
+    held = world.conditions("c")["UpdateHeld"]
+    assert held["reason"] == "ImageFailed"
+    assert "with image broken in team/a;" in held["message"]
+    assert "UpdateHeld" not in world.conditions("a")
+    world.upgrade("mended")
+    world.reconcile()
+    for name in NAMES:
+        world.report(name, 0)
+    world.report("a", 2, done=True)
+    world.reconcile()
     assert [world.partition(name) for name in NAMES] == [0, 0, HELD_PARTITION]
+    assert world.conditions("c")["UpdateHeld"]["reason"] == "WaitsForPools"
+
+
+def test_another_process_of_the_operator_stops_them_too(world):
+    stuck(world)
+    world.restart()
+    world.reconcile()
+    world.now += STUCK_SECONDS
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, HELD_PARTITION, HELD_PARTITION]
+
+
+@pytest.mark.parametrize("how", ["was unwell", "another broker is ready"])
+def test_an_image_is_not_to_blame_for_the_mistake_of_one_pool(world, how):
+    if how == "was unwell":
+        world.report("a", 2, done=True, ready=1)
+    else:
+        world.pod("a", "broken")
+    stuck(world)
+    assert [world.partition(name) for name in NAMES] == [0, 0, HELD_PARTITION]
+
+
+def test_a_change_that_keeps_the_image_does_not_speak_against_it(world):
+    world.pod("a", world.image("a"))
+    world.apply("a", generation=2, logLevel="debug")
+    world.reconcile()
+    world.report("a", 0)
+    world.pod("a", world.image("a"), ready="False")
+    world.reconcile()
+    world.now += STUCK_SECONDS
+    world.apply("b", generation=2, logLevel="debug")
+    world.reconcile()
+    assert (world.partition("b"), "UpdateHeld" in world.conditions("b")) == (0, False)
+
+
+def test_a_pool_that_runs_the_image_already_does_not_wait_for_its_failure_elsewhere(world):
+    stuck(world)
+    world.pod("b", "broken")
+    world.reconcile()
+    assert [world.partition(name) for name in NAMES] == [0, 0, HELD_PARTITION]
+
+
+def test_a_pool_of_a_namespace_that_cannot_be_read_delays_nobody(world):
+    world.upgrade("newer")
+    world.reconcile()
+    for name in NAMES:
+        world.report(name, 0)
+    budget = RolloutBudget(world.context.store, 1, lambda: world.now, is_lost=lambda namespace: namespace == "team")
+    world.context = replace(world.context, rollouts=budget)
+    world.reconcile("b")
+    assert world.partition("b") == 0
 
 
 def test_a_rollout_that_pauses_after_each_broker_is_not_without_progress(world):
