@@ -37,6 +37,7 @@ UNITS: Final = {
     "bindings": "0 or 1",
     "leader": "0 or 1",
     "fds": "files",
+    "readable": "0 or 1",
     "unwell": "1",
     "connected": "0 or 1",
     "info": "1",

@@ -117,10 +117,12 @@ class InventoryCollector(Collector):
 
     Args:
         store: the pools and bindings.
+        readable: returns whether each served namespace can be read.
     """
 
-    def __init__(self, store: Inventory) -> None:
+    def __init__(self, store: Inventory, readable: Callable[[], Mapping[str, bool]] = dict) -> None:
         self._store = store
+        self._readable = readable
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metric families; prometheus_client calls this."""
@@ -139,6 +141,15 @@ class InventoryCollector(Collector):
                 found.add_metric([kind, condition, status], count)
         yield found
         yield _unwell(pools)
+        scopes = GaugeMetricFamily(
+            "pulsar_readonly_operator_namespace_readable",
+            "1 while the operator can read a served namespace (* for all), 0 while the API server refuses: the namespace or its "
+            "RoleBinding is gone",
+            labels=["name"],
+        )
+        for name, readable in self._readable().items():
+            scopes.add_metric([name], readable)
+        yield scopes
         for name, text, field in (
             ("brokers_desired", "Desired brokers of all pools", "replicas"),
             ("brokers_ready", "Ready brokers of all pools", "readyReplicas"),
@@ -173,11 +184,11 @@ def _unwell(pools: Iterable[Mapping[str, Any]]) -> GaugeMetricFamily:
 _watched: list[InventoryCollector] = []
 
 
-def watch_store(store: Inventory) -> None:
+def watch_store(store: Inventory, readable: Callable[[], Mapping[str, bool]] = dict) -> None:
     """Collect from this store, and from no earlier one."""
     while _watched:
         REGISTRY.unregister(_watched.pop())
-    _watched.append(InventoryCollector(store))
+    _watched.append(InventoryCollector(store, readable))
     REGISTRY.register(_watched[0])
 
 

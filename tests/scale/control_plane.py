@@ -19,7 +19,7 @@ from devstack.kube import programs
 from devstack.kube.layout import default_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 FIRST_PORT = 23750
@@ -141,8 +141,15 @@ class Client:
 
 
 @contextmanager
-def control_plane(folder: Path, first_port: int = FIRST_PORT) -> Iterator[ControlPlane]:
+def control_plane(
+    folder: Path, first_port: int = FIRST_PORT, controllers: Sequence[str] = ("statefulset-controller",)
+) -> Iterator[ControlPlane]:
     """Run a control plane in a context, on this and the next two ports.
+
+    Args:
+        folder: for its files.
+        first_port: the API server's; the next two are etcd's.
+        controllers: of Kubernetes that run; by default the one that makes the pods of StatefulSets.
 
     Raises:
         ScaleError: it did not start.
@@ -176,14 +183,14 @@ def control_plane(folder: Path, first_port: int = FIRST_PORT) -> Iterator[Contro
         _wait_until_ready(plane, process)
         _write_kubeconfig(plane, plane.kubeconfig, plane.token)
         _write_kubeconfig(plane, plane.operators_kubeconfig, operators)
-        stack.enter_context(_running(folder, bin_folder / "kube-controller-manager", _controllers(plane)))
+        stack.enter_context(_running(folder, bin_folder / "kube-controller-manager", _controllers(plane, controllers)))
         yield plane
 
 
-def _controllers(plane: ControlPlane) -> list[str]:
-    """Return the options of a kube-controller-manager that makes the pods of StatefulSets, and nothing else."""
+def _controllers(plane: ControlPlane, controllers: Sequence[str]) -> list[str]:
+    """Return the options of a kube-controller-manager with these controllers alone."""
     return [
-        *(f"--kubeconfig={plane.kubeconfig}", "--controllers=statefulset-controller", "--leader-elect=false"),
+        *(f"--kubeconfig={plane.kubeconfig}", f"--controllers={','.join(controllers)}", "--leader-elect=false"),
         *("--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000", "--concurrent-statefulset-syncs=20"),
     ]
 

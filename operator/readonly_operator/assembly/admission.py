@@ -37,7 +37,7 @@ def admit(context: Context, key: PoolKey, body: Manifest, bindings: PoolBindings
 def _read_labels(context: Context, namespaces: set[str]) -> None:
     """Read the labels of namespaces that are not known yet: the first event of a binding may precede that of its namespace."""
     known = context.store.namespaces
-    for name in sorted(one for one in namespaces if known.labels(one) is None):
+    for name in sorted(one for one in namespaces if known.labels(one) is None and not context.scopes.problem(one)):
         try:
             body = context.kube.get(NAMESPACE, "", name)
         except KubeError as error:
@@ -79,6 +79,14 @@ def is_served(served: Sequence[str], key: PoolKey) -> bool:
         key: the pool.
     """
     return not served or key.namespace in served
+
+
+def not_readable(key: PoolKey) -> str:
+    """Return why a pool cannot be found whose namespace the operator cannot read at present."""
+    return (
+        f"spec.poolRef: the operator may not read namespace {key.namespace} of ReadOnlyBrokerPool {key.name}: the namespace or "
+        "the operator's RoleBinding in it is gone; restore them, or remove it from the operator's namespaces (--namespace)"
+    )
 
 
 def not_served(served: Sequence[str], key: PoolKey) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.assembly.admission import last_accepted, not_served, refused
+from readonly_operator.assembly.admission import last_accepted, refused
 from readonly_operator.assembly.conditions import write_conditions, write_paused
 from readonly_operator.bindings.pool_bindings import full_name
 from readonly_operator.kube.kinds import BINDING, Manifest
@@ -101,9 +101,8 @@ def report_not_allowed(context: Context, bindings: PoolBindings) -> None:
         _write(context, body, [*_all("NotAllowedByPool", message), refused(message)], {})
 
 
-def report_not_served(context: Context, key: PoolKey, bindings: Sequence[tuple[Binding, Manifest]]) -> None:
-    """Write to bindings that the operator does not serve the namespace of their pool."""
-    message = not_served(context.settings.namespaces, key)
+def report_not_served(context: Context, message: str, bindings: Sequence[tuple[Binding, Manifest]]) -> None:
+    """Write to bindings why the operator does not serve the namespace of their pool."""
     for _, body in bindings:
         _write(context, body, _all("NamespaceNotServed", message), {})
 

@@ -65,6 +65,8 @@ def write_paused(context: Context, kind: Kind, body: Manifest, message: str = BY
 def _write(
     context: Context, kind: Kind, body: Manifest, rendered: Mapping[str, Any], conditions: Iterable[Condition]
 ) -> bool:
+    if context.scopes.problem(body["metadata"]["namespace"]):
+        return False  # refused for sure, and a pool must not fail because of bindings of a lost namespace
     if not status.write(context.kube, context.store, kind, body, rendered):
         return False
     context.events.record(kind, body, events.of_conditions(body.get("status") or {}, conditions))

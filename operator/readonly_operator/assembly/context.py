@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from readonly_operator.kube.scopes import Scopes
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -49,6 +51,7 @@ class Context:
         events: writes events.
         settings: of this process.
         now: the time, with a time zone.
+        scopes: namespaces that cannot be read at present.
     """
 
     kube: Kube
@@ -68,6 +71,7 @@ class Context:
     events: Recorder
     settings: Settings
     now: Callable[[], dt.datetime]
+    scopes: Scopes = field(default_factory=Scopes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.source_ref import UnresolvedSourceError, has_source, source_fields
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly import binding_status, finalizer, issued_certificate, readiness
-from readonly_operator.assembly.admission import admit, is_served
+from readonly_operator.assembly.admission import admit, is_served, not_readable, not_served
 from readonly_operator.assembly.apply_events import apply_events
 from readonly_operator.assembly.conditions import write_conditions, write_paused
 from readonly_operator.assembly.context import Context, Outcome
@@ -152,19 +152,25 @@ class _Observation:
 
 def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: PoolBindings) -> Outcome:
     """Handle a missing pool or one that is being deleted: restore what the finalizer guards, and report to its bindings."""
-    if is_served(context.settings.namespaces, key):
+    lost = context.scopes.problem(key.namespace)
+    if is_served(context.settings.namespaces, key) and not lost:
         holders = find_holders(context.store, context.brokers.matched, key, (binding for binding, _ in bindings.good))
         binding_status.report_pool_not_found(context, key, bindings.good, holders, deleting=body is not None)
         absent = f"ReadOnlyBrokerPool {key} does not exist"
     else:
-        binding_status.report_not_served(context, key, bindings.good)
+        message = not_readable(key) if lost else not_served(context.settings.namespaces, key)
+        binding_status.report_not_served(context, message, bindings.good)
         absent = f"the operator does not serve namespace {key.namespace} of ReadOnlyBrokerPool {key.name}"
     binding_status.report_invalid(context, bindings.broken)
     context.cursor_checks.track(key, {})
     if body is None:
         context.lookup_history.forget(key)
         context.cursor_releases.track(key, {})
-        finalizer.abandon_bindings(context, bindings, absent, partial(_report_leaving, context))
+        report = partial(_report_leaving, context)
+        if lost:
+            finalizer.hold_bindings(context, bindings, lambda _: not_readable(key), report)
+        else:
+            finalizer.abandon_bindings(context, bindings, absent, report)
         return Outcome(settled=True, look_again=False)
     own = is_leaving(body) and (body.get("spec") or {}).get("onDeletion") == RELEASE
     reason = "" if own else f"ReadOnlyBrokerPool {key} is being deleted"

@@ -169,7 +169,7 @@ def report_sources(context: Context, namespace: str) -> None:
         KubeError: the API server did not answer.
     """
     sources = context.store.sources(namespace)
-    if not sources:
+    if not sources or context.scopes.problem(namespace):
         return
     named = [referred_source(body) for body in context.store.pools() if body["metadata"]["namespace"] == namespace]
     for body in sources:

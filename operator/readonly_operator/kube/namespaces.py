@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from readonly_operator.kube.kinds import Manifest
 
@@ -63,7 +63,7 @@ class NamespaceLabels:
         with self._lock:
             return self._puts
 
-    def replace(self, bodies: Iterable[Manifest], began: int) -> set[str]:
+    def replace(self, bodies: Iterable[Manifest], began: int, keep: Container[str | None] = ()) -> set[str]:
         """Record a complete list, and drop all other namespaces; return those whose labels changed.
 
         The list is newer than everything recorded before it was requested, whatever the resource versions are: after a restore
@@ -72,6 +72,7 @@ class NamespaceLabels:
         Args:
             bodies: the list.
             began: the checkpoint before the list was requested. Namespaces recorded later may be newer, and stay.
+            keep: namespaces that cannot be read at present, which stay too.
         """
         with self._lock:
             self._problem = ""
@@ -81,7 +82,7 @@ class NamespaceLabels:
                 listed.add(body["metadata"]["name"])
                 self._put(body, since=began)
             for name in self._known.keys() - listed:
-                if self._known[name].position <= began:
+                if self._known[name].position <= began and name not in keep:
                     del self._known[name]
             after = {name: known.labels for name, known in self._known.items()}
         return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}

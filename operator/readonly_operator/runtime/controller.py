@@ -28,6 +28,7 @@ from readonly_operator.kube.apply import Applier
 from readonly_operator.kube.events import Recorder
 from readonly_operator.kube.kinds import BINDING, NAMESPACE, OPTIONAL, POD, POOL, SOURCE, WATCHED, Kind, Manifest
 from readonly_operator.kube.names import PoolKey
+from readonly_operator.kube.scopes import Scopes
 from readonly_operator.kube.store import Store
 from readonly_operator.runtime.workqueue import WorkQueue
 
@@ -40,6 +41,8 @@ MIN_POLL_SECONDS = 0.1
 MAX_POLL_SECONDS = 30.0
 MIN_RETRY_SECONDS = 0.5
 MAX_RETRY_SECONDS = 60.0
+SCOPE_SECONDS = 10.0
+"""Delay between two checks of namespaces that cannot be read."""
 RELIST_SECONDS = 5.0
 """Delay between a restart of the watches and a full list: watches do not report deletions in between."""
 FOREIGN_SECONDS = 1.0
@@ -75,6 +78,7 @@ class Controller:
         self._kube = kube
         self._settings = settings
         self._store = Store(BindingTopicIndex())
+        self._scopes = Scopes(settings.namespaces)
         self._queue = WorkQueue(on_add=metrics.count_add, on_get=metrics.observe_wait)
         self._stopped = threading.Event()
         self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
@@ -101,38 +105,44 @@ class Controller:
             cursor_releases=self._clusters.cursor_releases,
             lookup_history=LookupHistory(),
             status_throttle=StatusThrottle(),
-            rollouts=RolloutBudget(self._store, settings.rolling_pools),
+            rollouts=RolloutBudget(self._store, settings.rolling_pools, is_lost=self._scopes.problem),
             events=Recorder(kube, _now),
             settings=settings,
             now=_now,
+            scopes=self._scopes,
         )
         self._rewatched = threading.Event()
+        self._refused = threading.Event()
         self._delays: dict[PoolKey, float] = {}
         self._started: dict[str, float] = {}
         self._workers: list[threading.Thread] = []
         self._threads: list[threading.Thread] = []
         metrics.watch_queue(self._queue, self._longest_reconcile)
-        metrics.watch_store(self._store)
+        metrics.watch_store(self._store, self._scopes.states)
 
     def start(self) -> None:
         """List all objects, then start the workers: all bindings must be known before the first reconcile.
 
         Raises:
             NotInstalledError: the custom resource definitions are missing.
-            KubeError: the API server refused a list.
+            KubeError: the API server refused a list in every served namespace.
         """
-        for namespace in self._namespaces():
+        for namespace in self.check_scopes():
             missing = missing_kinds(self._kube, (POOL, BINDING), namespace)
             if missing:
                 names = " and ".join(f"{kind.plural}.{kind.group}" for kind in missing)
                 raise NotInstalledError(f"the cluster has no {names}; install them: kubectl apply -k crds/")
         self.resync()
+        lost = self._scopes.lost
+        if len(lost) == len(self._scopes.names):
+            raise KubeError(next(iter(lost.values())), HTTPStatus.FORBIDDEN)
         self._workers += [
             threading.Thread(target=self._work, name=f"worker-{index}", daemon=True)
             for index in range(self._settings.workers)
         ]
         resync = threading.Thread(target=self._resync_now_and_then, name="resync", daemon=True)
-        self._threads += [*self._workers, resync]
+        scopes = threading.Thread(target=self._check_scopes_now_and_then, name="scopes", daemon=True)
+        self._threads += [*self._workers, resync, scopes]
         for thread in self._threads:
             thread.start()
         self._clusters.start()
@@ -141,6 +151,7 @@ class Controller:
         """Let the workers finish for a limited time: another process may wait for the Lease."""
         self._stopped.set()
         self._rewatched.set()
+        self._refused.set()
         self._queue.close()
         self._clusters.stop()
         self._brokers.close()
@@ -196,17 +207,52 @@ class Controller:
                 raise
             return False  # it may not even ask; labels are optional, and pools need no watch of them
 
+    def watch_refused(self) -> None:
+        """Note that the API server refused a watch: check soon whether the namespaces can still be read."""
+        self._refused.set()
+
+    def check_scopes(self) -> tuple[str | None, ...]:
+        """Ask for each served namespace whether it can be read, and record those that cannot.
+
+        Returns:
+            Those that can. A lost one among them counts as lost until all its objects are listed.
+
+        Raises:
+            KubeError: the API server did not answer.
+        """
+        found = []
+        for name in self._scopes.names:
+            try:
+                # a lost one needs all rights again, else it would be regained and lost in turn
+                missing_kinds(self._kube, WATCHED if name in self._scopes.lost else (POOL,), name)
+            except KubeError as error:
+                self._lose(name, error)
+            else:
+                found.append(name)
+        return tuple(found)
+
     def resync(self) -> None:
         """List all objects, and reconcile every pool."""
+        readable = list(self.check_scopes())
         # before the bindings: a restart must not release one whose namespace is allowed
         touched = self._refresh_namespaces()
-        lacking = missing_kinds(self._kube, tuple(OPTIONAL), self._namespaces()[0])
-        self._store.set_unserved(lacking)
+        lacking = missing_kinds(self._kube, tuple(OPTIONAL), readable[0]) if readable else []
+        if readable:
+            self._store.set_unserved(lacking)
         for kind in WATCHED:
-            namespaces = () if kind in lacking else self._namespaces()
             began = self._store.checkpoint()
-            bodies = [body for namespace in namespaces for body in self._kube.list(kind, namespace)]
-            touched |= self._store.replace(kind, bodies, self._settings.namespaces, began)
+            bodies: list[Manifest] = []
+            for name in tuple(readable):
+                try:
+                    bodies += () if kind in lacking else self._kube.list(kind, name)
+                except KubeError as error:
+                    self._lose(name, error)
+                    readable.remove(name)
+            if readable:
+                listed = tuple(name for name in readable if name is not None)
+                touched |= self._store.replace(kind, bodies, listed, began)
+        for name in readable:
+            self._scopes.regain(name)
         touched |= {_source_key(body) for body in self._store.sources() if not is_reported(body)}
         self._clusters.sources.keep(self._named_sources())
         for key in touched:
@@ -226,8 +272,15 @@ class Controller:
         now = time.monotonic()
         return max((now - since for since in self._started.copy().values()), default=0.0)
 
-    def _namespaces(self) -> tuple[str | None, ...]:
-        return self._settings.namespaces or (None,)
+    def _lose(self, name: str | None, error: KubeError) -> None:
+        """Record a namespace that the API server refuses to show.
+
+        Raises:
+            KubeError: the error itself, if it is none of missing rights.
+        """
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise error
+        self._scopes.lose(name, str(error))
 
     def _observe_namespace(self, event: str | None, body: Manifest) -> set[PoolKey]:
         """Record the labels of a namespace; return the pools that a change affects."""
@@ -236,13 +289,15 @@ class Controller:
         return self._store.bound_from(name) if changed else set()
 
     def _refresh_namespaces(self) -> set[PoolKey]:
-        """Read the labels of all served namespaces; return the pools that a change affects."""
+        """Read the labels of all served namespaces; return the pools that a change affects. Lost namespaces keep theirs."""
         known = self._store.namespaces
         began = known.checkpoint()
         try:
             if self._settings.namespaces:
-                found = [self._kube.get(NAMESPACE, "", name) for name in self._settings.namespaces]
-                changed = known.replace((body for body in found if body is not None), began)
+                lost = self._scopes.lost
+                names = [name for name in self._settings.namespaces if name not in lost]
+                found = [self._kube.get(NAMESPACE, "", name) for name in names]
+                changed = known.replace((body for body in found if body is not None), began, keep=lost)
             else:
                 changed = known.replace(self._kube.list(NAMESPACE, None), began)
         except KubeError as error:
@@ -262,6 +317,9 @@ class Controller:
                 self._queue.done(key)
 
     def _reconcile(self, key: PoolKey) -> None:
+        if self._scopes.problem(key.namespace) and self._store.get(POOL, key.namespace, key.name) is not None:
+            self._delays.pop(key, None)
+            return  # every request about it would be refused; the list of a regained namespace reconciles it
         try:
             with metrics.time_reconcile():
                 outcome = reconcile(self._context, key)
@@ -296,6 +354,22 @@ class Controller:
                 self.resync()
             except Exception:
                 logger.exception("resync failed, retrying later")
+
+    def _check_scopes_now_and_then(self) -> None:
+        while not self._stopped.is_set():
+            self._refused.wait(SCOPE_SECONDS if self._scopes.lost else None)
+            if self._stopped.is_set():
+                return
+            self._refused.clear()
+            try:
+                if any(name in self._scopes.lost for name in self.check_scopes()):
+                    self._rewatched.set()
+            except KubeError as error:
+                logger.info("namespaces not checked, trying again: error=%s", error)
+                self._refused.set()
+            except Exception:
+                logger.exception("namespaces not checked")
+            self._stopped.wait(SCOPE_SECONDS)
 
     def _source_changed(self, source: Source) -> None:
         for body in self._store.pools():

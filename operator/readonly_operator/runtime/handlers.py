@@ -33,6 +33,7 @@ from readonly_operator.kube.kinds import (
 from readonly_operator.kube.names import OPERATOR
 from readonly_operator.runtime.controller import Controller, NotInstalledError
 from readonly_operator.runtime.health import Health
+from readonly_operator.runtime.kopf_process import Backoffs
 
 if TYPE_CHECKING:
     from readonly_operator.settings import Settings
@@ -64,6 +65,11 @@ class Operation:
         """Return whether a step may still change something."""
         return self.controller is not None and self.controller.is_active()
 
+    def watch_refused(self) -> None:
+        """Note that a request of kopf failed."""
+        if self.controller is not None:
+            self.controller.watch_refused()
+
 
 @kopf.on.startup(retries=RETRIES)
 def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) -> None:
@@ -77,6 +83,7 @@ def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) 
         memo.settings.request_timeout_seconds,
         True,
     )
+    settings.networking.error_backoffs = Backoffs(memo.watch_refused)
     settings.scanning.disabled = True  # the kinds are known, so no rights on definitions are needed
     settings.posting.enabled = False
     settings.posting.reporting_component = OPERATOR
