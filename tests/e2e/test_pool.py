@@ -69,6 +69,27 @@ def test_drift_is_repaired(operator, namespace, pool, eventually):
     eventually(repaired, 30)
 
 
+def test_maxunavailable_that_kubernetes_ignores_is_reported_and_on_delete_follows(
+    operator, namespace, pool, eventually
+):
+    def strategy() -> dict:
+        return operator.get("statefulset", "demo", namespace)["spec"]["updateStrategy"]
+
+    settled = {"Ready": ("True", "ScaledToZero"), "Progressing": ("False", "Settled")}
+    operator.apply(pool(replicas=0, updateStrategy={"maxUnavailable": "50%"}))
+    message = operator.expect("robp", "demo", namespace, settled)["Progressing"]
+    ignored = "maxUnavailable" not in strategy().get("rollingUpdate", {})
+    assert ("spec.updateStrategy.maxUnavailable" in message) is ignored
+    before = operator.get("statefulset", "demo", namespace)["metadata"]["resourceVersion"]
+    operator.apply(pool(replicas=0, updateStrategy={"type": "OnDelete"}))
+    eventually(lambda: operator.expect("robp", "demo", namespace, settled))
+    assert strategy() == {"type": "OnDelete"}
+    assert operator.get("statefulset", "demo", namespace)["metadata"]["resourceVersion"] != before
+    operator.apply(pool(replicas=0, updateStrategy={"partition": 1}))
+    operator.expect("robp", "demo", namespace, settled)
+    assert strategy()["rollingUpdate"]["partition"] == 1
+
+
 def test_labels_of_others_are_left_alone(operator, namespace, pool, eventually):
     operator.apply(pool(replicas=0))
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})

@@ -157,6 +157,27 @@ def not_scaling(autoscaler: Manifest) -> list[str]:
     return [f"the HorizontalPodAutoscaler cannot decide: {active.get('reason')}: {words}"]
 
 
+def not_parallel(pool: Pool, stateful_set: Manifest) -> list[str]:
+    """Return that Kubernetes ignores spec.updateStrategy.maxUnavailable, in words; none where it does not.
+
+    The API server drops the field while its feature gate is off.
+
+    Args:
+        pool: the desired state.
+        stateful_set: the existing one, after it was applied; empty for none.
+    """
+    strategy = (stateful_set.get("spec") or {}).get("updateStrategy") or {}
+    if pool.update_strategy.max_unavailable is None or not strategy:
+        return []
+    if "maxUnavailable" in (strategy.get("rollingUpdate") or {}):
+        return []
+    message = (
+        "brokers are replaced one by one, because this Kubernetes cluster ignores spec.updateStrategy.maxUnavailable: its "
+        "feature gate MaxUnavailableStatefulSet is off"
+    )
+    return [message]
+
+
 def kind_not_served(kind: str) -> str:
     """Return the consequence of a kind that the Kubernetes cluster does not serve, in words."""
     return f"no {kind} is created, because the Kubernetes cluster does not serve that kind"

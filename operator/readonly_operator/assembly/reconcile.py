@@ -109,6 +109,7 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
         ]
     except (ApiSpecError, NameConflictError, KubeError) as error:
         return _report_failure(context, body, bindings, error)
+            *readiness.not_parallel(pool, context.store.get(STATEFUL_SET, key.namespace, key.name) or {}),
     observed = _observe(context, pool, body, lookup, limitations, waits_for, waits=waits)
     cursors = {**check_namespaces(context, pool, bindings.good), **binding_errors}
     conditions = _conditions(context, pool, body, observed, finalizer_errors)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_operator.kube.api_server import HTTP_CONFLICT, KubeError
 from readonly_operator.kube.digest import digest
-from readonly_operator.kube.kinds import Kind, Manifest, kind_of
+from readonly_operator.kube.kinds import STATEFUL_SET, Kind, Manifest, kind_of
 from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, LABEL_POOL, OPERATOR
 from readonly_operator.kube.ownership import is_orphan_of, owner_uid, was_applied
 
@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 ATOMIC = frozenset({"selector"})
 """Fields that Kubernetes replaces as a whole: a selector with another label is another selector."""
+MAX_INCOMPLETE = 4096
+"""Objects whose dropped fields are remembered; beyond it all are forgotten, which costs each one request."""
 
 
 MAPS = frozenset({"annotations", "data", "labels", "matchLabels", "nodeSelector"})
@@ -54,6 +56,7 @@ class Applier:
         self._kube = kube
         self._store = store
         self._tolerated: set[str] = set()
+        self._incomplete: dict[str, str] = {}
 
     def apply(self, desired: Manifest) -> Result:
         """Apply the desired object; fields that the operator does not set are left alone.
@@ -62,8 +65,9 @@ class Applier:
 
         An object without a controller that the operator applied for a pool of the same name is adopted.
 
-        An object that has everything desired, from the same manifest, costs no request. Any other known object is applied by its
-        uid without being read first: an object that replaced it meanwhile would be refused.
+        An object that has everything desired, from the same manifest, costs no request. Neither does one that is as the API
+        server left it when this manifest was applied: it drops fields of features that are off, and empty values. Any other known
+        object is applied by its uid without being read first: an object that replaced it meanwhile would be refused.
 
         Raises:
             NameConflictError: an object of another owner has the name.
@@ -74,7 +78,7 @@ class Applier:
         marked["metadata"].setdefault("annotations", {})[ANNOTATION_APPLIED_HASH] = digest(desired)
         known = self._store.get(kind, metadata["namespace"], metadata["name"])
         ours = known is not None and owner_uid(known) == owner_uid(desired)
-        if known is not None and ours and covers(known, marked):
+        if known is not None and ours and (covers(known, marked) or self._is_left(known, marked)):
             return Result.NOOP
         before, after = known if ours else None, None
         if before is not None:
@@ -83,6 +87,7 @@ class Applier:
             before, after = self._read_and_apply(kind, marked, desired)
         if not covers(after, marked):
             after = self._trim(kind, after, desired)
+        self._remember(after, marked)
         self._store.put(kind, after)
         if before is None:
             return Result.CREATED
@@ -92,6 +97,7 @@ class Applier:
         """Apply to the object with this uid; return None when it is gone."""
         marked = {**marked, "metadata": {**marked["metadata"], "uid": known["metadata"]["uid"]}}
         try:
+            self._end_rolling_updates(known, marked)
             return self._kube.apply(marked)
         except KubeError as error:
             if error.status == HTTP_CONFLICT:
@@ -107,7 +113,46 @@ class Applier:
                 f"{kind.kind} {metadata['name']} exists and does not belong to this pool: "
                 "rename or delete it, or give the pool another name"
             )
+        if before is not None:
+            self._end_rolling_updates(before, marked)
         return before, self._kube.apply(marked)
+
+    def _end_rolling_updates(self, live: Manifest, desired: Manifest) -> None:
+        """Remove the settings of rolling updates from a StatefulSet that is about to be of type OnDelete.
+
+        The API server has filled in some of them. No field manager owns these, so applying the type alone leaves them, and is
+        refused ("only allowed for updateStrategy 'RollingUpdate'").
+
+        Raises:
+            KubeError: the API server refused, or the StatefulSet has changed meanwhile (409).
+        """
+        kind, metadata = kind_of(live), live["metadata"]
+        if kind != STATEFUL_SET or "rollingUpdate" not in (live["spec"].get("updateStrategy") or {}):
+            return
+        strategy = desired["spec"]["updateStrategy"]
+        if strategy["type"] == "RollingUpdate":
+            return
+        # labels and owner, too: an orphan becomes the pool's by this request, and only the pool's objects may be changed
+        own = {key: desired["metadata"][key] for key in ("labels", "ownerReferences") if key in desired["metadata"]}
+        patch = {
+            "metadata": {**own, "resourceVersion": metadata["resourceVersion"]},
+            "spec": {"updateStrategy": {**strategy, "rollingUpdate": None}},
+        }
+        self._kube.merge(OPERATOR, kind, metadata["namespace"], metadata["name"], patch)
+
+    def _remember(self, live: Manifest, marked: Manifest) -> None:
+        """Remember what the API server made of a manifest if it dropped a part; forget it otherwise."""
+        uid = live["metadata"]["uid"]
+        if covers(live, marked):
+            self._incomplete.pop(uid, None)
+            return
+        if len(self._incomplete) >= MAX_INCOMPLETE:
+            self._incomplete.clear()
+        self._incomplete[uid] = _outcome(live, marked)
+
+    def _is_left(self, live: Manifest, marked: Manifest) -> bool:
+        """Return whether an object is as the API server left it when this manifest was applied."""
+        return self._incomplete.get(live["metadata"]["uid"]) == _outcome(live, marked)
 
     def _trim(self, kind: Kind, live: Manifest, desired: Manifest) -> Manifest:
         """Remove list items of other managers, which server-side apply keeps.
@@ -215,6 +260,13 @@ def _is_left_behind(live: Manifest, desired: Manifest) -> bool:
     """Return whether the operator applied the object for a pool of the same name, which no longer exists."""
     pool = (desired["metadata"].get("labels") or {}).get(LABEL_POOL)
     return pool is not None and is_orphan_of(live, pool) and was_applied(live)
+
+
+def _outcome(live: Manifest, marked: Manifest) -> str:
+    """Return a hash of a manifest and of the object, without what Kubernetes changes by itself."""
+    metadata = {key: live["metadata"].get(key) for key in ("annotations", "labels", "ownerReferences")}
+    rest = {key: value for key, value in live.items() if key not in {"metadata", "status"}}
+    return digest([marked, metadata, rest])
 
 
 def _version(manifest: Manifest) -> str:

@@ -122,7 +122,8 @@ class UpdateStrategy:
         default=None,
         metadata=declare(
             INT_OR_PERCENT,
-            "Brokers replaced at a time, as a number or a percentage; needs Kubernetes 1.35. Default: 1.",
+            "Brokers replaced at a time, as a number or a percentage. Kubernetes needs its feature gate "
+            "MaxUnavailableStatefulSet, which is off in most versions; Progressing says so. Default: 1.",
         ),
     )
     min_ready_seconds: int = field(

@@ -182,3 +182,20 @@ def test_an_autoscaler_without_metrics_is_reported():
 )
 def test_an_autoscaler_that_decides_or_is_inactive_is_not(autoscaler):
     assert readiness.not_scaling(autoscaler) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "live", "said"),
+    [
+        ({}, {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}, False),
+        ({"maxUnavailable": "50%"}, {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}, True),
+        ({"maxUnavailable": "50%"}, {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}}, False),
+        ({"maxUnavailable": 2}, {"type": "RollingUpdate"}, True),
+        ({"maxUnavailable": 2}, None, False),
+    ],
+)
+def test_maxunavailable_that_kubernetes_ignores_is_a_limitation(make_pool, wanted, live, said):
+    pool = make_pool(updateStrategy=wanted)
+    found = readiness.not_parallel(pool, {} if live is None else {"spec": {"updateStrategy": live}})
+    assert bool(found) == said
+    assert all("spec.updateStrategy.maxUnavailable" in one and "MaxUnavailableStatefulSet" in one for one in found)

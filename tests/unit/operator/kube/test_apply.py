@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
+from readonly_operator.kube import apply as apply_module
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import Applier, NameConflictError, Result, covers, trimmed
-from readonly_operator.kube.kinds import SERVICE
+from readonly_operator.kube.kinds import SERVICE, STATEFUL_SET
 from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, LABEL_POOL, OPERATOR
 from readonly_operator.kube.store import Store
 
@@ -263,3 +264,126 @@ def test_what_the_api_server_says_is_passed_on(one, store, status, monkeypatch):
     monkeypatch.setattr(one, "apply", refuse)
     with pytest.raises(KubeError):
         applier.apply(wanted(2))
+
+
+class StatefulSets:
+    """An API server with one StatefulSet: it drops maxUnavailable while the gate is off, fills in defaults, and validates."""
+
+    def __init__(self, strategy=None, *, gate=False, **metadata):
+        self.gate, self.asked, self.body, self.version = gate, [], None, 0
+        if strategy is not None:
+            self.body = self._stored(
+                {**rolling(strategy), "metadata": {"uid": "u", **rolling(strategy)["metadata"], **metadata}}
+            )
+
+    def get(self, kind, namespace, name):
+        return self.body
+
+    def apply(self, manifest):
+        """Keep what no manager of the strategy owns: that is what the API server has filled in."""
+        self.asked.append("apply")
+        wanted, live = manifest["spec"]["updateStrategy"], (self.body or {}).get("spec", {}).get("updateStrategy", {})
+        merged = {**live, **wanted}
+        if "rollingUpdate" in wanted:
+            merged["rollingUpdate"] = {**live.get("rollingUpdate", {}), **wanted["rollingUpdate"]}
+        made = {**manifest, "spec": {**manifest["spec"], "updateStrategy": merged}}
+        return self._stored({**made, "metadata": {"uid": "u", **made["metadata"]}})
+
+    def merge(self, manager, kind, namespace, name, patch):
+        self.asked.append("merge")
+        assert patch["metadata"].pop("resourceVersion") == self.body["metadata"]["resourceVersion"]
+        strategy = {**self.body["spec"]["updateStrategy"], **patch["spec"]["updateStrategy"]}
+        strategy = {key: value for key, value in strategy.items() if value is not None}
+        metadata = {**self.body["metadata"], **patch["metadata"]}
+        return self._stored(
+            {**self.body, "metadata": metadata, "spec": {**self.body["spec"], "updateStrategy": strategy}}
+        )
+
+    def _stored(self, body):
+        strategy = body["spec"]["updateStrategy"]
+        settings = dict(strategy.get("rollingUpdate") or {})
+        if strategy["type"] == "OnDelete" and "rollingUpdate" in strategy:
+            raise KubeError("Invalid value: only allowed for updateStrategy 'RollingUpdate'", 422)
+        if strategy["type"] == "RollingUpdate" and settings:
+            settings = {"partition": 0, **({"maxUnavailable": 1} if self.gate else {}), **settings}
+            if not self.gate:
+                settings.pop("maxUnavailable", None)
+            strategy = {**strategy, "rollingUpdate": settings}
+        body = {**body, "spec": {**body["spec"], "updateStrategy": strategy}}
+        if (
+            self.body is None
+            or {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}} != self.body
+        ):
+            self.version += 1
+        self.body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
+        return self.body
+
+
+def rolling(strategy):
+    made = wanted(1)
+    metadata = {**made["metadata"], "labels": {LABEL_POOL: "demo"}}
+    return {
+        **made,
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": metadata,
+        "spec": {"replicas": 3, "updateStrategy": strategy},
+    }
+
+
+HALF = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}}
+HELD = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1000}}
+ON_DELETE = {"type": "OnDelete"}
+
+
+def test_a_field_that_the_api_server_drops_costs_one_request_and_drift_is_still_repaired(store):
+    server = StatefulSets()
+    applier = Applier(server, store)
+    assert [applier.apply(rolling(HALF)) for _ in range(4)] == [Result.CREATED, *[Result.NOOP] * 3]
+    assert server.asked == ["apply"]
+    server.version += 1
+    metadata = {**server.body["metadata"], "resourceVersion": str(server.version)}
+    drifted = {**server.body, "metadata": metadata, "spec": {**server.body["spec"], "replicas": 7}}
+    server.body = store_put(store, drifted)
+    assert applier.apply(rolling(HALF)) is Result.PATCHED
+    assert server.body["spec"]["replicas"] == 3
+    assert applier.apply({**rolling(HALF), "spec": {**rolling(HALF)["spec"], "replicas": 4}}) is Result.PATCHED
+    assert server.body["spec"]["replicas"] == 4
+    store_put(store, {**server.body, "status": {"replicas": 4}})
+    server.asked.clear()
+    applier.apply({**rolling(HALF), "spec": {**rolling(HALF)["spec"], "replicas": 4}})
+    assert server.asked == [], "a status changes nothing"
+
+
+def store_put(store, body):
+    store.put(STATEFUL_SET, body)
+    return body
+
+
+def test_the_memory_of_dropped_fields_is_bounded(store, monkeypatch):
+    monkeypatch.setattr(apply_module, "MAX_INCOMPLETE", 1)
+    applier = Applier(StatefulSets(), store)
+    applier.apply(rolling(HALF))
+    other = StatefulSets(HALF, uid="other")
+    store.put(STATEFUL_SET, other.body)
+    monkeypatch.setattr(applier, "_kube", other)
+    applier.apply(rolling(HALF))
+    assert list(applier._incomplete) == ["other"]
+
+
+@pytest.mark.parametrize("gate", [False, True])
+@pytest.mark.parametrize("former", [HALF, HELD])
+@pytest.mark.parametrize("orphan", [False, True])
+def test_on_delete_follows_rolling_updates(store, gate, former, orphan):
+    """An orphan is what a deleted pool of the same name has left."""
+    marks = {"ownerReferences": [], "annotations": MARKS["annotations"], "managedFields": APPLIED} if orphan else {}
+    server = StatefulSets(former, gate=gate, **marks)
+    store.put(STATEFUL_SET, server.body)
+    applier = Applier(server, store)
+    assert applier.apply(rolling(ON_DELETE)) is Result.PATCHED
+    assert server.body["spec"]["updateStrategy"] == ON_DELETE
+    assert server.asked == ["merge", "apply"]
+    assert server.body["metadata"]["ownerReferences"] == wanted(1)["metadata"]["ownerReferences"]
+    assert applier.apply(rolling(ON_DELETE)) is Result.NOOP
+    assert applier.apply(rolling(HELD)) is Result.PATCHED
+    assert server.asked == ["merge", "apply", "apply"]
