@@ -129,6 +129,42 @@ def test_a_binding_of_another_namespace_decides_no_cursors_of_the_pools_own(
     eventually(own_first)
 
 
+def test_two_spellings_of_a_cluster_conflict_and_two_short_names_do_not(
+    operator, writer, namespace, other, pool, binding
+):
+    """Services of one name in two namespaces stand for two releases of a chart; only one of them leads to a Pulsar."""
+    port = {"name": "client", "port": 2181}
+    for where, target in ((namespace, f"pulsar-zookeeper.{writer}.svc.cluster.local"), (other, "nowhere.invalid")):
+        operator.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": "zookeeper", "namespace": where},
+                "spec": {"type": "ExternalName", "externalName": target, "ports": [port]},
+            }
+        )
+    short, elsewhere, spelled = (pool(name) for name in ("short", "elsewhere", "spelled"))
+    for body, replicas in ((short, 1), (elsewhere, 0), (spelled, 1)):
+        body["spec"] |= {"replicas": replicas, "source": dict(body["spec"]["source"])}
+    for body in (short, elsewhere):
+        body["spec"]["source"]["metadataStoreUrl"] = "zk:zookeeper:2181"
+    elsewhere["metadata"]["namespace"] = other
+    later = binding("elsewhere", TOPIC, pool="elsewhere")
+    later["metadata"]["namespace"] = other
+    operator.apply(short, elsewhere, binding("short", TOPIC, pool="short"))
+    operator.expect("rotb", "short", namespace, SERVED, timeout=120)
+    operator.apply(later, spelled, binding("spelled", TOPIC, pool="spelled"))
+    message = operator.expect("rotb", "spelled", namespace, {"Ready": ("False", "Conflict")}, timeout=120)["Ready"]
+    assert f"{namespace}/short" in message
+    instances = [operator.get("robp", name, namespace)["status"]["bookkeeperInstance"] for name in ("short", "spelled")]
+    assert len(set(instances)) == 1
+    conditions = {
+        one["type"]: one["reason"] for one in operator.get("rotb", "elsewhere", other)["status"]["conditions"]
+    }
+    assert conditions["Ready"] != "Conflict"
+    assert "TopicConflict" not in conditions
+
+
 def test_the_namespace_of_the_pool_cannot_change(operator, namespace, bound):
     patch = json.dumps({"spec": {"poolRef": {"namespace": bound}}})
     done = operator.run("patch", "rotb", "orders", "-n", bound, "--type=merge", "-p", patch)

@@ -24,6 +24,7 @@ from readonly_engine.http.status.gather import About, Gatherer
 from readonly_engine.http.status.handler import StatusPages
 from readonly_engine.http.status.slices import Slices
 from readonly_engine.http.store_metrics import StoreCollector
+from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import TopicName, decode_name
 from readonly_engine.owner.single_flight import SingleFlight
 
@@ -80,6 +81,8 @@ class HttpServer:
         self._registry.register(BuildCollector(build))
         self._process = ProcessMetrics()
         self._flight: SingleFlight[bytes] = SingleFlight()
+        self._cluster = cluster
+        self._bookkeeper_instance = ""
         self._tasks = 0
         self._port: HttpPort | None = None
 
@@ -140,8 +143,17 @@ class HttpServer:
             "revision": bindings.revision,
             "error": self._broker.bindings_error,
             "bindings": await self._bound.documents(),
+            "bookkeeper_instance": await self._instance(),
         }
         return json.dumps(document).encode()
+
+    async def _instance(self) -> str:
+        """Return the id of the BookKeeper cluster, by which the operator compares source clusters; empty while it is unknown."""
+        if not self._bookkeeper_instance:
+            with suppress(MetadataError, TimeoutError):
+                async with asyncio.timeout(WAIT_S):
+                    self._bookkeeper_instance = await self._cluster.bookkeeper_id()
+        return self._bookkeeper_instance
 
     async def _bound_topics(self, request: web.Request) -> web.Response:
         name = request.query.get("binding", "")

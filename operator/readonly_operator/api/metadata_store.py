@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from readonly_operator.api.schema import Rule, Text
-from readonly_operator.api.values import HOST, PORT
+from readonly_operator.api.values import HOST, PORT, qualified
 
 ZOOKEEPER = "zk"
 OXIA = "oxia"
@@ -56,9 +56,24 @@ class StoreUrl(NamedTuple):
         hosts, _, root = rest.removeprefix("//").partition("/")
         return cls(kind, tuple(hosts.split(",")), root or (_DEFAULT_NAMESPACE if kind == OXIA else ""))
 
+    def seen_from(self, namespace: str, domain: str) -> StoreUrl:
+        """Return the URL with one name for each server: SERVICE.NAMESPACE for a Service, in lower case.
+
+        Args:
+            namespace: of the pool.
+            domain: DNS domain of the Kubernetes cluster.
+        """
+        return self._replace(hosts=tuple(_full_name(host, namespace, domain) for host in self.hosts))
+
     def shares_with(self, other: StoreUrl) -> bool:
         """Return whether two URLs name the same records by at least one common server."""
         return self.kind == other.kind and self.root == other.root and not set(self.hosts).isdisjoint(other.hosts)
+
+
+def _full_name(address: str, namespace: str, domain: str) -> str:
+    host, _, port = address.lower().rpartition(":")
+    host = host.removesuffix(".")
+    return f"{qualified(host.removesuffix(f'.svc.{domain.lower()}').removesuffix('.svc'), namespace)}:{port}"
 
 
 def may_follow(former: str, wanted: str) -> bool:

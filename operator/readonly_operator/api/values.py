@@ -13,6 +13,19 @@ PORT = r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][
 HOST = r"[A-Za-z0-9._-]+"
 HOST_PORT = f"{HOST}(:{PORT})?"
 
+LOCALHOST = "localhost"
+
+
+def qualified(host: str, namespace: str) -> str:
+    """Return a host name as it is found from outside a namespace: a short name is that of a Service in it.
+
+    Args:
+        host: name or address, without a port.
+        namespace: of the pool.
+    """
+    return host if {".", ":"} & set(host) or host.lower() == LOCALHOST else f"{host}.{namespace}"
+
+
 QUANTITY = IntOrString(
     r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]+)?",
     "must be a quantity, for example 500m or 2 for CPUs and 512Mi or 2Gi for memory",

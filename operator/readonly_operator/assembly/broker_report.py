@@ -55,6 +55,7 @@ class BrokerReport:
         serving: whether its pod is ready.
         problem: why it did not answer, or its own error about the config; empty for none.
         unready: why it is not ready, from its /readyz; empty when it is ready or gives no reason.
+        bookkeeper_instance: id of the source cluster's BookKeeper; empty while the broker does not know it.
     """
 
     name: str
@@ -66,6 +67,7 @@ class BrokerReport:
     serving: bool = False
     problem: str = ""
     unready: str = ""
+    bookkeeper_instance: str = ""
 
     def may_hold(self, binding: str) -> bool:
         """Return whether some process of the broker holds a binding of this full name."""
@@ -98,6 +100,7 @@ def merged(workers: Sequence[BrokerReport]) -> BrokerReport:
         serving=first.serving,
         problem="; ".join(f"worker {index}: {report.problem}" for index, report in problems),
         unready=next((report.unready for report in workers if report.unready), ""),
+        bookkeeper_instance=next((report.bookkeeper_instance for report in workers if report.bookkeeper_instance), ""),
     )
 
 

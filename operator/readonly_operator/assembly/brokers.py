@@ -28,6 +28,8 @@ MAX_TIMEOUTS = 2
 """Deadlines of a query that all workers of a pod have together: with many silent pods the operator would else seem stuck."""
 MAX_QUOTE_LENGTH = 300
 """Longest quotation in a message, in characters."""
+MAX_INSTANCE_LENGTH = 128
+"""Longest id of a BookKeeper cluster that is compared; BookKeeper's own have 36 characters."""
 REFRESH_RETRY_SECONDS = 2.0
 """A trigger is repeated after so long: the first may reach the kubelet before it has seen the new ConfigMap."""
 
@@ -191,6 +193,7 @@ def _report(name: str, answer: Any, *, serving: bool) -> BrokerReport:
             stats={one["name"]: _stats(one) for one in answer["bindings"]},
             serving=serving,
             problem=answer.get("error") or "",
+            bookkeeper_instance=str(answer.get("bookkeeper_instance") or "")[:MAX_INSTANCE_LENGTH],
         )
     except (KeyError, TypeError):
         raise FetchError("the answer is not a broker's") from None

@@ -51,6 +51,12 @@ class LookupState:
         return sum(report.serving for report in self._holders(binding))
 
     @property
+    def bookkeeper_instance(self) -> str:
+        """Return the id of the BookKeeper cluster that all brokers report which know it; empty if none does, or they differ."""
+        known = {report.bookkeeper_instance for report in self.reports} - {""}
+        return known.pop() if len(known) == 1 else ""
+
+    @property
     def ready(self) -> int:
         """Return how many brokers are ready and answer."""
         return sum(report.serving for report in self.reports)

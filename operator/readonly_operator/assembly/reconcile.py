@@ -26,6 +26,7 @@ from readonly_operator.assembly.rollouts import is_outdated, is_replaced
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
 from readonly_operator.assembly.source_refs import Resolution, report_sources, resolve_source
 from readonly_operator.assembly.status_throttle import MIN_INTERVAL_SECONDS
+from readonly_operator.bindings import source_cluster
 from readonly_operator.bindings.conflicts import find_holders
 from readonly_operator.bindings.pool_bindings import PoolBindings
 from readonly_operator.kube.api_server import KubeError
@@ -96,7 +97,9 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
             return _skip_paused(context, key, body, bindings)
         finalizer_errors = finalizer.sync_finalizer(context, pool, body)
         binding_errors = finalizer.sync_binding_finalizers(context, bindings.good)
-        bindings = bindings.without_conflicts(context.store, context.brokers.matched, pool)
+        bindings = bindings.without_conflicts(
+            context.store, context.brokers.matched, context.settings.cluster_domain, pool
+        )
         fitted = _fit(context, pool, bindings)
         bindings = bindings.without_oversized(fitted.refused)
         lookup = LookupConfig.of_entries(fitted.entries, pool.key.namespace)
@@ -106,10 +109,10 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
             *readiness.oversized(len(bindings.oversized)),
             *source.limitations,
             *readiness.not_scaling(autoscaler or {}),
+            *readiness.not_parallel(pool, context.store.get(STATEFUL_SET, key.namespace, key.name) or {}),
         ]
     except (ApiSpecError, NameConflictError, KubeError) as error:
         return _report_failure(context, body, bindings, error)
-            *readiness.not_parallel(pool, context.store.get(STATEFUL_SET, key.namespace, key.name) or {}),
     observed = _observe(context, pool, body, lookup, limitations, waits_for, waits=waits)
     cursors = {**check_namespaces(context, pool, bindings.good), **binding_errors}
     conditions = _conditions(context, pool, body, observed, finalizer_errors)
@@ -155,7 +158,8 @@ def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: P
     """Handle a missing pool or one that is being deleted: restore what the finalizer guards, and report to its bindings."""
     lost = context.scopes.problem(key.namespace)
     if is_served(context.settings.namespaces, key) and not lost:
-        holders = find_holders(context.store, context.brokers.matched, key, (binding for binding, _ in bindings.good))
+        good = [binding for binding, _ in bindings.good]
+        holders = find_holders(context.store, context.brokers.matched, context.settings.cluster_domain, key, good)
         binding_status.report_pool_not_found(context, key, bindings.good, holders, deleting=body is not None)
         absent = f"ReadOnlyBrokerPool {key} does not exist"
     else:
@@ -333,6 +337,7 @@ def _write_statuses(
     values = _values(context, pool.key, body, len(bindings))
     values["brokerConfig"] = config
     values["lookupRevision"] = observed.state.wanted.revision
+    values[source_cluster.STATUS_FIELD] = observed.state.bookkeeper_instance or values[source_cluster.STATUS_FIELD]
     applied = context.lac.report(pool.key).applied or values["explicitLac"]
     values["explicitLac"] = applied if pool.explicit_lac.manages else None
     write_conditions(context, POOL, body, conditions, values)
@@ -373,6 +378,7 @@ def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> di
         "bindings": bindings,
         "lookupRevision": before.get("lookupRevision"),
         "explicitLac": before.get("explicitLac"),
+        source_cluster.STATUS_FIELD: before.get(source_cluster.STATUS_FIELD),
         "source": before.get("source"),
         "membershipUid": before.get("membershipUid"),
         "brokerConfig": before.get("brokerConfig"),

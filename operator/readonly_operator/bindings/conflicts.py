@@ -4,6 +4,9 @@ The first claim wins. A claim begins when the binding and its pool both exist, t
 binding. It ends with any of them. So a binding without a pool holds no topic, and takes none back from a binding in force when
 its pool is created later. A pool whose ReadOnlySource is missing could be of any cluster: it must not hold the topics of all.
 
+The brokers' report decides whether two pools have one source cluster: the id of its BookKeeper. Until brokers have reported it,
+the addresses of the metadata stores decide, as seen from the pools' namespaces.
+
 Brokers do not get any part of the other binding while the conflict lasts. A held-back binding still claims its topics: its author
 must change it, and no third binding changes state meanwhile.
 """
@@ -15,11 +18,11 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from readonly_operator.api.binding import Binding
-from readonly_operator.api.metadata_store import StoreUrl
-from readonly_operator.api.pool.source_ref import connected_since, metadata_store_of
+from readonly_operator.api.pool.source_ref import connected_since
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.bindings.admission import accepted_since, allowed_by, denial
 from readonly_operator.bindings.overlap import find_overlap
+from readonly_operator.bindings.source_cluster import SourceCluster
 from readonly_operator.kube.kinds import BINDING, POD, POOL
 from readonly_operator.kube.status import listed
 
@@ -59,26 +62,26 @@ class _PoolState:
     """The pool of a binding.
 
     Attributes:
-        metadata_store: URL of its source cluster's metadata store; None if unknown.
+        cluster: its source cluster; None if unknown.
         created: when it could first serve, as the API server writes times.
         absent: why its bindings claim nothing, in words; empty for a pool that exists.
         allowed: the bindings that it allows; None for a pool that does not exist, which says nothing about that.
     """
 
-    metadata_store: str | None
+    cluster: SourceCluster | None
     created: str
     absent: str
     allowed: AllowedBindings | None = None
 
     @classmethod
-    def of(cls, store: Store, key: PoolKey) -> _PoolState:
+    def of(cls, store: Store, domain: str, key: PoolKey) -> _PoolState:
         body = store.get(POOL, key.namespace, key.name)
         if body is None:
             return cls(None, "", "does not exist")
-        url = metadata_store_of(body)
-        absent = "" if isinstance(url, str) else "has no source cluster yet"
+        cluster = SourceCluster.of(body, domain)
+        absent = "" if cluster is not None else "has no source cluster yet"
         return cls(
-            url if isinstance(url, str) else None,
+            cluster,
             max(body["metadata"].get("creationTimestamp") or "", connected_since(body)),
             "is being deleted" if "deletionTimestamp" in body["metadata"] else absent,
             allowed_by(body),
@@ -86,13 +89,22 @@ class _PoolState:
 
     def other_cluster(self, other: _PoolState) -> bool:
         """Return whether the two pools are known to have different source clusters."""
-        urls = self.metadata_store, other.metadata_store
-        return None not in urls and not same_cluster(*map(str, urls))
+        return self.cluster is not None and other.cluster is not None and not self.cluster.is_same(other.cluster)
 
 
-def find_conflicts(store: Store, matched: MatchedTopics, pool: Pool, bindings: Iterable[Binding]) -> BindingConflicts:
-    """Return the conflicts of a pool's bindings with those of other pools; paused bindings are never held back."""
-    state_of = cache(partial(_PoolState.of, store))
+def find_conflicts(
+    store: Store, matched: MatchedTopics, domain: str, pool: Pool, bindings: Iterable[Binding]
+) -> BindingConflicts:
+    """Return the conflicts of a pool's bindings with those of other pools; paused bindings are never held back.
+
+    Args:
+        store: the known objects.
+        matched: returns the topics that a binding matches.
+        domain: DNS domain of the Kubernetes cluster.
+        pool: the pool.
+        bindings: its bindings.
+    """
+    state_of = cache(partial(_PoolState.of, store, domain))
     own = state_of(pool.key)
     against: dict[str, str] = {}
     prevailing: dict[str, str] = {}
@@ -119,19 +131,22 @@ def find_conflicts(store: Store, matched: MatchedTopics, pool: Pool, bindings: I
     return BindingConflicts(against, prevailing, contested)
 
 
-def find_holders(store: Store, matched: MatchedTopics, key: PoolKey, bindings: Iterable[Binding]) -> dict[str, str]:
+def find_holders(
+    store: Store, matched: MatchedTopics, domain: str, key: PoolKey, bindings: Iterable[Binding]
+) -> dict[str, str]:
     """Return which bindings serve the topics of bindings whose pool does not exist or is being deleted.
 
     Args:
         store: the known objects.
         matched: returns the topics that a binding matches.
+        domain: DNS domain of the Kubernetes cluster.
         key: the missing pool.
         bindings: its bindings.
 
     Returns:
         Message by full name of each binding with such a topic.
     """
-    state_of = cache(partial(_PoolState.of, store))
+    state_of = cache(partial(_PoolState.of, store, domain))
     own = state_of(key)
     found = {}
     for binding in bindings:
@@ -195,8 +210,3 @@ def _prevailing(
                 f"{both}: also claimed by ReadOnlyTopicBinding {other.full_name} for ReadOnlyBrokerPool {other.pool}{why}"
             )
     return f"{listed(texts, MAX_NAMED)}; this binding is in force" if texts else ""
-
-
-def same_cluster(one: str, other: str) -> bool:
-    """Return whether two metadata store URLs share the chroot or namespace, and at least one server in any order."""
-    return StoreUrl.parse(one).shares_with(StoreUrl.parse(other))

@@ -94,9 +94,9 @@ class PoolBindings:
             denials=denials,
         )
 
-    def without_conflicts(self, store: Store, matched: MatchedTopics, pool: Pool) -> PoolBindings:
-        """Return the same bindings, with conflicting ones held back."""
-        found = find_conflicts(store, matched, pool, (binding for binding, _ in self.good))
+    def without_conflicts(self, store: Store, matched: MatchedTopics, domain: str, pool: Pool) -> PoolBindings:
+        """Return the same bindings, with conflicting ones held back; for the arguments, see find_conflicts."""
+        found = find_conflicts(store, matched, domain, pool, (binding for binding, _ in self.good))
         return replace(
             self,
             good=tuple(one for one in self.good if one[0].full_name not in found.against),

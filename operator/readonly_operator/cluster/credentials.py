@@ -64,7 +64,7 @@ class CredentialsReader:
             if source in self._known:
                 return self._known[source][1]
         token, valid_seconds = self._token(source)
-        credentials = Credentials(token, self._context(source), partial(self._reject, source, token))
+        credentials = Credentials(token, self._context(source), source.namespace, partial(self._reject, source, token))
         with self._lock:
             self._known[source] = now + min(CACHE_TTL_SECONDS, valid_seconds), credentials
         return credentials

@@ -6,11 +6,14 @@ a thread of the operator for as long as it likes.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import socket
 import time
 from typing import TYPE_CHECKING, Any, cast
+
+from readonly_operator.api.values import qualified
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +34,7 @@ def remaining(deadline: float) -> float:
 
 
 def open_connection(
-    host: str, port: int, deadline: float, admits: Callable[[str], None] | None = None
+    host: str, port: int, deadline: float, admits: Callable[[str], None] | None = None, namespace: str = ""
 ) -> socket.socket:
     """Connect to the first address of a host that answers.
 
@@ -40,13 +43,14 @@ def open_connection(
         port: the port.
         deadline: time of the monotonic clock.
         admits: raises an OSError for an IP address that must not be used; None for any.
+        namespace: where a short name is looked for first: brokers resolve it in the namespace of their pool.
 
     Raises:
         OSError: no address answers in time or may be used, or the name does not resolve.
         UnicodeError: the name is not valid.
     """
     failure: OSError = TimeoutError()
-    for *form, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for *form, _, address in _resolved(host, port, namespace):
         opened = socket.socket(*form)
         try:
             if admits is not None:
@@ -62,6 +66,13 @@ def open_connection(
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return opened
     raise failure
+
+
+def _resolved(host: str, port: int, namespace: str) -> list[Any]:
+    if namespace and (full_name := qualified(host, namespace)) != host:
+        with contextlib.suppress(socket.gaierror):
+            return socket.getaddrinfo(full_name, port, type=socket.SOCK_STREAM)
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
 def answer_until(deadline: float, sock: socket.socket, *args: Any, **options: Any) -> http.client.HTTPResponse:

@@ -43,11 +43,13 @@ class Credentials:
     Attributes:
         token: a bearer token; empty for none.
         context: TLS context; None for the system's default.
+        namespace: where short names of hosts are looked for first; empty for the operator's own.
         on_rejected: called when a server answers 401 to the token.
     """
 
     token: str = field(default="", repr=False)
     context: ssl.SSLContext | None = None
+    namespace: str = ""
     on_rejected: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
 
@@ -223,7 +225,7 @@ def _exchange(
         headers["Authorization"] = f"Bearer {credentials.token}"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        connection.sock = open_connection(connection.host, connection.port, deadline, admits)
+        connection.sock = open_connection(connection.host, connection.port, deadline, admits, credentials.namespace)
         if parts.scheme == "https":
             connection.default_port = http.client.HTTPS_PORT  # it is not part of the header Host
             context = credentials.context or ssl.create_default_context()
@@ -250,7 +252,7 @@ def _refusal(status: int, body: bytes) -> str:
     return f"HTTP {status} {reason}".rstrip() + (f": {text}" if text else "")
 
 
-def connect(host: str, port: int, timeout: float, context: ssl.SSLContext | None = None) -> None:
+def connect(host: str, port: int, timeout: float, context: ssl.SSLContext | None = None, namespace: str = "") -> None:
     """Open and close a TCP connection, or one with TLS.
 
     Args:
@@ -258,6 +260,7 @@ def connect(host: str, port: int, timeout: float, context: ssl.SSLContext | None
         port: its port.
         timeout: longest duration of the connect, and of the TLS handshake, in seconds.
         context: TLS context; None for no TLS.
+        namespace: where a short name is looked for first; empty for the operator's own.
 
     Raises:
         FetchError: the connection failed or took too long.
@@ -265,7 +268,7 @@ def connect(host: str, port: int, timeout: float, context: ssl.SSLContext | None
     if not 0 < port < 65536:  # the C library takes it modulo 65536
         raise FetchError(f"{port} is no port")
     try:
-        with open_connection(host, port, time.monotonic() + timeout) as plain:
+        with open_connection(host, port, time.monotonic() + timeout, namespace=namespace) as plain:
             if context is None:
                 return
             with context.wrap_socket(plain, server_hostname=host) as secured:

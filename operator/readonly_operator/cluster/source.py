@@ -114,7 +114,7 @@ class _Handshake:
     """The TLS handshake with one part of a source.
 
     Attributes:
-        namespace: namespace of the named Secrets and ConfigMaps.
+        namespace: namespace of the named Secrets and ConfigMaps, and of short host names.
         wanted: the certificates; None for no TLS.
         tls_context: makes the context; None for no handshake.
         protocols: application protocols (ALPN), which gRPC servers require.
@@ -356,7 +356,7 @@ def _unreachable(field: str, url: str, addresses: list[tuple[str, int]], handsha
         return [f"{field} {url}: {error}"]
     for host, port in addresses:
         try:
-            connect(host, port, STEP_SECONDS, context)
+            connect(host, port, STEP_SECONDS, context, handshake.namespace)
         except FetchError as error:
             reasons.append(str(error))
         else:

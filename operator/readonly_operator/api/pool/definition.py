@@ -55,6 +55,11 @@ STATUS = status_schema(
             Reported(),
             "Revision of the lookup redirection config for each broker; it changes with every binding.",
         ),
+        "bookkeeperInstance": Declared(
+            Reported(),
+            "Id of the source cluster's BookKeeper (INSTANCEID), as brokers report it. Pools with the same id have one source "
+            "cluster, and their bindings must not claim the same topics.",
+        ),
         "source": USED_SOURCE,
         "membershipUid": Declared(
             Reported(),

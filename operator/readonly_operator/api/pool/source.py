@@ -8,7 +8,7 @@ from readonly_operator.api.metadata_store import BOOKKEEPER_METADATA_STORE_URL, 
 from readonly_operator.api.pool.authentication import Authentication
 from readonly_operator.api.schema import Choice, Flag, Nested, Rule, Text, declare
 from readonly_operator.api.secrets import Certificate, LoginKey, TrustedCertificates
-from readonly_operator.api.values import HOST_PORT
+from readonly_operator.api.values import HOST_PORT, qualified
 
 SERVICE_URL = Text(
     512,
@@ -162,8 +162,8 @@ class Source:
         metadata_store_login: the pool's login at ZooKeeper; None for none.
         bookie_login: the pool's login at bookies; None for none.
         tls: towards the cluster; None for the URLs' defaults.
-        namespace: namespace of the named Secrets and ConfigMaps; empty without any, so that pools of all namespaces share the
-            reports about the cluster.
+        namespace: namespace of the named Secrets and ConfigMaps, and of Services with short names; empty without any, so that
+            pools of all namespaces share the reports about the cluster.
     """
 
     RULES = (
@@ -255,7 +255,14 @@ class Source:
 
     def seen_from(self, namespace: str) -> Source:
         """Return the source of a pool in a namespace."""
-        return self if self.authentication is None and self.tls is None else replace(self, namespace=namespace)
+        hosts = (url.partition(":")[2].strip("/").partition("/")[0] for url in self._urls)
+        names = (host.partition(":")[0] for some in hosts for host in some.split(","))
+        local = self.authentication is not None or self.tls is not None
+        return replace(self, namespace=namespace) if local or any(qualified(one, "x") != one for one in names) else self
+
+    @property
+    def _urls(self) -> tuple[str, ...]:
+        return self.service_url, self.admin_url, *(url for _, url in self.metadata_stores)
 
     @property
     def metadata_stores(self) -> tuple[tuple[str, str], ...]:

@@ -174,6 +174,14 @@ def metadata_store_of(body: Mapping[str, Any]) -> Any:
     return spec_value(body, "source", "metadataStoreUrl") if used is None else used.source.metadata_store_url
 
 
+def bookkeeper_store_of(body: Mapping[str, Any]) -> Any:
+    """Return the bookkeeperMetadataStoreUrl of a pool unparsed; None without one."""
+    used = UsedSource.of(body)
+    if used is None:
+        return spec_value(body, "source", "bookkeeperMetadataStoreUrl")
+    return used.source.bookkeeper_metadata_store_url
+
+
 def connected_since(body: Mapping[str, Any]) -> str:
     """Return since when a pool that began with a sourceRef has a connection; empty if it began with spec.source, or has none."""
     used = UsedSource.of(body)

@@ -8,9 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from readonly_operator.assembly.broker_report import BindingStats, BrokerReport, Lag, merged
-from readonly_operator.assembly.brokers import Brokers
+from readonly_operator.assembly.brokers import MAX_INSTANCE_LENGTH, Brokers
+from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.cluster import fetch
-from readonly_operator.model.lookup import Entry
+from readonly_operator.model.lookup import Entry, LookupConfig
 
 ORDERS, LOGS = Entry("team/orders", ("persistent://x/y/orders",)), Entry("team/logs", ("persistent://x/y/logs",))
 
@@ -106,8 +107,9 @@ def pod(*workers, name="demo-0"):
     }
 
 
-def holding(revision, *names):
+def holding(revision, *names, **more):
     return {
+        **more,
         "revision": revision,
         "error": None,
         "bindings": [{"name": name, "topics": ["persistent://x/y/z"]} for name in names],
@@ -125,6 +127,22 @@ def test_every_worker_of_every_pod_is_asked(context, monkeypatch, start):
     assert (second.name, second.revision, second.reachable) == ("demo-1", "r1", True)
     assert [one.paths for one in (a, b, c, d)] == [["/bindings"]] * 4
     assert shared.paths == []
+
+
+def test_the_id_of_the_source_cluster_is_that_of_all_brokers_that_know_it(context, start):
+    knows, former, other = (
+        start(bindings=holding("r1", **said))
+        for said in ({"bookkeeper_instance": "a"}, {}, {"bookkeeper_instance": "b" * 1000})
+    )
+
+    def instance(*servers):
+        reports = context.brokers.ask([pod(one, name=f"demo-{number}") for number, one in enumerate(servers)])
+        return LookupState(LookupConfig.of([]), len(servers), reports).bookkeeper_instance
+
+    assert (instance(knows), instance(former, knows), instance(former)) == ("a", "a", "")
+    assert instance(knows, other) == "", "during a change of the source"
+    assert instance(other) == "b" * MAX_INSTANCE_LENGTH
+    assert context.brokers.ask([pod(former, knows)])[0].bookkeeper_instance == "a"
 
 
 def test_topics_are_asked_of_the_first_worker_that_answers(context, start):

@@ -153,7 +153,7 @@ def conflicts(store):
         key = PoolKey("team", pool)
         loaded = Pool.load(store.get(POOL, "team", pool))
         bindings = PoolBindings.of(store, key).allowed(key, loaded.allowed_bindings, store.namespaces)
-        return find_conflicts(store, lambda *_: (), loaded, (binding for binding, _ in bindings.good))
+        return find_conflicts(store, lambda *_: (), "cluster.local", loaded, (binding for binding, _ in bindings.good))
 
     return found
 
@@ -164,7 +164,7 @@ def test_a_binding_that_is_not_allowed_blocks_nobody(pool, bind, conflicts, stor
     bind("second", "team", pool="other", created=NEW)
     assert (conflicts("other").against, conflicts("other").prevailing) == ({}, {})
     gone = [Binding.load(store.get(BINDING, "team", "second"))]
-    assert find_holders(store, lambda *_: (), PoolKey("team", "missing"), gone) == {}
+    assert find_holders(store, lambda *_: (), "cluster.local", PoolKey("team", "missing"), gone) == {}
 
 
 def test_claims_compete_across_namespaces(pool, bind, conflicts):

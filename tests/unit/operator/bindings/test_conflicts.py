@@ -10,12 +10,13 @@ from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.assembly.brokers import Brokers
 from readonly_operator.assembly.context import Context
-from readonly_operator.bindings.conflicts import BindingConflicts, find_conflicts, find_holders, same_cluster
+from readonly_operator.bindings.conflicts import BindingConflicts, find_conflicts, find_holders
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.kinds import BINDING, POOL
 from readonly_operator.kube.names import PoolKey
 from readonly_operator.kube.store import Store
 
+DOMAIN = "cluster.local"
 TOPIC = "persistent://public/default/orders"
 OLD, NEW, NEWEST = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z"
 
@@ -39,7 +40,7 @@ def found(store):
         key = PoolKey("team", pool)
         loaded = Pool.load(store.get(POOL, *astuple(key)))
         bindings = [Binding.load(body) for body in store.of_pool(BINDING, key)]
-        return find_conflicts(store, context.brokers.matched, loaded, bindings)
+        return find_conflicts(store, context.brokers.matched, DOMAIN, loaded, bindings)
 
     yield check
     context.brokers.close()
@@ -58,7 +59,7 @@ def holders(store):
     def check(pool: str) -> dict[str, str]:
         key = PoolKey("team", pool)
         bindings = [Binding.load(body) for body in store.of_pool(BINDING, key)]
-        return find_holders(store, lambda *_: (), key, bindings)
+        return find_holders(store, lambda *_: (), DOMAIN, key, bindings)
 
     return check
 
@@ -231,16 +232,39 @@ def test_expressions_clash_over_topics_that_there_are(put, held_back):
     assert held_back("other") == {}, "no broker runs that would serve such a topic"
 
 
+@pytest.fixture
+def two_releases(store, pool_body, binding_body):
+    """A pool and a binding of one topic in each of two namespaces, with the URL and the reported instance of each."""
+
+    def make(*releases):
+        for namespace, (url, instance) in zip(("dev", "stage"), releases, strict=True):
+            body = copy.deepcopy(pool_body())
+            body["metadata"] |= {"namespace": namespace, "uid": f"pool-{namespace}"}
+            body["spec"]["source"]["metadataStoreUrl"] = url
+            body["status"] = {"bookkeeperInstance": instance} if instance else {}
+            store.put(POOL, body)
+            body = copy.deepcopy(binding_body())
+            created = {"dev": OLD, "stage": NEW}[namespace]
+            body["metadata"] |= {"namespace": namespace, "uid": f"binding-{namespace}", "creationTimestamp": created}
+            store.put(BINDING, body)
+
+    return make
+
+
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("dev", "stage", "held"),
     [
-        ("zk:a:1,b:2", "zk:b:2,a:1", True),
-        ("zk:a:1,b:2", "zk:b:2,c:3", True),
-        ("zk:a:1", "zk:b:1", False),
-        ("zk:a:1/x", "zk:a:1/x", True),
-        ("zk:a:1/x", "zk:a:1/y", False),
-        ("zk:a:1/x", "zk:a:1", False),
+        (("zk:pulsar-zookeeper:2181", ""), ("zk:pulsar-zookeeper:2181", ""), False),
+        (("zk:pulsar-zookeeper:2181", "a"), ("zk:pulsar-zookeeper:2181", "b"), False),
+        (("zk:zk-0.zk:2181", "a"), ("zk:zk-0.zk:2181", "b"), False),
+        (("zk:pulsar-zookeeper:2181", ""), ("zk:pulsar-zookeeper.dev.svc.cluster.local:2181", ""), True),
+        (("zk:zk-0.zk:2181", "a"), ("zk:zk-0.zk.dev.svc.cluster.local:2181", "a"), True),
+        (("zk:zk-0.zk:2181", "a"), ("zk:zk-0.zk.dev.svc.cluster.local:2181", ""), False),
     ],
 )
-def test_what_is_the_same_cluster(one, other, same):
-    assert same_cluster(one, other) == same
+def test_two_releases_are_two_clusters_and_two_spellings_are_one(store, two_releases, dev, stage, held):
+    two_releases(dev, stage)
+    key = PoolKey("stage", "demo")
+    loaded = Pool.load(store.get(POOL, *astuple(key)))
+    bindings = [Binding.load(body) for body in store.of_pool(BINDING, key)]
+    assert bool(find_conflicts(store, lambda *_: (), DOMAIN, loaded, bindings).against) is held

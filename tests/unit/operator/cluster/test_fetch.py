@@ -139,6 +139,43 @@ def test_a_second_address_is_tried(monkeypatch):
         assert fetch.get_json("http://two.invalid/", 5) == []
 
 
+@pytest.mark.parametrize("known", ["broker.shop", "broker"])
+def test_a_short_name_is_that_of_a_service_in_the_pools_namespace(monkeypatch, known):
+    """The operator runs in another namespace. A name that is no Service there comes from the nodes' resolver."""
+    asked = []
+
+    def resolve(host, port, **_):
+        asked.append(host)
+        if host != known:
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with serving(http_answer(b'["broker:8080"]')) as url:
+        port = url.rpartition(":")[2]
+        source = Source(f"pulsar://broker:{port}", f"http://broker:{port}", f"zk:broker:{port}").seen_from("shop")
+        report = check(source, lambda source: fetch.Credentials(namespace=source.namespace))
+        assert report.problems == ()
+    assert asked == (["broker.shop"] if known == "broker.shop" else ["broker.shop", "broker"]) * 4
+
+
+@pytest.mark.parametrize(
+    ("urls", "shared"),
+    [
+        (("pulsar://b.x:1", "http://b.x:1", "zk:z.x:1"), True),
+        (("pulsar://localhost:1", "http://127.0.0.1:1", "oxia://z.x:1/y"), True),
+        (("pulsar://b:1", "http://b.x:1", "zk:z.x:1"), False),
+        (("pulsar://b.x:1,b:1/", "http://b.x:1", "zk:z.x:1"), False),
+        (("pulsar+ssl://b.x", "https://b/", "zk:z.x:1"), False),
+        (("pulsar://b.x", "http://b.x:1", "zk:z.x:1,z:1/chroot"), False),
+        (("pulsar://b.x", "http://b.x:1", "zk:z.x:1", "zk:z:1"), False),
+    ],
+)
+def test_pools_of_two_namespaces_share_reports_only_without_short_names(urls, shared):
+    one, other = (Source(*urls).seen_from(namespace) for namespace in ("dev", "stage"))
+    assert (one == other) is shared
+
+
 def test_a_url_with_a_blank_in_its_host_is_an_error_of_the_request():
     with pytest.raises(fetch.FetchError, match="control characters"):
         fetch.get("http://a b:1/", 1)
