@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies of a file, evaluated without an API server."""
+"""ValidatingAdmissionPolicies of a folder, evaluated without an API server."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Request:
         new: the object to be stored; None for a deletion.
         old: the stored object; None for a creation.
         user: who asks.
+        subresource: of the object; empty for the object itself.
     """
 
     kind: Kind
@@ -34,6 +35,12 @@ class Request:
     new: dict[str, Any] | None = None
     old: dict[str, Any] | None = None
     user: str = OPERATOR
+    subresource: str = ""
+
+    @property
+    def resource(self) -> str:
+        """Return the resource as a rule names it."""
+        return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
 
 
 class _Variables(UserDict[str, Any]):
@@ -60,10 +67,15 @@ class Policy:
 
     def refusals(self, request: Request) -> list[str]:
         """Return the messages of what the policy refuses; an error of an expression is one too (failurePolicy: Fail)."""
-        scope = {
-            "request": {"operation": request.operation, "userInfo": {"username": request.user}},
+        body = request.new or request.old or {}
+        scope: dict[str, Any] = {
+            "request": {
+                "operation": request.operation,
+                "userInfo": {"username": request.user},
+            },
             "object": request.new,
             "oldObject": request.old,
+            "namespaceObject": {"metadata": {"name": body.get("metadata", {}).get("namespace", "")}},
         }
         if not self._matches(request) or not all(one(scope) for one in self._conditions):
             return []
@@ -80,17 +92,18 @@ class Policy:
     def _matches(self, request: Request) -> bool:
         return any(
             request.kind.group in rule["apiGroups"]
-            and request.kind.plural in rule["resources"]
+            and request.resource in rule["resources"]
             and request.operation in rule["operations"]
             for rule in self._rules
         )
 
 
 class Policies:
-    """The policies of a file that are bound."""
+    """The policies of a folder that are bound."""
 
-    def __init__(self, path: Path) -> None:
-        bodies = list(load_all_yaml(path.read_text(encoding="utf-8")))
+    def __init__(self, folder: Path) -> None:
+        paths = [path for path in sorted(folder.glob("*.yaml")) if path.name != "kustomization.yaml"]
+        bodies = [one for path in paths for one in load_all_yaml(path.read_text(encoding="utf-8"))]
         bound = {
             one["spec"]["policyName"]
             for one in bodies
@@ -98,6 +111,9 @@ class Policies:
         }
         self.every = [Policy(one) for one in bodies if one["kind"] == "ValidatingAdmissionPolicy"]
         assert {one.name for one in self.every} == bound
+        assert not [one for one in bodies if "paramKind" in one["spec"]], (
+            "without its definition it refuses every user's writes"
+        )
 
     def refusals(self, request: Request) -> list[str]:
         """Return the messages of all policies that refuse a request."""

@@ -1,7 +1,7 @@
 """The part of the Common Expression Language that our admission policies use, to evaluate them without an API server.
 
-Macros: has, all, exists, filter, map. Functions: size, startsWith, endsWith. Values are JSON. An error of one side of && and ||
-does not count when the other side decides, as in the language's definition.
+Macros: has, all, exists, filter, map. Functions: size, startsWith, endsWith, contains. Texts have +. Values are JSON. An error of
+one side of && and || does not count when the other side decides, as in the language's definition.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Node = Callable[[Mapping[str, Any]], Any]
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|('(?:[^'\\]|\\.)*')|([A-Za-z_]\w*)|(&&|\|\||[=!]=|[-!?:.,()\[\]{}<>]))")
+_TOKEN = re.compile(r"\s*(?:(\d+)|('(?:[^'\\]|\\.)*')|([A-Za-z_]\w*)|(&&|\|\||[=!]=|[-+!?:.,()\[\]{}<>]))")
 _MACROS = ("all", "exists", "filter", "map")
 RESERVED = frozenset(
     {
@@ -116,16 +116,22 @@ class _Parser:
             nodes.append(below())
         return nodes[0] if len(nodes) == 1 else lambda scope: _decide(nodes, scope, decisive=decisive)
 
+    def _sum(self) -> Node:
+        nodes = [self._unary()]
+        while self._skip("+"):
+            nodes.append(self._unary())
+        return nodes[0] if len(nodes) == 1 else lambda scope: "".join(node(scope) for node in nodes)
+
     def _relation(self) -> Node:
-        left = self._unary()
+        left = self._sum()
         if self._skip("=="):
-            right = self._unary()
+            right = self._sum()
             return lambda scope: left(scope) == right(scope)
         if self._skip("!="):
-            right = self._unary()
+            right = self._sum()
             return lambda scope: left(scope) != right(scope)
         if self._skip("in"):
-            right = self._unary()
+            right = self._sum()
             return lambda scope: left(scope) in _container(right(scope))
         return left
 
@@ -163,6 +169,8 @@ class _Parser:
                 return lambda scope: str(target(scope)).startswith(prefix(scope))
             case "endsWith", [suffix]:
                 return lambda scope: str(target(scope)).endswith(suffix(scope))
+            case "contains", [part]:
+                return lambda scope: part(scope) in str(target(scope))
             case _:
                 raise CelError(f"{name} is no function that is known here")
 

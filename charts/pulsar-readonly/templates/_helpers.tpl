@@ -7,6 +7,20 @@ pulsar-readonly-operator
 {{ .Values.serviceAccount.name | default (include "operator.name" .) }}
 {{- end }}
 
+{{/* Beginning of the names of admission policies: they have no namespace, and several operators for some namespaces may exist. */}}
+{{- define "operator.policy" -}}
+{{ include "operator.name" . }}{{ if .Values.namespaces }}-{{ .Release.Namespace }}{{ end }}
+{{- end }}
+
+{{/* Whether a request is the operator's. An account of the usual name is limited in every namespace, as in manifests/. */}}
+{{- define "operator.isAccount" -}}
+{{- if .Values.serviceAccount.name -}}
+request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ .Values.serviceAccount.name }}'
+{{- else -}}
+request.userInfo.username.startsWith('system:serviceaccount:') && request.userInfo.username.endsWith(':{{ include "operator.name" . }}')
+{{- end }}
+{{- end }}
+
 {{- define "operator.labels" -}}
 app.kubernetes.io/name: {{ include "operator.name" . }}
 app.kubernetes.io/part-of: pulsar-readonly

@@ -101,7 +101,10 @@ class Kube(Protocol):
         ...
 
     def annotate(self, kind: Kind, namespace: str, name: str, annotations: dict[str, str]) -> Manifest | None:
-        """Set annotations of an object that the operator does not own; return None when it is gone."""
+        """Set annotations of an object that the operator does not own, through its status; return None when it is gone.
+
+        The right to patch a pod's status changes no container. That to patch pods could change the image of any pod.
+        """
         ...
 
     def delete(self, manifest: Manifest) -> None:
@@ -209,12 +212,13 @@ class ApiServer:
 
     def annotate(self, kind: Kind, namespace: str, name: str, annotations: dict[str, str]) -> Manifest | None:
         """See Kube."""
+        resource: Any = self._resource(kind)
         try:
             return self._plain(
-                self._client.patch,
-                self._resource(kind),
-                body={"metadata": {"name": name, "annotations": annotations}},
-                namespace=namespace,
+                self._client.request,
+                "patch",
+                f"{resource.path(name=name, namespace=namespace)}/status",
+                body={"metadata": {"annotations": annotations}},
                 content_type="application/merge-patch+json",
                 field_manager=OPERATOR,
             )

@@ -55,7 +55,9 @@ def test_the_chart_renders_what_the_manifests_hold(template, kustomize):
 
 
 def test_the_chart_for_its_own_namespace_renders_what_the_namespaced_manifests_hold(template, kustomize):
-    made, manifests = by_name(template(f"namespaces={{{NAMESPACE}}}")), by_name(kustomize("manifests/namespaced"))
+    # the policies are in no namespace: an administrator applies them, with the definitions
+    made = by_name(template(f"namespaces={{{NAMESPACE}}}", "admissionPolicy.enabled=false"))
+    manifests = by_name(kustomize("manifests/namespaced"))
     for objects, own in ((made, NAMESPACE), (manifests, "$(POD_NAMESPACE)")):
         arguments = container(list(objects.values()))["args"]
         arguments[arguments.index(f"--namespace={own}")] = "--namespace=its own"
@@ -103,6 +105,9 @@ def test_names_that_yaml_would_take_for_something_else_stay_names(template, name
     )
     seen = 0
     for one in objects:
+        if one["kind"].startswith("ValidatingAdmission"):  # in no namespace
+            assert one["metadata"]["name"].startswith(f"pulsar-readonly-operator-{name}-")
+            continue
         assert one["metadata"]["namespace"] == name
         for subject in one.get("subjects", ()):
             assert (subject["namespace"], subject["name"]) == (name, name)
@@ -221,14 +226,26 @@ def test_one_namespace_needs_no_rights_in_others(template):
 
 
 def test_the_admission_policies_are_those_of_the_manifests(template, kustomize):
-    plain, made = by_name(template()), by_name(template("admissionPolicy.enabled=true"))
+    plain, made = by_name(template("admissionPolicy.enabled=false")), by_name(template())
     added = {key: one for key, one in made.items() if key not in plain}
     assert added == by_name(kustomize("manifests/admission-policy"))
-    elsewhere = template("admissionPolicy.enabled=true", "serviceAccount.name=mine", options=("--namespace", "other"))
+    assert not any(kind.startswith("ValidatingAdmission") for kind, _, _ in by_name(template("rbac.create=false")))
+    elsewhere = template("serviceAccount.name=mine", options=("--namespace", "other"))
     conditions = [one["spec"]["matchConditions"] for one in elsewhere if one["kind"] == "ValidatingAdmissionPolicy"]
-    assert {one["expression"] for (one,) in conditions} == {
+    assert {one["expression"] for one, *_ in conditions} == {
         "request.userInfo.username == 'system:serviceaccount:other:mine'"
     }
+
+
+def test_operators_for_some_namespaces_have_policies_of_their_own(template):
+    everywhere, inside = (
+        {one["metadata"]["name"] for one in objects if one["kind"].startswith("ValidatingAdmission")}
+        for objects in (template(), template("namespaces={orders}", options=("--namespace", "orders-system")))
+    )
+    assert {name.replace("-orders-system", "") for name in inside} == everywhere
+    assert all(name.startswith("pulsar-readonly-operator-orders-system-") for name in inside)
+    bindings = [one for one in template("namespaces={orders}") if one["kind"] == "ValidatingAdmissionPolicyBinding"]
+    assert all(one["spec"]["policyName"] == one["metadata"]["name"] for one in bindings)
 
 
 def test_rights_of_people_can_be_left_out(template, kustomize):

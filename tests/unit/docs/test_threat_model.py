@@ -109,7 +109,5 @@ def test_policies_allow_the_kinds_of_volumes_of_the_page(kind, source):
     assert told <= set(VOLUMES)
     body = stateful_set()
     body["spec"]["template"]["spec"].setdefault("volumes", []).append({"name": "more", kind: source})
-    refused = Policies(ROOT / "manifests" / "admission-policy" / "policies.yaml").refusals(
-        Request(STATEFUL_SET, "CREATE", body)
-    )
+    refused = Policies(ROOT / "manifests" / "admission-policy").refusals(Request(STATEFUL_SET, "CREATE", body))
     assert (refused == []) is (kind in told), refused

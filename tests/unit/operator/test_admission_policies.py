@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import pathlib
+from functools import partial
 
 import pytest
 from readonly_operator.api.pool import Pool
@@ -14,6 +15,7 @@ from readonly_operator.kube.events import Notice, manifest
 from readonly_operator.kube.kinds import (
     AUTOSCALER,
     BINDING,
+    CERTIFICATE,
     CHILDREN,
     CONFIG_MAP,
     EVENT,
@@ -33,19 +35,20 @@ from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
 
 from tests.support.admission import Policies, Request
+from tests.support.attacks import OBJECT_ATTACKS, POD_ATTACKS, owner, with_value
 from tests.support.cel import CelError, compile_cel
 from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.operator.model.test_children import EVERYTHING
 
 ROOT = pathlib.Path(__file__).parents[3]
-FILE = ROOT / "manifests" / "admission-policy" / "policies.yaml"
+FOLDER = ROOT / "manifests" / "admission-policy"
 LAC_KEY = "bookkeeperExplicitLacIntervalInMills"
 LAC = "pulsar-readonly.io/explicit-lac"
 
 
 @pytest.fixture(scope="module")
 def policies() -> Policies:
-    return Policies(FILE)
+    return Policies(FOLDER)
 
 
 @pytest.fixture
@@ -75,7 +78,7 @@ def objects(pool_body):
 
 @pytest.fixture
 def service(objects):
-    return next(one for one in objects if kind_of(one) == SERVICE)
+    return named(objects, SERVICE)
 
 
 def changed(body, **metadata):
@@ -88,12 +91,8 @@ def changed(body, **metadata):
     return body
 
 
-def owner(kind="ReadOnlyBrokerPool", version="pulsar-readonly.io/v1alpha1", name="demo", uid="uid-of-demo", **more):
-    return [{"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True, **more}]
-
-
 def test_expressions_use_no_reserved_word_and_are_all_evaluated(policies):
-    assert len(policies.every) == 7
+    assert len(policies.every) == 13
     for text in ("object.spec ==", "namespace.x", "has(1)", "a ? b", "f(x)"):
         with pytest.raises(CelError):
             compile_cel(text)
@@ -103,17 +102,18 @@ def test_every_kind_that_the_operator_may_change_has_a_policy():
     """Another right without a policy would be a way around it."""
     rules = next(one for one in documents("cluster-wide/rbac.yaml") if one["kind"] == "ClusterRole")["rules"]
     granted = {
-        (group, resource.partition("/")[0], verb)
+        (group, resource, verb)
         for rule in [*rules, *documents("operator/lease.yaml")[0]["rules"], *finalizer_rules()]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
-        if "/" not in resource
+        if resource
+        not in {f"{kind.plural}/{sub}" for kind in (POOL, BINDING, SOURCE) for sub in ("status", "finalizers")}
     }
     operations = {"create": "CREATE", "patch": "UPDATE", "update": "UPDATE", "delete": "DELETE"}
     covered = {
         (group, resource, operation)
-        for one in documents("admission-policy/policies.yaml")
+        for one in policy_documents()
         if one["kind"] == "ValidatingAdmissionPolicy"
         for rule in one["spec"]["matchConstraints"]["resourceRules"]
         for group in rule["apiGroups"]
@@ -126,9 +126,7 @@ def test_every_kind_that_the_operator_may_change_has_a_policy():
 
 def test_every_message_is_one_that_the_end_to_end_tests_look_for(policies):
     messages = [
-        validation["message"]
-        for one in documents("admission-policy/policies.yaml")
-        for validation in one["spec"].get("validations", ())
+        validation["message"] for one in policy_documents() for validation in one["spec"].get("validations", ())
     ]
     assert len(messages) > len(policies.every)
     assert all(message.startswith("the operator may ") for message in messages), messages
@@ -136,9 +134,11 @@ def test_every_message_is_one_that_the_end_to_end_tests_look_for(policies):
 
 def test_rules_name_versions_so_that_the_api_server_checks_the_types_of_expressions():
     """It leaves out rules with * (apiserver, validating.TypeChecker), and looks at ten kinds of each policy."""
-    served = {(kind.group, kind.plural): {kind.version} for kind in (*CHILDREN, POD, LEASE, EVENT)}
+    served = {(kind.group, kind.plural): {kind.version} for kind in (*CHILDREN, LEASE, EVENT)} | {
+        ("", "pods/status"): {"v1"}
+    }
     served |= {(kind.group, kind.plural): set(SERVED) for kind in (POOL, BINDING, SOURCE)}
-    for one in documents("admission-policy/policies.yaml"):
+    for one in policy_documents():
         if one["kind"] != "ValidatingAdmissionPolicy":
             continue
         constraints = one["spec"]["matchConstraints"]
@@ -149,6 +149,10 @@ def test_rules_name_versions_so_that_the_api_server_checks_the_types_of_expressi
                 assert set(rule["apiVersions"]) == served[rule["apiGroups"][0], resource], resource
                 kinds += len(rule["apiVersions"])
         assert kinds <= 10
+
+
+def policy_documents():
+    return [one for name in ("policies", "reach") for one in documents(f"admission-policy/{name}.yaml")]
 
 
 def documents(name):
@@ -197,9 +201,9 @@ def test_nothing_else_is_made_or_deleted(objects, refuses, metadata):
 def test_only_the_operators_account_is_limited(objects, refuses):
     stranger = {"metadata": {"name": "x"}}
     assert refuses("DELETE", STATEFUL_SET, old=stranger)
-    assert (
-        refuses("DELETE", STATEFUL_SET, old=stranger, user="system:serviceaccount:other:pulsar-readonly-operator") == []
-    )
+    assert refuses("DELETE", STATEFUL_SET, old=stranger, user=f"system:serviceaccount:other:{OPERATOR}")
+    for user in ("system:serviceaccount:other:x", f"system:serviceaccount:{OPERATOR}:x", f"oidc:{OPERATOR}", OPERATOR):
+        assert refuses("DELETE", STATEFUL_SET, old=stranger, user=user) == [], user
     assert refuses("CREATE", SECRET, stranger) == [], "RBAC grants nothing of it"
 
 
@@ -227,38 +231,56 @@ def test_what_a_deleted_pool_left_is_adopted_and_a_lost_label_restored(objects, 
 
 @pytest.mark.parametrize(
     ("path", "value"),
-    [
-        (("serviceAccountName",), "default"),
-        (("serviceAccountName",), None),
-        (("automountServiceAccountToken",), True),
-        (("automountServiceAccountToken",), None),
-        (("hostNetwork",), True),
-        (("hostPID",), True),
-        (("hostIPC",), True),
-        (("initContainers",), [{"name": "x"}]),
-        (("ephemeralContainers",), [{"name": "x"}]),
-        (("containers",), lambda own: [*own, {**own[0], "name": "x"}]),
-        (("containers",), lambda _: []),
-        (("volumes", 0), {"name": "x", "hostPath": {"path": "/"}}),
-        (("volumes", 0), {"name": "x", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
-        (("containers", 0, "securityContext"), None),
-        (("containers", 0, "securityContext", "allowPrivilegeEscalation"), True),
-        (("containers", 0, "securityContext", "capabilities"), {"add": ["NET_ADMIN"]}),
-    ],
+    POD_ATTACKS,
 )
 def test_brokers_get_no_rights_on_nodes_and_no_token(objects, refuses, path, value):
     """Whoever has the operator's token could make the API server believe in a pool that does not exist."""
-    one = next(one for one in objects if kind_of(one) == STATEFUL_SET)
-    other = copy.deepcopy(one)
-    place = other["spec"]["template"]["spec"]
-    for name in path[:-1]:
-        place = place[name]
-    if value is None:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value(place[path[-1]]) if callable(value) else value
+    one = named(objects, STATEFUL_SET)
+    other = with_value(one, ("spec", "template", "spec", *path), value)
     for operation, old in (("CREATE", None), ("UPDATE", one)):
         assert len(refuses(operation, STATEFUL_SET, other, old)) == 1
+
+
+def named(objects, kind):
+    return next(one for one in objects if kind_of(one) == kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    OBJECT_ATTACKS,
+)
+def test_objects_of_a_pool_reach_nothing_but_its_brokers(objects, refuses, kind, path, value):
+    own = named(objects, kind)
+    other = with_value(own, path, value)
+    assert len(refuses("CREATE", kind, other)) == 1
+    assert len(refuses("UPDATE", kind, other, own)) == 1
+
+
+def test_addresses_that_somebody_else_has_given_a_service_stay(service, refuses):
+    theirs = with_value(service, ("spec", "externalIPs"), ["192.0.2.1"])
+    assert refuses("UPDATE", SERVICE, theirs, theirs) == []
+    more = with_value(service, ("spec", "externalIPs"), ["192.0.2.1", "192.0.2.2"])
+    assert refuses("UPDATE", SERVICE, more, theirs)
+    assert refuses("UPDATE", SERVICE, service, theirs) == []
+
+
+def test_a_certificate_of_the_user_may_have_any_name_outside_and_its_own_inside(objects, refuses):
+    own = named(objects, CERTIFICATE)
+    names = [*own["spec"]["dnsNames"], "pulsar.example.com", "extra.team.svc.cluster.local"]
+    assert refuses("CREATE", CERTIFICATE, with_value(own, ("spec", "dnsNames"), names)) == []
+    for secret in ("demo-listeners", "demo-listeners-mine"):
+        assert refuses("CREATE", CERTIFICATE, with_value(own, ("spec", "secretName"), secret)) == []
+
+
+def test_nothing_is_written_in_namespaces_of_kubernetes(objects, refuses):
+    for one in objects:
+        other = changed(one, namespace="kube-system")
+        for operation, new, old in (("CREATE", other, None), ("UPDATE", other, other), ("DELETE", None, other)):
+            assert "the operator may write nothing in the namespaces of Kubernetes itself (kube-*)" in refuses(
+                operation, kind_of(one), new, old
+            )
+        if kind_of(one) != CERTIFICATE:  # it has names of its namespace
+            assert refuses("CREATE", kind_of(one), changed(one, namespace="team-kube-x")) == []
 
 
 @pytest.fixture
@@ -315,7 +337,7 @@ def test_nothing_else_of_a_config_map_is_changed(owners_config, refuses):
 
 
 def test_the_record_on_a_pools_own_config_map_opens_nothing(objects, refuses):
-    own = next(one for one in objects if kind_of(one) == CONFIG_MAP)
+    own = named(objects, CONFIG_MAP)
     marked = changed(own, annotations={**own["metadata"]["annotations"], LAC: "x"})
     assert refuses("UPDATE", CONFIG_MAP, marked, own) == []
     assert refuses("UPDATE", CONFIG_MAP, {**marked, "data": {"engine.yaml": ""}}, marked) == []
@@ -326,28 +348,37 @@ def test_the_record_on_a_pools_own_config_map_opens_nothing(objects, refuses):
 def pod(make_pool):
     labels = {**make_pool().key.selector(), "apps.kubernetes.io/pod-index": "0"}
     metadata = {"name": "demo-0", "labels": labels, "ownerReferences": owner("StatefulSet", "apps/v1")}
-    return {"metadata": metadata, "spec": {"containers": [{"name": "broker", "image": "x"}]}}
+    spec = {"containers": [{"name": "broker", "image": "x"}]}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": "Running", "podIP": "10.0.0.1"}}
+
+
+@pytest.fixture
+def refuses_pod(refuses):
+    """What is refused of the only right on pods: new and old pod."""
+    return partial(refuses, "UPDATE", POD, subresource="status")
 
 
 @pytest.mark.parametrize("name", ["bindings-revision", "locality"])
-def test_two_annotations_of_brokers_are_written(pod, refuses, name):
+def test_two_annotations_of_brokers_are_written(pod, refuses_pod, name):
     annotated = changed(pod, annotations={f"pulsar-readonly.io/{name}": "x", "a": "b"})
-    assert refuses("UPDATE", POD, annotated, changed(pod, annotations={"a": "b"})) == []
-    assert refuses("UPDATE", POD, annotated, changed(annotated, annotations={"a": "b"})) == []
-    assert refuses("UPDATE", POD, annotated, pod), "a is not the operator's"
+    assert refuses_pod(annotated, changed(pod, annotations={"a": "b"})) == []
+    assert refuses_pod(annotated, changed(annotated, annotations={"a": "b"})) == []
+    assert refuses_pod(annotated, pod), "a is not the operator's"
 
 
-def test_nothing_else_of_a_pod_is_changed_and_no_other_pod(pod, refuses):
+def test_nothing_else_of_a_pod_is_changed_and_no_other_pod(pod, refuses_pod):
     image = copy.deepcopy(pod)
     image["spec"]["containers"][0]["image"] = "y"
     new = changed(pod, annotations={"pulsar-readonly.io/locality": "/a"})
     for body in (
         image,
+        {**new, "status": {"phase": "Running", "podIP": "10.0.0.2"}},
+        {key: value for key, value in new.items() if key != "status"},
         changed(new, annotations={"other": "x"}),
         changed(new, labels={}),
         changed(new, ownerReferences=None),
     ):
-        assert refuses("UPDATE", POD, body, pod), body["metadata"]
+        assert refuses_pod(body, pod), body["metadata"]
     for old in (
         changed(pod, labels=None),
         changed(pod, labels={"pulsar-readonly.io/pool": "demo"}),
@@ -356,7 +387,7 @@ def test_nothing_else_of_a_pod_is_changed_and_no_other_pod(pod, refuses):
         changed(pod, ownerReferences=owner("ReplicaSet", "apps/v1")),
     ):
         annotated = changed(old, annotations={"pulsar-readonly.io/locality": "/a"})
-        assert refuses("UPDATE", POD, annotated, old), old["metadata"]
+        assert refuses_pod(annotated, old), old["metadata"]
 
 
 def test_of_users_objects_only_the_own_finalizer_is_changed(pool_body, binding_body, refuses):
@@ -398,7 +429,7 @@ def test_the_lease_is_its_own(refuses):
 
 
 def test_refusals_name_what_is_allowed(objects, refuses):
-    autoscaler = next(one for one in objects if kind_of(one) == AUTOSCALER)
+    autoscaler = named(objects, AUTOSCALER)
     (message,) = refuses("DELETE", AUTOSCALER, old=changed(autoscaler, labels=None))
     assert message == (
         "the operator may write and delete only objects that a ReadOnlyBrokerPool controls and that have its name in the label "

@@ -64,8 +64,8 @@ class ListenerTls:
         default="",
         metadata=declare(
             OBJECT_NAME,
-            "Secret that cert-manager writes, with issuerRef. An existing one is overwritten. Without it, "
-            "NAME-listeners- and a part of the pool's uid.",
+            "Secret that cert-manager writes, with issuerRef. An existing one is overwritten. The operator's admission policies "
+            "demand that it begins with NAME-listeners. Without it, NAME-listeners- and a part of the pool's uid.",
         ),
     )
     dns_names: tuple[str, ...] = field(

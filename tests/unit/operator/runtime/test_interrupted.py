@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from readonly_operator.cluster import background, fetch, source
 from readonly_operator.kube.api_server import KubeError
-from readonly_operator.kube.kinds import BINDING, POOL, kind_of
+from readonly_operator.kube.kinds import BINDING, POD, POOL, kind_of
 from readonly_operator.kube.names import MANAGER_EXPLICIT_LAC, OPERATOR
 from readonly_operator.runtime import controller as module
 from readonly_operator.runtime.controller import Controller
@@ -327,14 +327,17 @@ def test_what_is_compared_with_is_right(scene):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_admission_policies_refuse_nothing_that_the_operator_does(scene, monkeypatch, name):
     """manifests/admission-policy, with everything that the operator writes and deletes. A status is another resource."""
-    policies, asked = Policies(ROOT / "manifests" / "admission-policy" / "policies.yaml"), []
+    policies, asked = Policies(ROOT / "manifests" / "admission-policy"), []
     write, delete = World.write, Server.delete
 
     def written(world, body, manager):
         known = world.objects.get((body["kind"], body["metadata"]["namespace"], body["metadata"]["name"]))
         own = manager in {OPERATOR, MANAGER_EXPLICIT_LAC}
         if own and (known is None or {**known, "status": 0} != {**body, "status": 0}):
-            asked.append(Request(kind_of(body), "UPDATE" if known else "CREATE", copied(body), copied(known)))
+            sub = "status" if kind_of(body) == POD else ""  # annotations
+            asked.append(
+                Request(kind_of(body), "UPDATE" if known else "CREATE", copied(body), copied(known), subresource=sub)
+            )
         return write(world, body, manager)
 
     def deleted(server, manifest):
