@@ -22,6 +22,7 @@ from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.http.process_metrics import BUILD_LABELS, BuildCollector, ProcessMetrics
 from readonly_engine.http.server import HttpServer
 from readonly_engine.http.status.slices import STEPS, Slices
+from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.cache import EntryCache
 
@@ -335,3 +336,25 @@ def test_subscriptions_may_come_and_go_between_slices(broker, monkeypatch):
     found = list(text_string_to_metric_families(text))
     series = [(one.name, *sorted(one.labels.items())) for family in found for one in family.samples]
     assert len(series) == len(set(series))
+
+
+def test_the_id_of_the_source_cluster_is_read_once_and_never_holds_up_the_bindings(broker, monkeypatch):
+    """The operator compares source clusters by it."""
+    monkeypatch.setattr("readonly_engine.http.server.WAIT_S", 0.05)
+    asked = []
+
+    class Cluster:
+        async def bookkeeper_id(self):
+            asked.append(len(asked))
+            if len(asked) == 1:
+                raise MetadataUnavailableError("no answer")
+            if len(asked) == 2:
+                await asyncio.Event().wait()
+            return "" if len(asked) == 3 else "id"
+
+    async def scene():
+        server = HttpServer(broker, SimpleNamespace(connected=True, denied=0), EntryCache(1000), Cluster(), None)
+        return [await server._instance() for _ in range(6)]
+
+    assert asyncio.run(scene()) == ["", "", "", "id", "id", "id"]
+    assert len(asked) == 4
