@@ -84,7 +84,8 @@ OPTIONS: Final = (
         "holdSubscription",
         "",
         "Name of a subscription that holds back messages which the stream has not read: retention waits for it. It is created in "
-        "every topic, has no consumer, and moves with the commits. Delete it when the stream is not needed any more.",
+        "every topic, has no consumer, and moves with the commits. It stays before a chunked message that is incomplete there. Delete "
+        "it when the stream is not needed any more.",
         "streaming",
     ),
     Option(

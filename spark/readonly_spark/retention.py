@@ -1,7 +1,8 @@
 """A subscription at the owners that holds messages back until a stream has read them: retention waits for it.
 
-It has no consumers, so owners send nothing. It moves with the commits of the stream, by requests to the admin API. A property
-marks it; a subscription without this property is somebody else's, and is never moved.
+It has no consumers, so owners send nothing. It moves with the commits of the stream, by requests to the admin API, and stays
+before the first chunk of a message that is incomplete there. A property marks it; a subscription without this property is
+somebody else's, and is never moved.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from readonly_spark.errors import SourceError
 from readonly_spark.plan.catalog import gather_some
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from readonly_spark.options import HoldOptions
 
@@ -45,13 +46,16 @@ class RetentionSubscription:
 
     Args:
         options: name and admin API.
+        keep: returns the first entry to hold back of a topic whose messages before a position are committed; None if that is
+            unknown now. Any position before the current one leaves the subscription where it is.
 
     Raises:
         SourceError: the file of the token cannot be read.
     """
 
-    def __init__(self, options: HoldOptions) -> None:
+    def __init__(self, options: HoldOptions, keep: Callable[[str, Position], Awaitable[Position | None]]) -> None:
         self._name = options.subscription
+        self._keep = keep
         tls = None if options.tls is None else ClientTls(options.tls)
         try:
             self._client = AdminClient(
@@ -61,6 +65,7 @@ class RetentionSubscription:
             raise SourceError(f"adminTokenFile: {error}") from error
         self._admin = CursorAdmin(self._client)
         self._next: dict[str, Position] = {}  # the next entry of each subscription
+        self._ends: dict[str, Position] = {}  # the committed end that each was last moved for
         self._move_at = float("-inf")
 
     async def close(self) -> None:
@@ -120,7 +125,9 @@ class RetentionSubscription:
             ends: the next entry of each topic.
             now: whether to move them even if they were moved shortly before.
         """
-        behind = sorted(name for name, end in ends.items() if name in self._next and self._next[name] < end)
+        behind = sorted(
+            name for name, end in ends.items() if name in self._next and self._ends.get(name, self._next[name]) < end
+        )
         if not behind or (not now and time.monotonic() < self._move_at):
             return
         failed: list[str] = []
@@ -128,16 +135,22 @@ class RetentionSubscription:
         async def one(name: str) -> None:
             if failed:
                 return
+            position = await self._keep(name, ends[name])
+            if position is None:
+                return
             try:
-                if not await self._admin.move_subscription(parse_topic_name(name), self._name, _before(ends[name])):
-                    log.warning("%s: subscription %s was deleted, and is made again", name, self._name)
-                    del self._next[name]
-                    return
+                if position > self._next[name]:
+                    if not await self._admin.move_subscription(parse_topic_name(name), self._name, _before(position)):
+                        log.warning("%s: subscription %s was deleted, and is made again", name, self._name)
+                        del self._next[name]
+                        self._ends.pop(name, None)
+                        return
+                    self._next[name] = position
             except OwnerUnavailableError as error:
                 failed.append(name)
                 log.warning("%s: subscription %s cannot be moved now: %s", name, self._name, error)
                 return
-            self._next[name] = ends[name]
+            self._ends[name] = ends[name]
 
         await gather_some(one, behind, MAX_CONCURRENT)
         self._move_at = time.monotonic() + (MOVE_AGAIN_S if failed else MOVE_EVERY_S)

@@ -48,7 +48,7 @@ class StreamPlanner:
         self._connection = Connection(options)
         try:
             self._cluster = self._connection.call(self._connection.catalog.cluster_id)
-            self._hold = None if options.hold is None else RetentionSubscription(options.hold)
+            self._hold = None if options.hold is None else RetentionSubscription(options.hold, self._first_to_hold)
         except BaseException:
             self._connection.close()
             raise
@@ -80,6 +80,11 @@ class StreamPlanner:
         if self._hold is not None and self._committed:
             hold, ends = self._hold, self._committed
             self._connection.call(lambda: hold.move(ends))
+
+    async def _first_to_hold(self, name: str, end: Position) -> Position | None:
+        """See RetentionSubscription; unknown as long as the topic was not looked up."""
+        state = self._states.get(name)
+        return None if state is None else await self._connection.planner.hold_position(state, end)
 
     def start(self) -> dict[str, Any]:
         """Return the start of a new query."""

@@ -50,10 +50,14 @@ class RefusedError(Exception):
 
 
 def message_frame(
-    payload: bytes, sequence_id: int, producer_id: int = 0, transaction: tuple[int, int] | None = None
+    payload: bytes,
+    sequence_id: int,
+    producer_id: int = 0,
+    transaction: tuple[int, int] | None = None,
+    **fields: Any,
 ) -> bytes:
     """A SEND with a checksum, as a frame; in a transaction of this id (most and least significant bits)."""
-    metadata = MessageMetadata(producer_name="raw", sequence_id=sequence_id, publish_time=1)
+    metadata = MessageMetadata(producer_name="raw", sequence_id=sequence_id, publish_time=1, **fields)
     send = CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=1)
     if transaction is not None:
         metadata.txnid_most_bits, metadata.txnid_least_bits = transaction
@@ -213,10 +217,15 @@ class RawClient:
         return self.request(BaseCommand(type=BaseCommand.PRODUCER, producer=request)).producer_success
 
     def publish(
-        self, payload: bytes, sequence_id: int, producer_id: int = 0, transaction: tuple[int, int] | None = None
+        self,
+        payload: bytes,
+        sequence_id: int,
+        producer_id: int = 0,
+        transaction: tuple[int, int] | None = None,
+        **fields: Any,
     ) -> None:
-        """Send a message, without waiting for its receipt."""
-        self._socket.sendall(message_frame(payload, sequence_id, producer_id, transaction))
+        """Send a message with more fields of its metadata, without waiting for its receipt."""
+        self._socket.sendall(message_frame(payload, sequence_id, producer_id, transaction, **fields))
 
     def receipt(self, seconds: float = TIMEOUT_S) -> CommandSendReceipt:
         """The next receipt."""

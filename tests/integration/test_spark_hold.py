@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from readonly_spark.options import parse_options
+from readonly_spark.plan.admission import Limits
+from readonly_spark.stream import StreamPlanner
 
-from tests.integration.spark_driver import publish
+from tests.integration.conftest import LEDGER_ENTRIES
+from tests.integration.raw_client import RawClient
+from tests.integration.spark_driver import numbers, publish, read
 from tests.integration.spark_session import stream
 from tests.integration.test_spark_streams import DEADLINE_S, start, table, wait_for
 from tests.support.waiting import wait_until
@@ -85,3 +91,46 @@ def test_without_the_admin_api_nothing_is_read_unheld(spark, spark_stack, spark_
     with pytest.raises(StreamingQueryException, match=r"the admin API at http://127.0.0.1:1 did not answer"):
         query.awaitTermination(DEADLINE_S)
     assert table(spark, tmp_path) == []
+
+
+def test_the_first_chunk_of_an_incomplete_message_is_not_trimmed(spark_stack, spark_client) -> None:
+    """A micro-batch ends between the chunks, in another ledger than the first one, which a trim would delete."""
+    admin, namespace = spark_stack.admin(), f"public/held-{uuid.uuid4().hex[:8]}"
+    admin.create_namespace(namespace)
+    admin.set_retention(namespace, minutes=0, megabytes=0)
+    topic = f"persistent://{namespace}/chunks"
+    given = {"metadataUrl": spark_stack.endpoints.metadata_store, "topic": topic, "startingOffsets": "earliest"}
+    options = parse_options({**given, **holding(spark_stack)}, streaming=True)
+    chunk = {"uuid": "big", "num_chunks_from_msg": 2, "total_chunk_msg_size": 5}
+    publish(spark_client, topic, 0, 4)
+    with RawClient(spark_stack.endpoints.writer_url) as raw:
+        raw.produce(topic, producer_name="raw")
+        raw.publish(b"m-b", 0, chunk_id=0, **chunk)
+        raw.receipt()
+        publish(spark_client, topic, 5, LEDGER_ENTRIES + 4)
+        first = StreamPlanner(options)
+        try:
+            start = first.start()
+            wait_until(
+                lambda: len(read(first.tasks(start, first.end(start, Limits())))) == LEDGER_ENTRIES + 5, DEADLINE_S
+            )
+            end = first.end(start, Limits())
+            first.commit(end)
+        finally:
+            first.close()
+        before, after = (int(offset["t"][topic].partition(":")[0]) for offset in (start, end))
+        assert before < after
+        assert admin.internal_stats(topic)["cursors"][HOLD]["markDeletePosition"] == f"{before}:4"
+        admin.trim(topic)
+        raw.publish(b"ig", 1, chunk_id=1, **chunk)
+        raw.receipt()
+    publish(spark_client, topic, 200, 200)
+    second = StreamPlanner(options)
+    try:
+        wait_until(
+            lambda: read(second.tasks(end, second.end(end, Limits()))) == ["m-big", *numbers(200, 200)], DEADLINE_S
+        )
+        second.commit(second.end(end, Limits()))
+    finally:
+        second.close()
+    assert admin.stats(topic)["subscriptions"][HOLD]["msgBacklog"] == 0, "it goes on after the message"

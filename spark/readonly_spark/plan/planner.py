@@ -13,6 +13,7 @@ from readonly_spark.errors import DataLossError, DeletedLedgerError, SourceError
 from readonly_spark.options import EARLIEST, LATEST
 from readonly_spark.outages import is_transient
 from readonly_spark.plan.admission import Limits, admit
+from readonly_spark.plan.open_chunks import hold_position
 from readonly_spark.plan.splits import split
 from readonly_spark.task import EARLIER_LEDGERS, CompactedRange, LedgerLocation, TaskPlan, TaskRange, task_read_rate
 
@@ -209,6 +210,11 @@ class Planner:
         """Return the end of a micro-batch; see `admission.admit`. A deleted topic has none."""
         reachable = {name: max(end, starts.get(name, FIRST)) for name, end in ends.items()}
         return admit(starts, states, reachable, limits)
+
+    async def hold_position(self, state: TopicState, end: Position) -> Position | None:
+        """Return the first entry to hold back of a topic that was read up to `end`; see `open_chunks.hold_position`."""
+        topic, samples = parse_topic_name(state.name), self._catalog.samples
+        return await hold_position(state, end, lambda ledger, first, last: samples.entries(topic, ledger, first, last))
 
     async def tasks_of(self, ranges: Callable[[], Awaitable[tuple[Any, ...]]]) -> list[TaskPlan]:
         """Return the tasks of ranges, which are looked up again if a ledger of them was deleted meanwhile.

@@ -1,4 +1,4 @@
-"""Single entries of ledgers, for estimates: messages per entry, and how old an unread message is."""
+"""A few entries of ledgers for planning: messages per entry, the age of an unread message, and incomplete messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_REMEMBERED_LEDGERS: Final = 10_000
 
 
 class EntrySampler:
-    """Reads single entries from bookies or tiered storage.
+    """Reads a few entries from bookies or tiered storage.
 
     Args:
         cluster: Pulsar's metadata.
@@ -52,7 +52,7 @@ class EntrySampler:
         last, known = self._known.get(ledger.ledger_id, (-1, 1.0))
         if last >= 0 and ledger.last <= 2 * last + 1:
             return known
-        found = await self._entries(topic, ledger, sorted({0, ledger.last // 2, ledger.last}))
+        found = await self._entries(topic, ledger, [(one, one) for one in sorted({0, ledger.last // 2, ledger.last})])
         try:
             counts = [decode_stored(entry.payload).messages for entry in found]
         except WireError as error:
@@ -67,7 +67,7 @@ class EntrySampler:
 
     async def publish_time(self, topic: TopicName, ledger: ReadableLedger, entry_id: int) -> int | None:
         """Return the publish time of an entry's producer in ms since the epoch; None if the entry cannot be read."""
-        for entry in await self._entries(topic, ledger, [entry_id]):
+        for entry in await self.entries(topic, ledger, entry_id, entry_id):
             try:
                 payload = bytes(entry.payload)
                 if ledger.compacted:
@@ -77,13 +77,17 @@ class EntrySampler:
                 log.info("ledger %d: entry %d: %s", ledger.ledger_id, entry_id, error)
         return None
 
-    async def _entries(self, topic: TopicName, ledger: ReadableLedger, wanted: list[int]) -> list[Entry]:
-        """Return entries; none if one of them cannot be read now."""
+    async def entries(self, topic: TopicName, ledger: ReadableLedger, first: int, last: int) -> list[Entry]:
+        """Return the entries from `first` to `last`, both included; none if one of them cannot be read now."""
+        return await self._entries(topic, ledger, [(first, last)])
+
+    async def _entries(self, topic: TopicName, ledger: ReadableLedger, wanted: list[tuple[int, int]]) -> list[Entry]:
+        """Return ranges of entries, both ends included; none if one of them cannot be read now."""
         for read in (self._from_bookies, self._offloaded):
             found: list[Entry] = []
             try:
-                for entry_id in wanted:
-                    found += await read(topic, ledger, entry_id)
+                for first, last in wanted:
+                    found += await read(topic, ledger, first, last)
             except (BookKeeperError, TieredStorageError, WireError) as error:
                 log.info("ledger %d: cannot read a sample: %s", ledger.ledger_id, error)
                 continue
@@ -91,18 +95,18 @@ class EntrySampler:
                 return found
         return []
 
-    async def _from_bookies(self, topic: TopicName, ledger: ReadableLedger, entry_id: int) -> list[Entry]:
-        """Return an entry; none if the bookies' copy was deleted."""
+    async def _from_bookies(self, topic: TopicName, ledger: ReadableLedger, first: int, last: int) -> list[Entry]:
+        """Return entries; none if the bookies' copy was deleted."""
         del topic
         metadata = await self._cluster.ledger(ledger.ledger_id)
         if metadata is None:
             return []
-        return list(await LedgerReader(ledger.ledger_id, metadata, self._pool).read(entry_id, entry_id))
+        return list(await LedgerReader(ledger.ledger_id, metadata, self._pool).read(first, last))
 
-    async def _offloaded(self, topic: TopicName, ledger: ReadableLedger, entry_id: int) -> list[Entry]:
-        """Return an entry; none if the ledger was not offloaded."""
+    async def _offloaded(self, topic: TopicName, ledger: ReadableLedger, first: int, last: int) -> list[Entry]:
+        """Return entries; none if the ledger was not offloaded."""
         if not ledger.offload:
             return []
         context = OffloadContext.FromString(ledger.offload)
         offloaded = await self._tiered.open(offload_path(topic), ledger.ledger_id, context)
-        return list(await offloaded.read(entry_id, entry_id))
+        return list(await offloaded.read(first, last))
