@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError
@@ -31,6 +32,9 @@ _NO_JARS: Final = (
     "; the jars of this file system are missing: set --jars or PULSAR_READONLY_SPARK_JARS (the spark image has those of s3a), or "
     "let Spark download them with --conf spark.jars.packages"
 )
+
+_LISTED: Final = re.compile(r"Status\{path=(.*?); isDirectory=false; ", re.DOTALL)
+"""A file in the text of a list of FileStatus. Spark escapes = in the names of partitions, so the end is unambiguous."""
 
 _NOT_THERE: Final = "java.io.FileNotFoundException"
 
@@ -184,6 +188,31 @@ class HadoopFiles:
                 return []
             raise self._failed("", error) from None
         return sorted(found)
+
+    def listing(self) -> list[str]:
+        """Return the names of all files at any depth, in one call of the JVM: a table may have very many."""
+        try:
+            base = f"{self._fs.makeQualified(self._path('')).toString()}/"
+            found = self._fs.listFiles(self._path(""), True)
+            text = str(self._jvm.org.apache.hadoop.util.functional.RemoteIterators.toList(found).toString())
+        except Py4JError as error:
+            if _kind(error) == _NOT_THERE:
+                return []
+            raise self._failed("", error) from None
+        return [path.removeprefix(base) for path in _LISTED.findall(text) if path.startswith(base)]
+
+    def tail(self, name: str, size: int) -> bytes:
+        """Return the last bytes of a file, at most so many."""
+        try:
+            start = max(int(self._fs.getFileStatus(self._path(name)).getLen()) - size, 0)
+            opened = self._fs.open(self._path(name))
+            try:
+                opened.seek(start)
+                return bytes(opened.readAllBytes())
+            finally:
+                opened.close()
+        except Py4JError as error:
+            raise self._failed(name, error) from None
 
     @staticmethod
     def _put(opened: Any, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Parquet files of killed micro-batches.
+"""Parquet files of killed micro-batches on local file systems (object stores: `store_leftovers`).
 
 Spark's file sink lists committed files in `_spark_metadata`, and Spark reads no others. Other readers see all files of the
 folder, so an export removes uncommitted files before it resumes. It removes only its own files, whose names hold the unique id of
@@ -68,18 +68,21 @@ def _committed(log: Path) -> set[str] | None:
     found: set[str] = set()
     if not log.is_dir():
         return found
-    try:
-        for file in log.iterdir():
-            if not file.name.removesuffix(".compact").isdecimal():
-                continue
-            version, *lines = file.read_text(encoding="utf-8").splitlines()
-            if version != "v1":
+    for file in log.iterdir():
+        if file.name.removesuffix(".compact").isdecimal():
+            paths = added_paths(file.read_bytes())
+            if paths is None:
                 return None
-            for line in lines:
-                entry = json.loads(line)
-                if entry["action"] != "add":
-                    return None
-                found.add(os.path.realpath(unquote(urlsplit(entry["path"]).path)))
+            found.update(os.path.realpath(unquote(urlsplit(path).path)) for path in paths)
+    return found
+
+
+def added_paths(text: bytes) -> list[str] | None:
+    """Return the URIs of the files in a file of Spark's log; None for an unknown content."""
+    try:
+        version, *lines = text.decode().splitlines()
+        entries = [json.loads(line) for line in lines]
+        known = version == "v1" and all(entry["action"] == "add" for entry in entries)
+        return [str(entry["path"]) for entry in entries] if known else None
     except (ValueError, LookupError, TypeError):
         return None
-    return found

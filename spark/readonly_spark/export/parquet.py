@@ -2,7 +2,7 @@
 
 On a local file system a micro-batch is written to a staging folder, renamed to names with the checkpoint's id, and committed. So
 readers see whole files only, and leftovers of a killed export can be identified. In an object store a file appears when it is
-complete and a rename is a copy, so Spark's sink writes directly to the table.
+complete and a rename is a copy, so Spark's sink writes directly to the table, and the footers hold the checkpoint's id.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from readonly_spark.export.errors import ExportError
+from readonly_spark.export.hadoop_files import HadoopFiles
 from readonly_spark.export.leftovers import LOG, file_name, remove_leftovers
 from readonly_spark.export.marker import NO_BATCH, STAGING
 from readonly_spark.export.settings import local_path
+from readonly_spark.export.store_leftovers import StoreLeftovers, tagged
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -41,6 +43,7 @@ class ParquetTable:
         path = local_path(settings.to)
         self._local = None if path is None else Path(path)
         self._where = settings.to.rstrip("/") if path is None else path
+        self._leftovers = StoreLeftovers(files) if isinstance(files, HadoopFiles) else None
 
     def owners(self) -> None:
         """Return None: the log does not name checkpoints."""
@@ -61,20 +64,26 @@ class ParquetTable:
     def fence(self, checkpoint: str) -> None:
         """Do nothing: the log has each number once, whatever the checkpoint."""
 
-    def remove_leftovers(self, checkpoints: Collection[str]) -> None:
-        """See Sink."""
+    def remove_leftovers(self, checkpoints: Collection[str], *, killed: bool) -> None:
+        """See Sink. In an object store files of the next micro-batch stay until it is committed, perhaps by another export."""
         if self._local is not None:
             remove_leftovers(self._local, checkpoints)
+        elif self._leftovers is not None and killed:
+            self._leftovers.find(checkpoints)
+            self._leftovers.remove(max(self.logged_batches(), default=NO_BATCH))
 
     def commit(self, batch: Any, checkpoint: str, number: int) -> bool:
         """See Sink; always True."""
         last = self.last_committed(checkpoint)
         if last != number - 1:
             raise ExportError(f"--to {self._settings.to}: another export has committed micro-batch {last} meanwhile")
-        if self._local is None:
-            self._sink().addBatch(number, batch._jdf)  # noqa: SLF001
-        else:
+        if self._local is not None:
             self._write_local(self._local, batch, checkpoint, number)
+            return True
+        column = next(name for name in batch.columns if name not in self._settings.partition_by)
+        self._sink().addBatch(number, tagged(batch, column, checkpoint, number)._jdf)  # noqa: SLF001
+        if self._leftovers is not None:
+            self._leftovers.remove(number)
         return True
 
     def _sink(self) -> Any:

@@ -33,8 +33,13 @@ class Sink(Protocol):
     def fence(self, checkpoint: str) -> None:
         """Refuse all later commits of a checkpoint, also of a suspended process that has passed all its checks."""
 
-    def remove_leftovers(self, checkpoints: Collection[str]) -> None:
-        """Remove files that these checkpoints wrote and did not commit."""
+    def remove_leftovers(self, checkpoints: Collection[str], *, killed: bool) -> None:
+        """Remove files that these checkpoints wrote and did not commit.
+
+        Args:
+            checkpoints: ids of the checkpoints.
+            killed: whether an export may have ended within a micro-batch.
+        """
 
     def commit(self, batch: Any, checkpoint: str, number: int) -> bool:
         """Commit a micro-batch; return False if there was nothing to commit.
@@ -74,7 +79,7 @@ class TransactionalTable(ABC):
         """See Sink."""
         return self.owners().get(checkpoint, NO_BATCH)
 
-    def remove_leftovers(self, checkpoints: Collection[str]) -> None:  # noqa: B027  the default for such tables
+    def remove_leftovers(self, checkpoints: Collection[str], *, killed: bool) -> None:  # noqa: B027  the default for such tables
         """Remove nothing: uncommitted files are not part of the table."""
 
     def _check_not_committed(self, logged: Mapping[str, int], checkpoint: str, number: int) -> None:

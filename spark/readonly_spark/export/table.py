@@ -203,7 +203,8 @@ class ExportTable(Closeable):
         if (error := self.sink.foreign_table_error((marker.checkpoint, *marker.former))) is not None:
             raise ExportError(error)
         self.checkpoint.finish_adoption()
-        self.sink.remove_leftovers((marker.checkpoint, *marker.former))
+        state = self.checkpoint.state()
+        self.sink.remove_leftovers((marker.checkpoint, *marker.former), killed=state.planned > state.finished)
         return marker.checkpoint
 
     def _adopt_table(self) -> str:
@@ -221,7 +222,7 @@ class ExportTable(Closeable):
             self.checkpoint.files.write(CHECKPOINT_VALUE_TYPE, kept)
         self._mark(name, held, before)
         self.checkpoint.finish_adoption()
-        self.sink.remove_leftovers((*before, name))
+        self.sink.remove_leftovers((*before, name), killed=True)
         return name
 
     def _adoptable(self, marker: TableMarker) -> tuple[int, BatchRecord | None]:
