@@ -57,6 +57,18 @@ OPTIONS: Final = (
         "",
         "Start at this publish time: ms since the epoch, or ISO 8601 such as `2026-11-21T12:00:00Z`.",
     ),
+    Option(
+        "startingTimestampStrategy",
+        "latest",
+        "Start of a topic without a message at its publish time of the start or later: `latest`, its end, or `error`.",
+    ),
+    Option(
+        "startingIndex",
+        "",
+        "Start at the message with this number in its topic or partition (column `index`): one number for all, or JSON with one "
+        'for each, `{"TOPIC-partition-0": 1000}`. A batch of a producer is read whole. Requires brokers with '
+        "`AppendIndexMetadataInterceptor`.",
+    ),
     Option("endingTimestamp", "", "End before this publish time.", "batch"),
     Option("minPartitions", "", "Minimum number of tasks, unless there are fewer entries."),
     Option("maxBytesPerPartition", "256MiB", "Target size of a task in stored bytes."),
@@ -84,8 +96,8 @@ OPTIONS: Final = (
         "holdSubscription",
         "",
         "Name of a subscription that holds back messages which the stream has not read: retention waits for it. It is created in "
-        "every topic, has no consumer, and moves with the commits. It stays before a chunked message that is incomplete there. Delete "
-        "it when the stream is not needed any more.",
+        "every topic, has no consumer, and moves with the commits. It stays before a chunked message that is incomplete there. "
+        "Delete it when the stream is not needed any more.",
         "streaming",
     ),
     Option(
@@ -135,6 +147,12 @@ OPTIONS: Final = (
         "raw",
         "`raw`: the column `value` is binary. `auto`: values are decoded as the topic's newest schema. JSON: values are decoded "
         'as this schema, `{"type": "AVRO", "schema": {...}}`.',
+    ),
+    Option(
+        "fieldColumns",
+        "false",
+        "`true`: each field of the decoded struct is a column of its own, and all other columns have the prefix `__`, as "
+        "`__publishTime`.",
     ),
     Option("rawValue", "false", "Add the column `rawValue`: the payload of each decoded value."),
     Option("decodeErrors", "fail", "Result of a value that its schema cannot decode: `fail` or `null`."),

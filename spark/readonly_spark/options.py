@@ -5,40 +5,42 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import re2
 from readonly_engine.config.option import ConfigError, options_of
 from readonly_engine.config.option import Option as DeclaredOption
 from readonly_engine.config.tiered import MIN_CACHED_READS, TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.security import OPEN_STORE, LoginScheme, StoreSecurity
-from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import FORMS, MetadataUrl
 from readonly_engine.net.tls import TlsFiles
 
-from readonly_spark.message_ids import PositionError, parse_message_id
 from readonly_spark.option_list import OPTIONS
+from readonly_spark.position_options import (
+    LATEST,
+    indexes_by_topic,
+    offsets_by_topic,
+    time_ms,
+    topic_names,
+    topic_pattern,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from readonly_engine.topic.position import Position
 
-EARLIEST: Final = "earliest"
-LATEST: Final = "latest"
-
 RAW: Final = "raw"
 AUTO: Final = "auto"
+
+ERROR: Final = "error"
 
 FAIL: Final = "fail"
 NULL: Final = "null"
 
 _SIZE: Final = re.compile(r"([1-9][0-9]{0,14})(|[KMGT]i?B?|B)", re.IGNORECASE)
 _UNITS: Final = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_EPOCH_MS: Final = re.compile(r"[0-9]{1,15}")
 
 _TABLE_OPTION: Final = "option."
 _TABLE_PROPERTIES: Final = frozenset(
@@ -96,6 +98,8 @@ class Options:
         ending: the end, in the same form.
         starting_ms: publish time of the start in ms since the epoch; None for none.
         ending_ms: publish time of the end, not included; None for none.
+        starting_index: number of the first message, or one by topic; None for none.
+        later_required: whether a topic without a message at or after its time of the start is an error.
         min_partitions: minimum number of tasks.
         partition_bytes: target bytes of a task.
         partition_records: target messages of a task; None for no target.
@@ -110,6 +114,7 @@ class Options:
         fail_on_data_loss: whether lost messages are an error.
         read_compacted: whether to read the compacted view.
         value_schema: `raw`, `auto`, or a schema's JSON.
+        field_columns: whether the fields of decoded values are columns of their own.
         raw_value: whether there is a column of payloads beside the decoded values.
         decode_errors: `fail` or `null`.
         retry_s: time for which planning is tried again, in seconds.
@@ -131,6 +136,8 @@ class Options:
     ending: str | dict[str, str | int | Position] | None = None
     starting_ms: int | None = None
     ending_ms: int | None = None
+    starting_index: int | dict[str, int] | None = None
+    later_required: bool = False
     min_partitions: int = 1
     partition_bytes: int = 256 << 20
     partition_records: int | None = None
@@ -145,6 +152,7 @@ class Options:
     fail_on_data_loss: bool = True
     read_compacted: bool = False
     value_schema: str = RAW
+    field_columns: bool = False
     raw_value: bool = False
     decode_errors: str = FAIL
     retry_s: float = 300.0
@@ -192,14 +200,19 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         hint = "" if texts else "; Spark keeps no options of a table that CREATE TABLE made: use CREATE TEMPORARY VIEW"
         raise OptionError(f"metadataUrl is missing; set it to {FORMS}{hint}")
     _one_of(texts, ("topic", "topics", "topicsPattern"), required=True)
-    _one_of(texts, ("startingOffsets", "startingTimestamp"))
+    _one_of(texts, ("startingOffsets", "startingTimestamp", "startingIndex"))
     _one_of(texts, ("endingOffsets", "endingTimestamp"))
-    starting_ms, ending_ms = read("startingTimestamp", _time, None), read("endingTimestamp", _time, None)
+    starting_ms, ending_ms = read("startingTimestamp", time_ms, None), read("endingTimestamp", time_ms, None)
     if starting_ms is not None and ending_ms is not None and starting_ms > ending_ms:
         raise OptionError("endingTimestamp is before startingTimestamp")
     compacted = read("readCompacted", _truth, False)
     if "publishtimeslack" in texts and not read("pushFilters", _truth, False):
         raise OptionError("publishTimeSlack requires pushFilters=true")
+    field_columns = read("fieldColumns", _truth, False)
+    if field_columns and read("valueSchema", _value_schema, RAW) == RAW:
+        raise OptionError("fieldColumns requires valueSchema=auto, or a schema")
+    if field_columns and read("pushFilters", _truth, False):
+        raise OptionError("fieldColumns and pushFilters contradict each other; set one of them")
     if "concurrenttasks" in texts and "maxqueryreadbytespersecond" not in texts:
         raise OptionError("concurrentTasks requires maxQueryReadBytesPerSecond")
     if "maxtriggerdelay" in texts and "minmessagespertrigger" not in texts:
@@ -207,12 +220,14 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
     return Options(
         metadata_url=url,
         bookkeeper_metadata_url=read("bookkeeperMetadataUrl", lambda text: MetadataUrl.parse(text.strip()), None),
-        topics=read("topic", _topics, ()) or read("topics", _topics, ()),
-        topics_pattern=read("topicsPattern", _pattern, ""),
-        starting=read("startingOffsets", _offsets, None),
-        ending=read("endingOffsets", _offsets, None),
+        topics=read("topic", topic_names, ()) or read("topics", topic_names, ()),
+        topics_pattern=read("topicsPattern", topic_pattern, ""),
+        starting=read("startingOffsets", offsets_by_topic, None),
+        ending=read("endingOffsets", offsets_by_topic, None),
         starting_ms=starting_ms,
         ending_ms=ending_ms,
+        starting_index=read("startingIndex", indexes_by_topic, None),
+        later_required=read("startingTimestampStrategy", _strategy, LATEST) == ERROR,
         min_partitions=read("minPartitions", _count, 1),
         partition_bytes=read("maxBytesPerPartition", parse_size, 256 << 20),
         partition_records=read("maxRecordsPerPartition", _count, None),
@@ -227,6 +242,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         fail_on_data_loss=read("failOnDataLoss", _truth, True),
         read_compacted=compacted,
         value_schema=read("valueSchema", _value_schema, RAW),
+        field_columns=field_columns,
         raw_value=read("rawValue", _truth, False),
         decode_errors=read("decodeErrors", _decode_errors, FAIL),
         retry_s=read("retryTimeout", _seconds, 300.0),
@@ -296,73 +312,10 @@ def _batch_bytes(text: str) -> int:
     return size
 
 
-def _topics(text: str) -> tuple[str, ...]:
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise ValueError(f"{text!r} must be topic names separated by commas")
-    topics = [parse_topic_name(name) for name in names]
-    for topic in topics:
-        if topic.domain != "persistent":
-            raise ValueError(f"{topic} is not persistent, so it is not stored")
-    full = tuple(str(topic) for topic in topics)
-    for name in full:
-        if full.count(name) > 1:
-            raise ValueError(f"{name} is named twice")
-    bases = {str(topic): str(topic.base) for topic in topics}
-    for name, base in bases.items():
-        if base != name and base in bases:
-            raise ValueError(f"{name} is a partition of {base}, which is named too")
-    return full
-
-
-def _pattern(text: str) -> str:
-    full = text if text.startswith("persistent://") else f"persistent://{text}"
-    try:
-        re2.compile(full)
-    except re2.error as error:
-        raise ValueError(f"{text!r} is not a regular expression of RE2: {error}") from None
-    return full
-
-
-def _offsets(text: str) -> str | dict[str, str | int | Position]:
-    if text.strip().lower() in {EARLIEST, LATEST}:
-        return text.strip().lower()
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not found:
-        raise ValueError(f'{text!r} must be earliest, latest, or JSON as {{"TOPIC": "LEDGER:ENTRY"}}')
-    offsets: dict[str, str | int | Position] = {}
-    for name, where in found.items():
-        topic = str(parse_topic_name(name))
-        if topic in offsets:
-            raise ValueError(f"{topic} is named twice")
-        if where in {EARLIEST, LATEST}:
-            offsets[topic] = where
-            continue
-        try:
-            offsets[topic] = _time(where) if _is_time(where) else parse_message_id(where)
-        except PositionError as error:
-            raise ValueError(f"{topic}: {error}, or a time such as 2026-11-21T12:00:00Z") from None
-    return offsets
-
-
-def _is_time(where: object) -> bool:
-    return isinstance(where, str) and "T" in where.upper()
-
-
-def _time(text: str) -> int:
-    text = text.strip()
-    if _EPOCH_MS.fullmatch(text):
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{text!r} must be ms since the epoch, or a time such as 2026-11-21T12:00:00Z") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)  # independent of the time zone of the driver
-    return round(moment.timestamp() * 1000)
+def _strategy(text: str) -> str:
+    if text.strip().lower() not in {LATEST, ERROR}:
+        raise ValueError(f"{text!r} must be {LATEST} or {ERROR}")
+    return text.strip().lower()
 
 
 def _value_schema(text: str) -> str:

@@ -17,20 +17,28 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
 
 from readonly_spark.connection import Connection
-from readonly_spark.options import EARLIEST, RAW, OptionError, parse_options
+from readonly_spark.options import RAW, OptionError, parse_options
 from readonly_spark.plan.admission import Limits
 from readonly_spark.plan.filters import Selection, selection_of
+from readonly_spark.position_options import EARLIEST
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES, RAW_VALUE
+from readonly_spark.rows.field_columns import (
+    PREFIX,
+    FieldColumnsError,
+    field_types,
+    source_column,
+    with_field_columns,
+)
 from readonly_spark.stream import StreamPlanner
-from readonly_spark.values.type_names import TypeNameError, arrow_type, spark_name
+from readonly_spark.values.type_names import TypeNameError, arrow_type, column_name, spark_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pyspark.sql.types import StructType
     from readonly_engine.topic.position import Position
 
     from readonly_spark.options import Options
@@ -87,15 +95,27 @@ class PulsarReadOnly(DataSource):
     def schema(self) -> str:
         """Return all columns; with a value schema, `value` has its type."""
         options = parse_options(self.options, streaming=None)
-        value = BY_NAME["value"].spark
-        if options.value_schema != RAW:
-            connection = Connection(options)
-            try:
-                value = spark_name(connection.call(lambda: _value_type(connection.catalog)))
-            finally:
-                connection.close()
         columns = [*COLUMNS, RAW_VALUE] if options.raw_value else COLUMNS
-        return ", ".join(f"{column.name} {value if column.name == 'value' else column.spark}" for column in columns)
+        if options.value_schema == RAW:
+            return ", ".join(f"{column.name} {column.spark}" for column in columns)
+        connection = Connection(options)
+        try:
+            value = connection.call(lambda: _value_type(connection.catalog))
+        finally:
+            connection.close()
+        if options.field_columns:
+            others = [column for column in columns if column.name != "value"]
+            try:
+                fields = field_types(value, (column.name for column in others))
+            except FieldColumnsError as error:
+                raise OptionError(str(error)) from None
+            described = [(column_name(name), kind) for name, kind in fields]
+            described += [(f"{PREFIX}{column.name}", column.spark) for column in others]
+        else:
+            described = [
+                (column.name, spark_name(value) if column.name == "value" else column.spark) for column in columns
+            ]
+        return ", ".join(f"{name} {kind}" for name, kind in described)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query. Spark calls this in a worker, as it does `partitions`."""
@@ -108,7 +128,7 @@ class PulsarReadOnly(DataSource):
             )
         # Spark refuses a reader with `pushFilters` without its setting.
         kind = FilteringBatchReader if options.push_filters else BatchReader
-        return kind(options, arrow_schema(schema, options))
+        return kind(options, *_requested(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a streaming query. Spark calls this in a worker or in its planner."""
@@ -118,7 +138,7 @@ class PulsarReadOnly(DataSource):
         for name, limit in limits.items():
             if limit is not None and ReadAllAvailable is None:
                 raise OptionError(f"{name} requires Spark 4.2 or later; this is {pyspark.__version__}")
-        return StreamReader(options, arrow_schema(schema, options))
+        return StreamReader(options, *_requested(schema, options))
 
 
 def _spark_version() -> tuple[int, int]:
@@ -160,11 +180,33 @@ def arrow_schema(schema: StructType, options: Options) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _read(partition: InputPartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _requested(schema: StructType, options: Options) -> tuple[pa.Schema, tuple[str, ...] | None]:
+    """Return the columns to read, and the names of the columns to return if they differ (option `fieldColumns`).
+
+    Raises:
+        OptionError: a column has another type, or a field has a type that is not supported.
+    """
+    if not options.field_columns:
+        return arrow_schema(schema, options), None
+    inner = StructType()
+    fields = StructType()
+    for requested in schema.fields:
+        name = source_column(requested.name)
+        if name is None:
+            fields.add(requested)
+        else:
+            inner.add(name, requested.dataType)
+    if fields.fields:
+        inner.add("value", fields)
+    return arrow_schema(inner, options), tuple(schema.names)
+
+
+def _read(partition: InputPartition, schema: pa.Schema, names: tuple[str, ...] | None) -> Iterator[pa.RecordBatch]:
     _freeze_loaded_modules()
     # Without partitions Spark makes one of its own.
     if isinstance(partition, TaskPartition):
-        yield from read_task(partition.plan, schema)
+        for batch in read_task(partition.plan, schema):
+            yield batch if names is None else with_field_columns(batch, names)
 
 
 @cache
@@ -182,9 +224,10 @@ def _freeze_loaded_modules() -> None:
 class BatchReader(DataSourceReader):
     """Read the messages that exist at planning time."""
 
-    def __init__(self, options: Options, schema: pa.Schema) -> None:
+    def __init__(self, options: Options, schema: pa.Schema, names: tuple[str, ...] | None = None) -> None:
         self._options = options
         self._schema = schema
+        self._names = names
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks. Spark calls this on the driver."""
@@ -202,14 +245,14 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a task. Spark calls this in a worker."""
-        return _read(partition, self._schema)
+        return _read(partition, self._schema, self._names)
 
 
 class FilteringBatchReader(BatchReader):
     """The same with `pushFilters`: reads only what filters of the query can need. Spark evaluates them again."""
 
-    def __init__(self, options: Options, schema: pa.Schema) -> None:
-        super().__init__(options, schema)
+    def __init__(self, options: Options, schema: pa.Schema, names: tuple[str, ...] | None = None) -> None:
+        super().__init__(options, schema, names)
         self._selection = Selection()
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
@@ -225,9 +268,10 @@ class FilteringBatchReader(BatchReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follow topics. The rows between two offsets are the same whenever they are read."""
 
-    def __init__(self, options: Options, schema: pa.Schema) -> None:
+    def __init__(self, options: Options, schema: pa.Schema, names: tuple[str, ...] | None = None) -> None:
         self._options = options
         self._schema = schema
+        self._names = names
         self._planned: StreamPlanner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -277,7 +321,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a task. Spark calls this in a worker."""
-        return _read(partition, self._schema)
+        return _read(partition, self._schema, self._names)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Note that the sink has everything up to an offset. Spark calls this before the next micro-batch."""

@@ -13,9 +13,9 @@ from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_spark.connection import Connection
 from readonly_spark.errors import SourceError
 from readonly_spark.offsets import Offsets
-from readonly_spark.options import LATEST
 from readonly_spark.outages import Outages, is_transient
 from readonly_spark.plan.admission import Limits, Waiting
+from readonly_spark.position_options import LATEST
 from readonly_spark.retention import RetentionSubscription
 
 if TYPE_CHECKING:

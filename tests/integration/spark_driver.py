@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from readonly_spark.loop_thread import LoopThread
-from readonly_spark.options import EARLIEST, parse_options
+from readonly_spark.options import parse_options
 from readonly_spark.plan.catalog import Catalog
 from readonly_spark.plan.planner import Planner
+from readonly_spark.position_options import EARLIEST
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.rows.columns import BY_NAME, NAMES
 

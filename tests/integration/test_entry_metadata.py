@@ -14,12 +14,14 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandSubscribe,
     MessageIdData,
 )
+from readonly_spark.errors import SourceError
 
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec
 from tests.integration.fleet import TESTS, quiet_client
 from tests.integration.raw_client import RawClient
+from tests.integration.spark_driver import Driver, read_rows
 from tests.support.entry_metadata import EXPOSED, WRITTEN
 from tests.support.waiting import wait_until
 
@@ -169,6 +171,33 @@ def test_consumers_get_the_owners_metadata_of_entries_as_from_the_owner(
         assert got["pool", case] == got["owner", case], case
         exposed = case[1] == "takes"
         assert [payload.startswith(MAGIC) for payload in got["pool", case]] == [exposed] * len(got["pool", case]), case
+
+
+def test_a_query_starts_at_the_number_of_a_message(stack: PulsarCluster, topic: str, publisher: Publisher) -> None:
+    publisher.publish(SINGLES)
+    batch = list(range(SINGLES, SINGLES + BATCH))
+    cases = {0: [*range(SINGLES), *batch], 3: [3, 4, *batch], 7: batch, batch[-1] + 1: []}
+    for number, expected in cases.items():
+        driver = Driver(stack, topic, startingIndex=str(number))
+        try:
+
+            def read(driver: Driver = driver) -> list[int]:
+                try:
+                    return [row["index"] for row in read_rows(driver.tasks(), ("index",))]
+                except SourceError:
+                    return [-1]  # the bookies do not know the last entries yet
+
+            wait_until(lambda read=read, expected=expected: read() == expected, 60, f"from {number} on")
+        finally:
+            driver.close()
+    driver = Driver(stack, topic, startingIndex=str(batch[-1] + 2))
+    try:
+        with pytest.raises(
+            SourceError, match=f"has no message {batch[-1] + 2} yet; its next one has the number {batch[-1] + 1}"
+        ):
+            driver.tasks()
+    finally:
+        driver.close()
 
 
 @pytest.mark.parametrize("pool", ["bookies"], indirect=True)

@@ -100,6 +100,11 @@ def test_in_spark_the_value_has_columns(spark, spark_stack, spark_client) -> Non
         )  # one that was read sees nothing new: Spark keeps its plan
     totals = frame.groupBy("value.what").sum("value.count").collect()
     assert sorted(tuple(row) for row in totals) == [("even", sum(range(0, COUNT, 2))), ("odd", sum(range(1, COUNT, 2)))]
+    # The same with a column for each field.
+    flat = batch(spark, spark_stack, topic, valueSchema="auto", fieldColumns="true")
+    assert flat.columns[:5] == ["id", "what", "count", "__topic", "__partition"]
+    assert flat.groupBy("what").sum("count").collect() == totals
+    assert {row["__topic"] for row in flat.select("__topic").collect()} == {topic}
 
 
 def test_topics_whose_schemas_are_not_at_the_same_version_are_read_together(spark_client, driver) -> None:

@@ -10,7 +10,7 @@ from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
 from readonly_engine.topic.position import EARLIEST, Position
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.log import TopicLog
@@ -154,8 +154,7 @@ def _look_at(task: asyncio.Task[list[TopicEntry]]) -> None:
 async def position_at(topic: TopicLog, timestamp: int) -> Position:
     """Find the first entry after the newest one with an earlier publish time: the result of a seek to this time.
 
-    This is a binary search, as in the owner (PersistentMessageFinder, ManagedCursor.findNewestMatching). It assumes ascending
-    publish times, which holds within a producer, and among producers with synchronized clocks.
+    The search assumes ascending publish times, which holds within a producer, and among producers with synchronized clocks.
 
     Args:
         topic: the log, opened.
@@ -163,6 +162,22 @@ async def position_at(topic: TopicLog, timestamp: int) -> Position:
 
     Returns:
         The position; if all entries are older, that of the next entry to come.
+
+    Raises:
+        BookKeeperError: an entry on the way of the search cannot be read.
+    """
+    return await first_entry(topic, lambda entry: entry.timestamp < timestamp)
+
+
+async def first_entry(topic: TopicLog, earlier: Callable[[TopicEntry], bool]) -> Position:
+    """Find an entry by a binary search, as in the owner (PersistentMessageFinder, ManagedCursor.findNewestMatching).
+
+    Args:
+        topic: the log, opened.
+        earlier: whether an entry is before the one that is searched.
+
+    Returns:
+        The position; if all entries are before it, that of the next entry to come.
 
     Raises:
         BookKeeperError: an entry on the way of the search cannot be read.
@@ -175,7 +190,7 @@ async def position_at(topic: TopicLog, timestamp: int) -> Position:
         entries = [] if position is None else await topic.read(position, 1)
         if not entries:  # trimmed meanwhile: start again, because all indexes have changed
             low, high = 0, 0 if topic.limit is None else chain.count_up_to(topic.limit)
-        elif entries[0].timestamp < timestamp:
+        elif earlier(entries[0]):
             low = middle + 1
         else:
             high = middle

@@ -82,17 +82,39 @@ def publish_time(stored: bytes) -> int:
     Raises:
         MalformedFrameError: not an entry that a Pulsar broker wrote.
     """
-    at = 0
-    if stored.startswith(_BROKER_METADATA_MAGIC):
-        begin = len(_BROKER_METADATA_MAGIC) + _SIZE_BYTES
-        at = begin + int.from_bytes(stored[len(_BROKER_METADATA_MAGIC) : begin], "big")
-        try:
-            by_owner = BrokerEntryMetadata.FromString(stored[begin:at]).broker_timestamp
-        except DecodeError as error:
-            raise MalformedFrameError("an entry whose broker metadata is damaged") from error
-        if by_owner:
-            return by_owner
+    by_owner, at = _entry_metadata(stored)
+    if by_owner is not None and by_owner.broker_timestamp:
+        return by_owner.broker_timestamp
     return decode_metadata(stored, at).publish_time
+
+
+def indexes(stored: bytes) -> tuple[int, int] | None:
+    """Return the numbers of an entry's first and last message in its topic; None if the cluster does not store them.
+
+    The body is neither copied nor checked, so its size does not matter.
+
+    Args:
+        stored: the entry's payload.
+
+    Raises:
+        MalformedFrameError: not an entry that a Pulsar broker wrote.
+    """
+    by_owner, at = _entry_metadata(stored)
+    if by_owner is None or not by_owner.HasField("index"):
+        return None
+    return by_owner.index - decode_metadata(stored, at).num_messages_in_batch + 1, by_owner.index
+
+
+def _entry_metadata(stored: bytes) -> tuple[BrokerEntryMetadata | None, int]:
+    """Return the broker's own metadata, None if there is none, and where the checksum is, or the message's metadata's size."""
+    if not stored.startswith(_BROKER_METADATA_MAGIC):
+        return None, 0
+    begin = len(_BROKER_METADATA_MAGIC) + _SIZE_BYTES
+    at = begin + int.from_bytes(stored[len(_BROKER_METADATA_MAGIC) : begin], "big")
+    try:
+        return BrokerEntryMetadata.FromString(stored[begin:at]), at
+    except DecodeError as error:
+        raise MalformedFrameError("an entry whose broker metadata is damaged") from error
 
 
 def without_entry_metadata(payload: bytes) -> bytes:

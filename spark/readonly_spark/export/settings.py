@@ -74,9 +74,11 @@ class ExportSettings:
 
     def __post_init__(self) -> None:
         try:
-            parse_options(self.source, streaming=True)
+            options = parse_options(self.source, streaming=True)
         except OptionError as error:
             raise ExportError(str(error)) from None
+        if options.field_columns:
+            raise ExportError("--option fieldColumns: a table has the column value; remove the option")
         for name in self.columns:
             if name not in NAMES:
                 raise ExportError(f"--columns: unknown column {name!r}; the columns are {', '.join(NAMES)}")

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections import OrderedDict
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -29,6 +30,7 @@ from readonly_engine.wire.errors import WireError
 from readonly_spark.errors import SourceError
 from readonly_spark.options import AUTO, NULL, RAW
 from readonly_spark.outages import is_transient
+from readonly_spark.plan.index_start import IndexStart, position_of_index
 from readonly_spark.plan.samples import EntrySampler
 from readonly_spark.plan.schema_registry import SchemaRegistry
 from readonly_spark.plan.snapshots import SnapshotCatalog
@@ -39,7 +41,7 @@ from readonly_spark.values.merged import DifferentTypesError, merged_type
 from readonly_spark.values.schema import ValueSchema, parse_definition, value_type
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from readonly_engine.topic.position import Position
@@ -309,11 +311,34 @@ class Catalog:
         return dict(zip(topics, found, strict=True))
 
     async def _position_at(self, name: str, timestamp: int) -> Position:
+        async with self._log(name) as topic_log:
+            return await position_at(topic_log, timestamp)
+
+    async def positions_of_indexes(self, numbers: Mapping[str, int]) -> dict[str, IndexStart]:
+        """Return the first entry of each topic with the message of a number, or a later one.
+
+        Args:
+            numbers: the number by topic or partition.
+
+        Raises:
+            MetadataError: the metadata store does not answer.
+            BookKeeperError: entries cannot be read.
+        """
+
+        async def position(name: str) -> IndexStart:
+            async with self._log(name) as topic_log:
+                return await position_of_index(topic_log, numbers[name])
+
+        found = await gather_some(position, numbers)
+        return dict(zip(numbers, found, strict=True))
+
+    @asynccontextmanager
+    async def _log(self, name: str) -> AsyncIterator[TopicLog]:
         topic_log = TopicLog(parse_topic_name(name), self.cluster, self.pool, self._cache, _no_owner, self._tiered)
         try:
             await topic_log.opened()
             await topic_log.refresh()
-            return await position_at(topic_log, timestamp)
+            yield topic_log
         finally:
             topic_log.close()
 

@@ -10,11 +10,11 @@ from readonly_engine.topic.position import EARLIEST as FIRST
 from readonly_engine.topic.position import Position
 
 from readonly_spark.errors import DataLossError, DeletedLedgerError, SourceError
-from readonly_spark.options import EARLIEST, LATEST
 from readonly_spark.outages import is_transient
 from readonly_spark.plan.admission import Limits, admit
 from readonly_spark.plan.open_chunks import hold_position
 from readonly_spark.plan.splits import split
+from readonly_spark.position_options import EARLIEST, LATEST
 from readonly_spark.task import EARLIER_LEDGERS, CompactedRange, LedgerLocation, TaskPlan, TaskRange, task_read_rate
 
 if TYPE_CHECKING:
@@ -112,10 +112,56 @@ class Planner:
         """Return the start of each topic by the options.
 
         Raises:
-            SourceError: `startingOffsets` does not match the topics.
+            SourceError: `startingOffsets` or `startingIndex` does not match the topics, or a topic has no message there.
+            DataLossError: the message of `startingIndex` was trimmed, and `failOnDataLoss` is true.
         """
         options = self._options
-        return await self._positions(states, "startingOffsets", options.starting, options.starting_ms, default)
+        if options.starting_index is not None:
+            return await self._of_indexes(states, options.starting_index)
+        found = await self._positions(states, "startingOffsets", options.starting, options.starting_ms, default)
+        if options.later_required:
+            self._check_later(states, found)
+        return found
+
+    def _check_later(self, states: Mapping[str, TopicState], starts: Mapping[str, Position]) -> None:
+        """Check that topics with a time of the start have a message there.
+
+        Raises:
+            SourceError: a topic has none.
+        """
+        options = self._options
+        chosen = options.starting if isinstance(options.starting, dict) else {}
+        for name, start in sorted(starts.items()):
+            timed = options.starting_ms is not None or isinstance(chosen.get(name), int)
+            if timed and start >= states[name].latest:
+                option = "startingTimestamp" if options.starting_ms is not None else "startingOffsets"
+                raise SourceError(
+                    f"{option}: {name} has no message at this publish time or later; set startingTimestampStrategy=latest to "
+                    "start at its end"
+                )
+
+    async def _of_indexes(self, states: Mapping[str, TopicState], chosen: int | dict[str, int]) -> dict[str, Position]:
+        option = "startingIndex"
+        numbers = dict.fromkeys(states, chosen) if isinstance(chosen, int) else chosen
+        self._check_names(option, numbers, states)
+        found = await self._catalog.positions_of_indexes({name: numbers[name] for name in states})
+        for name, start in found.items():
+            number = numbers[name]
+            if start.first is not None:
+                if start.first > number:
+                    self._lost(name, f"messages {number} to {start.first - 1} are lost")
+            elif start.newest is not None:
+                if number > start.newest + 1:
+                    raise SourceError(
+                        f"{option}: {name} has no message {number} yet; its next one has the number {start.newest + 1}"
+                    )
+            elif number or not start.empty:
+                why = "has no message" if start.empty else "does not store the numbers of its messages"
+                raise SourceError(
+                    f"{option}: {name} {why}, so message {number} cannot be found; use startingOffsets or startingTimestamp. "
+                    "Brokers with AppendIndexMetadataInterceptor in brokerEntryMetadataInterceptors store them"
+                )
+        return {name: min(start.position, states[name].latest) for name, start in found.items()}
 
     async def ends(self, states: Mapping[str, TopicState]) -> dict[str, Position]:
         """Return the end of each topic by the options, at most its readable end.

@@ -63,6 +63,11 @@ def spark_name(kind: pa.DataType, *, quoted: bool = True) -> str:
     raise TypeNameError(f"Spark has no type for {kind}")
 
 
+def column_name(name: str) -> str:
+    """Return the name of a column in Spark's DDL, quoted if necessary."""
+    return _quote(name, quoted=True)
+
+
 def _quote(name: str, quoted: bool) -> str:
     return name if not quoted or _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
