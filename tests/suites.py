@@ -49,6 +49,7 @@ SPARK_STACK: Final = tuple(
         "spark_connect",
         "spark_export",
         "spark_export_outages",
+        "spark_export_leftovers",
         "spark_export_state",
         "spark_export_tables",
         "spark_hold",

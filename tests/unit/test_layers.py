@@ -336,7 +336,7 @@ SPARK_BELOW = {
     "values": set(),
     "rows": {"values"},
     "read": {"rows", "values", "task", "errors", "loop_thread", "outages"},
-    "plan": {"values", "task", "options", "errors", "outages"},
+    "plan": {"values", "task", "options", "position_options", "errors", "outages"},
     "lag": {"plan", "options", "errors", "loop_thread", "message_ids", "closing"},
     "export": {"plan", "rows", "lag", "source", "options", "errors", "loop_thread", "message_ids", "closing"},
 }
@@ -352,8 +352,10 @@ SPARK_PURE = [
     "outages.py",
     "plan/admission.py",
     "plan/filters.py",
+    "plan/open_chunks.py",
     "plan/splits.py",
     "plan/topic_state.py",
+    "position_options.py",
     "read/fetch.py",
     "read/rate_limit.py",
     "task.py",
@@ -375,7 +377,10 @@ def test_a_package_of_the_data_source_imports_what_is_below_it_only(package):
     assert_imports_only(SPARK / package, SPARK_BELOW[package] | {package})
 
 
-@pytest.mark.parametrize("module", ["closing", "errors", "loop_thread", "message_ids", "offsets", "options", "outages"])
+@pytest.mark.parametrize(
+    "module",
+    ["closing", "errors", "loop_thread", "message_ids", "offsets", "options", "outages", "position_options"],
+)
 def test_what_the_packages_of_the_data_source_share_imports_none_of_them(module):
     for name in imports_of(SPARK / f"{module}.py"):
         first, _, rest = name.partition(".")
