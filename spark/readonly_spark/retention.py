@@ -114,6 +114,11 @@ class RetentionSubscription:
             raise SourceError(
                 f"holdSubscription: {topic} has a subscription {self._name} that this source did not make; use another name"
             )
+        # An owner creates a subscription at the end of the topic, and then moves it. One that died in between left it at the end.
+        state = await self._admin.cursor(topic, self._name)
+        past = state.mark_delete is None or state.mark_delete > _before(start)
+        if past and not await self._admin.move_subscription(topic, self._name, _before(start)):
+            raise OwnerUnavailableError(f"subscription {self._name} of {topic} was deleted meanwhile")
         self._next[name] = start
 
     async def move(self, ends: Mapping[str, Position], *, now: bool = False) -> None:

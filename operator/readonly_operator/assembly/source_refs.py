@@ -17,7 +17,7 @@ import yaml
 
 from readonly_operator.api.metadata_store import may_follow
 from readonly_operator.api.pool.source_ref import UnresolvedSourceError, UsedSource
-from readonly_operator.api.reader import ApiSpecError, spec_value
+from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly.identity import membership_uid
 from readonly_operator.kube import events, status
 from readonly_operator.kube.api_server import HTTP_CONFLICT, HTTP_NOT_FOUND, KubeError

@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from readonly_engine.owner.cursor_admin import CursorState
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_spark.options import HoldOptions
 from readonly_spark.plan import open_chunks
@@ -84,8 +85,11 @@ def test_entries_that_cannot_be_read_now_leave_the_position_unknown():
 class Admin:
     """The admin API: records moves."""
 
-    def __init__(self):
-        self.moved = []
+    def __init__(self, at):
+        self.moved, self.at = [], at
+
+    async def cursor(self, *_):
+        return CursorState(self.at, ())
 
     async def describe(self, *_):
         return SimpleNamespace(properties=(("pulsar-readonly", "spark-hold"),), consumers=0)
@@ -120,7 +124,28 @@ def test_a_subscription_moves_to_what_is_to_be_held(kept, moved, asked):
             await hold.move({TOPIC: Position(7, 9)}, now=True)
         await hold.close()
 
-    admin = Admin()
+    admin = Admin(Position(7, 1))
     asyncio.run(run())
     assert admin.moved == moved
     assert calls == [(TOPIC, Position(7, 9))] * asked
+
+
+@pytest.mark.parametrize(
+    ("start", "at", "moved"),
+    [
+        (Position(7, 2), Position(7, 1), []),
+        (Position(7, 2), Position(6, 9), []),  # what was read before
+        (Position(7, 2), Position(7, 40), [Position(7, 1)]),  # its owner died after it had created it
+        (EARLIEST, Position(7, 40), [EARLIEST]),
+    ],
+)
+def test_a_subscription_that_was_made_and_not_moved_is_moved_where_the_query_begins(start, at, moved):
+    async def run():
+        hold = RetentionSubscription(HoldOptions(subscription="s", urls=("http://h:1",)), keep=None)
+        hold._admin = admin
+        assert await hold.ensure({TOPIC: start}) == {}
+        await hold.close()
+
+    admin = Admin(at)
+    asyncio.run(run())
+    assert admin.moved == moved
