@@ -51,6 +51,9 @@ UNDER_WAY_S: Final = 5.0
 SOON_S: Final = 1.0
 """A pause that starts at most this time before a fault counts as its effect."""
 
+LATE_RESET_S: Final = 60.0
+"""Time in which a broker may still carry out a reset after its client has given up: it waits for the owner to move the guard."""
+
 HANDOVER_S: Final = 1.0
 """Time for which a stock broker waits for acks of the former Failover consumer (activeConsumerFailoverDelayTimeMillis)."""
 
@@ -157,7 +160,10 @@ class _Judge:
         self._changed = 0.0
         """Time of the last start or end of a session, or change of the active one, which permit redeliveries."""
         self._last_first = 0.0
-        self._seeking = 0.0
+        self._seeking: deque[float] = deque()
+        """Begins of the resets under way."""
+        self._late_resets: list[tuple[int, float]] = []
+        """Targets of resets without an answer, each with the time until which it may still be carried out."""
         self._owed_from = 0
         self._owed_since = 0.0
         self._reset_span = (0.0, 0.0)
@@ -196,7 +202,7 @@ class _Judge:
             case Kind.WENT_BACK:
                 self._went_back.append(WentBack(event.at, event.ids[0]))
             case Kind.SEEKING:
-                self._seeking = event.at
+                self._seeking.append(event.at)
             case Kind.SOUGHT:
                 self._reset(event)
 
@@ -314,6 +320,8 @@ class _Judge:
     def _again(self, event: Event, index: int) -> None:
         if self._given_back[index] or self._last[index] < self._owed_since <= event.at or self._seeking:
             return
+        if any(index >= target and event.at <= until for target, until in self._late_resets):
+            return
         if index >= self._owed_from and self._reset_span[0] <= self._last[index] <= self._reset_span[1]:
             return  # the reset took so long; the cursor may have been moved after this delivery
         self._counts["again"] += 1
@@ -367,11 +375,12 @@ class _Judge:
 
     def _reset(self, event: Event) -> None:
         """Process the end of a reset; with `number` 1 its success is unknown."""
-        begin, self._seeking = self._seeking, 0.0
+        begin = self._seeking.popleft() if self._seeking else event.at
         target = bisect.bisect_left(self._topic.ids, event.ids[0])
         for index in range(target):
             self._skipped[index] |= not self._last[index]
         if event.number:
+            self._late_resets.append((target, event.at + LATE_RESET_S))
             self._owed_from = max(self._owed_from, target)
             return
         self._skipped[target:] = bytes(len(self._skipped) - target)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.chaos.check import check
+from tests.chaos.check import LATE_RESET_S, check
 from tests.chaos.observed import NEAR_S, Done, Faults, Stored, Topic, Watched
 from tests.chaos.verdict import Limits, Verdict, Violation
 from tests.churn.history import Event, Id, Kind
@@ -344,6 +344,16 @@ def test_after_a_reset_everything_from_its_position_on_comes_again() -> None:
 
 def test_a_reset_that_may_not_have_been_done_owes_nothing() -> None:
     assert not judge([*good(), *reset(SENT + 50, 4, unknown=1)], RESETS).found
+
+
+@pytest.mark.parametrize(
+    ("after", "first", "explained"), [(LATE_RESET_S, 4, True), (LATE_RESET_S, 3, False), (LATE_RESET_S + 20, 4, False)]
+)
+def test_such_a_reset_may_be_done_soon_afterwards(after: float, first: int, explained: bool) -> None:
+    watched = Watched("t", "Shared", resets=True, stored=True)
+    again = [delivered(SENT + 51 + after, first)]
+    found = kinds(judge([*good(), *reset(SENT + 50, 4, unknown=1), *again], watched))
+    assert found == (set() if explained else {Violation.AFTER_ACK})
 
 
 def test_what_a_reset_went_over_need_not_come() -> None:
