@@ -5,7 +5,7 @@ Nobody can compute it: the spec has changed. The ConfigMap that brokers read is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -43,17 +43,11 @@ def former_config(live: Manifest, recorded: str | None, stored: str | None) -> s
         recorded: the configuration in the pool's status. An operator that ended between two writes has not recorded the last one.
         stored: the configuration in the live ConfigMap.
     """
-    if not is_pending(live):  # so the live template is the former one, and its hash tells which of both belongs to it
-        annotations = live["spec"]["template"]["metadata"].get("annotations") or {}
-        for text in (recorded, stored):
-            if text is not None and _hash(text) == annotations.get(ANNOTATION_CONFIG_HASH):
-                return text
-    return stored if recorded is None else recorded
-
-
-def _hash(text: str) -> str | None:
-    try:
-        settings: Any = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return None
-    return digest(settings)
+    if recorded is None or stored is None:
+        return stored if recorded is None else recorded
+    if is_pending(live):
+        return recorded
+    # the live template is the former one. The stored text is not parsed: anybody may have written it
+    annotations = live["spec"]["template"]["metadata"].get("annotations") or {}
+    known = annotations.get(ANNOTATION_CONFIG_HASH)
+    return recorded if known in (None, digest(yaml.safe_load(recorded))) else stored

@@ -380,7 +380,8 @@ def test_a_pool_that_an_earlier_operator_holds_keeps_its_settings_from_the_first
     [
         (False, "a: 1", "b: 2", "a: 1"),
         (False, "b: 2", "a: 1", "a: 1"),
-        (False, "b: 2", "- nonsense: [", "b: 2"),
+        (False, "a: 1", "- nonsense: [", "a: 1"),
+        (False, "b: 2", None, "b: 2"),
         (False, None, "b: 2", "b: 2"),
         (True, "b: 2", "a: 1", "b: 2"),
         (True, None, "b: 2", "b: 2"),

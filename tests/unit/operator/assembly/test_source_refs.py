@@ -282,6 +282,16 @@ def test_a_pool_with_a_source_of_its_own_moves_to_a_shared_one_of_its_cluster(
     assert conditions["SourceResolved"] == (("True", "Resolved") if followed else ("False", "OtherCluster"))
 
 
+@pytest.mark.parametrize("text", ["- [", "2026-99-99", "[" * 9999, "metadata-store: [zk]"])
+def test_settings_that_somebody_has_broken_stop_no_upgrade(server, put, refer, written, pool_body, text):
+    put(POOL, pool_body(replicas=0))
+    _, store = written()
+    put(POOL, {**pool_body(replicas=0), "status": {}})
+    put(CONFIG_MAP, {**server.objects["ConfigMap", "demo-config"], "data": {"engine.yaml": text}})
+    conditions, after = written()
+    assert (after, conditions["Ready"][0]) == (store, "True")
+
+
 def test_the_configuration_of_another_pool_says_nothing(server, context, put, refer, written):
     foreign = {
         "name": "demo-config",
