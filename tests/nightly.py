@@ -60,6 +60,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_top_has_all_brokers",
     ),
     "tests/e2e/test_local_cursors.py": (),
+    "tests/e2e/test_lost_namespace.py": ("test_the_other_namespace_is_served_throughout",),
     "tests/e2e/test_node_ports.py": (
         "test_a_binding_that_brokers_serve_stays_ready_while_its_pool_is_refused",
         "test_a_port_that_another_service_has_is_reported",

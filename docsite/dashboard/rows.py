@@ -340,6 +340,10 @@ def _operator() -> PanelRow:
                 "Unwell pools", "Conditions by which pools are unwell, of at most 100 pools.",
                 [(f"max by (object, condition) ({names.UNWELL})", "{{object}} {{condition}}")], alert="warning",
             ),
+            Panel(
+                "Namespaces that cannot be read", "Served namespaces in which the API server refuses the operator's requests.",
+                [(f"max by (name) ({names.READABLE}) == 0", "{{name}}")],
+            ),
         ),
     )  # fmt: skip
 

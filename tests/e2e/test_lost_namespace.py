@@ -173,6 +173,7 @@ def test_the_other_namespace_is_served_throughout(cluster, grant, process, reada
 
 def test_a_start_without_one_of_the_namespaces(cluster, plane, grant, process, log):
     """Another process of the same settings, while one of its namespaces is missing."""
+    cluster("apply", "-f", "-", stdin=json.dumps(_pool(BILLING, replicas=1)))
     cluster("delete", "namespace", ORDERS, "--timeout=60s", "--ignore-not-found", timeout=90)
     stop(process)
     command = [sys.executable, "-m", "readonly_engine.command", "operator", "--engine-image=engine"]

@@ -58,7 +58,7 @@ class BackgroundController(ABC, Generic[Item, Subject, Report]):
         self._submit: Callable[[Callable[[], None]], object] | None = None
         self._finished: Callable[[], object] = lambda: None
 
-    def attach(self, submit: Callable[[Callable[[], None]], object], finished: Callable[[], object]) -> None:
+    def process_on(self, submit: Callable[[Callable[[], None]], object], finished: Callable[[], object]) -> None:
         """Let other threads process the items.
 
         Args:

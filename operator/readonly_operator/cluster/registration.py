@@ -22,7 +22,7 @@ from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError, spec_value
 from readonly_operator.cluster.background import BackgroundController, guarded
 from readonly_operator.cluster.fetch import FetchError, get_json
-from readonly_operator.cluster.patience import Patience
+from readonly_operator.cluster.own_time import OwnTime
 from readonly_operator.cluster.source import STEP_SECONDS, send_to
 from readonly_operator.kube.names import FINALIZER_WRITER, PORT_HTTP, PORT_PULSAR, PoolKey
 from readonly_operator.kube.status import Condition, ConditionStatus
@@ -185,7 +185,7 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
         self._domain = cluster_domain
         self._period = period
         self._clock = clock
-        self._removing: dict[PoolKey, Patience] = {}
+        self._removing: dict[PoolKey, OwnTime] = {}
 
     def _subjects(self) -> dict[PoolKey, Registration | None]:
         found: dict[PoolKey, Registration | None] = {}
@@ -196,7 +196,7 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
                 if wanted is not None:
                     found[key] = wanted
         with self._guard:
-            self._removing = {key: patience for key, patience in self._removing.items() if key in found}
+            self._removing = {key: tried for key, tried in self._removing.items() if key in found}
         return found
 
     def _lane(self, _item: PoolKey, subject: Registration) -> str:
@@ -250,8 +250,8 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
         except FetchError as error:
             message = f"cluster {entry.name} cannot be removed at {source.admin_url}: {error}"
             with self._guard:
-                patience = self._removing.setdefault(pool, Patience(REMOVE_SECONDS))
-            if patience.failed(self._clock() - began, RETRY_SECONDS):
+                tried = self._removing.setdefault(pool, OwnTime(REMOVE_SECONDS))
+            if tried.spend(self._clock() - began, RETRY_SECONDS):
                 logger.warning(
                     "cluster entry stays, remove it with pulsar-admin clusters delete: cluster=%s: %s",
                     entry.name,

@@ -37,7 +37,7 @@ class BackgroundWork(Protocol):
         """Return since when (monotonic) the same item is processed; None while idle."""
         ...
 
-    def attach(self, submit: Callable[[Callable[[], None]], object], finished: Callable[[], object]) -> None:
+    def process_on(self, submit: Callable[[Callable[[], None]], object], finished: Callable[[], object]) -> None:
         """Let other threads process the items; `finished` is called when another `sync` is needed."""
         ...
 
@@ -66,7 +66,7 @@ class BackgroundThread:
     def start(self) -> None:
         """Start the thread; all pools must be known by now."""
         for index, work in enumerate(self._works):
-            work.attach(self._items.submit, partial(self._sync_again, index))
+            work.process_on(self._items.submit, partial(self._sync_again, index))
         self._thread.start()
 
     def stop(self) -> None:

@@ -33,7 +33,7 @@ from readonly_operator.kube.kinds import (
 from readonly_operator.kube.names import OPERATOR
 from readonly_operator.runtime.controller import Controller, NotInstalledError
 from readonly_operator.runtime.health import Health
-from readonly_operator.runtime.kopf_process import Backoffs
+from readonly_operator.runtime.kopf_retries import Backoffs
 
 if TYPE_CHECKING:
     from readonly_operator.settings import Settings

@@ -5,25 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import kopf
 
 from readonly_operator.kube.names import OPERATOR
+from readonly_operator.runtime.kopf_retries import RetryFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from readonly_operator.runtime.handlers import Operation
 
 logger = logging.getLogger(__name__)
 
 BEAT_SECONDS = 1.0
-
-RETRY_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0)
-"""Delays between the tries of a request of kopf; the last one counts for all further tries."""
 
 _REQUESTS = "kopf._cogs.clients.watching"
 """Logger of kopf for the tries of lists and watches."""
@@ -62,40 +57,6 @@ def run(operation: Operation) -> None:
 def is_gone(error: BaseException | None) -> bool:
     """Return whether an error means that the API server does not serve a kind."""
     return getattr(error, "status", None) == HTTPStatus.NOT_FOUND
-
-
-class Backoffs:
-    """Delays between the tries of a request, without an end: `settings.networking.error_backoffs` of kopf.
-
-    After the last of its own eight delays, 54 s in all, kopf raises the error of a refused (403) or failed (5xx) watch, and ends
-    with that one watch. It takes a delay before each try, so the second one is taken after the first error.
-
-    Args:
-        failed: called after each failed try.
-    """
-
-    def __init__(self, failed: Callable[[], object]) -> None:
-        self._failed = failed
-
-    def __iter__(self) -> Iterator[float]:
-        """Yield the delays of one request."""
-        yield RETRY_SECONDS[0]
-        for delay in RETRY_SECONDS[1:]:
-            self._failed()
-            yield delay
-        while True:
-            self._failed()
-            yield RETRY_SECONDS[-1]
-
-
-class RetryFilter(logging.Filter):
-    """Drop kopf's log records of further failed tries: each kind and namespace has its own, and the first says all."""
-
-    _AGAIN = re.compile(r"Request attempt #(?!1\b)\S+ failed; will retry")
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """See logging.Filter."""
-        return self._AGAIN.match(record.getMessage()) is None
 
 
 class TracebackFilter(logging.Filter):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from readonly_operator.cluster.fetch import FetchError
 from readonly_operator.cluster.local_cursors.release import Release, ReleaseRequest
 from readonly_operator.cluster.local_cursors.tracked import TrackedController
-from readonly_operator.cluster.patience import Patience
+from readonly_operator.cluster.own_time import OwnTime
 from readonly_operator.kube.names import PoolKey
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ class _Running:
     Attributes:
         request: the desired removal.
         release: its state.
-        patience: its time without progress.
+        time: its time without progress.
     """
 
     request: ReleaseRequest
     release: Release
-    patience: Patience = field(default_factory=lambda: Patience(GIVE_UP_SECONDS))
+    time: OwnTime = field(default_factory=lambda: OwnTime(GIVE_UP_SECONDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +179,10 @@ class ReleaseController(TrackedController[ReleaseKey, ReleaseRequest, Reports]):
         problem = silence.text if silence is not None else release.problems
         text = "; ".join(filter(None, (release.summary, problem)))
         if release.progress > before:
-            running.patience.progressed()
+            running.time.restart()
         elif problem:
             spent = silence.seconds if silence is not None else self._clock() - began
-            if running.patience.failed(spent, RETRY_SECONDS):
+            if running.time.spend(spent, RETRY_SECONDS):
                 logger.warning("local cursors not released: object=%s: %s", request.label, text)
                 return ReleaseReport(released=True, text=text), DONE_SECONDS
         return ReleaseReport(text=text), RETRY_SECONDS if silence is not None or release.failed else 0.0

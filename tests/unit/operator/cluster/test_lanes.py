@@ -9,7 +9,7 @@ import pytest
 from readonly_operator.cluster import background
 from readonly_operator.cluster.background import BackgroundController
 from readonly_operator.cluster.daemon_threads import DaemonThreads
-from readonly_operator.cluster.patience import Patience
+from readonly_operator.cluster.own_time import OwnTime
 
 from tests.support.waiting import wait_until
 
@@ -25,7 +25,7 @@ class Lanes(BackgroundController[str, str, str]):
         self.meanwhile = lambda item: None
         self.jobs: deque = deque()
         self.ended = 0
-        self.attach(self.jobs.append, self._end)
+        self.process_on(self.jobs.append, self._end)
 
     def _end(self):
         self.ended += 1
@@ -119,9 +119,9 @@ def test_threads_run_as_many_jobs_as_allowed_and_the_others_later():
 
 
 def test_only_own_time_without_progress_counts():
-    patience = Patience(20.0)
-    assert not patience.failed(5, 5)
-    assert not patience.failed(5, 5), "just the limit"
-    assert patience.failed(0, 0.1)
-    patience.progressed()
-    assert not patience.failed(10, 10)
+    own = OwnTime(20.0)
+    assert not own.spend(5, 5)
+    assert not own.spend(5, 5), "just the limit"
+    assert own.spend(0, 0.1)
+    own.restart()
+    assert not own.spend(10, 10)

@@ -19,7 +19,7 @@ class BackgroundController:
         self.looks: queue.Queue[None] = queue.Queue()
         self.busy_since: float | None = None
 
-    def attach(self, submit, finished) -> None:
+    def process_on(self, submit, finished) -> None:
         self.finished = finished
 
     def sync(self) -> float:

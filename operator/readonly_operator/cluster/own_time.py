@@ -6,7 +6,7 @@ The wall clock does not tell: while the threads work for other clusters, or no o
 from __future__ import annotations
 
 
-class Patience:
+class OwnTime:
     """Own time of a piece of work without progress: of its tries, and of the pauses that it asked for.
 
     Args:
@@ -17,11 +17,11 @@ class Patience:
         self._limit = limit
         self._spent = 0.0
 
-    def progressed(self) -> None:
+    def restart(self) -> None:
         """Note progress: the time begins anew."""
         self._spent = 0.0
 
-    def failed(self, seconds: float, pause: float) -> bool:
+    def spend(self, seconds: float, pause: float) -> bool:
         """Note a try in vain.
 
         Args:
