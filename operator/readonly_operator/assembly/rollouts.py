@@ -194,8 +194,9 @@ def _is_rolling(live: Manifest) -> bool:
 
 
 def _image(pod: Manifest) -> str:
-    """Return the image of a pod, or of a pod template."""
-    return str(pod["spec"]["containers"][0]["image"])
+    """Return the image of a pod, or of a pod template; empty for none."""
+    containers = pod["spec"].get("containers") or [{}]
+    return str(containers[0].get("image") or "")
 
 
 def _is_observed(live: Manifest) -> bool:
