@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from readonly_operator.kube.api_server import ApiServer, KubeError, missing_kinds
-from readonly_operator.kube.kinds import BINDING, POD_MONITOR, POOL
+from readonly_operator.kube.kinds import BINDING, POD, POD_MONITOR, POOL
+from readonly_operator.kube.names import OPERATOR
 
 SERVED = ("readonlybrokerpools", "readonlytopicbindings")
 
@@ -25,6 +26,17 @@ class Api(BaseHTTPRequestHandler):
             status = 403 if "secret" in url.path else 200
         body = json.dumps({"items": [], "message": "no"}).encode()
         self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_PATCH(self):
+        """Take the patch of one pod; there is no other."""
+        url = urlsplit(self.path)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.append((url.path, parse_qs(url.query), self.headers["Content-Type"], json.loads(body)))
+        self.send_response(200 if "/demo-0/" in url.path else 404)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -68,3 +80,15 @@ def test_whether_kinds_are_served_is_found_out_without_listing_them(api):
 def test_a_kind_that_may_not_be_listed_is_not_called_missing(api):
     with pytest.raises(KubeError, match="no"):
         missing_kinds(ApiServer(timeout_seconds=30), (POOL,), "secret")
+
+
+def test_a_pod_is_annotated_through_its_status_which_changes_no_container(api):
+    """The right to patch pods would be one to change the image of every pod."""
+    kube = ApiServer(timeout_seconds=30)
+    patch = {"metadata": {"annotations": {"a": "b"}}}
+    assert kube.annotate(POD, "team", "demo-0", {"a": "b"}) == patch
+    assert kube.annotate(POD, "team", "gone", {"a": "b"}) is None
+    path, query, content_type, body = api.asked[0]
+    assert path == "/api/v1/namespaces/team/pods/demo-0/status"
+    assert query["fieldManager"] == [OPERATOR]
+    assert (content_type, body) == ("application/merge-patch+json", patch)
