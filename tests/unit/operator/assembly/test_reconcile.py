@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from readonly_operator.api.binding import Binding
+from readonly_operator.assembly.broker_report import BrokerReport
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.kube.api_server import KubeError
@@ -414,3 +415,22 @@ def test_a_pool_whose_autoscaler_cannot_decide_is_not_settled_in_silence(server,
     reconcile(context, DEMO)
     (said,) = (one["message"] for one in server.status(POOL, "demo")["conditions"] if one["type"] == "Progressing")
     assert said.endswith("but the HorizontalPodAutoscaler cannot decide: FailedGetPodsMetric: no custom metrics")
+
+
+def test_the_reported_id_of_the_source_cluster_stays_in_the_status(server, context, put, pool_body, monkeypatch):
+    """Brokers that are silent for a while, or another process of the operator, must not make two clusters of one."""
+    server.refuses = False
+    put(POOL, pool_body(replicas=1))
+    for said, kept in (("", None), ("a", "a"), ("", "a"), ("b", "b")):
+        reports = [BrokerReport("demo-0", reachable=bool(said), bookkeeper_instance=said)]
+        monkeypatch.setattr(context.brokers, "ask", lambda _, reports=reports: reports)
+        reconcile(context, DEMO)
+        assert server.status(POOL, "demo").get("bookkeeperInstance") == kept
+    server.refuses = True
+    put(
+        POOL,
+        {**server.objects["ReadOnlyBrokerPool", "demo"], "spec": {**pool_body()["spec"], "cache": {"size": "1Gi"}}},
+    )
+    reconcile(context, DEMO)
+    assert server.status(POOL, "demo")["conditions"][0]["reason"] == "Refused"
+    assert server.status(POOL, "demo")["bookkeeperInstance"] == "b"
