@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.marker import NO_BATCH
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from readonly_spark.export.settings import ExportSettings
+
+_CONFLICT: Final = "ConcurrentTransaction"
+"""Part of the name of Delta's error if another transaction has set the same application's number meanwhile."""
 
 
 class DeltaTable(TransactionalTable):
@@ -57,7 +60,7 @@ class DeltaTable(TransactionalTable):
         try:
             self._append(self._spark.read.format("delta").load(self._where).limit(0), checkpoint, FENCE + last)
         except Exception as error:
-            if "ConcurrentTransaction" not in f"{type(error).__name__} {error}":
+            if _CONFLICT not in f"{type(error).__name__} {error}":
                 raise
             raise ExportError(
                 f"{self._subject}: the former export still commits; end it and run the command again"
@@ -66,7 +69,12 @@ class DeltaTable(TransactionalTable):
     def commit(self, batch: Any, checkpoint: str, number: int) -> bool:
         """See Sink; always True."""
         self._check_not_committed(self._logged(), checkpoint, number)
-        self._append(batch, checkpoint, number)
+        try:
+            self._append(batch, checkpoint, number)
+        except Exception as error:
+            if _CONFLICT not in f"{type(error).__name__} {error}":
+                raise
+            raise ExportError(f"{self._subject}: another export has committed micro-batch {number} meanwhile") from None
         return True
 
     def _append(self, rows: Any, checkpoint: str, number: int) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JError
 
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.hadoop_files import HadoopFiles
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
     from readonly_spark.export.files import Files
     from readonly_spark.export.settings import ExportSettings
+
+_RACE: Final = "Race while writing batch"
+"""Error of Spark's ManifestFileCommitProtocol if the log has the micro-batch."""
 
 
 class ParquetTable:
@@ -76,15 +81,23 @@ class ParquetTable:
         """See Sink; always True."""
         last = self.last_committed(checkpoint)
         if last != number - 1:
-            raise ExportError(f"--to {self._settings.to}: another export has committed micro-batch {last} meanwhile")
+            raise self._taken(last)
         if self._local is not None:
             self._write_local(self._local, batch, checkpoint, number)
             return True
         column = next(name for name in batch.columns if name not in self._settings.partition_by)
-        self._sink().addBatch(number, tagged(batch, column, checkpoint, number)._jdf)  # noqa: SLF001
+        try:
+            self._sink().addBatch(number, tagged(batch, column, checkpoint, number)._jdf)  # noqa: SLF001
+        except Py4JError as error:
+            if _RACE not in str(error):
+                raise
+            raise self._taken(number) from None
         if self._leftovers is not None:
             self._leftovers.remove(number)
         return True
+
+    def _taken(self, number: int) -> ExportError:
+        return ExportError(f"--to {self._settings.to}: another export has committed micro-batch {number} meanwhile")
 
     def _sink(self) -> Any:
         spark = self._jvm.org.apache.spark.sql.execution
@@ -111,7 +124,7 @@ class ParquetTable:
         none = self._jvm.scala.Option.empty()
         written = log(log.VERSION(), self._session, f"{self._where}/{LOG}", none).add(number, entries)
         if not written:
-            raise ExportError(f"--to {self._settings.to}: another export has committed micro-batch {number} meanwhile")
+            raise self._taken(number)
         shutil.rmtree(staging, ignore_errors=True)
 
     def _status(self, file: str) -> Any:

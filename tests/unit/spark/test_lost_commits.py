@@ -1,0 +1,57 @@
+"""An export whose micro-batch another one has committed ends with one clear error, and any other error stays as it is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from py4j.protocol import Py4JError
+from readonly_spark.export.delta import DeltaTable
+from readonly_spark.export.errors import ExportError
+from readonly_spark.export.parquet import ParquetTable
+
+
+class Batch:
+    columns = ("value",)
+    _jdf = None
+
+    def withMetadata(self, *_):  # noqa: N802 - as Spark names it
+        return self
+
+
+def parquet(error):
+    def add(*_):
+        raise error
+
+    table = object.__new__(ParquetTable)
+    table._settings = SimpleNamespace(to="/t", partition_by=())
+    table._local = table._leftovers = None
+    table.last_committed = lambda _: 2
+    table._sink = lambda: SimpleNamespace(addBatch=add)
+    return table
+
+
+def delta(error):
+    def append(*_):
+        raise error
+
+    table = object.__new__(DeltaTable)
+    table._subject = "--to /t"
+    table._logged = lambda: {"c": 2}
+    table._append = append
+    return table
+
+
+@pytest.mark.parametrize(
+    ("make", "lost"),
+    [
+        # The message of Spark 4.2.1, and the name of Delta's exception.
+        (parquet, Py4JError(": java.lang.IllegalStateException: Race while writing batch 3\n\tat x")),
+        (delta, Py4JError("io.delta.exceptions.ConcurrentTransactionException: [DELTA_CONCURRENT_TRANSACTION] x")),
+    ],
+)
+def test_a_micro_batch_that_another_export_has_committed_is_named(make, lost):
+    with pytest.raises(ExportError, match=r"^--to /t: another export has committed micro-batch 3 meanwhile$"):
+        make(lost).commit(Batch(), "c", 3)
+    with pytest.raises(Py4JError, match="Access Denied"):
+        make(Py4JError("Access Denied")).commit(Batch(), "c", 3)
