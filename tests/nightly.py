@@ -21,6 +21,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_a_pool_is_made_changed_and_deleted_under_the_policies",
         "test_managed_explicit_lac_and_its_finalizer_work_under_the_policies",
     ),
+    "tests/e2e/test_attacks.py": (),
     "tests/e2e/test_autoscaling.py": (),
     "tests/e2e/test_binding.py": (
         "test_a_binding_to_a_pool_that_is_not_there_waits_for_it",
@@ -79,6 +80,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_why_a_broker_does_not_start_is_said",
     ),
     "tests/e2e/test_probes.py": (),
+    "tests/e2e/test_repairs.py": (),
     "tests/e2e/test_second_day.py": (
         "test_a_binding_that_does_not_fit_is_refused_alone",
         "test_foreign_labels_are_mended_and_blind_nobody",

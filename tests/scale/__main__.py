@@ -15,14 +15,14 @@ from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.program import run_program
 from tests.scale import audit, report
-from tests.scale.control_plane import OPERATOR, Client, ControlPlane, ScaleError, control_plane
+from tests.scale.control_plane import Client, ControlPlane, ScaleError, control_plane
+from tests.scale.installing import install
 from tests.scale.objects import BINDINGS, POOLS, Load, wait_until_settled
 from tests.scale.operator_process import FAILED, Operator, operator
 from tests.scale.phase import Phase
 from tests.scale.stand_ins import nodes
 from tests.scale.watching import ReadyChanges, watched
 from tests.scale.writers import writers
-from tests.support.yaml_documents import load_all_yaml, load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> int:
             with ExitStack() as stack:
                 with step("starting etcd, kube-apiserver and the controller of StatefulSets"):
                     plane = stack.enter_context(control_plane(Path(folder)))
-                _install(plane.client(), load, args.operator)
+                install(plane.client(), load.names(), args.operator)
                 if load.brokers:
                     stack.enter_context(nodes(plane.client()))
                 phases, peak = _run(plane, load, args)
@@ -173,40 +173,6 @@ def _check(running: Operator) -> None:
     found = running.metrics() or {}
     if found.get(FAILED):
         raise ScaleError(f"{found[FAILED]:.0f} reconciliations of pools failed:\n{running.log.read_text()[-2000:]}")
-
-
-def _install(client: Client, load: Load, source: Path) -> None:
-    """Create definitions, namespaces and the operator's rights of manifests/ of a checkout."""
-    for path in sorted((source / "crds").glob("*.yaml")):
-        body = load_yaml(path.read_text())
-        if body["kind"] != "CustomResourceDefinition":
-            continue
-        client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
-    client.create(("/api/v1/namespaces", {"metadata": {"name": name}}) for name in load.names())
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-    for path in sorted((source / "manifests").rglob("*.yaml")):
-        for body in load_all_yaml(path.read_text()):
-            if body["kind"] == "ClusterRole":
-                client.request("POST", f"{rbac}/clusterroles", body)
-                client.request("POST", f"{rbac}/clusterrolebindings", _binding(body["metadata"]["name"]))
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            client.list(POOLS)
-        except ScaleError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-        else:
-            return
-
-
-def _binding(role: str) -> dict[str, object]:
-    return {
-        "metadata": {"name": f"scale-{role}"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": OPERATOR}],
-    }
 
 
 if __name__ == "__main__":
