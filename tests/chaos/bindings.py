@@ -26,10 +26,14 @@ class BindingFiles:
     Args:
         folder: folder of the files.
         local: whether the pool keeps the cursors without a fault.
+
+    Attributes:
+        local: as above.
     """
 
     def __init__(self, folder: Path, *, local: bool) -> None:
         self._folder = folder
+        self.local = local
         self._other = "Owner" if local else "Local"
         self._changed: Counter[str] = Counter()
         self._revision = 0

@@ -114,6 +114,8 @@ class Injector:
             await asyncio.sleep(fault.seconds)
             await asyncio.to_thread(self.policies.remove, fault.number)
         elif fault.kind is Kind.KEEPER:
+            if not self._bindings.local:
+                raise NotDoneError("a pool without local cursors would keep partitions of them from then on")
             await self._bindings.change_for(fault.number, fault.seconds)
         else:
             await asyncio.to_thread(self._topic, fault)
