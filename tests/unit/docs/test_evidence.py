@@ -129,7 +129,7 @@ def test_a_failed_cell_of_the_matrix_is_shown_at_its_suite_and_its_release(tree)
         ("| all | 124 | 0 |", "| all | 124 | 1 |", "soak"),
         ("| 0.22 s | 0 | 0 | 0 | 0 |", "| 0.22 s | 0 | 2 | 0 | 0 |", "faults"),
         ("| closes | 0 ms | 0 |\n", "| closes | 0 ms | 5 |\n", "hostile clients"),
-        ("| 30 steps | none | 1 |", "| 30 steps | two brokers dispatch at once | 1 |", "model"),
+        ("| 30 steps | none |", "| 30 steps | two brokers dispatch at once |", "model"),
         ("| two brokers dispatch the subscription at once |", "| none |", "model"),
     ],
 )
