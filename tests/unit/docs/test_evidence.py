@@ -86,7 +86,7 @@ def test_a_run_with_a_lost_message_is_a_failure_and_so_is_the_sum(tree):
 
 def test_days_and_machines_are_shown_where_they_are_recorded(tree):
     path = tree / "tests" / "chaos" / "results.json"
-    runs = records(path)
+    runs = records(path)[:2]  # those of before days were recorded
     runs[0] |= {"date": "2026-12-01", "machine": "8 CPUs"}
     path.write_text(json.dumps(runs), encoding="utf-8")
     page = evidence.page(tree)
