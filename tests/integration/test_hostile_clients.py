@@ -240,7 +240,7 @@ def test_an_ack_whose_id_is_as_long_as_a_frame_is_refused_and_costs_nobody_a_con
         client.send(ack)
         answer, _ = client.wait(lambda command: command.type in {BaseCommand.ERROR, BaseCommand.ACK_RESPONSE})
         assert answer.type == BaseCommand.ERROR
-        assert f"bytes; at most {MAX_LIST_BYTES}" in answer.error.message
+        assert f"send at most {MAX_LIST_BYTES:,} bytes" in answer.error.message
         client.ping()
         assert neighbour.unharmed()
 

@@ -25,10 +25,12 @@ class LongLists(NamedTuple):
     """A command with lists beyond the bound.
 
     Attributes:
+        command: the command without its lists, like a BaseCommand.
         request_id: its request id; None if it needs no answer.
         size: bytes of its lists and of unknown fields.
     """
 
+    command: Any
     request_id: int | None
     size: int
 
@@ -83,4 +85,4 @@ def find_long_lists(frame: bytes) -> LongLists | None:
         return None
     body = body_of(command)
     known = "request_id" in body.DESCRIPTOR.fields_by_name and body.HasField("request_id")
-    return LongLists(body.request_id if known else None, size)
+    return LongLists(command, body.request_id if known else None, size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from readonly_engine.background import run_forever
@@ -294,10 +295,10 @@ class PassThroughPolicy:
         version = await self._namespaces.version(topic, FILTERS_TTL_S)
         now = self._loop.time()
         at, known = self._filters.get(topic, (-UNSEEN_TTL_S, None))
-        if version == known:
-            filtered = self._reasons.of(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER) is not None
-            if now - at < (FILTERS_TTL_S if filtered else UNSEEN_TTL_S) or not (filtered or version is None):
-                return
+        filtered = self._reasons.of(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER) is not None
+        kept_s = FILTERS_TTL_S if filtered else UNSEEN_TTL_S if version is None else math.inf
+        if version == known and now - at < kept_s:
+            return
         if len(self._filters) >= MAX_TOPICS:
             self._filters.clear()
         self._filters[topic] = now, None

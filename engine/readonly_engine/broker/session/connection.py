@@ -25,6 +25,7 @@ from readonly_engine.broker.session.transport import ClientTransport
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.net.frame_slicer import FrameSlicer
 from readonly_engine.net.keep_alive import SLOTS, TICK_S
+from readonly_engine.owner.errors import OwnerRefusedError
 from readonly_engine.owner.identity import ANONYMOUS
 from readonly_engine.wire.acks import decode_plain_ack
 from readonly_engine.wire.commands import (
@@ -241,10 +242,10 @@ class ClientConnection(ClientTransport):
         return not self._closed
 
     def _refuse_lists(self, lists: LongLists) -> bool:
-        text = f"metadata, properties, ranges and ack sets take {lists.size} bytes; at most {MAX_LIST_BYTES}"
+        text = f"the lists of {command_name(lists.command)} take {lists.size:,} bytes; send at most {MAX_LIST_BYTES:,} bytes"
         if lists.request_id is None:
             raise MalformedFrameError(text)
-        self.refuse(lists.request_id, ServerError.NotAllowedError, text)
+        refuse_lookup(self, lists.command, lists.request_id, OwnerRefusedError(ServerError.NotAllowedError, text))
         return not self._closed
 
     def _process_later(self, process: Callable[[], None]) -> None:

@@ -157,19 +157,30 @@ def test_a_connection_refuses_a_long_name_in_the_response_of_its_command(monkeyp
 
 
 @pytest.mark.parametrize(
-    ("items", "text"), [(50_000, "metadata has 50,000 items"), (500_000, "ack sets take 3000003 bytes")]
+    ("kind", "field", "items", "text"),
+    [
+        (BaseCommand.SUBSCRIBE, "metadata", 50_000, "metadata has 50,000 items; give at most 2,000"),
+        (
+            BaseCommand.SUBSCRIBE,
+            "metadata",
+            500_000,
+            "the lists of SUBSCRIBE take 3,000,003 bytes; send at most 524,288",
+        ),
+        (BaseCommand.LOOKUP, "properties", 500_000, "the lists of LOOKUP take 3,000,0"),
+    ],
 )
-def test_a_connection_refuses_long_lists_before_it_checks_their_items(monkeypatch, items, text):
+def test_a_connection_refuses_long_lists_before_it_checks_their_items(monkeypatch, kind, field, items, text):
     client = Client(monkeypatch)
     client.connection.connected = True
     client.connection._splitter.max_frame_bytes = 6 << 20
-    command = command_with(BaseCommand.SUBSCRIBE, "topic", "t")
-    command.subscribe.metadata.extend([KeyValue(key="", value="")] * items)
+    command = command_with(kind, "topic", "t")
+    getattr(body_of(command), field).extend([KeyValue(key="", value="")] * items)
     monkeypatch.setattr(connection, "check_command", pytest.fail)
     client.sends(command)
     (answer,) = client.answers
-    assert (client.tasks, answer.type, answer.error.request_id) == (0, BaseCommand.ERROR, 7)
-    assert text in answer.error.message
+    assert (client.tasks, answer.type) == (0, ANSWERS.get(kind, BaseCommand.ERROR))
+    assert body_of(answer).request_id == 7
+    assert text in body_of(answer).message
 
 
 def test_a_client_that_is_not_authenticated_gets_no_such_answer(monkeypatch, caplog):
