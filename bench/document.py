@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import time
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.paths import DOCUMENT, RESULTS
 from bench.plot import draw
+from devstack.common.results import save_results
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,7 @@ def save(report: Report, name: str, title: str, settings: dict[str, Any], folder
         "table": [dict(zip(report.columns, row, strict=True)) for row in report.rows],
         "measured": report.raw,
     }
-    (folder / f"{name}.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    save_results(folder / f"{name}.json", made)
     if report.bars:
         (folder / f"{name}.svg").write_text(draw(title, report.unit, report.bars), encoding="utf-8")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -27,6 +26,7 @@ from bench.engine_client import read_ledger
 from bench.java_client import JavaClient
 from bench.reads import Reads, count_reads
 from bench.reads import table as reads_table
+from devstack.common.results import save_results
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
@@ -211,7 +211,7 @@ def main(argv: list[str] | None = None) -> int:
         "reads": [{name: getattr(row, name) for name in row.__dataclass_fields__} for row in reads],
     }
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        save_results(arguments.json, figures)
     if not arguments.quick:
         note = f"Pulsar {figures['version']}, {figures['machine']}, median of {rounds} rounds.\n"
         DOCUMENT.write_text(insert(DOCUMENT.read_text(encoding="utf-8"), f"{note}\n{made}"), encoding="utf-8")

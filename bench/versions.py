@@ -8,7 +8,6 @@ same clients read at one of them, then at the other. Each round starts new proce
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ from bench.figures import Sample, ratio
 from bench.plan import ROUNDS, SECONDS, Plan
 from bench.scenarios import fan_out, few_readers, growth, latency, shared
 from bench.sides import WARM_UP, Measured, Workload, measure_side
+from devstack.common.results import save_results
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
@@ -185,7 +185,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"bench.versions: {error}", file=sys.stderr)  # noqa: T201
         return 1
     if arguments.out is not None:
-        arguments.out.write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
+        save_results(arguments.out, raw)
     return 0
 
 

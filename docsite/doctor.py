@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from readonly_engine.doctor.checks.finding import Finding, Result
 from readonly_engine.doctor.report import as_table
 
+from devstack.common.results import save_results
 from docsite.markdown import NOTE, code, table
 from docsite.results import UNKNOWN
 
@@ -115,7 +116,7 @@ def record(
     document = {"status": status, "day": day, "machine": machine, "findings": shown}
     _check(scenario, document)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    save_results(folder / f"{name}.json", document)
 
 
 def page(folder: Path = REPORTS) -> str:

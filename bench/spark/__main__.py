@@ -22,6 +22,7 @@ from bench.spark.offloading import ENVIRONMENT, NAMESPACE, Offloading
 from bench.spark.processes import Kafka, Side, engine_side, java_side, load_kafka, load_pulsar
 from bench.spark.report import CLIENTS, CONNECTOR, ENGINE, KAFKA, Result, Round, figures, results_of, table
 from devstack.common import processes
+from devstack.common.results import save_results
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
@@ -303,7 +304,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, Any]:
     results = run(arguments, rounds)
     found: dict[str, Any] = json.loads(json.dumps(figures(results, machine=common.machine(), rounds=rounds)))
     if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        save_results(arguments.json, found)
     return found
 
 

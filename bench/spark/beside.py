@@ -31,6 +31,7 @@ from bench.figures import Sample
 from bench.spark import common
 from bench.spark.processes import Side, engine_side
 from devstack.common import processes
+from devstack.common.results import save_results
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
@@ -473,8 +474,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(made)  # noqa: T201
     machine = common.machine()
     if arguments.json:
-        text = json.dumps({"machine": machine, "turns": [asdict(turn) for turn in turns]}, indent=1)
-        arguments.json.write_text(text + "\n", encoding="utf-8")
+        save_results(arguments.json, {"machine": machine, "turns": [asdict(turn) for turn in turns]})
     if arguments.write:
         note = (
             f"{machine}; {sum(turn.side == BASELINE and turn.cores == turns[0].cores for turn in turns)} rounds of "

@@ -9,7 +9,6 @@ a reference.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import signal
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from bench.cpu import family
 from bench.spark import common
 from bench.spark.beside import APART, BACKLOG, BASE_PORT, BUSY, CORES, LIMITED, RATE, SPARK, the_bench
+from devstack.common.results import save_results
 from devstack.console import say
 from devstack.program import run_program
 
@@ -164,8 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(made)  # noqa: T201
     machine = common.machine()
     if arguments.json:
-        text = json.dumps({"machine": machine, "pairs": [asdict(one) for one in found]}, indent=1)
-        arguments.json.write_text(text + "\n", encoding="utf-8")
+        save_results(arguments.json, {"machine": machine, "pairs": [asdict(one) for one in found]})
     if arguments.write:
         note = (
             f"{machine}; pairs of windows of {arguments.seconds:g} s, {RATE:,g} messages per second; means, "

@@ -10,7 +10,6 @@ for a micro-batch without new messages, and for one with new messages in every t
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from contextlib import ExitStack
@@ -27,6 +26,7 @@ from bench.cpu import cpu_seconds
 from bench.spark import common
 from bench.spark.processes import engine_side
 from devstack.common import processes
+from devstack.common.results import save_results
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
@@ -268,7 +268,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(*made.values(), sep="\n\n")  # noqa: T201
     if arguments.json:
         measured = {"reads": [asdict(read) for read in reads], "plans": [asdict(plan) for plan in plans]}
-        arguments.json.write_text(json.dumps({"machine": machine, **measured}, indent=1) + "\n", encoding="utf-8")
+        save_results(arguments.json, {"machine": machine, **measured})
     if arguments.write:
         for name, part in made.items():
             common.write(name, part)

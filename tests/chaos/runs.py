@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from devstack.common.results import save_results
 from tests.chaos.verdict import LOSSES, OUT_OF_ORDER
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def add(path: Path, runs: Sequence[RunResult]) -> list[RunResult]:
     by_seed = {(run.seed, run.local): run for run in (*load(path), *runs)}
     ordered = [by_seed[seed] for seed in sorted(by_seed)]
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps([asdict(run) for run in ordered], indent=1) + "\n", encoding="utf-8")
+    save_results(path, [asdict(run) for run in ordered])
     return ordered
 
 

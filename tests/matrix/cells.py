@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from devstack.common.results import save_results
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -51,4 +53,4 @@ def merge(kept: list[Cell], cell: Cell) -> list[Cell]:
 def save(path: Path, cells: list[Cell]) -> None:
     """Write the cells, sorted, so that a new result changes its own lines only."""
     rows = sorted((dataclasses.asdict(cell) for cell in cells), key=lambda row: (row["release"], row["suite"]))
-    path.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    save_results(path, rows)
