@@ -23,7 +23,6 @@ from readonly_operator import metrics as operator_metrics
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.store import Store
 
-from docsite import renamed_metrics
 from docsite.dashboard import names
 from docsite.markdown import NOTE, code, sentence, table
 
@@ -206,7 +205,6 @@ def page() -> str:
     ]
     parts = [HEAD, BROKER, table(head, _rows(of_broker())), f"\n{OPERATOR}", table(head, _rows(of_operator()))]
     parts += [f"\n{PROCESS}", table(head, _rows(of_process())), f"\n{KUBERNETES}", table(head, others)]
-    parts.append(f"\n{renamed_metrics.section()}")
     return "\n".join(parts) + "\n"
 
 

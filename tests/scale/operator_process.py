@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docsite.renamed_metrics import RENAMED
 from tests.scale.control_plane import ScaleError, stop
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ class Operator:
         found: dict[str, float] = {}
         for name, labels, value in re.findall(r"^(\w+)(\{.*\})? (\S+)$", text, re.MULTILINE):
             if 'controller="source-cluster"' not in labels:
-                now = _present_name(name)
-                found[now] = found.get(now, 0.0) + float(value)
+                found[name] = found.get(name, 0.0) + float(value)
         return found
 
     def resident_mib(self) -> float:
@@ -87,12 +85,6 @@ class Operator:
         found = re.search(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE)
         assert found, name
         return int(found[1]) / 1024
-
-
-def _present_name(name: str) -> str:
-    """Return the name that a sample of an older operator has today."""
-    base = name.removesuffix("_count")
-    return RENAMED.get(name) or RENAMED.get(base, base) + name[len(base) :]
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from collections import Counter
 
 import pytest
 
-from docsite.renamed_metrics import RENAMED
-from tests.scale import audit, operator_process, report, stand_ins
+from tests.scale import audit, report, stand_ins
 from tests.scale.__main__ import Phase
 from tests.scale.objects import Load
 from tests.scale.watching import ReadyChanges
@@ -103,16 +102,6 @@ def test_the_page_says_how_often_ready_changed_in_a_rollout():
 def ready(uid: str, value: str | None) -> dict:
     conditions = [{"type": "Ready", "status": value}] if value else []
     return {"metadata": {"uid": uid}, "status": {"conditions": conditions}}
-
-
-def test_samples_of_older_operators_have_present_names():
-    former = {new: old for old, new in RENAMED.items()}
-    for name in (operator_process.LOOKS.removesuffix("_count"), operator_process.FAILED, operator_process.WAITING):
-        assert operator_process._present_name(former[name]) == name
-        assert operator_process._present_name(name) == name
-    assert operator_process._present_name(operator_process.LOOKS) == operator_process.LOOKS
-    looks = former[operator_process.LOOKS.removesuffix("_count")] + "_count"
-    assert operator_process._present_name(looks) == operator_process.LOOKS
 
 
 def test_only_a_change_from_true_counts():

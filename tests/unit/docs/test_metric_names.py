@@ -1,47 +1,19 @@
-"""Names of metrics follow the conventions of Prometheus, and no former name is left anywhere."""
+"""Names of metrics follow the conventions of Prometheus."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from docsite.metrics import of_broker, of_operator
-from docsite.renamed_metrics import RENAMED, sample_names
 
-ROOT = Path(__file__).parents[3]
-KEPT = {"CHANGELOG.md", "docs/reference/metrics.md", "docsite/renamed_metrics.py"}
-"""Files with the table of former names."""
 NOT_BASE_UNITS = re.compile(r"_(ms|milliseconds|micros|nanos|minutes|hours|kib|mib|gib|kb|mb|percent)(_|$)")
 
 
 @pytest.fixture(scope="module")
 def families():
     return [*of_broker(), *of_operator()]
-
-
-def test_no_former_name_is_left():
-    files = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True, timeout=20
-    ).stdout.split("\0")
-    former = re.compile(rf"\b({'|'.join(sorted(RENAMED, key=len, reverse=True))})(_bucket|_count|_sum)?\b")
-    found = {}
-    for name in files:
-        path = ROOT / name
-        if not name or name in KEPT or path.suffix == ".so" or not path.is_file():
-            continue
-        names = former.findall(path.read_text(encoding="utf-8", errors="replace"))
-        if names:
-            found[name] = names
-    assert found == {}
-
-
-def test_every_new_name_exists(families):
-    known = sample_names(families)
-    assert set(RENAMED.values()) - {"pulsar_readonly_dispatched_bytes_per_second"} <= known
-    assert not set(RENAMED) & known
 
 
 def test_names_follow_the_conventions(families):
