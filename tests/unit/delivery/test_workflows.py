@@ -20,6 +20,13 @@ def steps(path: Path) -> list[dict]:
     return [step for job in jobs.values() for step in job["steps"]]
 
 
+def commands(path: Path) -> list[str]:
+    jobs = load_yaml(path.read_text(encoding="utf-8"))["jobs"].values()
+    return [step.get("run", "") for step in steps(path)] + [
+        run for job in jobs for run in job.get("strategy", {}).get("matrix", {}).get("run", [])
+    ]
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_every_target_exists(path: Path) -> None:
     targets = {
@@ -30,8 +37,8 @@ def test_every_target_exists(path: Path) -> None:
     }
     ran = [
         word
-        for step in steps(path)
-        for command in re.findall(r"^make (.+)$", step.get("run", ""), re.MULTILINE)
+        for run in commands(path)
+        for command in re.findall(r"^(?:sudo \S+ )?make (.+)$", run, re.MULTILINE)
         for word in command.split()
         if re.fullmatch(r"[a-z0-9-]+", word)
     ]
@@ -51,3 +58,11 @@ def test_kind_is_the_release_that_tests_run_with_and_has_their_kubernetes() -> N
 def test_kubeadm_is_of_the_same_kubernetes_as_the_other_programs() -> None:
     module = (ROOT / "devstack" / "kube" / "src" / "kind" / "go.mod").read_text(encoding="utf-8")
     assert programs.module_version(module, "k8s.io/kubernetes") == programs.KUBE.version()
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_every_action_is_pinned_to_a_commit(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    used = re.findall(r"uses: (\S+)", text)
+    assert used
+    assert len(re.findall(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", text, re.MULTILINE)) == len(used)
