@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docsite import chart, cli, conditions, configuration, doctor, evidence, metrics, names, plan, sequence, support
+from docsite import chart, cli, conditions, configuration, doctor, evidence, metrics, names, sequence, support
 from docsite.dashboard import rows
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/evidence.md": evidence.page,
     "reference/metrics.md": metrics.page,
     "reference/names.md": names.page,
-    "reference/plan.md": plan.page,
     "reference/support.md": support.page,
 }
 """Each generated page or file, from docs/, and its generator."""

@@ -57,7 +57,7 @@ _OWNER: Final = (
 UNCERTAINTY: Final = (
     f"Constants: {measured.SOURCE}, measured from {measured.MEASURED_ON} on {measured.MACHINE}. LOW, EXPECTED and HIGH use the "
     "lowest, median and highest figures of each. Another processor, TLS or compression changes them. The CPU of owners varies "
-    "most: a factor of 2 is usual (docs/reference/plan.md). Begin with HIGH, measure, then lower it."
+    "most: a factor of 2 is usual (docs/how-to/plan-size.md). Begin with HIGH, measure, then lower it."
 )
 
 

@@ -33,8 +33,7 @@ def settings(text):
     return config_of(vars(parser().parse_args(text.split())))
 
 
-@pytest.mark.parametrize("form", ["table", "json"])
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(("name", "form"), [*((name, "table") for name in SHAPES), ("mixed", "json")])
 def test_the_plan_of_a_shape(name, form, capsys):
     assert main([*SHAPES[name].split(), "--output", form]) == 0
     shown = capsys.readouterr().out
