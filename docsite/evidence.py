@@ -131,10 +131,11 @@ def _runs(runs: list[dict[str, Any]]) -> str:
 
 def _pages(root: Path) -> list[list[str]]:
     """Return the rows of the runs that write a table into a page."""
-    tests, compat = root / "docs" / "testing.md", root / "docs" / "reference" / "compatibility.md"
-    soak, faults = written(tests, "soak"), written(tests, "faults")
-    hostile, commands = written(tests, "hostile"), written(tests, "hostile commands")
-    model, kill = written(root / "docs" / "testing" / "model.md", "model"), written(tests, "owner-kill")
+    tests, compat = root / "docs" / "testing", root / "docs" / "reference" / "compatibility.md"
+    soak, model = written(tests / "chaos.md", "soak"), written(tests / "model.md", "model")
+    faults, kill = written(tests / "messages.md", "faults"), written(tests / "messages.md", "owner-kill")
+    attacks = tests / "hostile-clients.md"
+    hostile, commands = written(attacks, "hostile"), written(attacks, "hostile commands")
     broken = {name: total(column(soak.tables[0], name)[-1:]) for name in ("lost", "out of order", "other violations")}
     faulty = {name: total(column(faults.tables[0], name)) for name in ("lost", "duplicated", "out of order")}
     harmed = total(column(hostile.tables[0], "lost by others", last=True))
@@ -144,9 +145,14 @@ def _pages(root: Path) -> list[list[str]]:
     entries, runs = total(column(faults.tables[0], "entries")), total(column(faults.tables[0], "runs"))
     gaps = zip(column(kill.tables[0], "100 consumers read"), column(kill.tables[0], "median gap"), strict=True)
     return [
-        _row("soak", "soak", soak, not any(broken.values()), _first(soak.note), "chaos"),
+        _row("soak", "soak", soak, not any(broken.values()), _first(soak.note), "chaos.md"),
         _row(
-            "faults", "faults", faults, not any(faulty.values()), f"{runs} runs, {entries:,} entries, {_list(faulty)}"
+            "faults",
+            "faults",
+            faults,
+            not any(faulty.values()),
+            f"{runs} runs, {entries:,} entries, {_list(faulty)}",
+            "messages.md#faults",
         ),
         _compat(compat),
         _row(
@@ -155,7 +161,7 @@ def _pages(root: Path) -> list[list[str]]:
             hostile,
             harmed == 0,
             f"{len(hostile.tables[0]) - 1} attacks, {harmed} messages lost by others at the pool",
-            "hostile-clients",
+            "hostile-clients.md",
         ),
         _row(
             "malformed commands",
@@ -163,7 +169,7 @@ def _pages(root: Path) -> list[list[str]]:
             commands,
             None,
             f"{len(commands.tables[0]) - 1} rows of commands, in 8 forms each",
-            "hostile-clients",
+            "hostile-clients.md",
         ),
         _row(
             "model",
@@ -171,7 +177,7 @@ def _pages(root: Path) -> list[list[str]]:
             model,
             not violated and not unfound,
             f"{searches} searches, {len(violated)} violations; {mutants - len(unfound)} of {mutants} mutants found",
-            page="testing/model.md",
+            "model.md",
         ),
         _row(
             "killed owners",
@@ -179,7 +185,7 @@ def _pages(root: Path) -> list[list[str]]:
             kill,
             None,
             "median gap " + "; ".join(f"{name}: {gap}" for name, gap in gaps),
-            "killed-owners",
+            "messages.md#killed-owners",
         ),
         _release(root / "docs" / "how-to" / "release.md"),
         [
@@ -189,21 +195,18 @@ def _pages(root: Path) -> list[list[str]]:
             UNKNOWN,
             "",
             "no file has results; the page has the last ones",
-            _source("fuzzing"),
+            _source("messages.md#fuzzing"),
         ],
     ]
 
 
-def _row(
-    subject: str, target: str, run: Written, passed: bool | None, figures: str, anchor: str = "", *, page: str = ""
-) -> list[str]:
+def _row(subject: str, target: str, run: Written, passed: bool | None, figures: str, page: str) -> list[str]:
     result = "" if passed is None else verdict(passed)
-    source = f"[Model](../{page})" if page else _source(anchor or target)
-    return [subject, code(f"make {target}"), run.day, run.machine, result, figures, source]
+    return [subject, code(f"make {target}"), run.day, run.machine, result, figures, _source(page)]
 
 
-def _source(anchor: str) -> str:
-    return f"[Tests](../testing.md#{anchor})"
+def _source(page: str) -> str:
+    return f"[Tests](../testing/{page})"
 
 
 def _first(note: str) -> str:

@@ -12,7 +12,7 @@ fuzz: $(STAMP) ## every parser against damaged input, MINUTES=10 each
 	@$(PY) -m tests.fuzz --minutes $(MINUTES) $(FUZZ_OPTIONS)
 
 .PHONY: hostile
-hostile: $(STAMP) ## raw-socket clients that break the protocol, at an owner and at a pool: docs/testing.md (HOSTILE_OPTIONS=--write or --local-cursors)
+hostile: $(STAMP) ## raw-socket clients that break the protocol, at an owner and at a pool: docs/testing/hostile-clients.md (HOSTILE_OPTIONS=--write or --local-cursors)
 	@$(PY) -m tests.hostile $(HOSTILE_OPTIONS)
 
 .PHONY: compat

@@ -102,18 +102,18 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _write(results: list[RunResult], soak: Outcome | None) -> None:
-    """Write the table to docs/testing.md: of a soak alone, or of all runs in the file of results."""
+    """Write the table to docs/testing/chaos.md: of a soak alone, or of all runs in the file of results."""
     if soak is None:
         kept = runs.add(RESULTS, results)
         rows = [runs.summary(kept), "", *runs.table(kept)]
-        write(DOCS / "testing.md", rows, (report.BEGIN, report.END))
+        write(DOCS / "testing" / "chaos.md", rows, (report.BEGIN, report.END))
         return
     picture = DOCS / "testing" / "soak.svg"
     picture.parent.mkdir(exist_ok=True)
     picture.write_text(curves.draw_soak(soak), encoding="utf-8")
     rows = [stamp(), f"Seed {results[-1].seed}, {results[-1].minutes:g} minutes.", "", *runs.table(results)]
-    rows += ["", "![memory, open files, tasks and latency over time](testing/soak.svg)"]
-    write(DOCS / "testing.md", rows, (report.SOAK_BEGIN, report.SOAK_END))
+    rows += ["", "![memory, open files, tasks and latency over time](soak.svg)"]
+    write(DOCS / "testing" / "chaos.md", rows, (report.SOAK_BEGIN, report.SOAK_END))
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from tests.support.stamp import stamp
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
+DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "testing" / "messages.md"
 BEGIN: Final = "<!-- owner-kill: written by make owner-kill OWNER_KILL_OPTIONS=--write -->"
 END: Final = "<!-- end of owner-kill -->"
 READERS: Final = 100
@@ -226,7 +226,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 the pool's gaps are shorter, 1 they are not, or the run failed."""
     parser = argparse.ArgumentParser(prog="make owner-kill", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="runs of each way, by turns (default %(default)s)")
-    parser.add_argument("--write", action="store_true", help="write the table to docs/testing.md")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/testing/messages.md")
     parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
     args = parser.parse_args(argv)
     logging.getLogger().addHandler(logging.NullHandler())

@@ -19,7 +19,7 @@ from tests.faults.table import table, write
 from tests.oracle.owner import OwnerError
 from tests.support.stamp import stamp
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "testing" / "messages.md"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="runs of each fault (default 3)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="FAULT", help=", ".join(names))
-    parser.add_argument("--write", action="store_true", help="write the table to docs/testing.md")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/testing/messages.md")
     parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
     args = parser.parse_args(argv)
     # Warnings of the engine and its libraries about servers that are down would hide the progress.

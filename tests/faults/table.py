@@ -1,4 +1,4 @@
-"""The table of faults, for the report and docs/testing.md."""
+"""The table of faults, for the report and docs/testing/messages.md."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.hostile.table import BEGIN, COMMANDS_BEGIN, COMMANDS_END, END, comman
 from tests.support.stamp import stamp
 from tests.support.waiting import wait_until
 
-DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
+DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "testing" / "hostile-clients.md"
 SPEC: Final = PulsarSpec(name="hostile", base_port=29700, bookies=1, brokers=1, quick=True)
 TOPICS: Final = "persistent://public/default/hostile-"
 SETTLED_S: Final = 60.0
@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make hostile", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="CLIENT", help=", ".join(names))
     parser.add_argument("--local-cursors", action="store_true", help="the pool keeps the cursors")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/testing.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/testing/hostile-clients.md")
     parser.add_argument("--keep", action="store_true", help="leave the stack running")
     args = parser.parse_args(argv)
     if args.local_cursors and args.write:

@@ -104,8 +104,10 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
             "needs a release of the package in an index; tests/unit/release/test_extras.py installs the extra"
         ),
     },
-    "testing.md": {
+    "testing/messages.md": {
         "make oracle": not_run("takes minutes; tests/integration/test_oracle_short.py runs it in short"),
+    },
+    "testing/kubernetes.md": {
         "PULSAR_READONLY_KUBE_RELEASE=1.30 make test-e2e": not_run("takes half an hour, on a Kubernetes of its own"),
         "PULSAR_READONLY_KUBE_FAMILY=ipv6 make test-e2e": not_run("takes half an hour, on a Kubernetes of its own"),
     },

@@ -18,7 +18,9 @@ ROOT = DOCS.parent
 FILES = (
     "tests/chaos/results.json",
     "tests/matrix/results.json",
-    "docs/testing.md",
+    "docs/testing/chaos.md",
+    "docs/testing/hostile-clients.md",
+    "docs/testing/messages.md",
     "docs/testing/model.md",
     "docs/how-to/release.md",
     "docs/reference/compatibility.md",
@@ -97,7 +99,7 @@ def test_days_and_machines_are_shown_where_they_are_recorded(tree):
 
 def test_the_line_of_a_run_gives_day_and_machine(tree):
     line, soak, compat = stamp(), "make soak CHAOS_OPTIONS=--write -->", "make compat: begin -->"
-    change(tree / "docs" / "testing.md", soak, f"{soak}\n{line}")
+    change(tree / "docs" / "testing" / "chaos.md", soak, f"{soak}\n{line}")
     change(tree / "docs" / "reference" / "compatibility.md", compat, f"{compat}\n{line}")
     page = evidence.page(tree)
     for subject in ("soak", "compat"):
@@ -124,27 +126,32 @@ def test_a_failed_cell_of_the_matrix_is_shown_at_its_suite_and_its_release(tree)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "subject"),
+    ("page", "old", "new", "subject"),
     [
-        ("| all | 124 | 0 |", "| all | 124 | 1 |", "soak"),
-        ("| 0.22 s | 0 | 0 | 0 | 0 |", "| 0.22 s | 0 | 2 | 0 | 0 |", "faults"),
-        ("| closes | 0 ms | 0 |\n", "| closes | 0 ms | 5 |\n", "hostile clients"),
-        ("| 30 steps | none |", "| 30 steps | two brokers dispatch at once |", "model"),
-        ("| two brokers dispatch the subscription at once |", "| none |", "model"),
+        ("chaos", "| all | 124 | 0 |", "| all | 124 | 1 |", "soak"),
+        ("messages", "| 0.22 s | 0 | 0 | 0 | 0 |", "| 0.22 s | 0 | 2 | 0 | 0 |", "faults"),
+        ("hostile-clients", "| closes | 0 ms | 0 |\n", "| closes | 0 ms | 5 |\n", "hostile clients"),
+        ("model", "| 30 steps | none |", "| 30 steps | two brokers dispatch at once |", "model"),
+        ("model", "| two brokers dispatch the subscription at once |", "| none |", "model"),
     ],
 )
-def test_a_violation_in_a_table_is_a_failure(tree, old, new, subject):
+def test_a_violation_in_a_table_is_a_failure(tree, page, old, new, subject):
     assert row(evidence.page(tree), subject)[4] == evidence.PASSED
-    change(tree / "docs" / ("testing/model.md" if subject == "model" else "testing.md"), old, new)
+    change(tree / "docs" / "testing" / f"{page}.md", old, new)
     assert row(evidence.page(tree), subject)[4] == evidence.FAILED
 
 
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("docs/testing.md", "<!-- end of soak -->", "", "testing.md: there is no part between the marks of 'soak'"),
-        ("docs/testing.md", "lost | duplicated | redelivered", "lost | again | redelivered", "no column 'duplicated'"),
-        ("docs/testing.md", "| all | 124 | 0 |", "| all | 124 | none |", "a cell of a table is no number"),
+        ("docs/testing/chaos.md", "<!-- end of soak -->", "", "chaos.md: there is no part between the marks of 'soak'"),
+        (
+            "docs/testing/messages.md",
+            "lost | duplicated | redelivered",
+            "lost | again | redelivered",
+            "no column 'duplicated'",
+        ),
+        ("docs/testing/chaos.md", "| all | 124 | 0 |", "| all | 124 | none |", "a cell of a table is no number"),
         ("docs/reference/compatibility.md", "157 features, ", "157 ", "the counts do not follow the mark"),
         ("tests/chaos/results.json", '"lost"', '"gone"', "results.json of chaos: seed 12"),
         ("tests/matrix/results.json", "[", "{", "results.json: no JSON"),

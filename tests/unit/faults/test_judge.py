@@ -70,7 +70,7 @@ def test_the_table_has_the_worst_of_each_fault(tmp_path: Path) -> None:
     rows = table({SCENARIOS[0]: [good, bad]})
     cells = [cell.strip() for cell in rows[2].strip("|").split("|")]
     assert cells == [SCENARIOS[0].title, "2", "30", "4.00 s", "5.00 s", "2.00 s", "0.30 s", "1", "2", "3", "1"]
-    document = tmp_path / "testing.md"
+    document = tmp_path / "messages.md"
     document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     write(document, rows)
     write(document, rows)
@@ -78,7 +78,7 @@ def test_the_table_has_the_worst_of_each_fault(tmp_path: Path) -> None:
 
 
 def test_a_document_without_a_place_for_the_table_is_an_error(tmp_path: Path) -> None:
-    document = tmp_path / "testing.md"
+    document = tmp_path / "messages.md"
     document.write_text("no place\n")
     with pytest.raises(ValueError, match="has no lines"):
         write(document, ["row"])
