@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
+import os
 import uuid
 from pathlib import Path
 
@@ -322,3 +323,52 @@ def test_values_that_the_api_server_drops_cost_no_request(team, started, plane):
             assert {"name": "EMPTY"} in env
 
         until(empty_again)
+
+
+REST_SECONDS = float(os.environ.get("PULSAR_READONLY_REST_SECONDS", "30"))
+"""How long nothing may be requested; 600 for the interval of whole lists."""
+AT_REST = {"list", "watch"}
+
+
+def test_max_unavailable_then_on_delete_and_nothing_is_requested_at_rest(team, started, plane, measured):
+    def requests(begin):
+        found = audit.between(plane.audit_log, begin, audit.now())
+        return {one: count for one, count in found.items() if one.split()[0] not in AT_REST and "leases" not in one}
+
+    def wait_for_rest():
+        def rests():
+            assert requests(audit.now() - dt.timedelta(seconds=5)) == {}
+
+        until(rests)
+
+    def rest():
+        wait_for_rest()
+        begin = audit.now()
+
+        def over():
+            assert audit.now() - begin >= dt.timedelta(seconds=REST_SECONDS)
+
+        until(over, timeout=REST_SECONDS + 10)
+        return requests(begin)
+
+    team.create_pool(**source(), replicas=2, updateStrategy={"maxUnavailable": "50%"})
+    with started():
+
+        def told():
+            conditions = {one["type"]: one for one in team.get("readonlybrokerpools")["status"]["conditions"]}
+            ignored = "ignores spec.updateStrategy.maxUnavailable" in conditions["Progressing"]["message"]
+            rolling = team.get("statefulsets")["spec"]["updateStrategy"].get("rollingUpdate", {})
+            assert ignored != ("maxUnavailable" in rolling)
+            return conditions["Progressing"]["message"] if ignored else "used"
+
+        measured(f"maxUnavailable: 50%: {until(told)}")
+        assert rest() == {}
+        team.spec(updateStrategy={"type": "OnDelete", "maxUnavailable": None})
+
+        def taken():
+            assert team.get("statefulsets")["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+        until(taken)
+        team.wait_for("Ready", "False", "BrokersNotReady")
+        assert rest() == {}
+        measured(f"requests of the operator in 2 x {REST_SECONDS:g} s, but for lists, watches and its Lease: 0")
