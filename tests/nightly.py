@@ -112,6 +112,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_every_version_refuses_the_same",
         "test_one_version_is_stored_and_the_definitions_of_the_release_before_come_back",
     ),
+    "tests/e2e/test_two_releases.py": (),
     "tests/e2e/test_workers.py": (),
     "tests/integration/test_auth.py": (
         "test_a_client_that_does_not_renew_is_closed",
