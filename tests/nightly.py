@@ -48,6 +48,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_by_the_kustomize_bundle_of_a_release",
         "test_by_the_one_yaml_of_a_release",
         "test_definitions_are_upgraded_before_helm_upgrades_the_rest",
+        "test_definitions_of_earlier_commits_are_moved_by_the_commands_of_the_page",
     ),
     "tests/e2e/test_issued_certificate.py": (),
     "tests/e2e/test_kubectl_plugin.py": (
@@ -107,10 +108,6 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_a_restart_of_the_operator_releases_no_binding_of_a_selected_namespace",
         "test_people_get_their_rights_by_the_roles_of_kubernetes",
         "test_the_namespace_of_the_pool_cannot_change",
-    ),
-    "tests/e2e/test_versions.py": (
-        "test_every_version_refuses_the_same",
-        "test_one_version_is_stored_and_the_definitions_of_the_release_before_come_back",
     ),
     "tests/e2e/test_two_releases.py": (),
     "tests/e2e/test_workers.py": (),

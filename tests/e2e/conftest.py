@@ -153,7 +153,7 @@ SMALL = {"requests": {"cpu": "20m", "memory": "96Mi"}}
 
 def _pool(namespace: str, name: str = "demo", **spec: Any) -> dict[str, Any]:
     return {
-        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "apiVersion": "pulsar-readonly.io/v1beta1",
         "kind": "ReadOnlyBrokerPool",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"source": dict(SOURCE), "resources": SMALL, **spec},
@@ -162,7 +162,7 @@ def _pool(namespace: str, name: str = "demo", **spec: Any) -> dict[str, Any]:
 
 def _binding(namespace: str, name: str, *topics: str, pool: str = "demo") -> dict[str, Any]:
     return {
-        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "apiVersion": "pulsar-readonly.io/v1beta1",
         "kind": "ReadOnlyTopicBinding",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"poolRef": {"name": pool}, "topics": list(topics)},

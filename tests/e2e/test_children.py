@@ -160,7 +160,7 @@ def test_autoscalers_scale_the_pool_by_its_scale_subresource(operator, namespace
     operator.expect("robp", "demo", namespace, SCALED_TO_ZERO)
     scale = json.loads(
         operator(
-            "get", "--raw", f"/apis/pulsar-readonly.io/v1alpha1/namespaces/{namespace}/readonlybrokerpools/demo/scale"
+            "get", "--raw", f"/apis/pulsar-readonly.io/v1beta1/namespaces/{namespace}/readonlybrokerpools/demo/scale"
         )
     )
     assert scale["spec"].get("replicas", 0) == 0

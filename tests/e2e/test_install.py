@@ -7,6 +7,7 @@ import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from readonly_operator.kube.names import VERSION
 
 from devstack.kube import programs
 from devstack.release.build import write_files
@@ -15,6 +16,7 @@ from tests.e2e.conftest import SYSTEM
 from tests.e2e.install import CHART, RELEASE, ROOT, helm
 from tests.e2e.kubernetes import Kubernetes
 from tests.scale.control_plane import control_plane
+from tests.shell_blocks.running import Shell, find
 from tests.support.yaml_documents import load_all_yaml, load_yaml
 
 if TYPE_CHECKING:
@@ -130,6 +132,27 @@ def test_definitions_are_upgraded_before_helm_upgrades_the_rest(fresh):
     fresh("apply", "--server-side", "--force-conflicts", "-f", str(CHART / "crds"))
     assert "logLevel" in fields()
     helm(fresh, "uninstall", RELEASE, "--namespace", SYSTEM)
+
+
+def test_definitions_of_earlier_commits_are_moved_by_the_commands_of_the_page(fresh, tmp_path):
+    """Those had v1alpha1, which they stored, beside v1beta1, with the same schema."""
+    for path in CRDS.values():
+        former = load_yaml(path.read_text())
+        (version,) = former["spec"]["versions"]
+        former["spec"]["versions"] = [{**version, "name": "v1alpha1"}, {**version, "storage": False}]
+        fresh("apply", "--server-side", "-f", "-", stdin=json.dumps(former))
+    fresh("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{name}" for name in NAMED))
+    fresh("apply", "-f", str(ROOT / "examples" / "shared-source.yaml"))
+    before = fresh.get("robp", "orders", "default")["metadata"]["uid"]
+    refused = fresh.run("apply", "--server-side", "--force-conflicts", "-f", str(CHART / "crds"))
+    assert 'status.storedVersions[0]: Invalid value: "v1alpha1": must appear in spec.versions' in refused.stderr
+    folder = tmp_path / "shell"
+    folder.mkdir()
+    shell = Shell(folder, {"kubectl": (fresh._kubectl,)}, {}, {"KUBECONFIG": fresh.kubeconfig})
+    for begin in ("kubectl patch crd", "kubectl get robp", "kubectl patch --subresource"):
+        shell.run(find("reference/api-versions.md", begin))
+    assert [one["status"]["storedVersions"] for one in definitions(fresh).values()] == [[VERSION]] * len(NAMED)
+    assert fresh.get("robp", "orders", "default")["metadata"]["uid"] == before
 
 
 def test_by_kustomize(fresh):

@@ -115,7 +115,7 @@ def test_kubectl_scale(operator, writer, namespace, pool, eventually):
     operator("scale", "robp/demo", "--replicas=1", "-n", namespace)
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "BrokersReady")}, timeout=120)
     scale = operator(
-        "get", "--raw", f"/apis/pulsar-readonly.io/v1alpha1/namespaces/{namespace}/readonlybrokerpools/demo/scale"
+        "get", "--raw", f"/apis/pulsar-readonly.io/v1beta1/namespaces/{namespace}/readonlybrokerpools/demo/scale"
     )
     assert '"replicas":1' in scale
     assert f'"selector":"{POOL_LABEL}"' in scale

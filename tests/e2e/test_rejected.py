@@ -36,7 +36,7 @@ def manifest(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     elif isinstance(source, dict) and source.get("good"):
         spec = {**spec, "source": {**GOOD, **{key: value for key, value in source.items() if key != "good"}}}
     return {
-        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "apiVersion": "pulsar-readonly.io/v1beta1",
         "kind": KINDS[kind],
         "metadata": {"name": name},
         "spec": spec,

@@ -78,7 +78,7 @@ class Team:
         self._client.request("DELETE", self.path(kind, name), {"propagationPolicy": policy})
 
     def create_pool(self, **spec):
-        body = {"apiVersion": "pulsar-readonly.io/v1alpha1", "kind": "ReadOnlyBrokerPool", "metadata": {"name": "demo"}}
+        body = {"apiVersion": "pulsar-readonly.io/v1beta1", "kind": "ReadOnlyBrokerPool", "metadata": {"name": "demo"}}
         self._client.create([(self.path("readonlybrokerpools"), {**body, "spec": {"replicas": 1, **spec}})])
 
     def has_no_pool(self):

@@ -13,7 +13,7 @@ OTHER_STORE = {**SOURCE, "metadataStoreUrl": "zk:other:2181"}
 
 def source_body(namespace, name="pulsar", spec=SOURCE):
     return {
-        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "apiVersion": "pulsar-readonly.io/v1beta1",
         "kind": "ReadOnlySource",
         "metadata": {"name": name, "namespace": namespace},
         "spec": spec,

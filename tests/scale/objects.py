@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tests.scale.control_plane import Client
 
-API = "/apis/pulsar-readonly.io/v1alpha1"
+API = "/apis/pulsar-readonly.io/v1beta1"
 POOLS, BINDINGS = f"{API}/readonlybrokerpools", f"{API}/readonlytopicbindings"
 
 
@@ -133,4 +133,4 @@ def _name(body: dict[str, Any]) -> str:
 
 
 def _body(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": "pulsar-readonly.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": "pulsar-readonly.io/v1beta1", "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -100,7 +100,7 @@ def connection(stack: PulsarCluster) -> dict[str, str]:
 def manifests(namespace: str, source: dict[str, str], name: str = "demo", **spec: Any) -> list[dict[str, Any]]:
     """A pool of two brokers, and a binding of all topics whose names begin with the namespace's."""
     metadata = {"name": name, "namespace": namespace}
-    kinds = {"apiVersion": "pulsar-readonly.io/v1alpha1", "metadata": metadata}
+    kinds = {"apiVersion": "pulsar-readonly.io/v1beta1", "metadata": metadata}
     topics = [f"persistent://public/default/{namespace}-.*"]
     return [
         {

@@ -63,6 +63,9 @@ def no_commands(kind: str) -> Treatment:
 PULSAR: Final = "tests/integration/test_shell_blocks.py"
 KUBERNETES: Final = "tests/e2e/test_shell_blocks.py"
 PLUGIN: Final = "tests/e2e/test_kubectl_plugin.py"
+FORMER_CRDS: Final = (
+    "tests/e2e/test_install.py::test_definitions_of_earlier_commits_are_moved_by_the_commands_of_the_page"
+)
 
 CHART: Final = "needs a Pulsar of Apache's chart, which no test installs"
 KAAP: Final = "needs a Pulsar of KAAP, which no test installs"
@@ -90,11 +93,9 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "pip install": not_run(TUTORIAL),
     },
     "reference/api-versions.md": {
-        "kubectl get crd": not_run(
-            "needs a release with another storage version; tests/e2e/test_versions.py has the versions"
-        ),
-        "kubectl get robp": not_run("writes the pools of all namespaces, which the end-to-end tests share"),
-        "kubectl patch crd": not_run("changes the definitions that all end-to-end tests share"),
+        "kubectl patch crd": cluster(FORMER_CRDS),
+        "kubectl get robp": cluster(FORMER_CRDS),
+        "kubectl patch --subresource": cluster(FORMER_CRDS),
     },
     "reference/compatibility.md": {
         "make compat": not_run("takes about 10 minutes; tests/integration/test_compat_short.py runs it in short"),

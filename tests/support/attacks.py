@@ -92,7 +92,7 @@ OBJECT_ATTACKS: Final[list[tuple[Any, tuple[Any, ...], Any]]] = [
 
 def owner(
     kind: str = "ReadOnlyBrokerPool",
-    version: str = "pulsar-readonly.io/v1alpha1",
+    version: str = "pulsar-readonly.io/v1beta1",
     name: str = "demo",
     uid: str = "uid-of-demo",
     **more: Any,

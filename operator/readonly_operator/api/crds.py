@@ -15,9 +15,7 @@ from readonly_operator.api.binding import BindingSpec
 from readonly_operator.api.pool import PoolSpec, Source, definition
 from readonly_operator.api.schema import Declared, Nested, Rule, Schema, described
 from readonly_operator.api.status import NO_STATUS
-from readonly_operator.api.structure import without
 from readonly_operator.kube.kinds import BINDING, POOL, SOURCE, Kind, Manifest
-from readonly_operator.kube.versions import SERVED, STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,30 +85,21 @@ class Definition:
                     "shortNames": [self.short],
                     "categories": ["pulsar"],
                 },
-                "conversion": {"strategy": "None"},
-                "versions": [self._version(name) for name in SERVED],
+                "versions": [self._version()],
             },
         }
 
-    def _version(self, name: str) -> dict[str, Any]:
-        """Return one version. Only its name, `storage` and descriptions may depend on the name: conversion changes nothing.
-
-        Only the newest version has descriptions: `kubectl apply` keeps a copy of the definition in an annotation of limited size.
-        A kind with selectable fields has them in every version. The API server moves parts that are the same in all versions out
-        of them, and refuses selectable fields there without the schema (apiextensions-apiserver, conversion and validation).
-        """
-        whole = name == SERVED[-1] or bool(self.selectable)
+    def _version(self) -> dict[str, Any]:
         made: dict[str, Any] = {
-            "name": name,
+            "name": self.kind.version,
             "served": True,
-            "storage": name == STORAGE,
+            "storage": True,
             "subresources": {"status": {}, **({"scale": self.scale} if self.scale else {})},
         }
         if self.selectable:
             made["selectableFields"] = [{"jsonPath": path} for path in self.selectable]
-        columns = [column.openapi() for column in self.columns]
-        made["additionalPrinterColumns"] = columns if whole else [without(one, {"description"}) for one in columns]
-        made["schema"] = {"openAPIV3Schema": self._schema() if whole else without(self._schema(), {"description"})}
+        made["additionalPrinterColumns"] = [column.openapi() for column in self.columns]
+        made["schema"] = {"openAPIV3Schema": self._schema()}
         return made
 
     def _schema(self) -> dict[str, Any]:
@@ -119,7 +108,7 @@ class Definition:
             made["x-kubernetes-validations"] = [rule.openapi() for rule in self.rules]
         made["properties"] = {
             "apiVersion": {
-                "description": f"Group and version of the API: {' or '.join(f'{self.kind.group}/{name}' for name in SERVED)}.",
+                "description": f"Group and version of the API: {self.kind.api_version}.",
                 "type": "string",
             },
             "kind": {"description": f"{self.kind.kind}.", "type": "string"},

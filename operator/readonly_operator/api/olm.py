@@ -23,7 +23,6 @@ from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.api.values import IMAGE
 from readonly_operator.kube.kinds import CHILDREN, POOL
 from readonly_operator.kube.names import OPERATOR
-from readonly_operator.kube.versions import SERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,7 +112,7 @@ def service_version(release: Release) -> Manifest:
             for mode in ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces")
         ],
         "customresourcedefinitions": {
-            "owned": [_owned(one, name) for one in DEFINITIONS for name in SERVED],
+            "owned": [_owned(one) for one in DEFINITIONS],
         },
         "install": {"strategy": "deployment", "spec": _install(release)},
         "relatedImages": [
@@ -167,12 +166,12 @@ def _install(release: Release) -> dict[str, Any]:
     }
 
 
-def _owned(one: Definition, version: str) -> dict[str, Any]:
-    """Return one version of a kind that the operator owns. OLM wants every version of a definition."""
-    schema = one.manifest()["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]["properties"]
+def _owned(one: Definition) -> dict[str, Any]:
+    """Return a kind that the operator owns."""
+    schema = one.manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     made: dict[str, Any] = {
         "name": f"{one.kind.plural}.{one.kind.group}",
-        "version": version,
+        "version": one.kind.version,
         "kind": one.kind.kind,
         "displayName": _words(one.kind.kind),
         "description": one.description,
@@ -197,7 +196,7 @@ def _words(name: str) -> str:
 
 
 def _examples(release: Release) -> Iterator[Manifest]:
-    """Yield an example of each version of each kind, without a namespace: the user of the console chooses it."""
+    """Yield an example of each kind, without a namespace: the user of the console chooses it."""
     shown = set()
     for path in EXAMPLES:
         for body in release.documents(f"examples/{path}"):
@@ -205,8 +204,7 @@ def _examples(release: Release) -> Iterator[Manifest]:
                 continue
             shown.add(body["kind"])
             body["metadata"].pop("namespace", None)
-            group = body["apiVersion"].partition("/")[0]
-            yield from ({**body, "apiVersion": f"{group}/{version}"} for version in SERVED)
+            yield body
 
 
 def _annotations() -> dict[str, str]:

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.crds import DEFINITIONS
 from readonly_operator.api.values import DATA_KEY, OBJECT_NAME
-from readonly_operator.kube.names import GROUP
-from readonly_operator.kube.versions import SERVED
+from readonly_operator.kube.names import GROUP, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_VERSIONS = " and ".join(f"`{name}`" for name in SERVED)
 HEAD = f"""# API reference
 
 <!-- Made by `make crds` from operator/readonly_operator/api/; do not edit. -->
 
-Group `{GROUP}`, versions {_VERSIONS}, which have the same fields ([API versions](api-versions.md)).
+Group `{GROUP}`, version `{VERSION}` ([API versions](api-versions.md)).
 `kubectl explain robp.spec --recursive` prints the same.
 Sizes are whole numbers of Ki, Mi or Gi. A rule for several fields is listed at the object that has them.
 """
@@ -42,7 +40,7 @@ def page() -> str:
     """Return the whole page, Markdown."""
     parts = [HEAD]
     for one in DEFINITIONS:
-        version = one.manifest()["spec"]["versions"][-1]
+        version = one.manifest()["spec"]["versions"][0]
         schema = version["schema"]["openAPIV3Schema"]
         parts.append(f"## {one.kind.kind}\n")
         parts.append(f"Short name `{one.short}`. {schema['description']}\n")

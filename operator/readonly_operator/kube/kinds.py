@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from readonly_operator.kube.names import CHILD_SELECTOR, GROUP, POD_SELECTOR
-from readonly_operator.kube.versions import VERSION
+from readonly_operator.kube.names import CHILD_SELECTOR, GROUP, POD_SELECTOR, VERSION
 
 Manifest = dict[str, Any]
 """A Kubernetes object as JSON."""

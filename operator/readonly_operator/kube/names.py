@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 GROUP = "pulsar-readonly.io"
+VERSION = "v1beta1"
+"""Version of all kinds of the group; docs/reference/api-versions.md has the promises for users."""
 
 OPERATOR = "pulsar-readonly-operator"
 """Field manager of all that the operator applies, and value of the label `app.kubernetes.io/managed-by`."""

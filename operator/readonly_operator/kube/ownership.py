@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.kube.kinds import POOL, STATEFUL_SET
-from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, LABEL_POOL, OPERATOR, PoolKey
-from readonly_operator.kube.versions import in_group
+from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, GROUP, LABEL_POOL, OPERATOR, PoolKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +22,7 @@ def owner_uid(manifest: Manifest) -> str | None:
 def owning_pool(manifest: Manifest) -> str | None:
     """Return the name of the pool that controls the object, or None when no pool does."""
     controller = _controller(manifest)
-    if controller is None or controller.get("kind") != POOL.kind or not in_group(controller.get("apiVersion")):
+    if controller is None or controller.get("kind") != POOL.kind or not _in_group(controller.get("apiVersion")):
         return None
     return str(controller["name"])
 
@@ -64,6 +63,12 @@ def was_applied(manifest: Manifest) -> bool:
     """
     managers = manifest["metadata"].get("managedFields") or ()
     return any(one.get("manager") == OPERATOR and one.get("operation") == "Apply" for one in managers)
+
+
+def _in_group(api_version: object) -> bool:
+    """Return whether an `apiVersion` is one of the project's group, in any version: a later release may have written it."""
+    group, slash, version = str(api_version).partition("/")
+    return (group, slash) == (GROUP, "/") and bool(version)
 
 
 def _controller(manifest: Manifest) -> Mapping[str, Any] | None:

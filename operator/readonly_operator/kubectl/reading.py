@@ -7,13 +7,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.status.text import printable
 from readonly_engine.top.observed import Observed, answered
 
-from readonly_operator.kube.kinds import BINDING, POD, POOL, Kind
-from readonly_operator.kube.versions import SERVED
+from readonly_operator.kube.kinds import BINDING, POD, POOL
 from readonly_operator.kubectl import rights
 from readonly_operator.kubectl.answers import MAX_ITEMS, broker_path, lacks_kind, object_path, parse, refusal
 from readonly_operator.kubectl.errors import AnswerError, PluginError
@@ -28,9 +27,9 @@ from readonly_operator.kubectl.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from readonly_operator.kube.kinds import Manifest
+    from readonly_operator.kube.kinds import Kind, Manifest
     from readonly_operator.kube.names import PoolKey
     from readonly_operator.kubectl.rights import NeededRight
     from readonly_operator.kubectl.snapshot import BindingView, BrokerView, PoolView
@@ -45,9 +44,6 @@ MAX_NAMED: Final = 10
 
 MAX_QUERIED: Final = 100
 """Processes of brokers that one command asks."""
-
-
-Result = TypeVar("Result")
 
 
 class Api(Protocol):
@@ -125,9 +121,7 @@ class Reader:
         """
         right = rights.read_pools(self._namespace, POOL.group, "get")
         try:
-            return pool_view(
-                self._in_served_version(POOL, lambda kind: self._api.object(object_path(kind, self._namespace, name)))
-            )
+            return pool_view(self._api.object(object_path(POOL, self._namespace, name)))
         except AnswerError as error:
             if error.not_found and not lacks_kind(error):
                 raise PluginError(
@@ -248,32 +242,10 @@ class Reader:
         return answered(name, status, document)
 
     def _listed(self, kind: Kind, selector: str = "") -> list[Manifest]:
-        items, more = self._in_served_version(
-            kind, lambda served: self._api.list(object_path(served, self._namespace), selector, MAX_ITEMS)
-        )
+        items, more = self._api.list(object_path(kind, self._namespace), selector, MAX_ITEMS)
         if more:
             self._notes[f"only the first {MAX_ITEMS:,} {kind.plural} were read"] = None
         return items
-
-    def _in_served_version(self, kind: Kind, read: Callable[[Kind], Result]) -> Result:
-        """Return the answer in the first version that the API server serves: a later release may end an older one.
-
-        Raises:
-            AnswerError: the API server refuses, or does not answer.
-        """
-        others = [one for one in SERVED if one != kind.version] if kind.group == POOL.group else []
-        try:
-            return read(kind)
-        except AnswerError as error:
-            if not lacks_kind(error):
-                raise
-            for version in others:
-                try:
-                    return read(replace(kind, version=version))
-                except AnswerError as other:
-                    if not lacks_kind(other):
-                        raise
-            raise
 
     def _lack(self, error: AnswerError, right: NeededRight) -> None:
         """Record that something cannot be read."""

@@ -151,7 +151,7 @@ def test_the_annotations_name_the_definitions():
     listed = [(one["kind"], one["version"], one["name"]) for one in load_yaml(annotations["artifacthub.io/crds"])]
     definitions = [one.manifest() for one in DEFINITIONS]
     assert listed == [
-        (one["spec"]["names"]["kind"], one["spec"]["versions"][-1]["name"], one["metadata"]["name"])
+        (one["spec"]["names"]["kind"], one["spec"]["versions"][0]["name"], one["metadata"]["name"])
         for one in definitions
     ]
 

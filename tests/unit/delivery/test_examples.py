@@ -9,7 +9,7 @@ import yaml
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.kube.kinds import BINDING, POOL, SOURCE
-from readonly_operator.kube.versions import SERVED
+from readonly_operator.kube.names import VERSION
 from readonly_operator.model.autoscaler import CONNECTIONS, DELIVERED_BYTES
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
@@ -74,7 +74,7 @@ def unknown(value: object, schema: dict, path: str) -> list[str]:
 def test_every_field_is_one_of_the_definition(example):
     for body in documents(example):
         plural = {kind.kind: kind.plural for kind in (POOL, BINDING, SOURCE)}[body["kind"]]
-        definition = load_yaml((ROOT / "crds" / f"{plural}.yaml").read_text())["spec"]["versions"][-1]
+        definition = load_yaml((ROOT / "crds" / f"{plural}.yaml").read_text())["spec"]["versions"][0]
         schema = definition["schema"]["openAPIV3Schema"]["properties"]["spec"]
         assert unknown(body["spec"], schema, "spec") == []
 
@@ -82,7 +82,7 @@ def test_every_field_is_one_of_the_definition(example):
 def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
     (spec,) = of_kind("production.yaml", POOL.kind).values()
     schema = load_yaml((ROOT / "crds" / "readonlybrokerpools.yaml").read_text())
-    known = schema["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    known = schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     assert set(spec) <= set(known)
     unset = set(known) - set(spec)
     cursors = {"cursors", "cursorPartitions", "onDeletion"}
@@ -121,7 +121,7 @@ def test_the_adapter_serves_the_metrics_of_the_autoscaler():
 def test_keda_scales_a_pool_by_metrics_of_brokers():
     (spec,) = of_kind("autoscaling/keda-scaledobject.yaml", "ScaledObject").values()
     target = spec["scaleTargetRef"]
-    assert (target["apiVersion"], target["kind"]) == (f"{POOL.group}/{SERVED[-1]}", POOL.kind)
+    assert (target["apiVersion"], target["kind"]) == (f"{POOL.group}/{VERSION}", POOL.kind)
     names = {name for one in spec["triggers"] for name in re.findall(r"pulsar_readonly_\w+", one["metadata"]["query"])}
     assert names == {"pulsar_readonly_dispatched_bytes_total", CONNECTIONS}
 

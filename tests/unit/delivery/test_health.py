@@ -9,9 +9,8 @@ import pytest
 from readonly_operator.api.crds import DEFINITIONS
 from readonly_operator.api.status import NO_STATUS
 from readonly_operator.kube.kinds import SOURCE
-from readonly_operator.kube.names import GROUP
+from readonly_operator.kube.names import GROUP, VERSION
 from readonly_operator.kube.status import STALLED_REASONS, Condition, ConditionStatus, complete, keep, paused, render
-from readonly_operator.kube.versions import SERVED
 
 from tests.support import lua
 from tests.support.kstatus import kstatus
@@ -114,7 +113,7 @@ def test_every_kind_has_its_checks_and_no_other_key_is_taken():
     assert set(CONFIG_MAP["data"]) == {f"resource.customizations.health.{GROUP}_{kind}" for kind in KINDS}
     assert len(set(CONFIG_MAP["data"].values())) == 1
     assert set(EXPRESSIONS) == set(KINDS)
-    assert {one["apiVersion"] for one in EXPRESSIONS.values()} == {f"{GROUP}/{SERVED[-1]}"}
+    assert {one["apiVersion"] for one in EXPRESSIONS.values()} == {f"{GROUP}/{VERSION}"}
 
 
 @pytest.mark.parametrize("definition", REPORTED, ids=lambda one: one.kind.plural)

@@ -6,8 +6,7 @@ import re
 
 import pytest
 from readonly_operator.api.pool import Pool
-from readonly_operator.kube.names import GROUP
-from readonly_operator.kube.versions import SERVED
+from readonly_operator.kube.names import GROUP, VERSION
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
@@ -71,7 +70,7 @@ def test_a_wrong_structure_is_found():
 
 def test_one_writer_sets_the_number_of_brokers(pool):
     target = spec("scaled-object.yaml")["scaleTargetRef"]
-    assert target == {"apiVersion": f"{GROUP}/{SERVED[-1]}", "kind": "ReadOnlyBrokerPool", "name": pool.key.name}
+    assert target == {"apiVersion": f"{GROUP}/{VERSION}", "kind": "ReadOnlyBrokerPool", "name": pool.key.name}
     assert pool.autoscaling is None
     assert "replicas" not in spec("pool.yaml")
     assert spec("scaled-object.yaml")["minReplicaCount"] > 0

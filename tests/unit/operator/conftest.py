@@ -20,7 +20,7 @@ SOURCE = {
 
 def _pool_body(name: str = "demo", **spec: Any) -> dict[str, Any]:
     return {
-        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "apiVersion": "pulsar-readonly.io/v1beta1",
         "kind": "ReadOnlyBrokerPool",
         "metadata": {
             "name": name,
@@ -35,7 +35,7 @@ def _pool_body(name: str = "demo", **spec: Any) -> dict[str, Any]:
 
 def _binding_body(name: str = "orders", pool: str = "demo", topics: list[Any] | None = None) -> dict[str, Any]:
     return {
-        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "apiVersion": "pulsar-readonly.io/v1beta1",
         "kind": "ReadOnlyTopicBinding",
         "metadata": {
             "name": name,

@@ -29,7 +29,6 @@ from readonly_operator.kube.kinds import (
     kind_of,
 )
 from readonly_operator.kube.names import FINALIZER_WRITER, OPERATOR
-from readonly_operator.kube.versions import SERVED
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
@@ -134,10 +133,8 @@ def test_every_message_is_one_that_the_end_to_end_tests_look_for(policies):
 
 def test_rules_name_versions_so_that_the_api_server_checks_the_types_of_expressions():
     """It leaves out rules with * (apiserver, validating.TypeChecker), and looks at ten kinds of each policy."""
-    served = {(kind.group, kind.plural): {kind.version} for kind in (*CHILDREN, LEASE, EVENT)} | {
-        ("", "pods/status"): {"v1"}
-    }
-    served |= {(kind.group, kind.plural): set(SERVED) for kind in (POOL, BINDING, SOURCE)}
+    served = {(kind.group, kind.plural): {kind.version} for kind in (*CHILDREN, LEASE, EVENT, POOL, BINDING, SOURCE)}
+    served["", "pods/status"] = {"v1"}
     for one in policy_documents():
         if one["kind"] != "ValidatingAdmissionPolicy":
             continue

@@ -19,7 +19,7 @@ from tests.support.yaml_documents import load_all_yaml
 
 def spec_schema(kind):
     (found,) = [one for one in DEFINITIONS if one.kind.kind == kind]
-    return found.manifest()["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return found.manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
 @pytest.mark.parametrize("spec", [{}, {"allowedBindings": {}}, {"allowedBindings": {"namespaces": {}}}])

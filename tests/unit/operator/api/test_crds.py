@@ -12,6 +12,7 @@ from readonly_operator.api import crds, reference
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.kube.kinds import BINDING, POOL, SOURCE
+from readonly_operator.kube.names import GROUP, VERSION
 
 from tests.support.yaml_documents import load_all_yaml, load_yaml
 
@@ -25,7 +26,7 @@ def load(kind) -> dict:
 
 
 def schema(kind) -> dict:
-    return load(kind)["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]
+    return load(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
 
 def walk(node: dict, path: str = ""):
@@ -48,8 +49,9 @@ def test_the_definition_is_the_kind_that_the_operator_watches(kind):
     assert definition["spec"]["scope"] == "Namespaced"
     assert definition["spec"]["names"]["kind"] == kind.kind
     assert definition["spec"]["names"]["categories"] == ["pulsar"]
-    assert kind.version in [version["name"] for version in definition["spec"]["versions"]]
-    assert definition["spec"]["versions"][-1]["subresources"]["status"] == {}
+    (version,) = definition["spec"]["versions"]
+    assert (version["name"], version["served"], version["storage"]) == (kind.version, True, True)
+    assert version["subresources"]["status"] == {}
 
 
 COPY = ".status.source.spec."
@@ -99,12 +101,10 @@ def repeated(node: dict, times: int = 1):
 
 
 @KINDS
-@pytest.mark.parametrize("version", [0, -1])
-def test_kubernetes_1_30_accepts_the_cost_of_rules_of_numbers_or_texts(kind, version):
+def test_kubernetes_1_30_accepts_the_cost_of_rules_of_numbers_or_texts(kind):
     """It refused the definition of pools: it takes such a text for one of 3 MB, and a regular expression for 5 million units of
     10 million. Measured with `kubectl apply --dry-run=server`: isQuantity is accepted 15 times, and refused 16 times."""
-    definition = load(kind)["spec"]["versions"][version]["schema"]["openAPIV3Schema"]
-    for node, times in repeated(definition):
+    for node, times in repeated(schema(kind)):
         if node.get("x-kubernetes-int-or-string"):
             (rule,) = (one["rule"] for one in node["x-kubernetes-validations"])
             assert times <= (1 if "matches" in rule else 15), rule
@@ -145,12 +145,14 @@ def test_the_copy_of_kubectl_is_counted_with_its_escapes():
     )
 
 
-@KINDS
-def test_the_version_that_kubectl_explains_by_default_has_the_descriptions(kind):
-    """The API server prefers the newest version: a beta before an alpha. The older one may be without them."""
-    names = [version["name"] for version in load(kind)["spec"]["versions"]]
-    assert names == ["v1alpha1", "v1beta1"]
-    assert schema(kind)["properties"]["spec"]["description"]
+def test_examples_and_pages_use_the_version_of_the_definitions():
+    root = CRDS.parent
+    named = {
+        str(path.relative_to(root)): set(re.findall(rf"apiVersion: {re.escape(GROUP)}/(\w+)", path.read_text()))
+        for path in (*EXAMPLES.rglob("*.yaml"), *(root / "docs").rglob("*.md"))
+    }
+    assert {name: found for name, found in named.items() if found - {VERSION}} == {}
+    assert {"examples/quickstart.yaml", "docs/how-to/pools.md"} <= {name for name, found in named.items() if found}
 
 
 def test_the_files_are_what_the_typed_specs_say():
@@ -174,7 +176,7 @@ def test_the_api_reference_has_every_field():
 
 
 def test_the_pool_scales():
-    assert load(POOL)["spec"]["versions"][-1]["subresources"]["scale"] == {
+    assert load(POOL)["spec"]["versions"][0]["subresources"]["scale"] == {
         "specReplicasPath": ".spec.replicas",
         "statusReplicasPath": ".status.replicas",
         "labelSelectorPath": ".status.selector",

@@ -36,7 +36,7 @@ CASES = load_yaml((ROOT / "tests" / "e2e" / "rejected.yaml").read_text())
 @functools.cache
 def schema(kind: str) -> dict[str, Any]:
     definition = next(one for one in DEFINITIONS if one.kind.kind == kind)
-    return definition.manifest()["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return definition.manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
 def nodes(node: Any):

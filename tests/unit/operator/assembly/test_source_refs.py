@@ -27,7 +27,7 @@ URLS = {
 
 def source_body(name="pulsar", uid="first", generation=1, **spec):
     return {
-        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "apiVersion": "pulsar-readonly.io/v1beta1",
         "kind": "ReadOnlySource",
         "metadata": {"name": name, "namespace": "team", "uid": uid, "generation": generation},
         "spec": {**URLS, **spec},

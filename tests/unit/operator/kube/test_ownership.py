@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.kinds import CONFIG_MAP
-from readonly_operator.kube.names import GROUP, LABEL_POOL, PoolKey
+from readonly_operator.kube.names import GROUP, LABEL_POOL, VERSION, PoolKey
 from readonly_operator.kube.ownership import owning_pool
 from readonly_operator.kube.store import Store
-from readonly_operator.kube.versions import SERVED
 
 
 def child(api_version, kind="ReadOnlyBrokerPool", **reference):
@@ -17,7 +16,7 @@ def child(api_version, kind="ReadOnlyBrokerPool", **reference):
     return {"metadata": metadata}
 
 
-@pytest.mark.parametrize("version", [*SERVED, "v1"])
+@pytest.mark.parametrize("version", [VERSION, "v1"])
 def test_a_pool_owns_its_objects_in_every_version(version):
     """A later release may write another version; after a rollback these objects are still the pool's."""
     assert owning_pool(child(f"{GROUP}/{version}")) == "demo"
@@ -32,8 +31,8 @@ def test_a_pool_owns_its_objects_in_every_version(version):
         {"api_version": f"{GROUP}/"},
         {"api_version": None},
         {"api_version": "apps/v1"},
-        {"api_version": f"{GROUP}/v1alpha1", "kind": "ReadOnlyTopicBinding"},
-        {"api_version": f"{GROUP}/v1alpha1", "controller": False},
+        {"api_version": f"{GROUP}/v1beta1", "kind": "ReadOnlyTopicBinding"},
+        {"api_version": f"{GROUP}/v1beta1", "controller": False},
     ],
 )
 def test_nothing_else_does(reference):

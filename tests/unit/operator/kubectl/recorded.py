@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from readonly_engine.status.state import Status
 
 NAMESPACE = "streaming"
-CUSTOM = f"/apis/pulsar-readonly.io/v1alpha1/namespaces/{NAMESPACE}"
+CUSTOM = f"/apis/pulsar-readonly.io/v1beta1/namespaces/{NAMESPACE}"
 POOLS, BINDINGS = f"{CUSTOM}/readonlybrokerpools", f"{CUSTOM}/readonlytopicbindings"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
@@ -35,7 +35,7 @@ def condition(kind: str, status: str, reason: str, message: str = "", generation
 
 def pool(name: str = "orders", **changes: Any) -> dict[str, Any]:
     return {
-        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "apiVersion": "pulsar-readonly.io/v1beta1",
         "kind": "ReadOnlyBrokerPool",
         "metadata": {"name": name, "namespace": NAMESPACE, "uid": "u-1", "generation": 3},
         "spec": {
@@ -62,7 +62,7 @@ def pool(name: str = "orders", **changes: Any) -> dict[str, Any]:
 
 def binding(name: str = "clicks", pool_ref: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
-        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "apiVersion": "pulsar-readonly.io/v1beta1",
         "kind": "ReadOnlyTopicBinding",
         "metadata": {"name": name, "namespace": NAMESPACE, "generation": 3},
         "spec": {

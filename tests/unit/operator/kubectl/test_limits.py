@@ -165,18 +165,6 @@ def test_bindings_that_cannot_be_read_are_not_those_of_other_namespaces(answer):
     assert not any("of other namespaces" in note for note in found.notes)
 
 
-def test_a_cluster_that_serves_a_later_version_only():
-    answers = {path.replace("v1alpha1", "v1beta1"): answer for path, answer in well().items()}
-    answers |= {POOLS: ABSENT, f"{POOLS}/orders": ABSENT, BINDINGS: ABSENT}
-    for name in ("", "orders"):
-        found = Reader(Recorded(answers), NAMESPACE).snapshot(name)
-        assert [one.key for one in found.pools] == [KEY]
-        assert [one.name for one in found.pools[0].bindings] == ["clicks"]
-        assert found.notes == ()
-    with pytest.raises(PluginError, match='no ReadOnlyBrokerPool "others"'):
-        Reader(Recorded({**answers, f"{POOLS}/others": ABSENT}), NAMESPACE).snapshot("others")
-
-
 def test_a_chart_has_no_json_form(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["status", "--topology", "--output", "json"])

@@ -324,7 +324,7 @@ def test_an_autoscaler_scales_the_pool_and_its_bounds_hold_at_once(make_pool):
     assert [make_pool(replicas=wanted, **spec).replicas for wanted in (0, 1, 4, 9)] == [0, 3, 4, 5]
     made = children(make_pool(**spec), LookupConfig.of([]), SETTINGS)
     target = find(made, "HorizontalPodAutoscaler")["spec"]["scaleTargetRef"]
-    assert target == {"apiVersion": "pulsar-readonly.io/v1alpha1", "kind": "ReadOnlyBrokerPool", "name": "demo"}
+    assert target == {"apiVersion": "pulsar-readonly.io/v1beta1", "kind": "ReadOnlyBrokerPool", "name": "demo"}
 
 
 @pytest.mark.parametrize(
