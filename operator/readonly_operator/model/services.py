@@ -24,6 +24,9 @@ _EXTERNAL = {"pulsar": "external", "pulsar-tls": "external-tls"}
 def service_account(pool: Pool) -> Manifest:
     """Return the brokers' ServiceAccount. Brokers do not use the Kubernetes API, so it has no token."""
     manifest = start(SERVICE_ACCOUNT, pool.key.name, pool)
+    wanted = pool.service_account_template.metadata
+    manifest["metadata"]["labels"] = {**wanted.labels, **manifest["metadata"]["labels"]}
+    _annotate(manifest, wanted.annotations)
     manifest["automountServiceAccountToken"] = False
     return manifest
 

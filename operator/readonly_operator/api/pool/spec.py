@@ -10,6 +10,7 @@ from readonly_operator.api.pool.allowed_bindings import NO_OTHERS, AllowedBindin
 from readonly_operator.api.pool.explicit_lac import ExplicitLac
 from readonly_operator.api.pool.limits import Cache, Limits, TieredStorage
 from readonly_operator.api.pool.listeners import Listeners, Lookup
+from readonly_operator.api.pool.metadata import ServiceAccountTemplate
 from readonly_operator.api.pool.node_ports import RULES as NODE_PORT_RULES
 from readonly_operator.api.pool.observing import Monitoring, NetworkPolicy
 from readonly_operator.api.pool.placement import (
@@ -80,6 +81,7 @@ class PoolSpec:
         probes: timings of the kubelet's probes.
         autoscaling: None for none.
         pod_template: additions to the brokers' pods.
+        service_account_template: additions to the brokers' ServiceAccount.
         monitoring: metrics collection.
         network_policy: None for none.
         log_level: of the brokers.
@@ -284,6 +286,13 @@ class PoolSpec:
             Nested(PodTemplate),
             "Additions to the brokers' pods. The schema rejects more containers, privileges, commands, probes, ports, host "
             "networking and Secrets in the environment.",
+        ),
+    )
+    service_account_template: ServiceAccountTemplate = field(
+        default_factory=ServiceAccountTemplate,
+        metadata=declare(
+            Nested(ServiceAccountTemplate),
+            "Additions to the brokers' ServiceAccount, which has the pool's name: an identity of a cloud for offloaded ledgers.",
         ),
     )
     monitoring: Monitoring = field(

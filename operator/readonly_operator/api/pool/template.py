@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.api.kubernetes import AFFINITY, ANY_TEXT, ENV, LABEL_VALUE, TOLERATION, VOLUME, VOLUME_MOUNT
+from readonly_operator.api.kubernetes import AFFINITY, ENV, LABEL_VALUE, TOLERATION, VOLUME, VOLUME_MOUNT
+from readonly_operator.api.pool.metadata import AddedMetadata
 from readonly_operator.api.schema import Declared, ListOf, MapOf, Nested, Number, Record, Rule, declare
 from readonly_operator.api.values import MAX_QUANTITIES, OBJECT_NAME
 
@@ -30,50 +31,6 @@ SECURITY_CONTEXT = Record(
         ),
     }
 )
-_OWN = "!self.exists(key, key.startsWith('pulsar-readonly.io/') || key.startsWith('app.kubernetes.io/'))"
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateMetadata:
-    """Metadata of the brokers' pods.
-
-    Attributes:
-        labels: besides the operator's.
-        annotations: besides the operator's.
-    """
-
-    labels: Mapping[str, str] = field(
-        default_factory=dict,
-        metadata=declare(
-            MapOf(
-                LABEL_VALUE,
-                32,
-                (
-                    Rule(
-                        _OWN,
-                        "must not have keys of pulsar-readonly.io/ and app.kubernetes.io/, which the operator sets",
-                    ),
-                ),
-            ),
-            "Labels besides the operator's.",
-        ),
-    )
-    annotations: Mapping[str, str] = field(
-        default_factory=dict,
-        metadata=declare(
-            MapOf(
-                ANY_TEXT,
-                32,
-                (
-                    Rule(
-                        _OWN,
-                        "must not have keys of pulsar-readonly.io/ and app.kubernetes.io/, which the operator sets",
-                    ),
-                ),
-            ),
-            "Annotations besides the operator's.",
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +60,9 @@ class PodTemplate:
         ),
     )
 
-    metadata: TemplateMetadata = field(
-        default_factory=TemplateMetadata,
-        metadata=declare(Nested(TemplateMetadata), "Labels and annotations of the pods."),
+    metadata: AddedMetadata = field(
+        default_factory=AddedMetadata,
+        metadata=declare(Nested(AddedMetadata), "Labels and annotations of the pods."),
     )
     node_selector: Mapping[str, str] = field(
         default_factory=dict,

@@ -100,6 +100,12 @@ EVERYTHING = {
         "volumes": [{"name": "offloaded", "persistentVolumeClaim": {"claimName": "offloaded", "readOnly": True}}],
         "volumeMounts": [{"name": "offloaded", "mountPath": "/offloaded", "readOnly": True}],
     },
+    "serviceAccountTemplate": {
+        "metadata": {
+            "labels": {"team": "data"},
+            "annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/offload-reader"},
+        }
+    },
     "monitoring": {"podMonitor": {"interval": "30s", "labels": {"release": "prometheus"}}},
     "networkPolicy": {
         "clients": [{"namespaceSelector": {"matchLabels": {"pulsar": "clients"}}}],
@@ -229,6 +235,7 @@ def test_what_brokers_read_at_their_start_rolls_them(make_pool, spec):
         {"autoscaling": {"maxReplicas": 4}},
         {"monitoring": {"podMonitor": {}}},
         {"networkPolicy": {}},
+        {"serviceAccountTemplate": {"metadata": {"annotations": {"example.com/role": "reader"}}}},
         {"listeners": {"service": {"type": "LoadBalancer"}}},
         {"updateStrategy": {"type": "OnDelete"}},
     ],
