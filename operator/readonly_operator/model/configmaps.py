@@ -9,7 +9,7 @@ import yaml
 from readonly_operator.kube.kinds import CONFIG_MAP, Manifest
 from readonly_operator.kube.names import ANNOTATION_POOL_UID, BINDINGS_KEY, CONFIG_KEY
 from readonly_operator.model.engine import engine_config
-from readonly_operator.model.metadata import start
+from readonly_operator.model.metadata import add, start
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def config_map(pool: Pool) -> Manifest:
     """Return the ConfigMap with the engine's configuration; brokers read it at start."""
     manifest = start(CONFIG_MAP, pool.key.config_map, pool)
-    manifest["metadata"]["annotations"] = {ANNOTATION_POOL_UID: pool.membership_uid}
+    add(manifest, pool, {}, {ANNOTATION_POOL_UID: pool.membership_uid})
     manifest["data"] = {CONFIG_KEY: yaml.safe_dump(engine_config(pool), sort_keys=False, width=1000)}
     return manifest
 

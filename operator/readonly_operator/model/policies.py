@@ -10,7 +10,7 @@ from readonly_operator.kube.names import LABEL_NAME, LABEL_NAMESPACE, LABEL_POOL
 from readonly_operator.kube.workers import worker_ports
 from readonly_operator.model.egress import egress_rules
 from readonly_operator.model.external import client_ports, external_ports
-from readonly_operator.model.metadata import start
+from readonly_operator.model.metadata import add, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,7 +97,7 @@ def pod_monitor(pool: Pool) -> list[Manifest]:
     if wanted is None:
         return []
     manifest = start(POD_MONITOR, pool.key.name, pool)
-    manifest["metadata"]["labels"] = {**wanted.labels, **manifest["metadata"]["labels"]}
+    add(manifest, pool, wanted.labels, {})
     label = f"__meta_kubernetes_pod_label_{re.sub('[^a-zA-Z0-9_]', '_', LABEL_POOL)}"
     endpoint = {
         "port": "http",

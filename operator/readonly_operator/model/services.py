@@ -9,7 +9,7 @@ from readonly_operator.kube.kinds import SERVICE, SERVICE_ACCOUNT, Manifest
 from readonly_operator.kube.names import PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS
 from readonly_operator.kube.workers import worker_ports
 from readonly_operator.model.external import client_ports, node_ports
-from readonly_operator.model.metadata import start
+from readonly_operator.model.metadata import add, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +25,7 @@ def service_account(pool: Pool) -> Manifest:
     """Return the brokers' ServiceAccount. Brokers do not use the Kubernetes API, so it has no token."""
     manifest = start(SERVICE_ACCOUNT, pool.key.name, pool)
     wanted = pool.service_account_template.metadata
-    manifest["metadata"]["labels"] = {**wanted.labels, **manifest["metadata"]["labels"]}
-    _annotate(manifest, wanted.annotations)
+    add(manifest, pool, wanted.labels, wanted.annotations)
     manifest["automountServiceAccountToken"] = False
     return manifest
 
@@ -54,7 +53,7 @@ def client_service(pool: Pool) -> Manifest:
     wanted = pool.listeners.service
     inside = wanted.type == "ClusterIP"  # no health and metrics outside the Kubernetes cluster
     manifest = start(SERVICE, pool.key.name, pool)
-    _annotate(manifest, wanted.annotations)
+    add(manifest, pool, {}, wanted.annotations)
     manifest["spec"] = {
         "type": wanted.type,
         "selector": pool.key.selector(),
@@ -86,7 +85,7 @@ def broker_services(pool: Pool, brokers: Mapping[int, int]) -> list[Manifest]:
     for ordinal in sorted({*range(pool.replicas), *brokers}):
         broker = pool.key.pod(ordinal)
         manifest = start(SERVICE, pool.key.broker_service(ordinal), pool)
-        _annotate(manifest, {key: value.replace(BROKER, broker) for key, value in external.annotations.items()})
+        add(manifest, pool, {}, {key: value.replace(BROKER, broker) for key, value in external.annotations.items()})
         manifest["spec"] = {
             "type": external.type,
             **({"externalTrafficPolicy": "Local"} if external.names_node else {}),
@@ -99,11 +98,6 @@ def broker_services(pool: Pool, brokers: Mapping[int, int]) -> list[Manifest]:
         }
         made.append(manifest)
     return made
-
-
-def _annotate(manifest: Manifest, annotations: Mapping[str, str]) -> None:
-    if annotations:
-        manifest["metadata"]["annotations"] = dict(annotations)
 
 
 def _load_balancer(kind: str, sources: Sequence[str]) -> dict[str, Any]:

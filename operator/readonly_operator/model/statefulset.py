@@ -26,7 +26,7 @@ from readonly_operator.kube.workers import worker_ports
 from readonly_operator.model.engine import engine_config
 from readonly_operator.model.external import external_arguments, external_environment, external_ports
 from readonly_operator.model.files import mounts
-from readonly_operator.model.metadata import start
+from readonly_operator.model.metadata import add, start
 from readonly_operator.model.probes import probes
 from readonly_operator.model.quantities import canonical
 from readonly_operator.model.resources import broker_resources
@@ -45,7 +45,7 @@ def stateful_set(pool: Pool, settings: Settings) -> Manifest:
         ApiSpecError: neither the pool nor the operator names an image.
     """
     manifest = start(STATEFUL_SET, pool.key.name, pool)
-    wanted = pool.pod_template.metadata
+    inherited, wanted = pool.inherited_metadata, pool.pod_template.metadata
     manifest["spec"] = {
         "replicas": pool.replicas,
         "serviceName": pool.key.headless_service,
@@ -60,13 +60,17 @@ def stateful_set(pool: Pool, settings: Settings) -> Manifest:
         "selector": {"matchLabels": pool.key.selector()},
         "template": {
             "metadata": {
-                "labels": {**wanted.labels, **pool.key.labels()},
-                "annotations": {**wanted.annotations, ANNOTATION_CONFIG_HASH: digest(engine_config(pool))},
+                "labels": {**inherited.labels, **wanted.labels, **pool.key.labels()},
+                "annotations": {
+                    **inherited.annotations,
+                    **wanted.annotations,
+                    ANNOTATION_CONFIG_HASH: digest(engine_config(pool)),
+                },
             },
             "spec": _pod(pool, settings),
         },
     }
-    manifest["metadata"]["annotations"] = {ANNOTATION_TEMPLATE_HASH: digest(manifest["spec"]["template"])}
+    add(manifest, pool, {}, {ANNOTATION_TEMPLATE_HASH: digest(manifest["spec"]["template"])})
     return manifest
 
 

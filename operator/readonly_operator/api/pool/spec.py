@@ -10,7 +10,7 @@ from readonly_operator.api.pool.allowed_bindings import NO_OTHERS, AllowedBindin
 from readonly_operator.api.pool.explicit_lac import ExplicitLac
 from readonly_operator.api.pool.limits import Cache, Limits, TieredStorage
 from readonly_operator.api.pool.listeners import Listeners, Lookup
-from readonly_operator.api.pool.metadata import ServiceAccountTemplate
+from readonly_operator.api.pool.metadata import AddedMetadata, ServiceAccountTemplate
 from readonly_operator.api.pool.node_ports import RULES as NODE_PORT_RULES
 from readonly_operator.api.pool.observing import Monitoring, NetworkPolicy
 from readonly_operator.api.pool.placement import (
@@ -81,6 +81,7 @@ class PoolSpec:
         probes: timings of the kubelet's probes.
         autoscaling: None for none.
         pod_template: additions to the brokers' pods.
+        inherited_metadata: labels and annotations of all objects of the pool.
         service_account_template: additions to the brokers' ServiceAccount.
         monitoring: metrics collection.
         network_policy: None for none.
@@ -286,6 +287,14 @@ class PoolSpec:
             Nested(PodTemplate),
             "Additions to the brokers' pods. The schema rejects more containers, privileges, commands, probes, ports, host "
             "networking and Secrets in the environment.",
+        ),
+    )
+    inherited_metadata: AddedMetadata = field(
+        default_factory=AddedMetadata,
+        metadata=declare(
+            Nested(AddedMetadata),
+            "Labels and annotations of all objects that the operator makes for the pool, its pods among them: a change restarts "
+            "the brokers. Those of podTemplate, serviceAccountTemplate, listeners and monitoring precede.",
         ),
     )
     service_account_template: ServiceAccountTemplate = field(

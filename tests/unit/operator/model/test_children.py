@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import pathlib
 from typing import TYPE_CHECKING
+from unittest.mock import ANY
 
 import pytest
 import yaml
 from readonly_engine.broker.server.drain import DRAIN_TIMEOUT_S
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.kube.names import ANNOTATION_TEMPLATE_HASH
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import Entry, LookupConfig
 from readonly_operator.model.quantities import canonical
@@ -164,6 +166,13 @@ PLATFORM = {
         "external": {"type": "NodePort", "host": "{node}.nodes.example.com", "nodePorts": {"first": 30000}},
     },
     "updateStrategy": {"minReadySeconds": 20},
+    "inheritedMetadata": {
+        "labels": {"team": "data", "tier": "all"},
+        "annotations": {"example.com/owner": "data", "example.com/cost": "42"},
+    },
+    "podTemplate": {"metadata": {"labels": {"tier": "pods"}, "annotations": {"example.com/owner": "streaming"}}},
+    "serviceAccountTemplate": {"metadata": {"labels": {"tier": "accounts"}}},
+    "monitoring": {"podMonitor": {"labels": {"tier": "monitors"}}},
     "probes": {"startup": {"failureThreshold": 120}, "liveness": {"periodSeconds": 20, "timeoutSeconds": 5}},
     "autoscaling": {"maxReplicas": 6, "targetDeliveredBytesPerSecond": "50Mi", "targetConnections": 2000},
     "networkPolicy": {
@@ -173,7 +182,7 @@ PLATFORM = {
         },
     },
 }
-"""Workers, node ports, timings of probes, egress, and custom metrics."""
+"""Workers, node ports, timings of probes, egress, custom metrics, and metadata of all objects."""
 
 
 def _template(pool: Pool, lookup: LookupConfig, settings: Settings = SETTINGS) -> dict:
@@ -208,6 +217,18 @@ def test_the_same_spec_gives_the_same_pods_whatever_the_bindings(make_pool, make
     assert _template(make_pool(), LookupConfig.of([])) == _template(make_pool(), LookupConfig.of([make_binding()]))
 
 
+def test_all_objects_inherit_metadata_and_keep_the_operators(make_pool, make_binding):
+    lookup, added = LookupConfig.of([make_binding()]), PLATFORM["inheritedMetadata"]
+    rest = {name: value for name, value in PLATFORM.items() if name != "inheritedMetadata"}
+    plain, made = (children(make_pool(**spec), lookup, SETTINGS) for spec in (rest, PLATFORM))
+    assert len(made) == len(plain) > 10
+    for before, after in zip(plain, made, strict=True):
+        for field, values in added.items():
+            own = before["metadata"].get(field, {})
+            kept = {} if before["kind"] != "StatefulSet" else {ANNOTATION_TEMPLATE_HASH: ANY}
+            assert after["metadata"][field] == {**values, **own, **(kept if field == "annotations" else {})}
+
+
 def test_replicas_and_explicit_lac_do_not_roll_brokers(make_pool):
     lookup = LookupConfig.of([])
     assert _template(make_pool(), lookup) == _template(make_pool(replicas=9, explicitLac={"interval": "1s"}), lookup)
@@ -221,6 +242,7 @@ def test_replicas_and_explicit_lac_do_not_roll_brokers(make_pool):
         {"resources": {"limits": {"cpu": 2}}},
         {"limits": {"maxConnections": 7}},
         {"lookup": {"unbound": "Reject"}},
+        {"inheritedMetadata": {"labels": {"team": "data"}}},
     ],
 )
 def test_what_brokers_read_at_their_start_rolls_them(make_pool, spec):
