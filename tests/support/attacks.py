@@ -34,6 +34,12 @@ POD_ATTACKS: Final[list[tuple[tuple[Any, ...], Any]]] = [
     (("containers",), lambda _: []),
     (("volumes", 0), {"name": "x", "hostPath": {"path": "/"}}),
     (("volumes", 0), {"name": "x", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
+    (
+        ("volumes", 0),
+        {"name": "x", "projected": {"sources": [{"secret": {"name": "s"}}, {"serviceAccountToken": {"path": "t"}}]}},
+    ),
+    (("volumes", 0), {"name": "x", "csi": {"driver": "csi.example.org"}}),
+    (("volumes", 0), {"name": "x", "csi": {"driver": "csi.example.org", "readOnly": False}}),
     (("containers", 0, "securityContext"), None),
     (("containers", 0, "securityContext", "allowPrivilegeEscalation"), True),
     (("containers", 0, "securityContext", "capabilities"), {"add": ["NET_ADMIN"]}),

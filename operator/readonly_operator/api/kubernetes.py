@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from readonly_operator.api.schema import Choice, Declared, Flag, ListOf, MapOf, Number, Record, Rule, Schema, Text
-from readonly_operator.api.values import DATA_KEY, OBJECT_NAME, QUANTITY
+from readonly_operator.api.values import DATA_KEY, OBJECT_NAME
 
 LABEL_VALUE = Text(
     63,
@@ -137,7 +137,7 @@ TOLERATION = Record(
     ),
 )
 
-_REFERENCE = {
+REFERENCE = {
     "name": _one(_NAME, "The object's name.", required=True),
     "key": _one(_DATA_KEY, "Key in the object.", required=True),
     "optional": _one(Flag(), "Whether it may be missing; without it, it may not."),
@@ -153,7 +153,7 @@ ENV = Record(
         "valueFrom": _one(
             Record(
                 {
-                    "configMapKeyRef": _one(Record(_REFERENCE), "A key of a ConfigMap of the pool's namespace."),
+                    "configMapKeyRef": _one(Record(REFERENCE), "A key of a ConfigMap of the pool's namespace."),
                     "fieldRef": _one(
                         Record({"fieldPath": _one(Text(256), "For example spec.nodeName.", required=True)}),
                         "A field of the pod.",
@@ -177,90 +177,6 @@ ENV = Record(
             ".name",
         ),
         Rule("has(self.value) != has(self.valueFrom)", "must have either value or valueFrom"),
-    ),
-)
-
-_ITEMS = _one(
-    ListOf(
-        Record(
-            {
-                "key": _one(_DATA_KEY, "Key in the object.", required=True),
-                "path": _one(Text(512), "The file's name in the volume.", required=True),
-            }
-        ),
-        64,
-    ),
-    "Keys and their file names; without it, all keys.",
-)
-VOLUME = Record(
-    {
-        "name": _one(
-            Text(63, "[a-z0-9]([-a-z0-9]*[a-z0-9])?", "must be a DNS label: lower-case letters, digits and '-'"),
-            "The volume's name, for volumeMounts.",
-            required=True,
-        ),
-        "configMap": _one(
-            Record({"name": _REFERENCE["name"], "items": _ITEMS, "optional": _REFERENCE["optional"]}), "A ConfigMap."
-        ),
-        "secret": _one(
-            Record(
-                {
-                    "secretName": _one(_NAME, "The Secret's name.", required=True),
-                    "items": _ITEMS,
-                    "optional": _REFERENCE["optional"],
-                }
-            ),
-            "A Secret.",
-        ),
-        "emptyDir": _one(
-            Record(
-                {
-                    "medium": _one(Choice(("", "Memory")), "Storage medium; without it, the node's disk."),
-                    "sizeLimit": _one(QUANTITY, "Largest size; without it, no limit."),
-                }
-            ),
-            "An empty directory, deleted with the pod.",
-        ),
-        "persistentVolumeClaim": _one(
-            Record(
-                {
-                    "claimName": _one(_NAME, "The claim; all brokers share it.", required=True),
-                    "readOnly": _one(Flag(), "Whether it is mounted for reading only; without it, it is not."),
-                }
-            ),
-            "A volume claim, for example with offloaded ledgers.",
-        ),
-    },
-    (
-        Rule(
-            "[has(self.configMap), has(self.secret), has(self.emptyDir), has(self.persistentVolumeClaim)]"
-            ".filter(one, one).size() == 1",
-            "must have exactly one of configMap, secret, emptyDir and persistentVolumeClaim",
-        ),
-        Rule(
-            "!self.name.startsWith('pulsar-readonly-')",
-            'must not begin with "pulsar-readonly-", as the operator\'s own volumes do',
-            ".name",
-        ),
-    ),
-)
-VOLUME_MOUNT = Record(
-    {
-        "name": _one(Text(63), "Name of the volume.", required=True),
-        "mountPath": _one(
-            Text(512, r"/[^:]*", "must be an absolute path without ':'"),
-            "Path in the brokers' containers.",
-            required=True,
-        ),
-        "subPath": _one(Text(512), "Path in the volume; without it, the whole volume."),
-        "readOnly": _one(Flag(), "Whether it is for reading only; without it, it is not."),
-    },
-    (
-        Rule(
-            "!self.mountPath.startsWith('/etc/pulsar-readonly')",
-            "must not be below /etc/pulsar-readonly, where the operator's own volumes are",
-            ".mountPath",
-        ),
     ),
 )
 

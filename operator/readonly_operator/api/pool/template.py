@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.api.kubernetes import AFFINITY, ENV, LABEL_VALUE, TOLERATION, VOLUME, VOLUME_MOUNT
+from readonly_operator.api.kubernetes import AFFINITY, ENV, LABEL_VALUE, TOLERATION
 from readonly_operator.api.pool.metadata import AddedMetadata
 from readonly_operator.api.schema import Declared, ListOf, MapOf, Nested, Number, Record, Rule, declare
 from readonly_operator.api.values import MAX_QUANTITIES, OBJECT_NAME
+from readonly_operator.api.volumes import VOLUME, VOLUME_MOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -99,7 +99,28 @@ EVERYTHING = {
         "priorityClassName": "high",
         "terminationGracePeriodSeconds": 60,
         "env": [{"name": "TZ", "value": "Europe/Berlin"}],
-        "volumes": [{"name": "offloaded", "persistentVolumeClaim": {"claimName": "offloaded", "readOnly": True}}],
+        "volumes": [
+            {"name": "offloaded", "persistentVolumeClaim": {"claimName": "offloaded", "readOnly": True}},
+            {
+                "name": "together",
+                "projected": {
+                    "sources": [
+                        {"configMap": {"name": "ca", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                        {"secret": {"name": "keys", "optional": True}},
+                        {"downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+                    ]
+                },
+            },
+            {
+                "name": "vault",
+                "csi": {
+                    "driver": "secrets-store.csi.k8s.io",
+                    "readOnly": True,
+                    "volumeAttributes": {"secretProviderClass": "orders"},
+                    "nodePublishSecretRef": {"name": "vault-login"},
+                },
+            },
+        ],
         "volumeMounts": [{"name": "offloaded", "mountPath": "/offloaded", "readOnly": True}],
     },
     "serviceAccountTemplate": {
