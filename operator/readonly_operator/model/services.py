@@ -41,6 +41,7 @@ def headless_service(pool: Pool, workers: int = 1) -> Manifest:
     manifest["spec"] = {
         "type": "ClusterIP",
         "clusterIP": "None",
+        **_ip_families(pool),
         "publishNotReadyAddresses": True,
         "selector": pool.key.selector(),
         "ports": _ports(["pulsar", *(["pulsar-tls"] if pool.listeners.tls else []), "http"], workers=workers),
@@ -53,9 +54,11 @@ def client_service(pool: Pool) -> Manifest:
     wanted = pool.listeners.service
     inside = wanted.type == "ClusterIP"  # no health and metrics outside the Kubernetes cluster
     manifest = start(SERVICE, pool.key.name, pool)
-    add(manifest, pool, {}, wanted.annotations)
+    add(manifest, pool, wanted.labels, wanted.annotations)
     manifest["spec"] = {
         "type": wanted.type,
+        **_ip_families(pool),
+        **_external_traffic(wanted.external_traffic_policy),
         "selector": pool.key.selector(),
         "ports": _ports(
             client_ports(pool) + (["http"] if inside else []),
@@ -85,10 +88,16 @@ def broker_services(pool: Pool, brokers: Mapping[int, int]) -> list[Manifest]:
     for ordinal in sorted({*range(pool.replicas), *brokers}):
         broker = pool.key.pod(ordinal)
         manifest = start(SERVICE, pool.key.broker_service(ordinal), pool)
-        add(manifest, pool, {}, {key: value.replace(BROKER, broker) for key, value in external.annotations.items()})
+        add(
+            manifest,
+            pool,
+            external.labels,
+            {key: value.replace(BROKER, broker) for key, value in external.annotations.items()},
+        )
         manifest["spec"] = {
             "type": external.type,
-            **({"externalTrafficPolicy": "Local"} if external.names_node else {}),
+            **_ip_families(pool),
+            **_external_traffic("Local" if external.names_node else external.external_traffic_policy),
             "publishNotReadyAddresses": True,
             "selector": {**pool.key.selector(), "statefulset.kubernetes.io/pod-name": broker},
             "ports": _ports(
@@ -98,6 +107,19 @@ def broker_services(pool: Pool, brokers: Mapping[int, int]) -> list[Manifest]:
         }
         made.append(manifest)
     return made
+
+
+def _ip_families(pool: Pool) -> dict[str, Any]:
+    """Return the IP families of a Service. All Services of a pool have the same ones: a lookup leads from one to another."""
+    wanted = pool.listeners
+    return {
+        **({"ipFamilyPolicy": wanted.ip_family_policy} if wanted.ip_family_policy else {}),
+        **({"ipFamilies": list(wanted.ip_families)} if wanted.ip_families else {}),
+    }
+
+
+def _external_traffic(policy: str) -> dict[str, str]:
+    return {"externalTrafficPolicy": policy} if policy else {}
 
 
 def _load_balancer(kind: str, sources: Sequence[str]) -> dict[str, Any]:

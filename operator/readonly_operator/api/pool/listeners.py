@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from readonly_operator.api.kubernetes import ANY_TEXT
 from readonly_operator.api.pool.issuer import DNS_NAMES, IssuerRef
+from readonly_operator.api.pool.metadata import LABELS
 from readonly_operator.api.pool.node_ports import NodePorts
 from readonly_operator.api.schema import Choice, ListOf, MapOf, Nested, Number, Rule, Text, declare
 from readonly_operator.api.secrets import Certificate, TrustedCertificates
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CIDR = Text(43, r"[0-9A-Fa-f.:]+/[0-9]{1,3}", "must be a network, for example 10.0.0.0/8")
+TRAFFIC_POLICY = Choice(("Cluster", "Local"))
 BROKER = "{broker}"
 """Placeholder of the broker's name in a host name or an annotation."""
 NODE = "{node}"
@@ -97,11 +99,13 @@ class ClientService:
 
     Attributes:
         type: type of the Service.
+        labels: of the Service, besides the operator's.
         annotations: of the Service.
         load_balancer_class: empty for the Kubernetes cluster's default.
         load_balancer_source_ranges: networks of clients; empty for all.
         pulsar_node_port: 0 for any free one.
         pulsar_tls_node_port: 0 for any free one.
+        external_traffic_policy: Cluster or Local; empty for Kubernetes' default.
         traffic_distribution: preference for near brokers; empty for none.
     """
 
@@ -120,6 +124,11 @@ class ClientService:
             "!(has(self.pulsarNodePort) || has(self.pulsarTlsNodePort)) || (has(self.type) && self.type != 'ClusterIP')",
             "pulsarNodePort and pulsarTlsNodePort are for types NodePort and LoadBalancer only",
         ),
+        Rule(
+            "!has(self.externalTrafficPolicy) || (has(self.type) && self.type != 'ClusterIP')",
+            "is for types NodePort and LoadBalancer only",
+            ".externalTrafficPolicy",
+        ),
     )
 
     type: str = field(
@@ -130,6 +139,9 @@ class ClientService:
             "return single "
             "brokers. Lookups through a NodePort or LoadBalancer Service then return those names.",
         ),
+    )
+    labels: Mapping[str, str] = field(
+        default_factory=dict, metadata=declare(LABELS, "Labels of the Service, besides the operator's.")
     )
     annotations: Mapping[str, str] = field(
         default_factory=dict,
@@ -148,6 +160,14 @@ class ClientService:
     )
     pulsar_tls_node_port: int = field(
         default=0, metadata=declare(Number(1, 65535), "The node port of pulsar+ssl://. Without it, any that is free.")
+    )
+    external_traffic_policy: str = field(
+        default="",
+        metadata=declare(
+            TRAFFIC_POLICY,
+            "Nodes that pass traffic from outside on. Local: those with a ready broker, which then sees the client's address. "
+            "Without it, Kubernetes' default (Cluster).",
+        ),
     )
     traffic_distribution: str = field(
         default="",
@@ -168,9 +188,11 @@ class External:
         type: type of each broker's Service.
         host: with BROKER or NODE in it; empty for the address of the broker's node.
         node_ports: None for type LoadBalancer.
+        labels: of each broker's Service, besides the operator's.
         annotations: of each broker's Service; BROKER is replaced by its name.
         load_balancer_class: empty for the Kubernetes cluster's default.
         load_balancer_source_ranges: networks of clients; empty for all.
+        external_traffic_policy: Cluster or Local; empty for Kubernetes' default, or Local where clients use a node's own address.
     """
 
     RULES = (
@@ -206,6 +228,13 @@ class External:
             "is for type LoadBalancer only",
             ".loadBalancerSourceRanges",
         ),
+        Rule(
+            "!has(self.externalTrafficPolicy) || !has(self.type) || self.type == 'LoadBalancer'"
+            " || (has(self.host) && self.host.contains('{broker}'))",
+            "is for type LoadBalancer, or a host with {broker} in it: at the address of its own node, a broker is reached by "
+            "that node only",
+            ".externalTrafficPolicy",
+        ),
     )
 
     type: str = field(
@@ -234,6 +263,9 @@ class External:
     node_ports: NodePorts | None = field(
         default=None, metadata=declare(Nested(NodePorts), "Node ports of the brokers, for type NodePort.")
     )
+    labels: Mapping[str, str] = field(
+        default_factory=dict, metadata=declare(LABELS, "Labels of each broker's Service, besides the operator's.")
+    )
     annotations: Mapping[str, str] = field(
         default_factory=dict,
         metadata=declare(
@@ -247,6 +279,14 @@ class External:
     )
     load_balancer_source_ranges: tuple[str, ...] = field(
         default=(), metadata=declare(ListOf(CIDR, 64), "Networks that may use the load balancers. Without it, all.")
+    )
+    external_traffic_policy: str = field(
+        default="",
+        metadata=declare(
+            TRAFFIC_POLICY,
+            "Nodes that pass traffic from outside on. Local: the broker's own, and the broker sees the client's address. Without "
+            "it, Kubernetes' default (Cluster), or Local where clients use the address of the broker's node.",
+        ),
     )
 
     @property
@@ -269,9 +309,17 @@ class Listeners:
         tls: None for no TLS.
         service: Service that clients name.
         external: None when all clients are in the Kubernetes cluster.
+        ip_family_policy: of all Services; empty for Kubernetes' default.
+        ip_families: of all Services, the first one is of their main addresses; empty for those of the Kubernetes cluster.
     """
 
     RULES = (
+        Rule(
+            "!has(self.ipFamilies) || self.ipFamilies.size() < 2 || (has(self.ipFamilyPolicy) && "
+            "self.ipFamilyPolicy != 'SingleStack')",
+            "can have two families only with ipFamilyPolicy PreferDualStack or RequireDualStack",
+            ".ipFamilies",
+        ),
         Rule(
             "!has(self.plaintext) || self.plaintext != 'BrokersOnly' || has(self.tls)",
             "give the certificate for clients when plaintext is BrokersOnly, or nobody could connect",
@@ -305,6 +353,22 @@ class Listeners:
             Nested(External),
             "A load balancer or node port for each broker, for clients outside the Kubernetes cluster. Without it, brokers have "
             "names inside it only.",
+        ),
+    )
+    ip_family_policy: str = field(
+        default="",
+        metadata=declare(
+            Choice(("SingleStack", "PreferDualStack", "RequireDualStack")),
+            "Whether all Services of the pool have one IP family or both, as in a Service. Brokers listen on all addresses of "
+            "their pods. Without it, Kubernetes' default (SingleStack).",
+        ),
+    )
+    ip_families: tuple[str, ...] = field(
+        default=(),
+        metadata=declare(
+            ListOf(Choice(("IPv4", "IPv6")), 2, unique=True),
+            "IP families of the Services, the main one first. The main one of an existing Service cannot change. Without it, "
+            "those of the Kubernetes cluster.",
         ),
     )
 
