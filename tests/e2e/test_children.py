@@ -20,7 +20,17 @@ EVERYTHING = {
     "resources": {"requests": {"cpu": "0.5", "memory": "1024Mi"}},
     "listeners": {
         "tls": {"certificate": {"secretName": "demo-tls"}, "clientAuthorities": {"configMapName": "clients"}},
-        "service": {"type": "NodePort", "annotations": {"example.com/team": "data"}},
+        "service": {
+            "type": "NodePort",
+            "labels": {"team": "data"},
+            "annotations": {"example.com/team": "data"},
+            "externalTrafficPolicy": "Local",
+        },
+        "ipFamilyPolicy": "PreferDualStack",
+    },
+    "inheritedMetadata": {"labels": {"tier": "all"}, "annotations": {"example.com/cost": "42"}},
+    "serviceAccountTemplate": {
+        "metadata": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/reader"}}
     },
     "tieredStorage": {"credentials": {"name": "s3"}},
     "limits": {"maxConnections": 100, "dispatchRatePerBroker": {"messages": 5000}},
@@ -40,7 +50,36 @@ EVERYTHING = {
             }
         },
         "env": [{"name": "TZ", "value": "Europe/Berlin"}],
-        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1024Mi"}}],
+        "schedulerName": "packing",
+        "dnsPolicy": "None",
+        "dnsConfig": {
+            "nameservers": ["10.0.0.10"],
+            "searches": ["pulsar.example.com"],
+            "options": [{"name": "ndots", "value": "2"}, {"name": "single-request"}],
+        },
+        "hostAliases": [{"ip": "10.0.0.20", "hostnames": ["zk-0.example.com"]}],
+        "volumes": [
+            {"name": "scratch", "emptyDir": {"sizeLimit": "1024Mi"}},
+            {
+                "name": "together",
+                "projected": {
+                    "sources": [
+                        {"configMap": {"name": "ca", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                        {"secret": {"name": "keys", "optional": True}},
+                        {"downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+                    ]
+                },
+            },
+            {
+                "name": "vault",
+                "csi": {
+                    "driver": "secrets-store.csi.k8s.io",
+                    "readOnly": True,
+                    "volumeAttributes": {"secretProviderClass": "orders"},
+                    "nodePublishSecretRef": {"name": "vault-login"},
+                },
+            },
+        ],
         "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
     },
 }

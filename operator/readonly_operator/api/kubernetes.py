@@ -210,3 +210,36 @@ PEER = Record(
         ),
     ),
 )
+
+IP_ADDRESS = Text(45, r"[0-9A-Fa-f.:]+", "must be an IP address, for example 10.0.0.10")
+HOST_NAME = Text(
+    253,
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+    "must be a host name: lower-case letters, digits, '-' and '.'",
+)
+_ADDRESS, _HOST = (replace(one, cheap=True) for one in (IP_ADDRESS, HOST_NAME))
+DNS_CONFIG = Record(
+    {
+        "nameservers": _one(ListOf(_ADDRESS, 3, 1), "IP addresses of DNS servers. Without it, those of dnsPolicy."),
+        "searches": _one(ListOf(_HOST, 32), "Domains in which short names are looked up, besides those of dnsPolicy."),
+        "options": _one(
+            ListOf(
+                Record(
+                    {
+                        "name": _one(Text(64), "The option, for example ndots.", required=True),
+                        "value": _one(Text(64), "Its value. Without it, none."),
+                    }
+                ),
+                16,
+            ),
+            "Options of the resolver.",
+        ),
+    }
+)
+"""Limits: name servers and searches as in Kubernetes' validation of pods (MaxDNSNameservers, MaxDNSSearchPaths)."""
+HOST_ALIAS = Record(
+    {
+        "ip": _one(_ADDRESS, "IP address.", required=True),
+        "hostnames": _one(ListOf(_HOST, 16, 1), "Names of this address.", required=True),
+    }
+)

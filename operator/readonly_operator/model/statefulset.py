@@ -117,6 +117,10 @@ def _pod(pool: Pool, settings: Settings) -> dict[str, Any]:
         "affinity": dict(wanted.affinity),
         "priorityClassName": wanted.priority_class_name,
         "runtimeClassName": wanted.runtime_class_name,
+        "schedulerName": wanted.scheduler_name,
+        "dnsPolicy": wanted.dns_policy,
+        "dnsConfig": dict(wanted.dns_config),
+        "hostAliases": [dict(one) for one in wanted.host_aliases],
     }
     return {**pod, **{name: value for name, value in chosen.items() if value}}
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.api.kubernetes import AFFINITY, ENV, LABEL_VALUE, TOLERATION
+from readonly_operator.api.kubernetes import AFFINITY, DNS_CONFIG, ENV, HOST_ALIAS, LABEL_VALUE, TOLERATION
 from readonly_operator.api.pool.metadata import AddedMetadata
-from readonly_operator.api.schema import Declared, ListOf, MapOf, Nested, Number, Record, Rule, declare
+from readonly_operator.api.schema import Choice, Declared, ListOf, MapOf, Nested, Number, Record, Rule, declare
 from readonly_operator.api.values import MAX_QUANTITIES, OBJECT_NAME
 from readonly_operator.api.volumes import VOLUME, VOLUME_MOUNT
 
@@ -45,6 +45,10 @@ class PodTemplate:
         affinity: to nodes and pods.
         priority_class_name: empty for none.
         runtime_class_name: empty for the Kubernetes cluster's default.
+        scheduler_name: empty for the Kubernetes cluster's default.
+        dns_policy: ClusterFirst, Default or None; empty for the first.
+        dns_config: additions to the DNS settings of dns_policy.
+        host_aliases: further names in /etc/hosts.
         termination_grace_period_seconds: at least GRACE_SECONDS.
         security_context: user and groups of the pods; empty for those of the image or of the cluster's policy.
         env: variables of the brokers' containers.
@@ -58,6 +62,12 @@ class PodTemplate:
             "self.volumes.exists(volume, volume.name == mount.name))",
             "must name one of podTemplate.volumes each",
             ".volumeMounts",
+        ),
+        Rule(
+            "!has(self.dnsPolicy) || self.dnsPolicy != 'None' || (has(self.dnsConfig) && has(self.dnsConfig.nameservers))",
+            "give nameservers when dnsPolicy is None, or brokers find no host",
+            ".dnsConfig",
+            "FieldValueRequired",
         ),
     )
 
@@ -82,6 +92,25 @@ class PodTemplate:
     runtime_class_name: str = field(
         default="",
         metadata=declare(OBJECT_NAME, "Runtime class of brokers. Without it, the Kubernetes cluster's default."),
+    )
+    scheduler_name: str = field(
+        default="",
+        metadata=declare(OBJECT_NAME, "Scheduler of brokers. Without it, the Kubernetes cluster's default."),
+    )
+    dns_policy: str = field(
+        default="",
+        metadata=declare(
+            Choice(("ClusterFirst", "Default", "None")),
+            "Origin of the pods' DNS settings: ClusterFirst is the Kubernetes cluster's DNS, Default that of the node, None only "
+            "dnsConfig. Without it, ClusterFirst.",
+        ),
+    )
+    dns_config: Mapping[str, Any] = field(
+        default_factory=dict, metadata=declare(DNS_CONFIG, "DNS settings of the pods, besides those of dnsPolicy.")
+    )
+    host_aliases: tuple[Mapping[str, Any], ...] = field(
+        default=(),
+        metadata=declare(ListOf(HOST_ALIAS, 32, keys=("ip",)), "Further names and their addresses, as in /etc/hosts."),
     )
     termination_grace_period_seconds: int = field(
         default=GRACE_SECONDS,

@@ -107,6 +107,14 @@ EVERYTHING = {
             }
         },
         "priorityClassName": "high",
+        "schedulerName": "packing",
+        "dnsPolicy": "None",
+        "dnsConfig": {
+            "nameservers": ["10.0.0.10"],
+            "searches": ["pulsar.example.com"],
+            "options": [{"name": "ndots", "value": "2"}, {"name": "single-request"}],
+        },
+        "hostAliases": [{"ip": "10.0.0.20", "hostnames": ["zk-0.example.com"]}],
         "terminationGracePeriodSeconds": 60,
         "env": [{"name": "TZ", "value": "Europe/Berlin"}],
         "volumes": [
