@@ -79,6 +79,33 @@ def test_the_canary_of_the_guide(operator, writer, namespace, shell, eventually)
     operator.expect("robp", "canary", namespace, {"Ready": ("True", "BrokersReady")})
 
 
+def test_a_restart_by_hand(operator, writer, namespace, pool, shell, eventually):
+    """Once by the annotation, and once by kubectl's own command, whose annotation the operator does not take away."""
+    settled = {"Ready": ("True", "BrokersReady"), "Progressing": ("False", "Settled")}
+    operator.apply(pool(replicas=1))
+    operator.expect("robp", "demo", namespace, settled, timeout=120)
+
+    def uid() -> str:
+        return operator.get("pod", "demo-0", namespace)["metadata"]["uid"]
+
+    def restarted(former: str) -> None:
+        found = operator.get("statefulset", "demo", namespace)["status"]
+        assert found["currentRevision"] == found["updateRevision"]
+        assert uid() != former
+
+    first = uid()
+    shell(**{"robp demo": f"robp demo -n {namespace}"}).run(find("how-to/pools.md", "kubectl annotate robp demo"))
+    eventually(lambda: restarted(first), 120)
+    operator.expect("robp", "demo", namespace, settled, timeout=60)
+    second = uid()
+    operator("rollout", "restart", "statefulset/demo", "-n", namespace)
+    eventually(lambda: restarted(second), 120)
+    operator.expect("robp", "demo", namespace, settled, timeout=60)
+    assert len(operator.list("controllerrevisions", namespace, "pulsar-readonly.io/pool=demo")) == 3, "one restart each"
+    kept = operator.get("statefulset", "demo", namespace)["spec"]["template"]["metadata"]["annotations"]
+    assert {"pulsar-readonly.io/restartedAt", "kubectl.kubernetes.io/restartedAt"} <= set(kept)
+
+
 def test_the_tutorial(operator, writer, shell):
     page = "tutorials/kubernetes.md"
     made = shell()

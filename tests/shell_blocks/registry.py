@@ -256,6 +256,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "how-to/pools.md": {
         "authentication:": no_commands(YAML),
         "kubectl get ros": cluster(f"{KUBERNETES}::test_a_source_is_shared"),
+        "kubectl annotate robp demo": cluster(f"{KUBERNETES}::test_a_restart_by_hand"),
         "kubectl patch robp demo": cluster(f"{KUBERNETES}::test_the_tutorial"),
         "kubectl create role": cluster(f"{KUBERNETES}::test_rights_are_granted"),
         "listeners:": no_commands(YAML),

@@ -46,6 +46,9 @@ ANNOTATION_EXPLICIT_LAC_FROM = f"{GROUP}/explicit-lac-from"
 PAUSED_KEY = f"{GROUP}/paused"
 """Annotation of pools and bindings; with the value "true" the operator changes nothing of theirs."""
 
+ANNOTATION_RESTARTED_AT = f"{GROUP}/restartedAt"
+"""On a pool, and from there on its pod template: another value replaces the brokers, as `kubectl rollout restart` does."""
+
 ANNOTATION_LOCALITY = f"{GROUP}/locality"
 """On each broker's pod: its locality, from labels of its node. The broker reads it as a file."""
 

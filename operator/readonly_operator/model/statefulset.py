@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.api.schema import Text
 from readonly_operator.kube.digest import digest
 from readonly_operator.kube.kinds import STATEFUL_SET, Manifest
 from readonly_operator.kube.names import (
     ANNOTATION_CONFIG_HASH,
     ANNOTATION_LOCALITY,
+    ANNOTATION_RESTARTED_AT,
     ANNOTATION_TEMPLATE_HASH,
     BINDINGS_DIRECTORY,
     BINDINGS_KEY,
@@ -37,12 +39,19 @@ if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
     from readonly_operator.settings import Settings
 
+RESTARTED_AT = Text(
+    64,
+    r"[A-Za-z0-9._:+-]{1,64}",
+    "must be 1 to 64 letters, digits and '.', '_', ':', '+', '-', for example 2026-11-28T12:00:00Z",
+)
+"""Time of a restart, or any other mark that differs from the last one."""
+
 
 def stateful_set(pool: Pool, settings: Settings) -> Manifest:
     """Return the StatefulSet. Lookups name brokers, so their names must be stable; they start and stop in any order.
 
     Raises:
-        ApiSpecError: neither the pool nor the operator names an image.
+        ApiSpecError: neither the pool nor the operator names an image, or the annotation that restarts brokers is invalid.
     """
     manifest = start(STATEFUL_SET, pool.key.name, pool)
     inherited, wanted = pool.inherited_metadata, pool.pod_template.metadata
@@ -64,6 +73,7 @@ def stateful_set(pool: Pool, settings: Settings) -> Manifest:
                 "annotations": {
                     **inherited.annotations,
                     **wanted.annotations,
+                    **_restarted_at(pool),
                     ANNOTATION_CONFIG_HASH: digest(engine_config(pool)),
                 },
             },
@@ -72,6 +82,18 @@ def stateful_set(pool: Pool, settings: Settings) -> Manifest:
     }
     add(manifest, pool, {}, {ANNOTATION_TEMPLATE_HASH: digest(manifest["spec"]["template"])})
     return manifest
+
+
+def _restarted_at(pool: Pool) -> dict[str, str]:
+    """Return the annotation that restarts brokers. No schema covers annotations of the pool, so it is checked here.
+
+    Raises:
+        ApiSpecError: the value is no such mark.
+    """
+    if not pool.restarted_at:
+        return {}
+    value = RESTARTED_AT.parse(pool.restarted_at, f"metadata.annotations[{ANNOTATION_RESTARTED_AT}]")
+    return {ANNOTATION_RESTARTED_AT: value}
 
 
 def _update_strategy(pool: Pool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from readonly_operator.api.pool.source import Source
 from readonly_operator.api.pool.source_ref import source_in_use
 from readonly_operator.api.pool.spec import PoolSpec
 from readonly_operator.api.schema import declared_values
-from readonly_operator.kube.names import PoolKey
+from readonly_operator.kube.names import ANNOTATION_RESTARTED_AT, PoolKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,7 @@ class Pool(PoolSpec):
         uid: of the object, for owner references.
         generation: of the spec.
         former_uid: uid of a deleted pool whose brokers this one adopted, from the status; empty for none.
+        restarted_at: value of the annotation that restarts brokers; empty for none. It is not checked.
     """
 
     source: Source
@@ -40,6 +41,7 @@ class Pool(PoolSpec):
     uid: str
     generation: int
     former_uid: str = ""
+    restarted_at: str = ""
 
     @property
     def membership_uid(self) -> str:
@@ -77,6 +79,7 @@ class Pool(PoolSpec):
             uid=metadata["uid"],
             generation=metadata.get("generation", 0),
             former_uid="" if recorded_uid(body) == metadata["uid"] else recorded_uid(body),
+            restarted_at=(metadata.get("annotations") or {}).get(ANNOTATION_RESTARTED_AT, ""),
             **values,
         )
         scaling = pool.autoscaling

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import os
 import pathlib
-from typing import TYPE_CHECKING
 from unittest.mock import ANY
 
 import pytest
 import yaml
 from readonly_engine.broker.server.drain import DRAIN_TIMEOUT_S
 from readonly_engine.config.reader import make_config, read_config_file
+from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.kube.names import ANNOTATION_TEMPLATE_HASH
+from readonly_operator.kube.names import ANNOTATION_RESTARTED_AT, ANNOTATION_TEMPLATE_HASH
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import Entry, LookupConfig
 from readonly_operator.model.quantities import canonical
 from readonly_operator.settings import Settings
 
 from tests.support.yaml_documents import load_yaml
-
-if TYPE_CHECKING:
-    from readonly_operator.api.pool import Pool
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 SETTINGS = Settings(engine_image="images.example.org/engine:1.2.3", own_namespace="pulsar-readonly-system")
@@ -254,6 +251,26 @@ def test_children_are_those_of_the_golden_file(make_pool, make_binding, name, sp
 
 def test_the_same_spec_gives_the_same_pods_whatever_the_bindings(make_pool, make_binding):
     assert _template(make_pool(), LookupConfig.of([])) == _template(make_pool(), LookupConfig.of([make_binding()]))
+
+
+@pytest.mark.parametrize("mark", ["2026-11-28T12:00:00+01:00", "x" * 64])
+def test_the_annotation_of_a_restart_changes_the_pods_alone(pool_body, mark):
+    body, lookup = pool_body(), LookupConfig.of([])
+    before = children(Pool.load(body), lookup, SETTINGS)
+    body["metadata"]["annotations"] = {ANNOTATION_RESTARTED_AT: mark}
+    after = children(Pool.load(body), lookup, SETTINGS)
+    assert [one["kind"] for one, other in zip(before, after, strict=True) if one != other] == ["StatefulSet"]
+    template = find(after, "StatefulSet")["spec"]["template"]
+    assert template["metadata"]["annotations"].pop(ANNOTATION_RESTARTED_AT) == mark
+    assert template == find(before, "StatefulSet")["spec"]["template"]
+
+
+@pytest.mark.parametrize("mark", ["x" * 65, "a b", "\n"])
+def test_an_invalid_mark_of_a_restart_is_refused(pool_body, mark):
+    body = pool_body()
+    body["metadata"]["annotations"] = {ANNOTATION_RESTARTED_AT: mark}
+    with pytest.raises(ApiSpecError, match=r"metadata\.annotations\[pulsar-readonly\.io/restartedAt\] must be 1 to 64"):
+        children(Pool.load(body), LookupConfig.of([]), SETTINGS)
 
 
 def test_all_objects_inherit_metadata_and_keep_the_operators(make_pool, make_binding):
