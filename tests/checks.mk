@@ -41,7 +41,7 @@ scale: $(STAMP) ## 200 pools and 2,000 bindings on a separate API server: docs/e
 	@$(PY) -m tests.scale $(SCALE_OPTIONS)
 
 .PHONY: test-two-clusters test-upgrade
-test-two-clusters: $(STAMP) ## two Kubernetes clusters with one manifest on one Pulsar, as root: the second pool is refused, and its end harms nothing
+test-two-clusters: $(STAMP) ## two Kubernetes clusters with one manifest on one Pulsar, as root: the second pool is refused; deleting it does not affect the first
 	@$(PY) -m pytest -m '' $(PYTEST_OPTIONS) tests/second_day/test_two_clusters.py
 test-upgrade: $(STAMP) ## operator and engine of a version before to this one, under traffic, as root (FROM=COMMIT; default: the newest tag)
 	@$(PY) -m pytest -m '' $(PYTEST_OPTIONS) tests/second_day/test_upgrade.py $(if $(FROM),--upgrade-from=$(FROM))

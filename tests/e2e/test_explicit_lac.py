@@ -166,7 +166,7 @@ def test_a_pool_can_be_a_cluster_in_the_writers_metadata(operator, writer, names
     refused = operator.run(
         "patch", "robp", "demo", "-n", namespace, "--type=merge", "-p", '{"spec":{"lookup":{"clusterName":"other"}}}'
     )
-    assert "cannot change once it is given" in refused.stderr
+    assert "is immutable" in refused.stderr
     operator("delete", "robp/demo", "-n", namespace, "--timeout=60s")
     assert name not in clusters()
 

@@ -73,7 +73,7 @@ class Strangers:
         self._stack.close()
 
     def connect(self, request: bytes = b"") -> None:
-        """Open one more, and send the begin of a request."""
+        """Open one more, and send the beginning of a request."""
         sock = self._stack.enter_context(socket.create_connection(self._address, timeout=30))
         self.open.append(sock)
         with suppress(ConnectionError):

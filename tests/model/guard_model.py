@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 START: Final = Position(1, -1)
 PLACES: Final = (START, Position(1, 0), Position(2, -1), Position(2, 0), Position(2, 1))
-"""The positions of two ledgers with two entries each; the end of the first one is the begin of the second."""
+"""The positions of two ledgers with two entries each; the end of the first one is the beginning of the second."""
 
 LAST: Final = PLACES[-1]
 

@@ -1,6 +1,6 @@
 """What becomes of each block of commands in the documentation: run here, run on a cluster, or not run, and why.
 
-A page has a row for each of its blocks: the begin of the block's first line, and one of these:
+A page has a row for each of its blocks: the beginning of the block's first line, and one of these:
 
 - `local(TEXT)`: tests/unit/docs/test_shell_blocks.py runs it without any server; its output has the text.
 - `cluster(TEST)`: the test runs it on a real Pulsar or Kubernetes.
@@ -337,4 +337,4 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "+---": no_commands(OUTPUT),
     },
 }
-"""The rows by page and by the begin of the block's first line."""
+"""The rows by page and by the beginning of the block's first line."""

@@ -181,7 +181,7 @@ def foreign(page: Session) -> list[str]:
 
 
 def tab_stops(page: Session) -> tuple[int, list[str]]:
-    """Press Tab from the begin of the page to its end; return the number of stops, and those where no focus is visible."""
+    """Press Tab from the beginning of the page to its end; return the number of stops, and those where no focus is visible."""
     page.run("document.activeElement.blur(); getSelection().removeAllRanges()")
     found: list[str] = []
     stops: list[int] = []

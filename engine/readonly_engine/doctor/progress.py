@@ -26,7 +26,7 @@ class Progress:
         self._running: dict[str, None] = {}
 
     def begin(self, check: str) -> None:
-        """Record the begin of a check."""
+        """Record the beginning of a check."""
         self._running[check] = None
 
     def end(self, check: str) -> None:

@@ -37,7 +37,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return a text in one line, without secrets, without users in URLs, and without control characters."""
-        if len(text) > MAX_RAW_TEXT:  # the cut may leave the begin of a secret, which no longer matches
+        if len(text) > MAX_RAW_TEXT:  # the cut may leave the beginning of a secret, which no longer matches
             longest = len(self._secrets[0]) if self._secrets else 0
             text = text[:MAX_RAW_TEXT]
             for secret in self._secrets:

@@ -392,7 +392,7 @@ class AdminClient:
             AdminRefusedError: a name in the path is `.` or `..`.
         """
         if has_dot_segment(path):
-            raise AdminRefusedError(f"the admin API cannot name what is at {path}: a name of it is '.' or '..'")
+            raise AdminRefusedError(f"invalid name in {path}: '.' and '..' are not allowed in paths of the admin API")
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         failure: Exception | None = None

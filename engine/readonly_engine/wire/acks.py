@@ -80,7 +80,7 @@ def split_ids(ids: bytes, most: int) -> list[bytes]:
     parts, start, at = [], 0, 0
     while at < len(ids):
         if ids[at] != _MESSAGE_ID:
-            raise MalformedFrameError("an ack with something else among its message ids")
+            raise MalformedFrameError("ACK: unexpected field among the message ids")
         size, begin = decode_varint(ids, at + 1)
         end = begin + size
         if end - start > most and at > start:

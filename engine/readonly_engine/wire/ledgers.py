@@ -98,7 +98,7 @@ def _ledger(message: LedgerMetadataFormat) -> LedgerMetadata:
         raise MalformedFrameError("a ledger's znode names no ensemble, or an empty one")
     # protobuf returns bytes for a text that is not UTF-8.
     if not all(isinstance(bookie, str) for segment in message.segment for bookie in segment.ensemble_member):
-        raise MalformedFrameError("a ledger's znode names a bookie that is no text")
+        raise MalformedFrameError("invalid bookie id in the metadata of a ledger: it is not UTF-8")
     _check_quorum(message.quorum_size, [len(segment.ensemble_member) for segment in message.segment])
     closed = message.state == LedgerMetadataFormat.CLOSED
     return LedgerMetadata(

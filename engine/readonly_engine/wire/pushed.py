@@ -23,7 +23,7 @@ H = TypeVar("H")
 
 
 def pure_decode_pushed(data: bytes, handlers: Mapping[int, H]) -> tuple[list[tuple[H, list[Entry]]], int]:
-    """Decode the MESSAGEs at the begin of received bytes, as far as they are complete, plain, and of known consumers.
+    """Decode the MESSAGEs at the beginning of received bytes, as far as they are complete, plain, and of known consumers.
 
     A plain MESSAGE has a position and nothing else: no redelivery count, no unacked messages of a batch.
 

@@ -1,7 +1,7 @@
 """Detection of a worker that no longer answers over HTTP: a pure state machine, which counts answers.
 
 The kubelet asks the parent only, and the parent is alive when a worker hangs. Without this, nothing would restart that worker.
-Silence is counted in questions, not in time: a machine that was suspended has no silent worker when it goes on.
+It counts missed probes, not seconds, so a resumed machine does not report its workers as hung.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from readonly_operator.kube.store import Store
 
 STUCK_SECONDS = 600.0
-"""A rollout without progress for so long, besides its minReadySeconds, is stuck."""
+"""A rollout with no progress for this time plus minReadySeconds is stuck."""
 GRANT_SECONDS = 30.0
 """How long a permission counts before the StatefulSet shows the rollout."""
 

@@ -80,7 +80,7 @@ def checked(status: int, body: bytes) -> Manifest:
 
 
 def refusal(status: int, document: object, body: bytes) -> str:
-    """Return the message of a refusal (kind Status of Kubernetes), or the begin of its text."""
+    """Return the message of a refusal (kind Status of Kubernetes), or the beginning of its text."""
     message = document.get("message") if isinstance(document, dict) else None
     text = str(message) if message else body[: 4 * MAX_MESSAGE].decode(errors="replace")
     return printable(" ".join(text.split()), MAX_MESSAGE) or f"HTTP status {status}"

@@ -63,7 +63,7 @@ def pool_name(text: str) -> str:
 
 
 def kubectl(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the begin of each command line: kubectl, and the options that choose cluster and user.
+    """Return the beginning of each command line: kubectl, and the options that choose cluster and user.
 
     Args:
         options: options of `add_kubectl_options`.

@@ -89,7 +89,7 @@ def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) 
     settings.posting.reporting_component = OPERATOR
     settings.peering.standalone = True
     if memo.is_active():
-        raise kopf.TemporaryError("what was under way when a kind was deleted has not ended yet", delay=RETRY_SECONDS)
+        raise kopf.TemporaryError("reconciles from before the CRD was deleted are still running", delay=RETRY_SECONDS)
     try:
         controller = Controller(ApiServer(timeout_seconds=memo.settings.request_timeout_seconds), memo.settings)
         controller.start()

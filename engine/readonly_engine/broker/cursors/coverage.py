@@ -93,7 +93,7 @@ def covers(ledgers: Ledgers, covering: Iterable[Range], covered: Iterable[Range]
 
     Args:
         ledgers: the topic's ledgers.
-        covering: all acked ranges of the first cursor, from the begin of the topic.
+        covering: all acked ranges of the first cursor, from the beginning of the topic.
         covered: those of the second one.
     """
     return not len(ledgers.set_of(covered).without(ledgers.set_of(covering)))

@@ -1,6 +1,6 @@
 """How far the owner may delete a topic: the position of the guard, a durable subscription of the pool at the owner. Pure.
 
-One guard holds the retention for all cursors of one partition in one topic. It stands at the begin of a ledger, because the owner
+One guard holds the retention for all cursors of one partition in one topic. It stands at the beginning of a ledger, because the owner
 deletes whole ledgers, and so it moves seldom. Only the broker that has the partition moves it. Where the owner counts its backlog
 (guard_policies.py), it also follows the slowest cursor inside of a ledger.
 """
@@ -20,7 +20,7 @@ LATE_POSITIONS: Final = 2
 
 
 def ledger_begin(mark_delete: Position) -> Position:
-    """Return the mark-delete position at the begin of a position's ledger; EARLIEST for the begin of the topic."""
+    """Return the mark-delete position at the beginning of a position's ledger; EARLIEST for the beginning of the topic."""
     return EARLIEST if mark_delete.ledger_id < 0 else Position(mark_delete.ledger_id, -1)
 
 
@@ -31,7 +31,7 @@ class Guard:
         former: the lowest mark-delete position of the stored cursors now; None without a cursor.
 
     Attributes:
-        mark_delete: its mark-delete position, with the end of a ledger as the begin of the next one; None while the owner has no
+        mark_delete: its mark-delete position, with the end of a ledger as the beginning of the next one; None while the owner has no
             such subscription.
     """
 

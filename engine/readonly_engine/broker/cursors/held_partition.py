@@ -264,7 +264,7 @@ class HeldPartition:
         """Add a consumer to a subscription, or to that of the same name which has consumers; return this one."""
         key, added = (found.topic, found.cursor.name), consumer.as_local()
         if not self._expected.admits(key, added, time.monotonic()):
-            raise OwnerUnavailableError(f"another consumer of {found.topic} is on its way here; try again")
+            raise OwnerUnavailableError(f"a redirected consumer of {found.topic} is reserved for 5 s; try again")
         found = self._subscriptions.setdefault(key, found)
         try:
             found.add(consumer, added)

@@ -117,7 +117,7 @@ class Claims:
         return self._suspended
 
     def is_valid(self, key: ClaimKey, epoch: int) -> bool:
-        """Return whether this broker has held a claim since the begin of an epoch, so that reads since then are valid.
+        """Return whether this broker has held a claim since the beginning of an epoch, so that reads since then are valid.
 
         Delivery also requires `now < until`.
         """

@@ -93,7 +93,7 @@ class PoolSpec:
         Rule(
             "!has(oldSelf.lookup) || !has(oldSelf.lookup.clusterName) || (has(self.lookup) && has(self.lookup.clusterName)"
             " && self.lookup.clusterName == oldSelf.lookup.clusterName)",
-            "cannot change once it is given: make the pool anew to register it under another name, or not at all",
+            "is immutable: delete and recreate the pool to change it",
             ".lookup",
         ),
         Rule(
@@ -108,7 +108,7 @@ class PoolSpec:
             "(has(self.autoscaling.targetConnections) || has(self.autoscaling.targetDeliveredBytesPerSecond)))"
             " || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in "
             "self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits)))",
-            "say how much CPU a broker requests (requests.cpu) when autoscaling has a CPU target, which compares usage with it",
+            "resources.requests.cpu is required with autoscaling.targetCPUUtilization, which compares usage with it",
             ".resources",
             "FieldValueRequired",
         ),
