@@ -66,3 +66,7 @@ chaos: $(STAMP) ## random faults on a pool, owners, bookies and ZooKeeper in net
 	@$(PY) -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(if $(filter file,$(origin MINUTES)),15,$(MINUTES)) $(CHAOS_OPTIONS)
 soak: $(STAMP) ## the same at a steady load with a fault per minute: memory, files, tasks and latency stay flat (SEED= MINUTES=120)
 	@$(PY) -m tests.chaos --soak $(if $(SEED),--seed $(SEED)) --minutes $(if $(filter file,$(origin MINUTES)),120,$(MINUTES)) $(CHAOS_OPTIONS)
+
+.PHONY: newest
+newest: $(STAMP) ## versions in the registries that are newer than those of the tests; once a month
+	@$(PY) -m devstack.newest
