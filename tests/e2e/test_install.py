@@ -145,7 +145,7 @@ def test_definitions_of_earlier_commits_are_moved_by_the_commands_of_the_page(fr
     fresh("apply", "-f", str(ROOT / "examples" / "shared-source.yaml"))
     before = fresh.get("robp", "orders", "default")["metadata"]["uid"]
     refused = fresh.run("apply", "--server-side", "--force-conflicts", "-f", str(CHART / "crds"))
-    assert 'status.storedVersions[0]: Invalid value: "v1alpha1": must appear in spec.versions' in refused.stderr
+    assert 'status.storedVersions[0]: Invalid value: "v1alpha1": missing from spec.versions' in refused.stderr
     folder = tmp_path / "shell"
     folder.mkdir()
     shell = Shell(folder, {"kubectl": (fresh._kubectl,)}, {}, {"KUBECONFIG": fresh.kubeconfig})

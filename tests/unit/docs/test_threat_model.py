@@ -36,13 +36,13 @@ VOLUMES = {
     "persistentVolumeClaim": {"claimName": "of-others"},
     "downwardAPI": {"items": []},
     "hostPath": {"path": "/"},
-    "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]},
-    "csi": {"driver": "driver.example.org"},
+    "projected": {"sources": [{"secret": {"name": "of-others"}}]},
+    "csi": {"driver": "driver.example.org", "readOnly": True},
     "ephemeral": {"volumeClaimTemplate": {}},
     "image": {"reference": "images.example.org/files:1"},
     "nfs": {"server": "files.example.org", "path": "/"},
 }
-"""A volume of each kind; the policies refuse those that the page does not have."""
+"""A volume of each kind; the policies refuse those that the page does not have. Tokens and writable ones are in attacks.py."""
 
 
 def files() -> set[str]:
