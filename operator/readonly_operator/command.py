@@ -88,7 +88,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     namespaces = () if options.all_namespaces else tuple(options.namespace) if options.namespace else None
     try:
         settings = Settings.load(
-            os.environ, namespaces=namespaces, engine_image=options.engine_image, lease=options.lease
+            os.environ,
+            namespaces=namespaces,
+            engine_image=options.engine_image,
+            lease=options.lease,
+            selector=options.selector,
         )
         if options.liveness:
             _check_liveness(options.liveness)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.config.option import ConfigError, Kind, option, options_of
 
+from readonly_operator.selector import MAX_REQUIREMENTS, LabelSelector
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -15,7 +17,12 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "PULSAR_READONLY_"
 
-FLAGS: Final = {"namespaces": "--namespace", "engine_image": "--engine-image", "lease": "--lease"}
+FLAGS: Final = {
+    "namespaces": "--namespace",
+    "engine_image": "--engine-image",
+    "lease": "--lease",
+    "selector": "--selector",
+}
 """The settings that also have a flag, which overrides the variable."""
 
 MIN_LEASE_SECONDS: Final = 3
@@ -54,6 +61,10 @@ def _read_namespace(value: object) -> str | None:
     return value if isinstance(value, str) and _NAMESPACE.fullmatch(value) else None
 
 
+def _read_selector(value: object) -> LabelSelector | None:
+    return LabelSelector.parse(value) if isinstance(value, str) else None
+
+
 def _read_lease(value: object) -> str | None:
     return value if isinstance(value, str) and (not value or _LEASE.fullmatch(value)) else None
 
@@ -63,6 +74,12 @@ IMAGE: Final = Kind("IMAGE", "an image", _read_text)
 NAMESPACES: Final = Kind("NAMESPACE,...", _NAMESPACE_FORM, _read_namespaces, write=",".join)
 NAMESPACE: Final = Kind("NAMESPACE", _NAMESPACE_FORM, _read_namespace)
 LEASE: Final = Kind("NAMESPACE/NAME", "NAMESPACE/NAME, for example pulsar-readonly-system/operator", _read_lease)
+SELECTOR: Final = Kind(
+    "KEY=VALUE,...",
+    f"at most {MAX_REQUIREMENTS} of KEY=VALUE, KEY!=VALUE, KEY or !KEY, with commas between, for example operator=canary",
+    _read_selector,
+    write=str,
+)
 COUNT: Final = Kind("N", "a whole number above 0", _read_positive)
 
 
@@ -76,6 +93,10 @@ class Settings:
 
     namespaces: tuple[str, ...] = field(
         default=(), metadata=option(NAMESPACES, "namespaces to serve, separated by commas or blanks", unset="all")
+    )
+    selector: LabelSelector = field(
+        default=LabelSelector(),
+        metadata=option(SELECTOR, "labels of the pools to serve; other pools are left alone", unset="all"),
     )
     engine_image: str = field(
         default="", metadata=option(IMAGE, "image of brokers whose pool names none", unset="each pool names its own")

@@ -283,7 +283,7 @@ PLUGINS_OF_ENGINE = {
 """What the plugin of kubectl has of the engine: states of brokers and their screen. None of it opens a connection."""
 
 OPERATORS_ROOMS = {
-    "kube": {"metrics"},
+    "kube": {"metrics", "selector"},
     "api": {"kube"},
     "bindings": {"api", "kube"},
     "model": {"api", "kube", "settings"},
@@ -294,7 +294,8 @@ OPERATORS_ROOMS = {
 }
 OPERATORS_ROOT = {
     "__init__": set(),
-    "settings": set(),
+    "selector": set(),
+    "settings": {"selector"},
     "metrics": set(),
     "command": {"runtime", "settings"},
 }

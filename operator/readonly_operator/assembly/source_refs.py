@@ -171,7 +171,9 @@ def report_sources(context: Context, namespace: str) -> None:
     sources = context.store.sources(namespace)
     if not sources or context.scopes.problem(namespace):
         return
-    named = [referred_source(body) for body in context.store.pools() if body["metadata"]["namespace"] == namespace]
+    named = [
+        referred_source(body) for body in context.store.pools(others=True) if body["metadata"]["namespace"] == namespace
+    ]
     for body in sources:
         metadata, before, conditions = body["metadata"], body.get("status") or {}, _conditions(body)
         values = {"pools": named.count(metadata["name"])}

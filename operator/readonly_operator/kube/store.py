@@ -14,11 +14,13 @@ from readonly_operator.kube.kinds import BINDING, POD, POOL, SOURCE, Kind, Manif
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.namespaces import NamespaceLabels
 from readonly_operator.kube.ownership import broker_pool, owning_pool
+from readonly_operator.selector import LabelSelector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
+ALL_POOLS = LabelSelector()
 DELETED_TTL_SECONDS = 300
 """How long a deleted uid is remembered: longer than an outdated event can take to arrive."""
 
@@ -79,12 +81,13 @@ class Store:
 
     Args:
         topics: index of the bindings' topics; the store keeps it up to date.
+        selector: of the pools that this operator serves. Bindings of others are known too: their topics may conflict.
 
     Attributes:
         namespaces: labels of namespaces.
     """
 
-    def __init__(self, topics: TopicIndex) -> None:
+    def __init__(self, topics: TopicIndex, selector: LabelSelector = ALL_POOLS) -> None:
         self._lock = threading.Lock()
         self.namespaces = NamespaceLabels()
         self._objects: dict[tuple[Kind, PoolKey], dict[tuple[str, str], Manifest]] = {}
@@ -94,6 +97,7 @@ class Store:
         self._put_at: dict[tuple[Kind, str, str], int] = {}
         self._unserved: frozenset[Kind] = frozenset()
         self._topics = topics
+        self._selector = selector
 
     def put(self, kind: Kind, body: Manifest) -> set[PoolKey]:
         """Store an object unless the known one is newer.
@@ -183,10 +187,19 @@ class Store:
         """Return whether the Kubernetes cluster serves a kind."""
         return kind not in self._unserved
 
-    def pools(self) -> list[Manifest]:
-        """Return all pools."""
+    def pools(self, *, others: bool = False) -> list[Manifest]:
+        """Return the pools that this operator serves.
+
+        Args:
+            others: whether to return also those that its selector leaves to others.
+        """
         with self._lock:
-            return [body for (kind, _), bodies in self._objects.items() if kind == POOL for body in bodies.values()]
+            found = [body for (kind, _), bodies in self._objects.items() if kind == POOL for body in bodies.values()]
+        return found if others else [body for body in found if self.selects(body)]
+
+    def selects(self, pool: Manifest) -> bool:
+        """Return whether this operator serves a pool."""
+        return self._selector.matches(pool["metadata"].get("labels") or {})
 
     def sources(self, namespace: str | None = None) -> list[Manifest]:
         """Return the ReadOnlySources of a namespace; None for all."""

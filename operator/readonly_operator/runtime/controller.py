@@ -77,7 +77,7 @@ class Controller:
     def __init__(self, kube: Kube, settings: Settings) -> None:
         self._kube = kube
         self._settings = settings
-        self._store = Store(BindingTopicIndex())
+        self._store = Store(BindingTopicIndex(), settings.selector)
         self._scopes = Scopes(settings.namespaces)
         self._queue = WorkQueue(on_add=metrics.count_add, on_get=metrics.observe_wait)
         self._stopped = threading.Event()
@@ -317,9 +317,15 @@ class Controller:
                 self._queue.done(key)
 
     def _reconcile(self, key: PoolKey) -> None:
-        if self._scopes.problem(key.namespace) and self._store.get(POOL, key.namespace, key.name) is not None:
+        pool = self._store.get(POOL, key.namespace, key.name)
+        if pool is not None and self._scopes.problem(key.namespace):
             self._delays.pop(key, None)
             return  # every request about it would be refused; the list of a regained namespace reconciles it
+        if pool is not None and not self._store.selects(pool):
+            self._delays.pop(key, None)
+            self._clusters.cursor_checks.track(key, {})
+            self._clusters.cursor_releases.track(key, {})
+            return  # another operator's, perhaps since its labels changed
         try:
             with metrics.time_reconcile():
                 outcome = reconcile(self._context, key)

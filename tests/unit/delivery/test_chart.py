@@ -303,12 +303,14 @@ def test_settings_become_flags_and_variables(template):
             "log.level=debug",
             "settings.resyncSeconds=2000000",
             "settings.clusterDomain=k8s",
+            "settings.selector=operator!=canary",
         )
     )
     assert {"--engine-image=example.org/engine:1", "--log-level=debug"} <= set(made["args"])
     assert {one["name"]: one["value"] for one in made["env"] if "value" in one} == {
         "PULSAR_READONLY_RESYNC_SECONDS": "2000000",
         "PULSAR_READONLY_CLUSTER_DOMAIN": "k8s",
+        "PULSAR_READONLY_SELECTOR": "operator!=canary",
     }
 
 

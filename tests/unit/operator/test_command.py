@@ -11,7 +11,7 @@ import sys
 import pytest
 from readonly_engine.config.option import options_of
 from readonly_operator import command
-from readonly_operator.settings import FLAGS, Settings, SettingsError, variable_of
+from readonly_operator.settings import FLAGS, SELECTOR, Settings, SettingsError, variable_of
 
 
 def test_help_names_the_options(capsys):
@@ -38,6 +38,7 @@ def test_help_names_the_options(capsys):
 def test_each_setting_has_a_variable_and_a_default():
     assert {variable_of(one).removeprefix("PULSAR_READONLY_"): one.default for one in options_of(Settings)} == {
         "NAMESPACES": "",
+        "SELECTOR": "",
         "ENGINE_IMAGE": "",
         "CLUSTER_DOMAIN": "cluster.local",
         "OWN_NAMESPACE": "",
@@ -72,6 +73,10 @@ def test_each_flag_overrides_a_setting():
         (
             ["--lease", "operator"],
             "--lease operator: must be NAMESPACE/NAME, for example pulsar-readonly-system/operator",
+        ),
+        (
+            ["--selector", "operator in (a, b)"],
+            f"--selector operator in (a, b): must be {SELECTOR.expected}",
         ),
         (["--metrics", "8082"], "--metrics 8082: must be HOST:PORT, for example *:8082"),
         (["--metrics", "0.0.0.0:99999"], "--metrics 0.0.0.0:99999: must be HOST:PORT, for example *:8082"),

@@ -10,9 +10,10 @@ import pytest
 from readonly_operator.cluster import source_clusters
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POD, POOL
-from readonly_operator.kube.names import LABEL_POOL
+from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.runtime import controller
 from readonly_operator.runtime.controller import Controller
+from readonly_operator.selector import LabelSelector
 from readonly_operator.settings import Settings
 
 WAIT_SECONDS = 30.0
@@ -94,6 +95,27 @@ def test_changes_in_another_namespace_are_collected(kube, pool_body, binding_bod
     made.observe(BINDING, "ADDED", binding_body("own"))
     assert made._delays == {}
     assert len(made._queue) == 1, "the pool's own users do not wait"
+    made.stop()
+
+
+def test_a_pool_that_the_selector_leaves_to_others_costs_no_request(kube, pool_body):
+    made = Controller(kube, Settings(engine_image="engine", selector=LabelSelector.parse("operator=canary")))
+    kube.answers.set()
+    body = pool_body()
+    for version, labels, served in (
+        (8, {"operator": "stable"}, False),
+        (9, {"operator": "canary"}, True),
+        (10, {}, False),
+    ):
+        body = {**body, "metadata": {**body["metadata"], "labels": labels, "resourceVersion": str(version)}}
+        made.observe(POOL, "MODIFIED", body)
+        kube.asked.clear()
+        made._reconcile(made._queue.get())
+        made._queue.done(PoolKey("team", "demo"))
+        assert kube.asked.is_set() == served
+        assert len(made._store.pools()) == served
+        assert len(made._store.pools(others=True)) == 1, "its bindings may conflict"
+    assert made._delays == {}
     made.stop()
 
 
