@@ -95,6 +95,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_a_pool_without_a_source_holds_no_topic_and_takes_none_back",
     ),
     "tests/e2e/test_shell_blocks.py": (
+        "test_a_restart_by_hand",
         "test_a_source_is_shared",
         "test_rights_are_granted",
         "test_the_canary_of_the_guide",
