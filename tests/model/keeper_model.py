@@ -22,6 +22,7 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerRefusedError
 from readonly_engine.owner.identity import ANONYMOUS
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 from tests.model.machines import NONE
 from tests.model.search import Violation
@@ -165,7 +166,7 @@ def closes(keeper: int, wanted: int) -> bool:
     closed: list[str] = []
     consumer = SimpleNamespace(
         topic=TOPIC,
-        subscribe_command=SUBSCRIBE,
+        info=SubscribeInfo.of(SUBSCRIBE),
         bound=True,
         peer="",
         pass_through=False,

@@ -12,6 +12,7 @@ from readonly_engine.broker.tail.budget import PushTotals
 from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 
 class PlayedSubscription:
@@ -57,7 +58,7 @@ def played_consumer(topic: TopicName, name: str = "s", **given: Any) -> Consumer
         consumer_name=given.get("consumer_name", "c-1"),
     )  # fmt: skip
     consumer.owner_consumer = SimpleNamespace(subscribe_command=subscribe)
-    consumer.topic, consumer.consumer_id = topic, 1
+    consumer.topic, consumer.consumer_id, consumer.info = topic, 1, SubscribeInfo.of(subscribe)
     consumer.connection = SimpleNamespace(
         peer=given.get("address", "10.0.0.7:40001"), client_version=given.get("version", "Pulsar-Java-v4.0.8")
     )

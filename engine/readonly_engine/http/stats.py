@@ -146,7 +146,7 @@ class Statistics:
         """Return the parts of the text of a topic."""
         elsewhere: dict[str, list[Consumer]] = {}
         for consumer in relayed:
-            elsewhere.setdefault(consumer.subscribe_command.subscription, []).append(consumer)
+            elsewhere.setdefault(consumer.info.name, []).append(consumer)
             if slices.add():
                 await slices.pause()
         here = {} if served is None else dict(served.subscriptions)
@@ -208,22 +208,22 @@ class Statistics:
         return entry, [one for one in consumers if isinstance(one, Consumer)]
 
     def _consumer(self, consumer: Consumer, now: float) -> dict[str, Any]:
-        window, subscribe, connection = consumer.flow_window, consumer.subscribe_command, consumer.connection
+        window, info, connection = consumer.flow_window, consumer.info, consumer.connection
         # A key of names: the consumer itself would stay in memory with its connection.
-        key = (str(consumer.topic), subscribe.subscription, connection.peer, str(consumer.consumer_id))
+        key = (str(consumer.topic), info.name, connection.peer, str(consumer.consumer_id))
         rate = self._rates.of(key, consumer.messages, consumer.bytes, now)
         return {
             "msgRateOut": rate.messages,
             "msgThroughputOut": rate.bytes,
             "msgOutCounter": consumer.messages,
             "bytesOutCounter": consumer.bytes,
-            "consumerName": subscribe.consumer_name,
+            "consumerName": info.consumer_name,
             "availablePermits": consumer.dispatch_state.permits if window is None else window.permits,
             "unackedMessages": consumer.dispatch_state.unacked if window is None else len(window.pending),
             "blockedConsumerOnUnackedMsgs": consumer.dispatch_state.blocked,
             "address": connection.peer,
             "clientVersion": connection.client_version,
-            "metadata": {item.key: item.value for item in subscribe.metadata},
+            "metadata": {item.key: item.value for item in consumer.subscribe_command.metadata},
         }
 
 
@@ -234,7 +234,7 @@ def _unserved(consumer: Consumer) -> dict[str, Any]:
         consumer: its first consumer.
     """
     return dict.fromkeys(_SUMS, 0) | {
-        "type": CommandSubscribe.SubType.Name(consumer.subscribe_command.sub_type),
+        "type": CommandSubscribe.SubType.Name(consumer.info.kind),
         "unackedMessages": 0,
         "servedBy": consumer.peer or "owner",
     }

@@ -57,7 +57,6 @@ class OwnerConsumer:
     Attributes:
         connection: the connection on which the owner has the consumer now; None while it does not have it.
         subscribe_count: number of successful subscriptions.
-        encoded_subscribe: the client's SUBSCRIBE, a CommandSubscribe.
         lost_at: time at which the connection broke, of the event loop's clock; None if it did not break since `resume_acks`.
         closed_by_owner: whether the owner has closed the consumer since `resume_acks`. An owner does so before it unloads the
             topic, which stores the cursor, and before it resets the cursor.
@@ -69,6 +68,7 @@ class OwnerConsumer:
         "_closed",
         "_closing_requests",
         "_consumer_id",
+        "_encoded_subscribe",
         "_events",
         "_identity",
         "_on_message",
@@ -80,7 +80,6 @@ class OwnerConsumer:
         "_zero_permit",
         "closed_by_owner",
         "connection",
-        "encoded_subscribe",
         "lost_at",
         "resumed_at",
         "subscribe_count",
@@ -99,7 +98,7 @@ class OwnerConsumer:
         self._peer_url = peer_url
         self._owners = owners
         self._identity = identity
-        self.encoded_subscribe = subscribe.SerializeToString()  # a third of the object's size, and seldom needed
+        self._encoded_subscribe = subscribe.SerializeToString()  # a third of the object's size, and seldom needed
         self._events = events
         self._zero_permit = zero_permit
         self._acks = ConsumerAcks(events, keep_answered=zero_permit and subscribe.durable)
@@ -118,8 +117,8 @@ class OwnerConsumer:
 
     @property
     def subscribe_command(self) -> CommandSubscribe:
-        """The client's SUBSCRIBE, a new object each time."""
-        return CommandSubscribe.FromString(self.encoded_subscribe)
+        """The client's SUBSCRIBE, decoded at each access."""
+        return CommandSubscribe.FromString(self._encoded_subscribe)
 
     @property
     def subscribed(self) -> bool:
@@ -387,7 +386,8 @@ class OwnerConsumer:
             self._on_owner_lost()  # the connection broke again before the task had ended
 
     async def _resubscribe(self) -> None:
-        topic, subscription = self.subscribe_command.topic, self.subscribe_command.subscription
+        subscribe = self.subscribe_command
+        topic, subscription = subscribe.topic, subscribe.subscription
         pause = BACKOFF_S[0]
         while not self._closed:
             began = lease_time()

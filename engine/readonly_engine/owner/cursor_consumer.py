@@ -20,12 +20,8 @@ class CursorConsumer(Protocol):
     """A consumer as the keeper of its cursor knows it: an OwnerConsumer, or a LocalCursorConsumer."""
 
     @property
-    def encoded_subscribe(self) -> bytes:
-        """The client's SUBSCRIBE, a CommandSubscribe."""
-
-    @property
     def subscribe_command(self) -> CommandSubscribe:
-        """The client's SUBSCRIBE, a new object each time."""
+        """The client's SUBSCRIBE, decoded at each access."""
 
     @property
     def connection(self) -> OwnerConnection | None:

@@ -70,7 +70,6 @@ class LocalCursorConsumer:
     Attributes:
         topic: as above.
         identity: as above.
-        encoded_subscribe: the client's SUBSCRIBE, a CommandSubscribe.
         number: unique number of the consumer.
         local: the subscription; None before it is subscribed.
     """
@@ -78,9 +77,9 @@ class LocalCursorConsumer:
     __slots__ = (
         "_closed",
         "_created",
+        "_encoded_subscribe",
         "_events",
         "_partition",
-        "encoded_subscribe",
         "identity",
         "local",
         "number",
@@ -109,14 +108,14 @@ class LocalCursorConsumer:
         self._created = time.time()
         self.topic = topic
         self.identity = identity
-        self.encoded_subscribe = subscribe.SerializeToString()
+        self._encoded_subscribe = subscribe.SerializeToString()
         self.number = partition.next_number()
         self.local: LocalSubscription | None = None
 
     @property
     def subscribe_command(self) -> CommandSubscribe:
-        """The client's SUBSCRIBE, a new object each time."""
-        return CommandSubscribe.FromString(self.encoded_subscribe)
+        """The client's SUBSCRIBE, decoded at each access."""
+        return CommandSubscribe.FromString(self._encoded_subscribe)
 
     @property
     def connection(self) -> OwnerConnection | None:

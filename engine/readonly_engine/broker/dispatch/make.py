@@ -78,13 +78,19 @@ def apply_settings(dispatcher: Dispatcher, settings: DispatchSettings, *, durabl
     return True
 
 
-def make_consumer_state(subscribe: CommandSubscribe, *, writable: bool) -> ConsumerState:
-    """Make the state of a new consumer for its dispatcher."""
+def make_consumer_state(subscribe: CommandSubscribe, *, writable: bool, name: str | None = None) -> ConsumerState:
+    """Make the state of a new consumer for its dispatcher.
+
+    Args:
+        subscribe: its SUBSCRIBE.
+        writable: whether the write buffer of its client is below its limit.
+        name: its name, to share the text; None for that in the SUBSCRIBE.
+    """
     single = subscribe.sub_type not in MULTIPLE
     return ConsumerState(
         writable=writable,
         epoch=subscribe.consumer_epoch if single and subscribe.HasField("consumer_epoch") else NO_EPOCH,
-        name=subscribe.consumer_name,
+        name=subscribe.consumer_name if name is None else name,
         priority=subscribe.priority_level,
         ranges=tuple((found.start, found.end) for found in subscribe.key_shared_meta.hash_ranges),
     )

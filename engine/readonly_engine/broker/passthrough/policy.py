@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from readonly_engine.owner.namespace_policies import NamespacePolicies
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+    from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +68,8 @@ class PassingConsumer(Protocol):
         """The topic."""
 
     @property
-    def subscribe_command(self) -> CommandSubscribe:
-        """The SUBSCRIBE of the client."""
+    def info(self) -> SubscribeInfo:
+        """The lasting fields of its SUBSCRIBE."""
 
     def close_for_resubscribe(self, reason: str) -> None:
         """Close the consumer, so that the client subscribes again; `reason` is logged."""
@@ -162,7 +163,7 @@ class PassThroughPolicy:
     # Consumers
 
     async def admit(self, topic: TopicName, subscribe: CommandSubscribe) -> bool:
-        """Return whether a new consumer must pass through. Adds the pool's identity to its metadata.
+        """Return whether a new consumer must pass through.
 
         Raises:
             OwnerUnavailableError: the admin API does not return the topic's statistics.
@@ -176,12 +177,11 @@ class PassThroughPolicy:
         return state is not None
 
     async def _check(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
-        """Look for reasons of the topic and the subscription; add the pool's identity to the metadata."""
+        """Look for reasons of the topic and the subscription."""
         if not await self._check_shared_filter(topic, (topic,), CACHE_TTL_S):
             await self._check_filter(topic)
         if subscribe.replicate_subscription_state:
             await self._check_replication(topic, subscribe.subscription)
-        add_pool_metadata(subscribe, self.pool)
         if not self._checks:
             self._checks = (
                 run_forever(self._run, "the check for reasons of passthrough"),
@@ -205,11 +205,11 @@ class PassThroughPolicy:
 
     def add(self, consumer: PassingConsumer) -> None:
         """Add a passthrough consumer."""
-        self._consumers.setdefault((consumer.topic, consumer.subscribe_command.subscription), set()).add(consumer)
+        self._consumers.setdefault((consumer.topic, consumer.info.name), set()).add(consumer)
 
     def remove(self, consumer: PassingConsumer) -> None:
         """Remove a passthrough consumer; ignore others."""
-        key = (consumer.topic, consumer.subscribe_command.subscription)
+        key = (consumer.topic, consumer.info.name)
         consumers = self._consumers.get(key)
         if consumers is not None:
             consumers.discard(consumer)

@@ -260,14 +260,17 @@ class Broker:
             before: the bindings before the change.
         """
         for consumer in self.consumers:
-            topic, subscribe = consumer.topic, consumer.subscribe_command
-            name = subscribe.subscription
+            topic, name = consumer.topic, consumer.info.name
             bound = self.bindings.serves(topic, name)
             if bound and not consumer.bound and consumer.pass_through and not consumer.peer:
                 consumer.close_for_resubscribe("the pool serves the subscription now")
             elif bound:
                 consumer.bound = True  # maybe it was detached before, and this pool still serves it
-                if subscribe.durable and not consumer.peer and self.keeps_cursors(topic, name) != consumer.kept_here:
+                if (
+                    consumer.info.durable
+                    and not consumer.peer
+                    and self.keeps_cursors(topic, name) != consumer.kept_here
+                ):
                     consumer.close_for_resubscribe("the keeper of the subscription's cursor has changed")
             elif not consumer.bound:
                 continue

@@ -104,7 +104,7 @@ async def await_acks(consumers: list[Consumer]) -> None:
     for consumer in consumers:
         if consumer.subscription is not None:
             consumer.subscription.pause(Pause.LEAVING)
-            if consumer.subscribe_command.durable:
+            if consumer.info.durable:
                 durable.add(consumer.subscription)
         elif consumer.flow_window is not None:
             consumer.flow_window.close()

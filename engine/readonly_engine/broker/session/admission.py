@@ -15,6 +15,7 @@ from readonly_engine.broker.pool.redirects import PendingRedirect
 from readonly_engine.broker.session.consumer import Consumer
 from readonly_engine.broker.session.exclusives import subscribe_at_owner
 from readonly_engine.broker.session.lookup import reject_unbound
+from readonly_engine.broker.session.relay_marks import marked_subscribe, relayed_by
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.clock import lease_time
 from readonly_engine.config.listeners import Urls
@@ -31,17 +32,6 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
 
 log = logging.getLogger(__name__)
-
-RELAYED_BY = "pulsar-readonly.relayed-by"
-"""Key of the consumer metadata that a broker of the pool adds to a consumer that it relays to another broker of the pool.
-
-The other broker relays the consumer no further. The owner does not see the key. Any client can send it. It needs no proof,
-because a false one harms only its sender:
-
-- A broker refuses a marked consumer if another broker serves the subscription.
-- If a marked consumer leaves within 5 s, an UNSUBSCRIBE waits up to 5 s for its return. That requires that the owner has
-  admitted the consumer, and then the client could block every UNSUBSCRIBE anyway by staying, as on the owner.
-"""
 
 CLAIMED_TYPES = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
 """Subscription types that one broker of the pool must dispatch. For the others the owner selects the consumer."""
@@ -69,7 +59,7 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
     consumer: Consumer | None = None
     admitted = False
     try:
-        from_peer = _pop_relayed_by(subscribe)
+        from_peer = relayed_by(subscribe)
         # An unbound topic comes from a lookup before a change of bindings, or because the pool relays unbound topics. An
         # unbound subscription of a bound topic comes because a lookup does not name the subscription.
         bound = services.bindings.serves(topic, subscribe.subscription)
@@ -90,8 +80,6 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
             if peer and from_peer is not None:
                 raise OwnerUnavailableError(f"{from_peer} takes this broker for the one that serves the subscription")
         partition = await services.local_cursors.open(key) if local and key is not None and not peer else None
-        if peer:
-            subscribe.metadata.add(key=RELAYED_BY, value=services.pool.url)
         pass_through = bool(peer) or not (bound or local)
         if kept_here and not peer:
             await _check_local(services, topic, subscribe)
@@ -107,7 +95,12 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         consumer = Consumer(
             client,
             topic,
-            subscribe,
+            marked_subscribe(
+                subscribe,
+                relayed_by=services.pool.url if peer else "",
+                # The others are direct consumers on the owner, as before; a local cursor that moves is not seen there.
+                pool=services.passthrough.pool if bound and not peer and (kept_here or not local) else "",
+            ),
             pass_through=pass_through,
             peer=peer,
             peer_url=peer_url,
@@ -214,8 +207,8 @@ def redirect_if_supported(consumer: Consumer) -> None:
     client_key = (
         client.address,
         str(consumer.topic),
-        consumer.subscribe_command.subscription,
-        consumer.subscribe_command.consumer_name,
+        consumer.info.name,
+        consumer.info.consumer_name,
     )
     if supports_assigned_broker(client.client_version):
         consumer.pending_redirect = pending = PendingRedirect(time.monotonic())
@@ -236,14 +229,3 @@ async def _redirect(consumer: Consumer, pending: PendingRedirect, client_key: Ha
         else:
             consumer.relay_messages()
             return
-
-
-def _pop_relayed_by(subscribe: CommandSubscribe) -> str | None:
-    """Remove RELAYED_BY from the metadata, and return its last value, a broker of the pool; None without one."""
-    marks = [item.value for item in subscribe.metadata if item.key == RELAYED_BY]
-    if not marks:
-        return None
-    others = [item for item in subscribe.metadata if item.key != RELAYED_BY]
-    del subscribe.metadata[:]
-    subscribe.metadata.extend(others)
-    return marks[-1]

@@ -35,6 +35,7 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandSubscribe,
     MessageIdData,
 )
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 if TYPE_CHECKING:
     from readonly_engine.broker.cursors.held_partition import HeldPartition
@@ -79,6 +80,7 @@ class Consumer:
         created_at: time (monotonic) of its creation.
         pending_redirect: decides about its redirect; None for none, or after the decision.
         relayed_at: time (monotonic) when another broker of the pool relayed it here; None if the client has connected directly.
+        info: the lasting fields of the SUBSCRIBE.
         exclusive: whether it keeps other consumers out: of its subscription, or of its sticky ranges of hashes.
         in_sync: whether the consumer has stayed on the owner since the last comparison of the cursor with the owner's.
         lease: lease for which it may be served without an answer of the owner.
@@ -111,6 +113,7 @@ class Consumer:
         "exclusive",
         "flow_window",
         "in_sync",
+        "info",
         "lease",
         "lease_valid",
         "messages",
@@ -143,6 +146,7 @@ class Consumer:
         self.consumer_id = subscribe.consumer_id
         self.created_at = time.monotonic()
         self.pending_redirect: PendingRedirect | None = None
+        self.info = SubscribeInfo.of(subscribe)
         self.exclusive = is_exclusive(subscribe)
         self.pass_through = pass_through
         self.peer = peer
@@ -150,8 +154,8 @@ class Consumer:
         self.unregistered = False
         self.flow_window: FlowWindow | None = None
         if pass_through:
-            self.flow_window = FlowWindow(FLOW_WINDOW_BYTES, track_pending=subscribe.sub_type not in CUMULATIVE_TYPES)
-        self.dispatch_state = make_consumer_state(subscribe, writable=connection.writable)
+            self.flow_window = FlowWindow(FLOW_WINDOW_BYTES, track_pending=self.info.kind not in CUMULATIVE_TYPES)
+        self.dispatch_state = make_consumer_state(subscribe, name=self.info.consumer_name, writable=connection.writable)
         self.subscription: Subscription | None = None
         self.messages = 0
         self.bytes = 0
@@ -197,7 +201,7 @@ class Consumer:
 
     @property
     def subscribe_command(self) -> CommandSubscribe:
-        """The client's SUBSCRIBE. Each access makes a new object, which saves memory with many consumers."""
+        """The client's SUBSCRIBE, decoded at each access. `info` has what is needed often."""
         return self.owner_consumer.subscribe_command
 
     # Commands of the client
@@ -260,7 +264,7 @@ class Consumer:
             self.flow_window.on_redeliver([_position(m) for m in request.message_id] or list(self.flow_window.pending))
             self.owner_consumer.send(command)
             return
-        if request.HasField("consumer_epoch") and self.subscribe_command.sub_type not in MULTIPLE:
+        if request.HasField("consumer_epoch") and self.info.kind not in MULTIPLE:
             self.dispatch_state.epoch = max(self.dispatch_state.epoch, request.consumer_epoch)
         if self.subscription is not None:
             self.subscription.redeliver(self, request.message_id)
@@ -298,7 +302,7 @@ class Consumer:
         now = time.monotonic()
         rate = self._rates.of("delivered", self.messages, self.bytes, now)
         ack_rate = self._rates.of("acked", state.acked, 0, now).messages
-        multiple = self.subscribe_command.sub_type in MULTIPLE
+        multiple = self.info.kind in MULTIPLE
         stats = DispatchStats(rate, state.unacked, state.blocked, ack_rate if multiple else None)
         complete_stats(answer, self.connection.peer, state.permits, stats)
 
@@ -313,7 +317,7 @@ class Consumer:
             return
         self.unregistered = True
         services = self.connection.services
-        services.limits.leave(self.topic, self.subscribe_command.subscription)
+        services.limits.leave(self.topic, self.info.name)
         services.passthrough.remove(self)
         if self.exclusive:
             services.exclusives.remove(self)
@@ -322,7 +326,7 @@ class Consumer:
             self._leave_subscription(self.subscription)
             self.subscription = None
         if self.claim is not None and self.relayed_at is not None:
-            key = ClaimKey(self.topic, self.subscribe_command.subscription)
+            key = ClaimKey(self.topic, self.info.name)
             services.pending_redirects.expect(key, self.relayed_at, time.monotonic())
         self._release_if_closed()
 
@@ -405,7 +409,7 @@ class Consumer:
         log.info(
             "consumer closed: topic=%s subscription=%s consumer=%d reason=%s",
             self.topic,
-            self.subscribe_command.subscription,
+            self.info.name,
             self.consumer_id,
             reason,
         )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.wire.pulsar_pb2 import BaseCommand
+    from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class ExclusiveConsumer(Protocol):
     """Interface of a consumer for its exclusive access."""
 
     topic: TopicName
+    info: SubscribeInfo
     owner_consumer: CursorConsumer
     exclusive: bool
 
@@ -64,7 +66,7 @@ class ExclusiveConsumer(Protocol):
 
     @property
     def subscribe_command(self) -> CommandSubscribe:
-        """The SUBSCRIBE of the client."""
+        """The SUBSCRIBE of the client, decoded at each access."""
 
 
 class ExclusiveConsumers:
@@ -130,4 +132,4 @@ async def subscribe_at_owner(consumer: ExclusiveConsumer, exclusives: ExclusiveC
 
 
 def _key(consumer: ExclusiveConsumer) -> tuple[TopicName, str]:
-    return consumer.topic, consumer.subscribe_command.subscription
+    return consumer.topic, consumer.info.name

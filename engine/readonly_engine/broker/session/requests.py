@@ -93,7 +93,7 @@ async def relay_for_consumer(client: ConsumerLink, command: BaseCommand) -> None
 async def _relay_request(client: ConsumerLink, consumer: Consumer, command: BaseCommand) -> None:
     request_id, subscription = body_of(command).request_id, consumer.subscription
     if subscription is None and consumer.local is not None:  # LocalRequest.FORCE
-        subscription = client.services.topics.find(consumer.topic, consumer.subscribe_command.subscription)
+        subscription = client.services.topics.find(consumer.topic, consumer.info.name)
     if command.type == BaseCommand.UNSUBSCRIBE and not command.unsubscribe.force:
         await _await_redirects(consumer)
     try:
@@ -134,7 +134,7 @@ async def _await_redirects(consumer: Consumer) -> None:
     """
     redirects = consumer.connection.services.pending_redirects
     deadline = time.monotonic() + ARRIVAL_TIMEOUT_S
-    key = ClaimKey(consumer.topic, consumer.subscribe_command.subscription)
+    key = ClaimKey(consumer.topic, consumer.info.name)
     while consumer.claim is not None and not consumer.unregistered:
         now = time.monotonic()
         if now >= deadline or not redirects.expected(key, now):

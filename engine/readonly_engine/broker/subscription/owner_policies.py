@@ -122,18 +122,18 @@ class OwnerPolicies:
         return str((self._configuration or {}).get("clusterName") or "")
 
     async def of(
-        self, topic: TopicName, subscribe: CommandSubscribe, max_age_s: float = POLICIES_TTL_S
+        self, topic: TopicName, kind: CommandSubscribe.SubType, max_age_s: float = POLICIES_TTL_S
     ) -> DispatchSettings:
         """Return the settings for a subscription.
 
         Args:
             topic: the topic.
-            subscribe: the SUBSCRIBE of a consumer.
+            kind: type of the subscription.
             max_age_s: greatest age of kept policies, in seconds.
         """
         configuration = await self._fetch_configuration(CONFIGURATION_TTL_S) or {}
         batch_acks = batch_acks_enabled(configuration)
-        if subscribe.sub_type not in MULTIPLE:
+        if kind not in MULTIPLE:
             return _WITH_BATCH_ACKS if batch_acks else _DEFAULT
         now = asyncio.get_running_loop().time()
         topic = topic.base

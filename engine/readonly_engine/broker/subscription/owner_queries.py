@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from readonly_engine.owner.namespace_policies import NamespacePolicies
     from readonly_engine.topic.log import TopicLog
     from readonly_engine.topic.position import Position
+    from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 log = logging.getLogger(__name__)
 
@@ -73,10 +74,10 @@ class OwnerQueries:
     # The source cluster
 
     async def settings(
-        self, topic: TopicName, subscribe: CommandSubscribe, max_age_s: float = POLICIES_TTL_S
+        self, topic: TopicName, kind: CommandSubscribe.SubType, max_age_s: float = POLICIES_TTL_S
     ) -> DispatchSettings:
-        """Return the dispatch settings of a subscription, of policies that are at most `max_age_s` old."""
-        return await self._policies.of(topic, subscribe, max_age_s)
+        """Return the dispatch settings of a type of subscriptions, of policies that are at most `max_age_s` old."""
+        return await self._policies.of(topic, kind, max_age_s)
 
     @property
     def namespace_policies(self) -> NamespacePolicies:
@@ -165,24 +166,24 @@ class OwnerQueries:
         async with asyncio.timeout(STATE_TIMEOUT_S):
             return await owner_consumer.state()
 
-    async def acked(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
+    async def acked(self, topic: TopicName, info: SubscribeInfo) -> list[tuple[Position, Position]]:
         """Return the acked ranges (lower, upper] of a durable cursor; an empty list for another.
 
         Raises:
             RelayError: the admin API does not answer.
         """
-        if not subscribe.durable:
+        if not info.durable:
             return []
-        return (await self.cursor(topic, subscribe)).acked
+        return (await self.cursor(topic, info)).acked
 
-    async def cursor(self, topic: TopicName, subscribe: CommandSubscribe) -> OwnerCursorRanges:
+    async def cursor(self, topic: TopicName, info: SubscribeInfo) -> OwnerCursorRanges:
         """Return a durable cursor as the owner has it now.
 
         Raises:
             RelayError: the admin API does not answer.
         """
-        acked, not_persisted = await self._admin.cursor(topic, subscribe.subscription)
-        if subscribe.read_compacted:
+        acked, not_persisted = await self._admin.cursor(topic, info.name)
+        if info.read_compacted:
             # A reader of the compacted topic may have to begin before the owner's cursor.
             acked = [reach for reach in acked if reach[0] != EARLIEST]
         return OwnerCursorRanges(acked, not_persisted)
@@ -190,7 +191,7 @@ class OwnerQueries:
     async def partially_acked_batches(
         self,
         topic: TopicName,
-        subscribe: CommandSubscribe,
+        info: SubscribeInfo,
         settings: DispatchSettings,
         owner_consumer: CursorConsumer,
         last: Position,
@@ -201,19 +202,19 @@ class OwnerQueries:
         The pool's own record is used while it is valid. Otherwise the owner is asked: at length if a broker of the pool has left
         a mark. Without one it is asked for the first messages only, if they are a batch: its own consumers may have acked some.
         """
-        if not subscribe.durable or not settings.batch_acks:
+        if not info.durable or not settings.batch_acks:
             return []
-        stored = NOT_MARKED if self._batches is None else await self._batches.load(topic, subscribe.subscription)
+        stored = NOT_MARKED if self._batches is None else await self._batches.load(topic, info.name)
         if stored.valid:
             return stored.batches
-        if subscribe.read_compacted or subscribe.sub_type == CommandSubscribe.Key_Shared:
+        if info.read_compacted or info.kind == CommandSubscribe.Key_Shared:
             return []  # the owner would read its compacted ledger, or send only the keys of this consumer
         if not stored.marked and not await begins_with_batch():
             return []
         search, first_wait_s = (SEARCH_MESSAGES, FIRST_WAIT_S) if stored.marked else (FIRST_PERMITS, PROBE_WAIT_S)
         batches = await ask_partial_batches(owner_consumer, last, search, first_wait_s)
         # The owner's bits include acks in open transactions. An abort would not make these messages unacked here.
-        if batches and await self._has_pending_acks(topic, subscribe.subscription):
+        if batches and await self._has_pending_acks(topic, info.name):
             return []
         return batches
 
@@ -292,35 +293,31 @@ class SubscriptionQueries:
     Args:
         queries: asks for all subscriptions.
         topic: the topic.
-        encoded_subscribe: the first consumer's SUBSCRIBE, a CommandSubscribe.
+        info: fields of the first consumer's SUBSCRIBE.
         settings: dispatch settings of the subscription.
     """
 
-    __slots__ = ("_encoded_subscribe", "_queries", "_settings", "_topic")
+    __slots__ = ("_info", "_queries", "_settings", "_topic")
 
     def __init__(
-        self, queries: OwnerQueries, topic: TopicName, encoded_subscribe: bytes, settings: DispatchSettings
+        self, queries: OwnerQueries, topic: TopicName, info: SubscribeInfo, settings: DispatchSettings
     ) -> None:
         self._queries = queries
         self._topic = topic
-        self._encoded_subscribe = encoded_subscribe
+        self._info = info
         self._settings = settings
-
-    @property
-    def _subscribe(self) -> CommandSubscribe:
-        return CommandSubscribe.FromString(self._encoded_subscribe)
 
     async def state(self, owner_consumer: CursorConsumer) -> OwnerCursorState:
         """Return where the subscription stands, asked through one of its consumers."""
-        return await self._queries.state(self._topic, self._subscribe.subscription, owner_consumer)
+        return await self._queries.state(self._topic, self._info.name, owner_consumer)
 
     async def acked(self) -> list[tuple[Position, Position]]:
         """Return the acked ranges (lower, upper]."""
-        return await self._queries.acked(self._topic, self._subscribe)
+        return await self._queries.acked(self._topic, self._info)
 
     async def cursor(self) -> OwnerCursorRanges:
         """Return the durable cursor as the owner has it now."""
-        return await self._queries.cursor(self._topic, self._subscribe)
+        return await self._queries.cursor(self._topic, self._info)
 
     async def batches(
         self,
@@ -330,17 +327,17 @@ class SubscriptionQueries:
     ) -> list[tuple[Position, int]]:
         """Return the batches that are acked in part."""
         return await self._queries.partially_acked_batches(
-            self._topic, self._subscribe, self._settings, owner_consumer, last, begins_with_batch
+            self._topic, self._info, self._settings, owner_consumer, last, begins_with_batch
         )
 
     def mark_batches(self) -> None:
         """Let the next broker ask the owner for partly acked batches."""
-        self._queries.mark_batches(self._topic, self._subscribe.subscription)
+        self._queries.mark_batches(self._topic, self._info.name)
 
     async def others_ack(self) -> bool:
         """Return whether the owner has several consumers of the subscription, and one of them has acked."""
-        return await self._queries.others_ack(self._topic, self._subscribe.subscription)
+        return await self._queries.others_ack(self._topic, self._info.name)
 
     def pending_ack_source(self) -> PendingAckSource:
         """Return the source of the owner's log of acks in transactions."""
-        return self._queries.pending_ack_source(self._topic, self._subscribe.subscription)
+        return self._queries.pending_ack_source(self._topic, self._info.name)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursors.local_subscription import LocalSubscription
     from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+    from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 
 class Subscriber(FanoutConsumer, Protocol):
@@ -20,8 +21,12 @@ class Subscriber(FanoutConsumer, Protocol):
         """Whether the client takes the owner's own metadata of entries."""
 
     @property
+    def info(self) -> SubscribeInfo:
+        """The lasting fields of the client's SUBSCRIBE."""
+
+    @property
     def subscribe_command(self) -> CommandSubscribe:
-        """The client's SUBSCRIBE, a new object at each access."""
+        """The client's SUBSCRIBE, decoded at each access."""
 
     @property
     def owner_consumer(self) -> CursorConsumer:

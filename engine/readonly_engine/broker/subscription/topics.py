@@ -186,8 +186,7 @@ class TopicRegistry:
             )
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard, self.latency)
             self._set_tail(topic, served)
-        subscribe = consumer.subscribe_command
-        name = subscribe.subscription
+        name = consumer.info.name
         key, join_state = (topic, name), served.join_state(name)
         served.joining += 1
         try:
@@ -223,7 +222,7 @@ class TopicRegistry:
                 if self._queries.exposes_entry_metadata:
                     consumer.dispatch_state.exposed = consumer.takes_entry_metadata
                 subscription.add(consumer)
-                if subscribe.durable and consumer.local is None:
+                if consumer.info.durable and consumer.local is None:
                     consumer.owner_consumer.hold_early_acks(served.log.owner_end)
             self._cursor_poller.start()
             self._policy_follower.start()
@@ -239,12 +238,12 @@ class TopicRegistry:
     ) -> Subscription:
         """Make a subscription at the position of the owner's cursor, for its first consumer on this broker."""
         subscribe, local = consumer.subscribe_command, consumer.local
-        settings = await self._queries.settings(topic, subscribe)
+        settings = await self._queries.settings(topic, consumer.info.kind)
         queries: CursorQueries
         if local is not None:
             settings, queries, behind = replace(settings, batch_acks=True), LocalQueries(local), True
         else:
-            queries = SubscriptionQueries(self._queries, topic, consumer.owner_consumer.encoded_subscribe, settings)
+            queries = SubscriptionQueries(self._queries, topic, consumer.info, settings)
             # With a cursor at the end of the topic no later entry can be acked.
             behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
         acked = await queries.acked() if behind else []
@@ -298,7 +297,7 @@ class TopicRegistry:
         local = consumer.local
         if local is not None:
             return await LocalQueries(local).state(consumer.owner_consumer)
-        return await self._queries.state(topic, consumer.subscribe_command.subscription, consumer.owner_consumer)
+        return await self._queries.state(topic, consumer.info.name, consumer.owner_consumer)
 
     @property
     def pushed(self) -> Iterator[PushTotals]:
@@ -488,8 +487,7 @@ class TopicRegistry:
             return False
         for subscription in list(served.subscriptions.values()):
             if subscription.kind in MULTIPLE:
-                command = CommandSubscribe(sub_type=subscription.kind)
-                settings = await self._queries.settings(topic, command, ROUND_S / 2)
+                settings = await self._queries.settings(topic, subscription.kind, ROUND_S / 2)
                 subscription.follow(replace(settings, batch_acks=True) if subscription.local else settings)
         self._push_policies.forget(topic)
         if served.tail is not None:

@@ -122,7 +122,7 @@ class PageFigures:
     async def _members(self, served: ServedTopic | None, relayed: Sequence[Consumer]) -> _Members:
         found: dict[str, list[Consumer]] = {}
         for consumer in relayed:
-            found.setdefault(consumer.subscribe_command.subscription, []).append(consumer)
+            found.setdefault(consumer.info.name, []).append(consumer)
             if self._slices.add(RELAYED_STEPS):
                 await self._slices.pause()
         return _Members({} if served is None else dict(served.subscriptions), found)
@@ -176,7 +176,7 @@ class PageFigures:
         consumers, served_by, reason, finding, kind, lag, position = len(relayed), HERE, "", "", "", None, ""
         if subscription is None:
             first = relayed[0]
-            kind = _kind(first.subscribe_command.sub_type)
+            kind = _kind(first.info.kind)
             served_by = first.peer or OWNER
             passed = self._passing.get((topic, name))
             if served_by == OWNER and passed is not None:
@@ -228,7 +228,7 @@ def _kind(number: CommandSubscribe.SubType) -> str:
 def _client(consumer: Consumer) -> ClientState:
     window = consumer.flow_window
     return ClientState(
-        name=clipped(consumer.subscribe_command.consumer_name),
+        name=clipped(consumer.info.consumer_name),
         address=consumer.connection.peer,
         version=clipped(consumer.connection.client_version),
         permits=consumer.dispatch_state.permits if window is None else window.permits,

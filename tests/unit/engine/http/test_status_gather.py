@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from readonly_engine.broker.passthrough.policy import PassedThrough
@@ -263,7 +264,7 @@ def test_very_long_names_are_clipped_and_not_kept(clock):
 def test_a_type_that_no_client_knows_is_a_number(clock):
     topic = parse_topic_name(P + "a")
     consumer = played_consumer(topic, relayed=True)
-    consumer.subscribe_command.sub_type = 17
+    consumer.info = replace(consumer.info, kind=17)
     (one,) = read(gatherer(PlayedBroker({}, [consumer]), clock), View(topic=str(topic))).subscriptions
     assert one.kind == "unknown type 17"
 

@@ -17,6 +17,7 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 from tests.support.waiting import until
 
@@ -97,7 +98,7 @@ class ServedConsumer:
 
     def __init__(self, kind=SHARED, name="s"):
         self.topic = TOPIC
-        self.subscribe_command = CommandSubscribe(sub_type=kind, subscription=name)
+        self.info = SubscribeInfo(name, kind)
         self.reasons = []
         self.close_for_resubscribe = self.reasons.append
 

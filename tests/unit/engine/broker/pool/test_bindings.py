@@ -6,6 +6,7 @@ from readonly_engine.broker.server.broker import Broker
 from readonly_engine.config.settings import Cursors, Tail
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 from tests.support.yaml_documents import load_yaml
 
@@ -226,7 +227,7 @@ class BoundConsumer:
     def __init__(self, topic, subscription, *, bound, via="", kept_here=False, durable=True):
         self.topic, self.bound, self.consumer_id = parse_topic_name(topic), bound, 1
         self.peer, self.pass_through, self.kept_here = via, bool(via) or not bound, kept_here
-        self.subscribe_command = CommandSubscribe(subscription=subscription, durable=durable)
+        self.info = SubscribeInfo(subscription, CommandSubscribe.Shared, durable=durable)
         self.closed_for = ""
 
     def close_for_resubscribe(self, reason):

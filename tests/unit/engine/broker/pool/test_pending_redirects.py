@@ -12,6 +12,7 @@ from readonly_engine.broker.pool.pending_redirects import ARRIVAL_TIMEOUT_S, MAX
 from readonly_engine.broker.session import requests
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 if TYPE_CHECKING:
     import pytest
@@ -81,7 +82,7 @@ def test_a_client_that_keeps_saying_that_it_comes_is_not_waited_for_any_longer_t
         claim=SimpleNamespace(key=KEY, epoch=1),
         unregistered=False,
         topic=KEY.topic,
-        subscribe_command=CommandSubscribe(subscription=KEY.subscription),
+        info=SubscribeInfo(KEY.subscription, CommandSubscribe.Shared),
     )
 
     async def run() -> None:

@@ -13,8 +13,9 @@ from readonly_engine.broker.pool.claim_store import ClaimHandle
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.pending_redirects import PendingRedirects
 from readonly_engine.broker.session import admission
-from readonly_engine.broker.session.admission import RELAYED_BY, admit
+from readonly_engine.broker.session.admission import admit
 from readonly_engine.broker.session.exclusives import ExclusiveConsumers
+from readonly_engine.broker.session.relay_marks import RELAYED_BY
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.config.settings import Unbound
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -50,7 +51,7 @@ class Broker:
         self.unbound = Unbound.REDIRECT
         self.bindings = bindings
         self.limits = SimpleNamespace(subscribe=lambda *_: "", leave=lambda *_: None)
-        passthrough = SimpleNamespace(admit=self.later, add=lambda _: None)
+        passthrough = SimpleNamespace(admit=self.later, add=lambda _: None, pool="")
         self.topics = SimpleNamespace(state=self.later, join=self.later)
         self.passthrough = passthrough
         self.exclusives = ExclusiveConsumers()

@@ -6,6 +6,7 @@ import pytest
 from readonly_engine.broker.session.exclusives import ExclusiveConsumers, excludes, is_exclusive
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, IntRange, KeySharedMeta, KeySharedMode
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 TOPIC = parse_topic_name("orders")
 
@@ -54,7 +55,7 @@ class Consumer:
     exclusive = True
 
     def __init__(self, command, connection):
-        self.subscribe_command, self.connection = command, connection
+        self.subscribe_command, self.info, self.connection = command, SubscribeInfo.of(command), connection
 
 
 def test_only_other_clients_are_in_the_way_until_they_leave():

@@ -69,8 +69,9 @@ def test_the_settings_of_a_subscription_have_the_brokers_look_ahead():
         async def extent(self, _):
             raise OwnerUnavailableError("not now")
 
-    subscribe = CommandSubscribe(sub_type=CommandSubscribe.Key_Shared)
-    settings = asyncio.run(OwnerPolicies(Brokers()).of(parse_topic_name("persistent://a/b/c"), subscribe))
+    settings = asyncio.run(
+        OwnerPolicies(Brokers()).of(parse_topic_name("persistent://a/b/c"), CommandSubscribe.Key_Shared)
+    )
     assert settings == DispatchSettings(look_ahead=LookAhead(4000, 20_000))
 
 

@@ -17,6 +17,7 @@ from readonly_engine.owner.partial_batches import FIRST_PERMITS
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.transactions import OwnerTransaction
 from readonly_engine.wire.pulsar_pb2 import CommandMessage, CommandSubscribe, ServerError
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 TOPIC = parse_topic_name("orders")
 STATE = OwnerCursorState(Position(1, 9), Position(1, 9))
@@ -142,7 +143,7 @@ def test_an_unknown_transaction_counts_with_the_last_entry_before_which_it_is_un
 )
 def test_a_reader_of_the_compacted_topic_begins_before_the_owners_cursor(durable, compacted, expected):
     subscribe = CommandSubscribe(subscription="s", durable=durable, read_compacted=compacted)
-    asked = SubscriptionQueries(queries(), TOPIC, subscribe.SerializePartialToString(), DispatchSettings())
+    asked = SubscriptionQueries(queries(), TOPIC, SubscribeInfo.of(subscribe), DispatchSettings())
     assert asyncio.run(asked.acked()) == expected
 
 
@@ -166,8 +167,8 @@ def asked_for_batches(stored, subscribe=None, *, batch_acks=True, acks_in_transa
 
     async def run():
         questions = queries(batches=SimpleNamespace(load=load), has_pending_acks=has_pending_acks)
-        encoded = (subscribe or CommandSubscribe(subscription="s", durable=True)).SerializePartialToString()
-        asked = SubscriptionQueries(questions, TOPIC, encoded, DispatchSettings(batch_acks=batch_acks))
+        info = SubscribeInfo.of(subscribe or CommandSubscribe(subscription="s", durable=True))
+        asked = SubscriptionQueries(questions, TOPIC, info, DispatchSettings(batch_acks=batch_acks))
         consumer = FlowingConsumer(answers)
         batches = await asked.batches(consumer, Position(7, 9), begins_with_batch)
         assert consumer.on_message is None

@@ -16,6 +16,7 @@ from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 from tests.support.waiting import until
 
@@ -77,7 +78,6 @@ class OwnerConsumer:
     subscribed = True
 
     def __init__(self, subscribe):
-        self.encoded_subscribe = subscribe.SerializePartialToString()
         self.asked = 0
         self.gate = None
 
@@ -114,7 +114,8 @@ def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends
     monkeypatch.setattr(Admin, "answer", "true")
     subscribe = CommandSubscribe(subscription="s", durable=True)
     owner_consumer = OwnerConsumer(subscribe)
-    consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True, local=None)
+    consumer = Consumer(subscribe)
+    consumer.owner_consumer = owner_consumer
 
     async def run():
         served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
@@ -145,7 +146,8 @@ def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
     monkeypatch.setattr(Subscription, "add", lambda self, consumer: None, raising=False)
     subscribe = CommandSubscribe(subscription="s", durable=True)
     owner_consumer = OwnerConsumer(subscribe)
-    consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True, local=None)
+    consumer = Consumer(subscribe)
+    consumer.owner_consumer = owner_consumer
 
     async def run():
         served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
@@ -163,7 +165,7 @@ class Consumer:
     in_sync, local = True, None
 
     def __init__(self, subscribe):
-        self.subscribe_command = subscribe
+        self.subscribe_command, self.info = subscribe, SubscribeInfo.of(subscribe)
         self.owner_consumer = OwnerConsumer(subscribe)
 
 

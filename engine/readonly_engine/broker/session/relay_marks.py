@@ -1,0 +1,42 @@
+"""The SUBSCRIBE that a broker sends for a client, with the marks of the pool in its metadata. Pure."""
+
+from __future__ import annotations
+
+from readonly_engine.broker.passthrough.policy import add_pool_metadata
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+RELAYED_BY = "pulsar-readonly.relayed-by"
+"""Key of the consumer metadata that a broker of the pool adds to a consumer that it relays to another broker of the pool.
+
+The other broker relays the consumer no further. The owner does not see the key. Any client can send it. It needs no proof,
+because a false one harms only its sender:
+
+- A broker refuses a marked consumer if another broker serves the subscription.
+- If a marked consumer leaves within 5 s, an UNSUBSCRIBE waits up to 5 s for its return. That requires that the owner has
+  admitted the consumer, and then the client could block every UNSUBSCRIBE anyway by staying, as on the owner.
+"""
+
+
+def relayed_by(subscribe: CommandSubscribe) -> str | None:
+    """Return the broker of the pool that has relayed a consumer here, by its last RELAYED_BY; None without one."""
+    return next((item.value for item in reversed(subscribe.metadata) if item.key == RELAYED_BY), None)
+
+
+def marked_subscribe(subscribe: CommandSubscribe, *, relayed_by: str = "", pool: str = "") -> CommandSubscribe:
+    """Return a copy of a client's SUBSCRIBE for the broker that gets it next, without the client's own RELAYED_BY.
+
+    Args:
+        subscribe: the client's SUBSCRIBE.
+        relayed_by: this broker, if it relays the consumer to another one of the pool.
+        pool: identity of the pool, for consumers that must not count as direct ones on the owner; empty for others.
+    """
+    marked = CommandSubscribe()
+    marked.CopyFrom(subscribe)
+    if any(item.key == RELAYED_BY for item in subscribe.metadata):
+        del marked.metadata[:]
+        marked.metadata.extend(item for item in subscribe.metadata if item.key != RELAYED_BY)
+    if relayed_by:
+        marked.metadata.add(key=RELAYED_BY, value=relayed_by)
+    if pool:
+        add_pool_metadata(marked, pool)
+    return marked
