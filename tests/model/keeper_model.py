@@ -22,10 +22,10 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerRefusedError
 from readonly_engine.owner.identity import ANONYMOUS
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
-from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 from tests.model.machines import NONE
 from tests.model.search import Violation
+from tests.support.played_broker import BoundConsumer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -163,16 +163,7 @@ def _set(pair: tuple[int, int], index: int, value: int) -> tuple[int, int]:
 @lru_cache
 def closes(keeper: int, wanted: int) -> bool:
     """Return whether a broker closes a consumer when the binding names another keeper."""
-    closed: list[str] = []
-    consumer = SimpleNamespace(
-        topic=TOPIC,
-        info=SubscribeInfo.of(SUBSCRIBE),
-        bound=True,
-        peer="",
-        pass_through=False,
-        kept_here=keeper == LOCAL,
-        close_for_resubscribe=closed.append,
-    )
+    consumer = BoundConsumer(str(TOPIC), SUBSCRIBE.subscription, bound=True, kept_here=keeper == LOCAL)
     cursors = (Cursors.LOCAL, Cursors.OWNER)[wanted]
     bindings = Bindings((Binding("b", (parse_pattern(str(TOPIC)),), cursors=cursors),))
     parts: Any = None
@@ -180,7 +171,7 @@ def closes(keeper: int, wanted: int) -> bool:
     broker = Broker(parts, parts, parts, parts, parts, parts, parts, parts, bindings, None)
     broker.connections = connections
     broker._evict(Bindings())
-    return bool(closed)
+    return bool(consumer.closed_for)
 
 
 @lru_cache

@@ -62,12 +62,41 @@ def played_consumer(topic: TopicName, name: str = "s", **given: Any) -> Consumer
     consumer.connection = SimpleNamespace(
         peer=given.get("address", "10.0.0.7:40001"), client_version=given.get("version", "Pulsar-Java-v4.0.8")
     )
-    consumer.dispatch_state = SimpleNamespace(permits=900, unacked=100)  # type: ignore[assignment]
+    consumer.dispatch_state = SimpleNamespace(permits=900, unacked=100, blocked=False)  # type: ignore[assignment]
     window = SimpleNamespace(permits=5, pending={1: 1, 2: 1})
     consumer.flow_window = window if given.get("relayed") else None  # type: ignore[assignment]
+    consumer.pass_through = bool(given.get("relayed"))
     consumer.peer, consumer.bound = given.get("peer", ""), given.get("bound", True)
     consumer.messages, consumer.bytes = 5000, 1 << 20
     return consumer
+
+
+class BoundConsumer(Consumer):
+    """A consumer with what a change of bindings uses.
+
+    Attributes:
+        closed_for: the reason of its close; empty while it stays.
+    """
+
+    kept_here = False
+
+    def __init__(
+        self,
+        topic: str,
+        subscription: str,
+        *,
+        bound: bool,
+        via: str = "",
+        kept_here: bool = False,
+        durable: bool = True,
+    ) -> None:
+        self.topic, self.bound, self.consumer_id = parse_topic_name(topic), bound, 1
+        self.peer, self.pass_through, self.kept_here = via, bool(via) or not bound, kept_here
+        self.info = SubscribeInfo(subscription, CommandSubscribe.Exclusive, durable)
+        self.closed_for = ""
+
+    def close_for_resubscribe(self, reason: str) -> None:
+        self.closed_for = reason
 
 
 class PlayedBroker:

@@ -14,6 +14,7 @@ from readonly_engine.broker.cursors.commits import LATENCY_BOUNDS as COMMIT_BOUN
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LATENCY_BOUNDS
 from readonly_engine.broker.passthrough.reasons import Reason
+from readonly_engine.broker.session.consumer_stats import NO_BROKERS
 from readonly_engine.http.exposition import SAMPLES_PER_PART
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ class BrokerCollector:
         relayed = producers = buffered = 0
         for connection in list(broker.connections):
             consumers = connection.consumers
-            relayed += sum(one.flow_window is not None and bool(one.peer) for one in consumers)
+            relayed += sum(one.served_by not in NO_BROKERS for one in consumers)
             producers += len(connection.producers)
             buffered += connection.buffered
             if slices.add(1 + len(consumers)):

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.broker.session.consumer import Consumer
+from readonly_engine.broker.session.consumer_stats import OWNER
 from readonly_engine.broker.session.rates import Rates
 from readonly_engine.http.status.slices import collected
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
@@ -115,7 +116,7 @@ class Statistics:
         for connection in list(self._broker.connections):
             consumers = connection.consumers
             for consumer in consumers:
-                if consumer.flow_window is not None and only in {None, consumer.topic}:
+                if consumer.served_by and only in {None, consumer.topic}:
                     found.setdefault(consumer.topic, []).append(consumer)
             if slices.add(1 + len(consumers)):
                 await slices.pause()
@@ -163,10 +164,10 @@ class Statistics:
             for consumer in [*consumers, *others]:
                 document = self._consumer(consumer, now)
                 texts.append(f"{', ' * bool(texts)}{json.dumps(document)}")
-                if consumer.flow_window is not None:
+                if served_by := consumer.served_by:
                     for key in (*_SUMS, "unackedMessages"):
                         entry[key] += document[key]
-                    if not consumer.peer:
+                    if served_by == OWNER:
                         nothing = "" if consumer.bound else "no binding names it"
                         entry["passedThrough"] = passing.get((topic, name), nothing)
                 if slices.add(STEPS_PER_CONSUMER):
@@ -208,19 +209,19 @@ class Statistics:
         return entry, [one for one in consumers if isinstance(one, Consumer)]
 
     def _consumer(self, consumer: Consumer, now: float) -> dict[str, Any]:
-        window, info, connection = consumer.flow_window, consumer.info, consumer.connection
+        info, connection, figures = consumer.info, consumer.connection, consumer.figures()
         # A key of names: the consumer itself would stay in memory with its connection.
         key = (str(consumer.topic), info.name, connection.peer, str(consumer.consumer_id))
-        rate = self._rates.of(key, consumer.messages, consumer.bytes, now)
+        rate = self._rates.of(key, figures.messages, figures.bytes, now)
         return {
             "msgRateOut": rate.messages,
             "msgThroughputOut": rate.bytes,
-            "msgOutCounter": consumer.messages,
-            "bytesOutCounter": consumer.bytes,
+            "msgOutCounter": figures.messages,
+            "bytesOutCounter": figures.bytes,
             "consumerName": info.consumer_name,
-            "availablePermits": consumer.dispatch_state.permits if window is None else window.permits,
-            "unackedMessages": consumer.dispatch_state.unacked if window is None else len(window.pending),
-            "blockedConsumerOnUnackedMsgs": consumer.dispatch_state.blocked,
+            "availablePermits": figures.permits,
+            "unackedMessages": figures.unacked,
+            "blockedConsumerOnUnackedMsgs": figures.blocked,
             "address": connection.peer,
             "clientVersion": connection.client_version,
             "metadata": {item.key: item.value for item in consumer.subscribe_command.metadata},
@@ -236,7 +237,7 @@ def _unserved(consumer: Consumer) -> dict[str, Any]:
     return dict.fromkeys(_SUMS, 0) | {
         "type": CommandSubscribe.SubType.Name(consumer.info.kind),
         "unackedMessages": 0,
-        "servedBy": consumer.peer or "owner",
+        "servedBy": consumer.served_by,
     }
 
 

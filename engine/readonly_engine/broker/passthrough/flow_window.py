@@ -56,6 +56,11 @@ class FlowWindow:
         """Permits of the client that are not used."""
         return self._queued + self._granted
 
+    @property
+    def outstanding(self) -> bool:
+        """Whether the client has unacked messages; False without `track_pending`."""
+        return bool(self.pending)
+
     def grant(self) -> int:
         """Return the number of permits to send to the owner now, 0 while more than half of the window is unused.
 

@@ -254,24 +254,15 @@ class Broker:
     def _evict(self, before: Bindings) -> None:
         """Close the consumers for which the new bindings name another place, unless the old binding's lifecycle is Detach.
 
-        A consumer that another broker of the pool serves is closed by that one when the keeper of its cursor changes.
-
         Args:
             before: the bindings before the change.
         """
         for consumer in self.consumers:
             topic, name = consumer.topic, consumer.info.name
-            bound = self.bindings.serves(topic, name)
-            if bound and not consumer.bound and consumer.pass_through and not consumer.peer:
-                consumer.close_for_resubscribe("the pool serves the subscription now")
-            elif bound:
+            if self.bindings.serves(topic, name):
+                if reason := consumer.misplaced(keeps_cursor=self.keeps_cursors(topic, name)):
+                    consumer.close_for_resubscribe(reason)
                 consumer.bound = True  # maybe it was detached before, and this pool still serves it
-                if (
-                    consumer.info.durable
-                    and not consumer.peer
-                    and self.keeps_cursors(topic, name) != consumer.kept_here
-                ):
-                    consumer.close_for_resubscribe("the keeper of the subscription's cursor has changed")
             elif not consumer.bound:
                 continue
             elif before.detaches(topic, name):
@@ -290,7 +281,7 @@ class Broker:
         kind, key = action.kind, action.key
         if kind == ActionKind.REVOKE:
             for consumer in self.consumers:
-                if consumer.claim is not None and consumer.claim.key == key and not consumer.peer:
+                if consumer.served_under(key):
                     consumer.close_for_resubscribe("another broker has claimed the subscription")
             self.local_cursors.end(key, "another broker has claimed them")
             return

@@ -16,8 +16,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from readonly_engine.broker.subscription.pause import Pause
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
     from typing import Any
@@ -99,19 +97,8 @@ async def _leave(broker: DrainedBroker) -> None:
 
 async def await_acks(consumers: list[Consumer]) -> None:
     """Stop delivery, and wait for the acks of delivered messages: other brokers deliver unacked ones again."""
-    durable = set()
-    windows = []
-    for consumer in consumers:
-        if consumer.subscription is not None:
-            consumer.subscription.pause(Pause.LEAVING)
-            if consumer.info.durable:
-                durable.add(consumer.subscription)
-        elif consumer.flow_window is not None:
-            consumer.flow_window.close()
-            windows.append(consumer.flow_window)
-    if not await _until(
-        lambda: not any(one.outstanding for one in durable) and not any(one.pending for one in windows), ACK_TIMEOUT_S
-    ):
+    stopped = {one for one in [consumer.stop_delivery() for consumer in consumers] if one is not None}
+    if not await _until(lambda: not any(one.outstanding for one in stopped), ACK_TIMEOUT_S):
         log.info("messages not acked, other brokers deliver them again: timeout=%gs", ACK_TIMEOUT_S)
     late = await _all((consumer.owner_consumer.wait_for_acks() for consumer in consumers), ACK_TIMEOUT_S)
     if late:

@@ -145,8 +145,8 @@ def _units(consumers: list[Consumer]) -> list[list[Consumer]]:
     claimed: dict[object, list[Consumer]] = {}
     single = []
     for consumer in consumers:
-        if consumer.peer or consumer.local is not None:
-            continue  # another broker serves it, or this one has the partition of its cursor
+        if not consumer.movable:
+            continue
         if consumer.claim is None:
             single.append([consumer])
         else:

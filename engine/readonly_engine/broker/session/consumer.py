@@ -13,7 +13,13 @@ from readonly_engine.broker.dispatch.make import MULTIPLE, make_consumer_state
 from readonly_engine.broker.passthrough.flow_window import FlowWindow
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.redirects import close_consumer
-from readonly_engine.broker.session.consumer_stats import DispatchStats, complete_stats
+from readonly_engine.broker.session.consumer_stats import (
+    OWNER,
+    ConsumerFigures,
+    DispatchStats,
+    Outstanding,
+    complete_stats,
+)
 from readonly_engine.broker.session.exclusives import is_exclusive
 from readonly_engine.broker.session.rates import Rates
 from readonly_engine.broker.subscription.pause import Pause
@@ -195,6 +201,34 @@ class Consumer:
         return isinstance(self.owner_consumer, LocalCursorConsumer)
 
     @property
+    def served_by(self) -> str:
+        """URL of the broker of the pool that serves it; OWNER; or empty for this broker."""
+        return self.peer or (OWNER if self.pass_through else "")
+
+    @property
+    def movable(self) -> bool:
+        """Whether another broker of the pool can serve it as well: none does, and this one does not have its cursor."""
+        return not self.peer and self.local is None
+
+    def served_under(self, key: ClaimKey) -> bool:
+        """Return whether this broker serves it by a claim."""
+        return self.claim is not None and self.claim.key == key and not self.peer
+
+    def misplaced(self, *, keeps_cursor: bool) -> str:
+        """Return why the consumer must subscribe again, now that a binding names its subscription; empty to keep it.
+
+        A consumer that another broker of the pool serves is closed by that one when the keeper of its cursor changes.
+
+        Args:
+            keeps_cursor: whether the pool keeps the subscription's cursor by the bindings in force.
+        """
+        if self.pass_through and not self.peer and not self.bound:
+            return "the pool serves the subscription now"
+        if self.info.durable and not self.peer and keeps_cursor != self.kept_here:
+            return "the keeper of the subscription's cursor has changed"
+        return ""
+
+    @property
     def takes_entry_metadata(self) -> bool:
         """Whether the client takes the owner's own metadata of entries."""
         return self.connection.takes_entry_metadata
@@ -305,6 +339,22 @@ class Consumer:
         multiple = self.info.kind in MULTIPLE
         stats = DispatchStats(rate, state.unacked, state.blocked, ack_rate if multiple else None)
         complete_stats(answer, self.connection.peer, state.permits, stats)
+
+    def figures(self) -> ConsumerFigures:
+        """Return the figures of now."""
+        window, state = self.flow_window, self.dispatch_state
+        permits = state.permits if window is None else window.permits
+        unacked = state.unacked if window is None else len(window.pending)
+        return ConsumerFigures(self.served_by, permits, unacked, state.blocked, self.messages, self.bytes)
+
+    def stop_delivery(self) -> Outstanding | None:
+        """Send no messages any more; return what knows whether delivered ones wait for acks. None if no ack is worth a wait."""
+        if self.subscription is not None:
+            self.subscription.pause(Pause.LEAVING)
+            return self.subscription if self.info.durable else None
+        if self.flow_window is not None:
+            self.flow_window.close()
+        return self.flow_window
 
     def expect_return(self) -> None:
         """Keep its place while another broker of the pool redirects its client here."""

@@ -1,12 +1,48 @@
-"""CONSUMER_STATS: the owner's answer describes a zero-permit consumer, so the broker fills in its own counters."""
+"""Figures of a consumer, and its CONSUMER_STATS: an owner describes a zero-permit consumer, so the broker fills in its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from readonly_engine.broker.session.rates import Rate
     from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse
+
+
+OWNER: Final = "owner"
+"""`ConsumerFigures.served_by` of a consumer that passes through to the owner."""
+
+
+NO_BROKERS: Final = frozenset({"", OWNER})
+"""Values of `served_by` that are no other broker of the pool."""
+
+
+class Outstanding(Protocol):
+    """A subscription, or a relayed consumer, with delivered messages."""
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether clients have unacked messages of it."""
+
+
+class ConsumerFigures(NamedTuple):
+    """Figures of a consumer, for statistics.
+
+    Attributes:
+        served_by: URL of the broker of the pool that serves it; OWNER; or empty for this broker.
+        permits: permits of the client that are not used.
+        unacked: number of unacked messages; of unacked entries where this broker relays them.
+        blocked: whether delivery waits for acks.
+        messages: number of messages sent to the client.
+        bytes: bytes sent to the client.
+    """
+
+    served_by: str
+    permits: int
+    unacked: int
+    blocked: bool
+    messages: int
+    bytes: int
 
 
 class DispatchStats(NamedTuple):

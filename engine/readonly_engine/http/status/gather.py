@@ -157,7 +157,7 @@ class Gatherer:
         for connection in list(self._broker.connections):
             consumers = connection.consumers
             for consumer in consumers:
-                if consumer.flow_window is not None:
+                if consumer.served_by:
                     found.setdefault(consumer.topic, []).append(consumer)
             if slices.add(1 + len(consumers)):
                 await slices.pause()

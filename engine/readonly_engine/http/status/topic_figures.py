@@ -146,7 +146,7 @@ class PageFigures:
                 await self._slices.pause()
         for relayed in members.relayed.values():
             consumers += len(relayed)
-            passed += not relayed[0].peer
+            passed += relayed[0].served_by == OWNER
             messages += sum(one.messages for one in relayed)
             size += sum(one.bytes for one in relayed)
         if not complete:
@@ -172,12 +172,12 @@ class PageFigures:
     def _subscription(self, topic: TopicName, name: str, members: _Members) -> SubscriptionState:
         subscription, relayed = members.served.get(name), members.relayed.get(name, [])
         messages, size = sum(one.messages for one in relayed), sum(one.bytes for one in relayed)
-        unacked = sum(len(one.flow_window.pending) for one in relayed if one.flow_window is not None)
+        unacked = sum(one.figures().unacked for one in relayed)
         consumers, served_by, reason, finding, kind, lag, position = len(relayed), HERE, "", "", "", None, ""
         if subscription is None:
             first = relayed[0]
             kind = _kind(first.info.kind)
-            served_by = first.peer or OWNER
+            served_by = first.served_by
             passed = self._passing.get((topic, name))
             if served_by == OWNER and passed is not None:
                 reason, finding = passed.reason, passed.text
@@ -226,13 +226,13 @@ def _kind(number: CommandSubscribe.SubType) -> str:
 
 
 def _client(consumer: Consumer) -> ClientState:
-    window = consumer.flow_window
+    figures = consumer.figures()
     return ClientState(
         name=clipped(consumer.info.consumer_name),
         address=consumer.connection.peer,
         version=clipped(consumer.connection.client_version),
-        permits=consumer.dispatch_state.permits if window is None else window.permits,
-        unacked=consumer.dispatch_state.unacked if window is None else len(window.pending),
-        messages=consumer.messages,
-        bytes=consumer.bytes,
+        permits=figures.permits,
+        unacked=figures.unacked,
+        messages=figures.messages,
+        bytes=figures.bytes,
     )

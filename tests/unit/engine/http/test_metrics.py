@@ -308,7 +308,7 @@ def test_no_slice_of_the_event_loop_grows_with_the_subscriptions(broker, ranges)
 
 
 def test_connections_and_passthrough_take_slices_too(broker):
-    consumers = [SimpleNamespace(flow_window=None, peer="")] * 10
+    consumers = [SimpleNamespace(served_by="")] * 10
     connection = SimpleNamespace(consumers=consumers, producers=(), buffered=0)
     broker.connections = [connection] * 300
     broker.passthrough.passed_through = iter([SimpleNamespace(reason="storage")] * 2000)

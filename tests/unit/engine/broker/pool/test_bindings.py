@@ -5,9 +5,8 @@ from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_p
 from readonly_engine.broker.server.broker import Broker
 from readonly_engine.config.settings import Cursors, Tail
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
-from readonly_engine.wire.subscribe_info import SubscribeInfo
 
+from tests.support.played_broker import BoundConsumer
 from tests.support.yaml_documents import load_yaml
 
 P = "persistent://public/default/"
@@ -219,19 +218,6 @@ def test_what_a_subscription_is_bound_by_says_what_happens_to_it(full):
 )
 def test_where_the_topics_of_a_pattern_are(pattern, namespace):
     assert parse_pattern(pattern).namespace == namespace
-
-
-class BoundConsumer:
-    """A consumer with the attributes that a change of bindings uses."""
-
-    def __init__(self, topic, subscription, *, bound, via="", kept_here=False, durable=True):
-        self.topic, self.bound, self.consumer_id = parse_topic_name(topic), bound, 1
-        self.peer, self.pass_through, self.kept_here = via, bool(via) or not bound, kept_here
-        self.info = SubscribeInfo(subscription, CommandSubscribe.Shared, durable=durable)
-        self.closed_for = ""
-
-    def close_for_resubscribe(self, reason):
-        self.closed_for = reason
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 
 def consumer(name, subscription="", peer=""):
     claim = ClaimHandle(ClaimKey(parse_topic_name("orders"), subscription), 1, peer) if subscription else None
-    return SimpleNamespace(name=name, claim=claim, peer=peer, local=None)
+    return SimpleNamespace(name=name, claim=claim, movable=not peer)
 
 
 def test_a_claimed_subscription_moves_as_a_whole_and_after_all_others():
@@ -33,8 +33,9 @@ class Connected:
     """A consumer without a subscription on this broker."""
 
     def __init__(self, created_at, claim=None):
-        self.created_at, self.claim, self.peer, self.local = created_at, claim, "", None
-        self.subscription = self.flow_window = None
+        self.created_at, self.claim, self.movable = created_at, claim, True
+        self.subscription = None
+        self.stop_delivery = lambda: None
         self.unregistered = False
         self.reasons = []
         self.owner_consumer = SimpleNamespace(wait_for_acks=self.acked)
