@@ -121,6 +121,8 @@ def test_codecs_touch_nothing_but_bytes(path):
         "owner/responses.py",
         "owner/resume.py",
         "broker/session/handshake.py",
+        "broker/session/relay_marks.py",
+        "broker/session/route.py",
         "broker/pool/claims.py",
         "broker/cursors/commits.py",
         "broker/cursors/consumers.py",

@@ -16,28 +16,36 @@ from readonly_engine.broker.session.consumer import Consumer
 from readonly_engine.broker.session.exclusives import subscribe_at_owner
 from readonly_engine.broker.session.lookup import reject_unbound
 from readonly_engine.broker.session.relay_marks import marked_subscribe, relayed_by
+from readonly_engine.broker.session.route import (
+    CursorPlace,
+    Local,
+    Passthrough,
+    Placement,
+    Relay,
+    Served,
+    choose_route,
+    may_be_moved,
+)
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.clock import lease_time
 from readonly_engine.config.listeners import Urls
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
+from readonly_engine.wire.pulsar_pb2 import ServerError
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from readonly_engine.broker.cursors.held_partition import HeldPartition
     from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.broker.session.client_link import ClientLink
+    from readonly_engine.broker.session.route import Route
     from readonly_engine.broker.session.services import Services
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
 
 log = logging.getLogger(__name__)
-
-CLAIMED_TYPES = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
-"""Subscription types that one broker of the pool must dispatch. For the others the owner selects the consumer."""
-
-_OF_EXISTING = frozenset({LocalRequest.EXPORT, LocalRequest.EXISTING, LocalRequest.FORCE})
-"""Requests about local subscriptions that exist."""
 
 
 async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscribe) -> tuple[Consumer, BaseCommand]:
@@ -50,85 +58,30 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         RelayError: the consumer is refused.
         MetadataError: the topic's metadata cannot be read.
     """
-    services = client.services
+    services, info = client.services, SubscribeInfo.of(subscribe)
     reject_unbound(services, topic)
-    refusal = services.limits.subscribe(topic, subscribe.subscription)
+    refusal = services.limits.subscribe(topic, info.name)
     if refusal:
         raise OwnerRefusedError(ServerError.ConsumerBusy, refusal)
     claim: ClaimHandle | None = None
     consumer: Consumer | None = None
     admitted = False
     try:
-        from_peer = relayed_by(subscribe)
-        # An unbound topic comes from a lookup before a change of bindings, or because the pool relays unbound topics. An
-        # unbound subscription of a bound topic comes because a lookup does not name the subscription.
-        bound = services.bindings.serves(topic, subscribe.subscription)
-        kept_here = _kept_here(services, topic, subscribe)
-        request = request_of(subscribe)
-        if request is LocalRequest.CHECK:
-            await services.local_namesakes.answer(topic, client.identity, subscribe)
-        # Where the owner is the keeper now, the local cursors from before can still be exported or deleted.
-        moves = subscribe.durable and request in _OF_EXISTING
-        local = kept_here or (moves and await services.local_namesakes.exist(topic))
-        if not local:
-            check_not_local(subscribe)
-        key = await _claim_key(services, topic, subscribe, local=local) if bound or local else None
-        peer = await services.local_cursors.place(key) if local and key is not None and from_peer is None else ""
+        placement, from_peer = await _place(client, topic, subscribe, info), relayed_by(subscribe)
+        key, peer = await _claim_key(services, placement), ""
+        if placement.local and key is not None and from_peer is None:
+            peer = await services.local_cursors.place(key)
         if key is not None and not peer:
             claim = await services.claim_store.acquire(key)
             peer = claim.url
-            if peer and from_peer is not None:
-                raise OwnerUnavailableError(f"{from_peer} takes this broker for the one that serves the subscription")
-        partition = await services.local_cursors.open(key) if local and key is not None and not peer else None
-        pass_through = bool(peer) or not (bound or local)
-        if kept_here and not peer:
-            await _check_local(services, topic, subscribe)
-        elif not local:
-            if subscribe.durable and not peer:
-                await services.local_namesakes.check(topic, client.identity, subscribe)
-            if not pass_through:
-                pass_through = await services.passthrough.admit(topic, subscribe)
-        peer_url = ""
-        if peer:
-            member = services.pool.members.get(peer)
-            peer_url = services.owners.peer_url(peer, "" if member is None else member.tls_url)
-        consumer = Consumer(
-            client,
-            topic,
-            marked_subscribe(
-                subscribe,
-                relayed_by=services.pool.url if peer else "",
-                # The others are direct consumers on the owner, as before; a local cursor that moves is not seen there.
-                pool=services.passthrough.pool if bound and not peer and (kept_here or not local) else "",
-            ),
-            pass_through=pass_through,
-            peer=peer,
-            peer_url=peer_url,
-            claim=claim,
-            bound=bound,
-            partition=partition,
-        )
-        changes_only = partition is not None and request is LocalRequest.FORCE
-        sent = lease_time()
-        answer = await subscribe_at_owner(consumer, services.exclusives)
-        if from_peer is not None:
-            consumer.relayed_at = time.monotonic()
-        if changes_only:
-            consumer.exclusive = False  # it must neither get messages nor replace the consumer that does
-        elif not pass_through:
-            subscription = await services.topics.join(topic, consumer, partial(_check_claim, services, claim))
-            consumer.on_joined(subscription, sent)
-        elif bound and not peer:
-            services.passthrough.add(consumer)
-        if consumer.unregistered:
-            raise OwnerUnavailableError(f"the consumer of {topic} was closed during its creation; look it up again")
-        if bound != services.bindings.serves(topic, subscribe.subscription) or kept_here != _kept_here(
-            services, topic, subscribe
-        ):
-            # The broker closes only consumers of connections when bindings change, and this one is not listed there yet.
-            raise OwnerUnavailableError(f"the bindings of {topic} have changed; look it up again")
+        partition = await services.local_cursors.open(key) if placement.local and key is not None and not peer else None
+        needs_owner = "" if peer else await _needs_owner(client, placement, subscribe)
+        route = choose_route(placement, peer, from_peer, needs_owner)
+        consumer = _make_consumer(client, placement, subscribe, route, claim, partition)
+        answer = await _begin(consumer, route, claim, relayed=from_peer is not None)
+        _check_unchanged(services, consumer, placement)
         if claim is not None and from_peer is None:
-            services.pending_redirects.arrived(ClaimKey(topic, subscribe.subscription))
+            services.pending_redirects.arrived(ClaimKey(topic, info.name))
         if consumer.exclusive:
             services.exclusives.add(consumer)
         admitted = True
@@ -139,41 +92,124 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
                 consumer.unregister()
                 services.spawn(consumer.close())
             else:
-                services.limits.leave(topic, subscribe.subscription)
+                services.limits.leave(topic, info.name)
                 if claim is not None:
                     services.claim_store.release(claim)
 
 
-def _kept_here(services: Services, topic: TopicName, subscribe: CommandSubscribe) -> bool:
+async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscribe, info: SubscribeInfo) -> Placement:
+    """Return what bindings and cursors say about a consumer.
+
+    Raises:
+        RelayError: the consumer has a request about a local subscription, which is answered or refused by that.
+        MetadataError: the metadata store does not answer.
+    """
+    services, request = client.services, request_of(subscribe)
+    bound, kept = services.bindings.serves(topic, info.name), _kept_by_pool(services, topic, info)
+    if request is LocalRequest.CHECK:
+        await services.local_namesakes.answer(topic, client.identity, subscribe)
+    if kept:
+        return Placement(topic, info, bound, CursorPlace.POOL, request)
+    if may_be_moved(request, durable=info.durable) and await services.local_namesakes.exist(topic):
+        return Placement(topic, info, bound, CursorPlace.POOL_BEFORE, request)
+    check_not_local(subscribe)
+    return Placement(topic, info, bound, CursorPlace.OWNER, request)
+
+
+def _kept_by_pool(services: Services, topic: TopicName, info: SubscribeInfo) -> bool:
     """Return whether the pool keeps a subscription's cursor.
 
     A non-durable subscription has no cursor to keep: the owner admits it, and no redirect makes a Reader begin again.
     """
-    name = subscribe.subscription
-    return subscribe.durable and services.bindings.serves(topic, name) and services.keeps_cursors(topic, name)
+    return info.durable and services.bindings.serves(topic, info.name) and services.keeps_cursors(topic, info.name)
 
 
-async def _check_local(services: Services, topic: TopicName, subscribe: CommandSubscribe) -> None:
-    """Check that a subscription's cursor may be kept here.
+async def _claim_key(services: Services, placement: Placement) -> ClaimKey | None:
+    """Return the claim that a broker needs to serve a consumer; None if it needs none."""
+    if not placement.needs_claim:
+        return None
+    if placement.local:
+        return await services.local_cursors.key_of(placement.topic, placement.info.name)
+    return ClaimKey(placement.topic, placement.info.name)
+
+
+async def _needs_owner(client: ClientLink, placement: Placement, subscribe: CommandSubscribe) -> str:
+    """Return why only the owner can serve a subscription that no other broker of the pool serves; empty if this one can.
 
     Raises:
-        RelayError: only the owner can serve it, or it is not known whether.
+        RelayError: that is not known, or the subscription must not be created on the owner.
+        MetadataError: the metadata store does not answer.
     """
-    refusal = await services.passthrough.refusal(topic, subscribe)
-    if refusal:
-        raise OwnerRefusedError(
-            ServerError.NotAllowedError,
-            f"subscription {subscribe.subscription} of {topic} needs the owner's cursor ({refusal}): bind it with cursors: Owner",
-        )
+    services, topic = client.services, placement.topic
+    if placement.cursor is CursorPlace.POOL:
+        return await services.passthrough.refusal(topic, subscribe)
+    if placement.local:
+        return ""
+    if placement.info.durable:
+        await services.local_namesakes.check(topic, client.identity, subscribe)
+    return "a reason of the policy" if placement.bound and await services.passthrough.admit(topic, subscribe) else ""
 
 
-async def _claim_key(
-    services: Services, topic: TopicName, subscribe: CommandSubscribe, *, local: bool
-) -> ClaimKey | None:
-    """Return the claim that a broker needs to serve a subscription; None if it needs none."""
-    if local:
-        return await services.local_cursors.key_of(topic, subscribe.subscription)
-    return ClaimKey(topic, subscribe.subscription) if subscribe.sub_type in CLAIMED_TYPES else None
+def _make_consumer(
+    client: ClientLink,
+    placement: Placement,
+    subscribe: CommandSubscribe,
+    route: Route,
+    claim: ClaimHandle | None,
+    partition: HeldPartition | None,
+) -> Consumer:
+    services, peer, peer_url = client.services, "", ""
+    if isinstance(route, Relay):
+        peer, member = route.peer, services.pool.members.get(route.peer)
+        peer_url = services.owners.peer_url(peer, "" if member is None else member.tls_url)
+    return Consumer(
+        client,
+        placement.topic,
+        marked_subscribe(
+            subscribe,
+            relayed_by=services.pool.url if peer else "",
+            pool="" if peer or not placement.of_pool else services.passthrough.pool,
+        ),
+        pass_through=isinstance(route, Relay | Passthrough),
+        peer=peer,
+        peer_url=peer_url,
+        claim=claim,
+        bound=placement.bound,
+        partition=partition,
+    )
+
+
+async def _begin(consumer: Consumer, route: Route, claim: ClaimHandle | None, *, relayed: bool) -> BaseCommand:
+    """Subscribe where the cursor is, and begin the consumer's way; return the answer to its client."""
+    services, sent = consumer.connection.services, lease_time()
+    answer = await subscribe_at_owner(consumer, services.exclusives)
+    if relayed:
+        consumer.relayed_at = time.monotonic()
+    match route:
+        case Local(changes_only=True):
+            consumer.exclusive = False  # it must neither get messages nor replace the consumer that does
+        case Served() | Local():
+            subscription = await services.topics.join(consumer.topic, consumer, partial(_check_claim, services, claim))
+            consumer.on_joined(subscription, sent)
+        case Passthrough(bound=True):
+            services.passthrough.add(consumer)
+    return answer
+
+
+def _check_unchanged(services: Services, consumer: Consumer, placement: Placement) -> None:
+    """Check that a new consumer was not closed, and that the bindings still name its place.
+
+    The broker closes only consumers of connections when bindings change, and this one is not listed there yet.
+
+    Raises:
+        OwnerUnavailableError: it was closed, or they name another place.
+    """
+    topic, info = placement.topic, placement.info
+    if consumer.unregistered:
+        raise OwnerUnavailableError(f"the consumer of {topic} was closed during its creation; look it up again")
+    kept = placement.cursor is CursorPlace.POOL
+    if placement.bound != services.bindings.serves(topic, info.name) or kept != _kept_by_pool(services, topic, info):
+        raise OwnerUnavailableError(f"the bindings of {topic} have changed; look it up again")
 
 
 def _check_claim(services: Services, claim: ClaimHandle | None, subscription: Subscription) -> None:

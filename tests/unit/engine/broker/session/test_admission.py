@@ -73,7 +73,7 @@ class Consumer:
     """One that attaches as the test lets it."""
 
     def __init__(self, client, *_, bound, **__):
-        self.client, self.bound = client, bound
+        self.client, self.connection, self.topic, self.bound = client, client, TOPIC, bound
         self.owner_consumer = self
         self.unregistered = self.exclusive = False
 
