@@ -12,6 +12,7 @@ from readonly_engine.broker.cursors.local_requests import LocalRequest, check_no
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.client_versions import supports_assigned_broker
 from readonly_engine.broker.pool.redirects import PendingRedirect
+from readonly_engine.broker.session.admission_lease import AdmissionLease
 from readonly_engine.broker.session.consumer import Consumer
 from readonly_engine.broker.session.exclusives import subscribe_at_owner
 from readonly_engine.broker.session.lookup import reject_unbound
@@ -29,8 +30,7 @@ from readonly_engine.broker.session.route import (
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.clock import lease_time
 from readonly_engine.config.listeners import Urls
-from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
-from readonly_engine.wire.pulsar_pb2 import ServerError
+from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 if TYPE_CHECKING:
@@ -60,41 +60,29 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
     """
     services, info = client.services, SubscribeInfo.of(subscribe)
     reject_unbound(services, topic)
-    refusal = services.limits.subscribe(topic, info.name)
-    if refusal:
-        raise OwnerRefusedError(ServerError.ConsumerBusy, refusal)
-    claim: ClaimHandle | None = None
-    consumer: Consumer | None = None
-    admitted = False
+    lease = AdmissionLease(services, topic, info.name)
+    consumer, admitted = None, False
     try:
         placement, from_peer = await _place(client, topic, subscribe, info), relayed_by(subscribe)
         key, peer = await _claim_key(services, placement), ""
         if placement.local and key is not None and from_peer is None:
             peer = await services.local_cursors.place(key)
         if key is not None and not peer:
-            claim = await services.claim_store.acquire(key)
-            peer = claim.url
+            peer = await lease.acquire(key)
         partition = await services.local_cursors.open(key) if placement.local and key is not None and not peer else None
         needs_owner = "" if peer else await _needs_owner(client, placement, subscribe)
         route = choose_route(placement, peer, from_peer, needs_owner)
-        consumer = _make_consumer(client, placement, subscribe, route, claim, partition)
-        answer = await _begin(consumer, route, claim, relayed=from_peer is not None)
+        consumer = _make_consumer(client, placement, subscribe, lease, route, partition)
+        answer = await _begin(consumer, route, relayed=from_peer is not None)
         _check_unchanged(services, consumer, placement)
-        if claim is not None and from_peer is None:
-            services.pending_redirects.arrived(ClaimKey(topic, info.name))
+        if from_peer is None:
+            lease.on_arrived()
         if consumer.exclusive:
             services.exclusives.add(consumer)
         admitted = True
         return consumer, answer
     finally:
-        if not admitted:
-            if consumer is not None:
-                consumer.unregister()
-                services.spawn(consumer.close())
-            else:
-                services.limits.leave(topic, info.name)
-                if claim is not None:
-                    services.claim_store.release(claim)
+        lease.end_admission(consumer, admitted=admitted)
 
 
 async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscribe, info: SubscribeInfo) -> Placement:
@@ -154,8 +142,8 @@ def _make_consumer(
     client: ClientLink,
     placement: Placement,
     subscribe: CommandSubscribe,
+    lease: AdmissionLease,
     route: Route,
-    claim: ClaimHandle | None,
     partition: HeldPartition | None,
 ) -> Consumer:
     services, peer, peer_url = client.services, "", ""
@@ -170,26 +158,28 @@ def _make_consumer(
             relayed_by=services.pool.url if peer else "",
             pool="" if peer or not placement.of_pool else services.passthrough.pool,
         ),
+        lease,
         pass_through=isinstance(route, Relay | Passthrough),
         peer=peer,
         peer_url=peer_url,
-        claim=claim,
         bound=placement.bound,
         partition=partition,
     )
 
 
-async def _begin(consumer: Consumer, route: Route, claim: ClaimHandle | None, *, relayed: bool) -> BaseCommand:
+async def _begin(consumer: Consumer, route: Route, *, relayed: bool) -> BaseCommand:
     """Subscribe where the cursor is, and begin the consumer's way; return the answer to its client."""
     services, sent = consumer.connection.services, lease_time()
     answer = await subscribe_at_owner(consumer, services.exclusives)
     if relayed:
-        consumer.relayed_at = time.monotonic()
+        consumer.admission.on_relayed()
     match route:
         case Local(changes_only=True):
             consumer.exclusive = False  # it must neither get messages nor replace the consumer that does
         case Served() | Local():
-            subscription = await services.topics.join(consumer.topic, consumer, partial(_check_claim, services, claim))
+            subscription = await services.topics.join(
+                consumer.topic, consumer, partial(_check_claim, services, consumer.claim)
+            )
             consumer.on_joined(subscription, sent)
         case Passthrough(bound=True):
             services.passthrough.add(consumer)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from readonly_engine.broker.cursors.local_consumer import LocalCursorConsumer
 from readonly_engine.broker.dispatch.make import MULTIPLE, make_consumer_state
 from readonly_engine.broker.passthrough.flow_window import FlowWindow
-from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.redirects import close_consumer
 from readonly_engine.broker.session.consumer_stats import (
     OWNER,
@@ -47,7 +46,9 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursors.held_partition import HeldPartition
     from readonly_engine.broker.cursors.local_subscription import LocalSubscription
     from readonly_engine.broker.pool.claim_store import ClaimHandle
+    from readonly_engine.broker.pool.claims import ClaimKey
     from readonly_engine.broker.pool.redirects import PendingRedirect
+    from readonly_engine.broker.session.admission_lease import AdmissionLease
     from readonly_engine.broker.session.client_link import ClientLink
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
@@ -78,14 +79,13 @@ class Consumer:
         pass_through: whether the owner or another broker of the pool serves it, so that FLOW and messages are relayed.
         peer: the broker of the pool that serves it; empty for this broker or the owner.
         peer_url: URL for connections to the peer.
-        claim: the claim of the subscription, of this broker or of the peer; None if the type needs no claim.
+        admission: what it holds since its admission.
         bound: whether a binding includes the subscription.
         partition: the partition that has the subscription's cursor; None where the owner has it.
 
     Attributes:
         created_at: time (monotonic) of its creation.
         pending_redirect: decides about its redirect; None for none, or after the decision.
-        relayed_at: time (monotonic) when another broker of the pool relayed it here; None if the client has connected directly.
         info: the lasting fields of the SUBSCRIBE.
         exclusive: whether it keeps other consumers out: of its subscription, or of its sticky ranges of hashes.
         in_sync: whether the consumer has stayed on the owner since the last comparison of the cursor with the owner's.
@@ -105,13 +105,12 @@ class Consumer:
         "_active",
         "_closing",
         "_end_of_topic_sent",
-        "_leaving",
         "_newest_ledger",
         "_rates",
         "_saving_batches",
+        "admission",
         "bound",
         "bytes",
-        "claim",
         "connection",
         "consumer_id",
         "created_at",
@@ -127,7 +126,6 @@ class Consumer:
         "pass_through",
         "peer",
         "pending_redirect",
-        "relayed_at",
         "subscription",
         "topic",
         "unregistered",
@@ -138,11 +136,11 @@ class Consumer:
         connection: ClientLink,
         topic: TopicName,
         subscribe: CommandSubscribe,
+        admission: AdmissionLease,
         *,
         pass_through: bool,
         peer: str = "",
         peer_url: str = "",
-        claim: ClaimHandle | None = None,
         bound: bool = True,
         partition: HeldPartition | None = None,
     ) -> None:
@@ -156,7 +154,7 @@ class Consumer:
         self.exclusive = is_exclusive(subscribe)
         self.pass_through = pass_through
         self.peer = peer
-        self.claim = claim
+        self.admission = admission
         self.unregistered = False
         self.flow_window: FlowWindow | None = None
         if pass_through:
@@ -172,9 +170,7 @@ class Consumer:
         self.in_sync = True
         self.lease = OwnerLease()
         self.lease_valid = True
-        self.relayed_at: float | None = None
         self._saving_batches: asyncio.Task[None] | None = None
-        self._leaving: Subscription | None = None
         self._closing: asyncio.Task[BaseCommand | None] | None = None
         self.owner_consumer: CursorConsumer
         if partition is not None:
@@ -194,6 +190,11 @@ class Consumer:
         """Its subscription, whose cursor this broker keeps; None where the owner keeps it."""
         kept = self.owner_consumer
         return kept.local if isinstance(kept, LocalCursorConsumer) else None
+
+    @property
+    def claim(self) -> ClaimHandle | None:
+        """Its part in the claim of the subscription; None if the type needs no claim."""
+        return self.admission.claim
 
     @property
     def kept_here(self) -> bool:
@@ -252,7 +253,6 @@ class Consumer:
         """
         if self.unregistered or not self.in_sync:
             self._leave_subscription(subscription)
-            self._release_if_closed()
             raise OwnerUnavailableError(
                 f"the consumer of {self.topic} was closed during its creation; look it up again"
             )
@@ -367,7 +367,6 @@ class Consumer:
             return
         self.unregistered = True
         services = self.connection.services
-        services.limits.leave(self.topic, self.info.name)
         services.passthrough.remove(self)
         if self.exclusive:
             services.exclusives.remove(self)
@@ -375,16 +374,14 @@ class Consumer:
             services.owner_leases.remove(self)
             self._leave_subscription(self.subscription)
             self.subscription = None
-        if self.claim is not None and self.relayed_at is not None:
-            key = ClaimKey(self.topic, self.info.name)
-            services.pending_redirects.expect(key, self.relayed_at, time.monotonic())
-        self._release_if_closed()
+        self.admission.leave()
 
     def _leave_subscription(self, subscription: Subscription) -> None:
         """Leave the subscription. New consumers of it wait until the owner has processed this consumer's acks."""
-        self._leaving = subscription
+        topics, key = self.connection.services.topics, (subscription.topic, subscription.name)
         ours = partial(self._exclusively_served, subscription, self.claim)
-        self._saving_batches = self.connection.services.topics.leave(subscription, self, ours)
+        self._saving_batches = topics.leave(subscription, self, ours)
+        self.admission.call_at_end(partial(topics.leaving.remove, key, self))
 
     def _exclusively_served(self, subscription: Subscription, claim: ClaimHandle | None) -> bool:
         """Return whether no other broker can have served the subscription since its cursor was read from the owner."""
@@ -410,29 +407,13 @@ class Consumer:
     async def _close(self, command: BaseCommand | None) -> BaseCommand | None:
         if self._saving_batches is not None:
             await asyncio.wait([self._saving_batches])
-        late = asyncio.get_running_loop().call_later(CLAIM_RELEASE_TIMEOUT_S, self._release_claim)
+        late = asyncio.get_running_loop().call_later(CLAIM_RELEASE_TIMEOUT_S, self.admission.on_closed)
         try:
             # The owner processes acks before a later CLOSE_CONSUMER.
             return await self.owner_consumer.close(command)
         finally:
             late.cancel()
-            self._release_claim()
-
-    def _release_if_closed(self) -> None:
-        if self._closing is not None and self._closing.done():
-            self._release_claim()
-
-    def _release_claim(self) -> None:
-        """Release the claim: the owner has processed the acks, or the wait timed out."""
-        if not self.unregistered:
-            return
-        services = self.connection.services
-        subscription, self._leaving = self._leaving, None
-        if subscription is not None:
-            services.topics.leaving.remove((subscription.topic, subscription.name), self)
-        claim, self.claim = self.claim, None
-        if claim is not None:
-            services.claim_store.release(claim)
+            self.admission.on_closed()
 
     async def detach(self) -> None:
         """Leave the subscription and close the consumer on the owner, without a CLOSE_CONSUMER to the client."""

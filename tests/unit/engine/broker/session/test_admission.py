@@ -72,7 +72,8 @@ class Broker:
 class Consumer:
     """One that attaches as the test lets it."""
 
-    def __init__(self, client, *_, bound, **__):
+    def __init__(self, client, _topic=None, _subscribe=None, admission=None, *, bound, **__):
+        self.admission, self.claim = admission, None
         self.client, self.connection, self.topic, self.bound = client, client, TOPIC, bound
         self.owner_consumer = self
         self.unregistered = self.exclusive = False
@@ -86,6 +87,7 @@ class Consumer:
 
     def unregister(self):
         self.unregistered = True
+        self.admission.leave()
 
     async def close(self):
         self.client.closed = True
@@ -150,20 +152,9 @@ class MarkedScene:
         if self.refusal is not None:
             raise self.refusal
 
-    def make(self, client, topic, subscribe, **options):
-        scene = self
-
-        class Marked(Consumer):
-            relayed_at = None
-            claim = options["claim"]
-
-            def unregister(self):
-                super().unregister()
-                if self.relayed_at is not None:
-                    scene.broker.pending_redirects.expect(self.claim.key, self.relayed_at, time.monotonic())
-
+    def make(self, client, topic, subscribe, admission, **_):
         self.arrived.append(subscribe)
-        return Marked(client, bound=True)
+        return Consumer(client, topic, subscribe, admission, bound=True)
 
     async def come(self, *marks):
         client = SimpleNamespace(identity="me", services=self.broker, closed=False, attached=self.attached)
