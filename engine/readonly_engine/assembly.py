@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from readonly_engine import build_info
 from readonly_engine.background import ProcessGuard, run_forever
 from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.broker.consumer.limits import Limits
 from readonly_engine.broker.cursors.client import file_token, stock_client
 from readonly_engine.broker.cursors.guard_policies import GuardPolicySource
 from readonly_engine.broker.cursors.local_cursors import LocalCursors
@@ -27,7 +28,6 @@ from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_p
 from readonly_engine.broker.pool.claim_store import ClaimStore
 from readonly_engine.broker.pool.membership import PoolMembership
 from readonly_engine.broker.server.broker import Broker
-from readonly_engine.broker.session.limits import Limits
 from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
 from readonly_engine.broker.subscription.topics import TopicRegistry
 from readonly_engine.broker.tail.budget import ANY_RATE, SUBSCRIPTION_PREFIX, TailSettings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pulsar as pulsar_lib
 import pytest
-from readonly_engine.broker.session.consumer import CLAIM_RELEASE_TIMEOUT_S
+from readonly_engine.broker.consumer.client_consumer import CLAIM_RELEASE_TIMEOUT_S
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe, MessageIdData
 
 from devstack.pool import BrokerProcess

@@ -7,8 +7,8 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from readonly_engine.broker.consumer.relay_marks import RELAYED_BY
 from readonly_engine.broker.pool.pending_redirects import ARRIVAL_TIMEOUT_S
-from readonly_engine.broker.session.relay_marks import RELAYED_BY
 from readonly_engine.wire.commands import body_of
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,

@@ -1,6 +1,7 @@
 """Actions of a read-only broker in the model: the shells around Claims and Serving, as small as possible.
 
-Mirrors Claiming (hold, leave, _do), admit, Broker._claim_changed, TopicRegistry.join and leave, Consumer.close_for_resubscribe.
+Mirrors Claiming (hold, leave, _do), admit, Broker._claim_changed, TopicRegistry.join and leave,
+ClientConsumer.close_for_resubscribe.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ def departures(rules: Rules, world: World) -> Iterator[Step]:
 
 
 def leave(rules: Rules, world: World, client: int) -> World:
-    """Remove a consumer whose client has left or has to reconnect: Consumer.unregister and close."""
+    """Remove a consumer whose client has left or has to reconnect: ClientConsumer.unregister and close."""
     found = world.clients[client]
     at = found.at
     if found.stage == SERVED:
@@ -238,7 +239,7 @@ def leave(rules: Rules, world: World, client: int) -> World:
 
 
 def _release(rules: Rules, world: World, client: int) -> World:
-    """Release the claim after the owner has accepted all acks of a consumer: Consumer._release_claim."""
+    """Release the claim after the owner has accepted all acks of a consumer: AdmissionLease.on_closed."""
     at = world.clients[client].at
     return tell_claims(rules, with_client(world, client, Client()), at, claim_calls.left, client)
 

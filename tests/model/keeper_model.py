@@ -25,7 +25,7 @@ from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 from tests.model.machines import NONE
 from tests.model.search import Violation
-from tests.support.played_broker import BoundConsumer
+from tests.support.played_broker import bound_consumer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -163,7 +163,7 @@ def _set(pair: tuple[int, int], index: int, value: int) -> tuple[int, int]:
 @lru_cache
 def closes(keeper: int, wanted: int) -> bool:
     """Return whether a broker closes a consumer when the binding names another keeper."""
-    consumer = BoundConsumer(str(TOPIC), SUBSCRIBE.subscription, bound=True, kept_here=keeper == LOCAL)
+    consumer = bound_consumer(str(TOPIC), SUBSCRIBE.subscription, bound=True, kept_here=keeper == LOCAL)
     cursors = (Cursors.LOCAL, Cursors.OWNER)[wanted]
     bindings = Bindings((Binding("b", (parse_pattern(str(TOPIC)),), cursors=cursors),))
     parts: Any = None

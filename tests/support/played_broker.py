@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from readonly_engine.broker.consumer.local import LocallyKeptConsumer
+from readonly_engine.broker.consumer.passed_through import PassedThroughConsumer
+from readonly_engine.broker.consumer.proxied import ProxiedConsumer
+from readonly_engine.broker.consumer.served import OwnerKeptConsumer
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.pool.membership import Member
-from readonly_engine.broker.session.consumer import Consumer
 from readonly_engine.broker.tail.budget import PushTotals
 from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 from readonly_engine.wire.subscribe_info import SubscribeInfo
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 
 
 class PlayedSubscription:
@@ -26,7 +32,7 @@ class PlayedSubscription:
 
     def __init__(self, *, messages: int = 0, size: int = 0, backlog: int = 0, ranges: int = 0) -> None:
         self.counters = Counters(messages=messages, bytes=size)
-        self.consumers: list[Consumer] = []
+        self.consumers: list[ClientConsumer] = []
         self.kind = CommandSubscribe.Shared
         self.mark_delete = Position(7, 41)
         self.backlog_steps = 1 + ranges
@@ -50,9 +56,11 @@ def played_topic(
     return SimpleNamespace(subscriptions=subscriptions, tail=tail, log=SimpleNamespace(explicit_lac=explicit))
 
 
-def played_consumer(topic: TopicName, name: str = "s", **given: Any) -> Consumer:
+def played_consumer(topic: TopicName, name: str = "s", **given: Any) -> Any:
     """Return a consumer; `peer`, `relayed`, `version`, `address`, `consumer_name` and `bound` may be given."""
-    consumer = Consumer.__new__(Consumer)
+    relayed, peer = bool(given.get("relayed")), given.get("peer", "")
+    kind = (ProxiedConsumer if peer else PassedThroughConsumer) if relayed else OwnerKeptConsumer
+    consumer: Any = kind.__new__(kind)
     subscribe = CommandSubscribe(
         topic=str(topic), subscription=name, sub_type=CommandSubscribe.Shared, consumer_id=1, request_id=1,
         consumer_name=given.get("consumer_name", "c-1"),
@@ -62,47 +70,40 @@ def played_consumer(topic: TopicName, name: str = "s", **given: Any) -> Consumer
     consumer.connection = SimpleNamespace(
         peer=given.get("address", "10.0.0.7:40001"), client_version=given.get("version", "Pulsar-Java-v4.0.8")
     )
-    consumer.dispatch_state = SimpleNamespace(permits=900, unacked=100, blocked=False)  # type: ignore[assignment]
-    window = SimpleNamespace(permits=5, pending={1: 1, 2: 1})
-    consumer.flow_window = window if given.get("relayed") else None  # type: ignore[assignment]
-    consumer.pass_through = bool(given.get("relayed"))
-    consumer.peer, consumer.bound = given.get("peer", ""), given.get("bound", True)
+    if not relayed:
+        consumer.dispatch_state = SimpleNamespace(permits=900, unacked=100, blocked=False)
+    else:
+        consumer.flow_window = SimpleNamespace(permits=5, pending={1: 1, 2: 1})
+    if peer:
+        consumer._peer = peer
+    consumer.bound = given.get("bound", True)
     consumer.messages, consumer.bytes = 5000, 1 << 20
     return consumer
 
 
-class BoundConsumer(Consumer):
-    """A consumer with what a change of bindings uses.
+def bound_consumer(
+    topic: str, subscription: str, *, bound: bool, via: str = "", kept_here: bool = False, durable: bool = True
+) -> Any:
+    """Return a consumer with what a change of bindings uses. Its `closed_for` is the reason of its close, or empty."""
+    kept: type[ClientConsumer] = LocallyKeptConsumer if kept_here else OwnerKeptConsumer
+    way = ProxiedConsumer if via else kept if bound else PassedThroughConsumer
 
-    Attributes:
-        closed_for: the reason of its close; empty while it stays.
-    """
+    class BoundConsumer(way):  # type: ignore[valid-type, misc]
+        closed_for = ""
 
-    kept_here = False
+        def close_for_resubscribe(self, reason: str) -> None:
+            self.closed_for = reason
 
-    def __init__(
-        self,
-        topic: str,
-        subscription: str,
-        *,
-        bound: bool,
-        via: str = "",
-        kept_here: bool = False,
-        durable: bool = True,
-    ) -> None:
-        self.topic, self.bound, self.consumer_id = parse_topic_name(topic), bound, 1
-        self.peer, self.pass_through, self.kept_here = via, bool(via) or not bound, kept_here
-        self.info = SubscribeInfo(subscription, CommandSubscribe.Exclusive, durable)
-        self.closed_for = ""
-
-    def close_for_resubscribe(self, reason: str) -> None:
-        self.closed_for = reason
+    consumer: Any = BoundConsumer.__new__(BoundConsumer)
+    consumer.topic, consumer.bound, consumer.consumer_id = parse_topic_name(topic), bound, 1
+    consumer.info = SubscribeInfo(subscription, CommandSubscribe.Exclusive, durable)
+    return consumer
 
 
 class PlayedBroker:
     """A broker with topics by name, and connections with consumers that are relayed."""
 
-    def __init__(self, topics: dict[str, SimpleNamespace], relayed: list[Consumer] | None = None) -> None:
+    def __init__(self, topics: dict[str, SimpleNamespace], relayed: list[ClientConsumer] | None = None) -> None:
         served = {parse_topic_name(name): one for name, one in topics.items()}
         counters = {
             (topic, name): subscription.counters

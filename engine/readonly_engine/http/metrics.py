@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from readonly_engine.broker.consumer.stats import NO_BROKERS
 from readonly_engine.broker.cursors.commits import LATENCY_BOUNDS as COMMIT_BOUNDS
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LATENCY_BOUNDS
 from readonly_engine.broker.passthrough.reasons import Reason
-from readonly_engine.broker.session.consumer_stats import NO_BROKERS
 from readonly_engine.http.exposition import SAMPLES_PER_PART
 
 if TYPE_CHECKING:

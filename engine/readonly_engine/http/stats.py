@@ -10,9 +10,9 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from readonly_engine.broker.session.consumer import Consumer
-from readonly_engine.broker.session.consumer_stats import OWNER
-from readonly_engine.broker.session.rates import Rates
+from readonly_engine.broker.consumer.client_consumer import ClientConsumer
+from readonly_engine.broker.consumer.rates import Rates
+from readonly_engine.broker.consumer.stats import OWNER
 from readonly_engine.http.status.slices import collected
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -110,9 +110,9 @@ class Statistics:
         parts = await self._topic(topic, served, relayed.get(topic, ()), claims, reasons, slices)
         return await _encoded(parts, slices)
 
-    async def _relayed(self, slices: Slices, only: TopicName | None) -> dict[TopicName, list[Consumer]]:
+    async def _relayed(self, slices: Slices, only: TopicName | None) -> dict[TopicName, list[ClientConsumer]]:
         """Return the consumers that another broker serves, by topic; those of one topic alone if it is given."""
-        found: dict[TopicName, list[Consumer]] = {}
+        found: dict[TopicName, list[ClientConsumer]] = {}
         for connection in list(self._broker.connections):
             consumers = connection.consumers
             for consumer in consumers:
@@ -139,13 +139,13 @@ class Statistics:
         self,
         topic: TopicName,
         served: ServedTopic | None,
-        relayed: Iterable[Consumer],
+        relayed: Iterable[ClientConsumer],
         claims: set[ClaimKey],
         passing: dict[tuple[TopicName, str], str],
         slices: Slices,
     ) -> list[str]:
         """Return the parts of the text of a topic."""
-        elsewhere: dict[str, list[Consumer]] = {}
+        elsewhere: dict[str, list[ClientConsumer]] = {}
         for consumer in relayed:
             elsewhere.setdefault(consumer.info.name, []).append(consumer)
             if slices.add():
@@ -190,7 +190,7 @@ class Statistics:
 
     def _served(
         self, topic: TopicName, subscription: Subscription, claimed: bool, now: float
-    ) -> tuple[dict[str, Any], list[Consumer]]:
+    ) -> tuple[dict[str, Any], list[ClientConsumer]]:
         """Return the figures of a subscription of this broker, and its consumers."""
         subscription.flush_accounting()
         counters, consumers = subscription.counters, subscription.consumers
@@ -206,9 +206,9 @@ class Statistics:
             "markDeletePosition": str(subscription.mark_delete),
             "claimed": claimed,
         }
-        return entry, [one for one in consumers if isinstance(one, Consumer)]
+        return entry, [one for one in consumers if isinstance(one, ClientConsumer)]
 
-    def _consumer(self, consumer: Consumer, now: float) -> dict[str, Any]:
+    def _consumer(self, consumer: ClientConsumer, now: float) -> dict[str, Any]:
         info, connection, figures = consumer.info, consumer.connection, consumer.figures()
         # A key of names: the consumer itself would stay in memory with its connection.
         key = (str(consumer.topic), info.name, connection.peer, str(consumer.consumer_id))
@@ -228,7 +228,7 @@ class Statistics:
         }
 
 
-def _unserved(consumer: Consumer) -> dict[str, Any]:
+def _unserved(consumer: ClientConsumer) -> dict[str, Any]:
     """Return the figures of a subscription that another broker serves, which has its backlog and cursor.
 
     Args:

@@ -16,6 +16,11 @@ new name each time."""
 _shared = lru_cache(MAX_SHARED_NAMES)(str)
 
 
+def shared_name(name: str) -> str:
+    """Return a name, as the object that earlier consumers of the same name have, if they are not long ago."""
+    return _shared(name)
+
+
 @dataclass(frozen=True, slots=True)
 class SubscribeInfo:
     """What a consumer has subscribed to. The command itself takes several times the memory.
@@ -38,9 +43,9 @@ class SubscribeInfo:
     def of(cls, subscribe: CommandSubscribe) -> SubscribeInfo:
         """Return the fields of a command. Consumers of a subscription share its name, those of a client's topics theirs."""
         return cls(
-            _shared(subscribe.subscription),
+            shared_name(subscribe.subscription),
             subscribe.sub_type,
             subscribe.durable,
-            _shared(subscribe.consumer_name),
+            shared_name(subscribe.consumer_name),
             subscribe.read_compacted,
         )

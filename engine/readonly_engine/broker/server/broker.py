@@ -8,6 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from readonly_engine.background import run_forever
+from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
 from readonly_engine.broker.cursors.local_cursors import WHOLE_PARTITION
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, load_bindings
 from readonly_engine.broker.pool.claims import ActionKind
@@ -18,7 +19,6 @@ from readonly_engine.broker.server.drain import drain
 from readonly_engine.broker.server.rebalance import Rebalancer
 from readonly_engine.broker.session.bounds import MAX_BROKER_REQUEST_BYTES, MAX_BROKER_REQUESTS, WRITE_BUFFER_BYTES
 from readonly_engine.broker.session.connection import ClientConnection
-from readonly_engine.broker.session.exclusives import ExclusiveConsumers
 from readonly_engine.broker.session.request_quota import RequestQuota
 from readonly_engine.broker.subscription.owner_leases import OwnerLeases
 from readonly_engine.broker.subscription.pause import Pause
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
+    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
+    from readonly_engine.broker.consumer.limits import Limits
     from readonly_engine.broker.cursors.local_cursors import LocalCursors
     from readonly_engine.broker.cursors.local_namesakes import LocalNamesakes
     from readonly_engine.broker.passthrough.policy import PassThroughPolicy
     from readonly_engine.broker.pool.claim_store import ClaimStore
     from readonly_engine.broker.pool.claims import ClaimAction, ClaimKey
     from readonly_engine.broker.pool.membership import Member, PoolMembership
-    from readonly_engine.broker.session.consumer import Consumer
-    from readonly_engine.broker.session.limits import Limits
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.broker.subscription.topics import TopicRegistry
     from readonly_engine.metadata.topic_name import TopicName
@@ -247,7 +247,7 @@ class Broker:
             log.error("task failed unexpectedly", exc_info=task.exception())
 
     @property
-    def consumers(self) -> list[Consumer]:
+    def consumers(self) -> list[ClientConsumer]:
         """The consumers of all connections."""
         return [consumer for connection in self.connections for consumer in connection.consumers]
 

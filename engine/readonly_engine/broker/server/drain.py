@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
     from typing import Any
 
+    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
     from readonly_engine.broker.cursors.local_cursors import LocalCursors
     from readonly_engine.broker.pool.claim_store import ClaimStore
     from readonly_engine.broker.pool.membership import PoolMembership
     from readonly_engine.broker.session.connection import ClientConnection
-    from readonly_engine.broker.session.consumer import Consumer
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class DrainedBroker(Protocol):
     connections: set[ClientConnection]
 
     @property
-    def consumers(self) -> list[Consumer]:
+    def consumers(self) -> list[ClientConsumer]:
         """The consumers of all connections."""
 
     async def wait_for_tasks(self, seconds: float) -> None:
@@ -95,7 +95,7 @@ async def _leave(broker: DrainedBroker) -> None:
         await _until(lambda: not broker.connections, DISCONNECT_GRACE_S)
 
 
-async def await_acks(consumers: list[Consumer]) -> None:
+async def await_acks(consumers: list[ClientConsumer]) -> None:
     """Stop delivery, and wait for the acks of delivered messages: other brokers deliver unacked ones again."""
     stopped = {one for one in [consumer.stop_delivery() for consumer in consumers] if one is not None}
     if not await _until(lambda: not any(one.outstanding for one in stopped), ACK_TIMEOUT_S):

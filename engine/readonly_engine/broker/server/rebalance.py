@@ -11,14 +11,14 @@ import logging
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine.broker.consumer.services import Services
 from readonly_engine.broker.pool.member_selector import excess
 from readonly_engine.broker.pool.returned_localities import Period, ReturnedLocalities
 from readonly_engine.broker.server.drain import await_acks
-from readonly_engine.broker.session.services import Services
 from readonly_engine.broker.subscription.pause import Pause
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.consumer import Consumer
+    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class BalancedBroker(Services, Protocol):
     """A broker of a pool, with its consumers."""
 
     @property
-    def consumers(self) -> list[Consumer]:
+    def consumers(self) -> list[ClientConsumer]:
         """The consumers of all connections."""
 
 
@@ -84,7 +84,7 @@ class Rebalancer:
                 self._move_some(min(surplus, max(1, int(own * MAX_MOVED_FRACTION))))
 
     def _move_some(self, count: int) -> None:
-        chosen: list[Consumer] = []
+        chosen: list[ClientConsumer] = []
         for unit in _units(self._broker.consumers):
             if len(chosen) + len(unit) <= count:
                 chosen += unit
@@ -125,10 +125,10 @@ class Rebalancer:
         """Return whether consumers of an earlier move are not closed yet."""
         return self._moving is not None and not self._moving.done()
 
-    def _start_move(self, consumers: list[Consumer], reason: str) -> None:
+    def _start_move(self, consumers: list[ClientConsumer], reason: str) -> None:
         self._moving = self._broker.spawn(self._move(consumers, reason))
 
-    async def _move(self, consumers: list[Consumer], reason: str) -> None:
+    async def _move(self, consumers: list[ClientConsumer], reason: str) -> None:
         """Wait for the acks of delivered messages first, so that few are delivered twice."""
         subscriptions = {consumer.subscription for consumer in consumers}
         await await_acks(consumers)
@@ -140,9 +140,9 @@ class Rebalancer:
                 subscription.resume(Pause.LEAVING)
 
 
-def _units(consumers: list[Consumer]) -> list[list[Consumer]]:
+def _units(consumers: list[ClientConsumer]) -> list[list[ClientConsumer]]:
     """Group consumers that must move together: single consumers first, then claimed subscriptions as a whole, smallest first."""
-    claimed: dict[object, list[Consumer]] = {}
+    claimed: dict[object, list[ClientConsumer]] = {}
     single = []
     for consumer in consumers:
         if not consumer.movable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from readonly_engine.broker.session.client_link import ClientLink
+from readonly_engine.broker.consumer.client_link import ClientLink
 from readonly_engine.broker.session.handshake import ConnectRequest, Handshake
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 

@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.background import ends
-from readonly_engine.broker.session.admission import admit, redirect_if_supported
+from readonly_engine.broker.consumer.admission import admit
+from readonly_engine.broker.consumer.client_link import ClientLink
+from readonly_engine.broker.consumer.services import Services
 from readonly_engine.broker.session.bounds import MAX_BROKER_SUBSCRIBES, MAX_CONCURRENT_SUBSCRIBES, MAX_REQUEST_BYTES
-from readonly_engine.broker.session.client_link import ClientLink
-from readonly_engine.broker.session.services import Services
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import RelayError
@@ -17,8 +17,8 @@ from readonly_engine.wire.commands import decode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.client_link import LinkedConsumer
-    from readonly_engine.broker.session.consumer import Consumer
+    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
+    from readonly_engine.broker.consumer.client_link import LinkedConsumer
     from readonly_engine.metadata.topic_name import TopicName
 
 
@@ -58,7 +58,7 @@ class ClientConsumers:
 
     def __init__(self, client: SubscribingClient) -> None:
         self._client = client
-        self.by_id: dict[int, Consumer] = {}
+        self.by_id: dict[int, ClientConsumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
         self._queued: dict[int, bytes] = {}  # frames of SUBSCRIBEs, by consumer id
         self._bytes = 0  # of the frames in _subscribing and _queued
@@ -153,7 +153,7 @@ class ClientConsumers:
                 return
             self.by_id[consumer.consumer_id] = consumer
             self._client.respond(answer, request_id)
-            redirect_if_supported(consumer)
+            consumer.on_answered()
 
     async def close(self, command: BaseCommand) -> None:
         """Answer CLOSE_CONSUMER."""

@@ -17,7 +17,7 @@ from readonly_engine.wire.pulsar_pb2 import ServerError
 if TYPE_CHECKING:
     import asyncio
 
-    from readonly_engine.broker.session.client_link import ClientLink
+    from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
 log = logging.getLogger(__name__)

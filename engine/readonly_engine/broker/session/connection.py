@@ -13,13 +13,12 @@ from readonly_engine.broker.session.authentication import ClientAuthentication
 from readonly_engine.broker.session.bounds import (
     MAX_TOPIC_WATCHERS,
 )
-from readonly_engine.broker.session.client_consumers import ClientConsumers
+from readonly_engine.broker.session.client_consumers import ClientConsumers, SubscribeServices
 from readonly_engine.broker.session.client_producers import ClientProducers, close_unready
 from readonly_engine.broker.session.client_requests import SERVED_REQUESTS, ClientRequests
 from readonly_engine.broker.session.handshake import takes_entry_metadata
 from readonly_engine.broker.session.name_bounds import name_error
-from readonly_engine.broker.session.requests import refuse_lookup
-from readonly_engine.broker.session.services import Services
+from readonly_engine.broker.session.requests import RequestServices, refuse_lookup
 from readonly_engine.broker.session.topic_watcher import TopicWatcher
 from readonly_engine.broker.session.transport import ClientTransport
 from readonly_engine.config.listeners import DEFAULT
@@ -49,8 +48,8 @@ from readonly_engine.wire.well_formed import check_command
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from readonly_engine.broker.session.client_link import LinkedConsumer
-    from readonly_engine.broker.session.consumer import Consumer
+    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
+    from readonly_engine.broker.consumer.client_link import LinkedConsumer
     from readonly_engine.broker.session.producer import ProxiedProducer
     from readonly_engine.broker.session.producer_connections import ProducerConnections
     from readonly_engine.net.half_open import HalfOpenConnections
@@ -71,7 +70,7 @@ _UNCHECKED_COMMANDS = frozenset({BaseCommand.PING, BaseCommand.PONG, BaseCommand
 """Commands that are never relayed, so that they need no check."""
 
 
-class ClientRegistry(Services, Protocol):
+class ClientRegistry(RequestServices, SubscribeServices, Protocol):
     """Interface of the broker for the connections of clients.
 
     Attributes:
@@ -80,7 +79,6 @@ class ClientRegistry(Services, Protocol):
         half_open: the connections before authentication.
         write_coalescer: flushes pending frames once per iteration of the event loop.
         slow_clients: number of clients with a full write buffer.
-        subscribing: number of SUBSCRIBEs of all clients in admission.
     """
 
     connections: set[ClientConnection]
@@ -88,7 +86,6 @@ class ClientRegistry(Services, Protocol):
     half_open: HalfOpenConnections[ClientConnection]
     write_coalescer: WriteCoalescer
     slow_clients: int
-    subscribing: int
 
     @property
     def under_memory_pressure(self) -> bool:
@@ -159,7 +156,7 @@ class ClientConnection(ClientTransport):
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
-    def consumers(self) -> list[Consumer]:
+    def consumers(self) -> list[ClientConsumer]:
         """The consumers on this connection."""
         return list(self._consumers.values())
 
@@ -168,7 +165,7 @@ class ClientConnection(ClientTransport):
         """The producers on this connection."""
         return [] if self._producers is None else self._producers.all
 
-    def consumer(self, consumer_id: int) -> Consumer | None:
+    def consumer(self, consumer_id: int) -> ClientConsumer | None:
         """Return the consumer with an id; None without one."""
         return self._consumers.get(consumer_id)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.pool.client_locality import client_locality, names_locality
+from readonly_engine.broker.pool.unbound import is_coordinator_topic, unbound_error
 from readonly_engine.broker.session.requests import refuse_lookup, relay_to_any_broker
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.config.settings import Unbound
@@ -15,39 +16,8 @@ from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopicResponse, ServerError
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.client_link import ClientLink
-    from readonly_engine.broker.session.services import Services
+    from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.metadata.topic_name import TopicName
-
-_SYSTEM_NAMESPACE = ("pulsar", "system")
-"""Tenant and namespace of the transaction coordinators. Clients always connect to these directly."""
-
-
-def _unbound_error(services: Services, topic: TopicName) -> str:
-    """Return the reason to refuse an unbound topic; empty if the topic is bound, or the pool accepts unbound topics."""
-    if services.unbound is not Unbound.REJECT or services.bindings.covers(topic) or _is_coordinator_topic(topic):
-        return ""
-    return (
-        f"{topic} is not bound to pool {services.pool.name}, which serves bound topics only: "
-        "bind it there, or connect to the source cluster"
-    )
-
-
-def reject_unbound(services: Services, topic: TopicName) -> None:
-    """Refuse a consumer or producer of an unbound topic with a retriable error, if the pool serves bound topics only.
-
-    Only the lookup refuses it permanently. Until all brokers have the changed bindings, another broker may have sent it here.
-
-    Raises:
-        OwnerUnavailableError: the topic is not bound to this pool.
-    """
-    why = _unbound_error(services, topic)
-    if why:
-        raise OwnerUnavailableError(why)
-
-
-def _is_coordinator_topic(topic: TopicName) -> bool:
-    return (topic.tenant, topic.namespace) == _SYSTEM_NAMESPACE
 
 
 async def answer_lookup(client: ClientLink, command: BaseCommand) -> None:
@@ -112,11 +82,11 @@ def _redirect_to_pool(client: ClientLink, command: BaseCommand) -> bool:
 
 async def _answer_unbound(client: ClientLink, command: BaseCommand, topic: TopicName) -> None:
     services, request_id = client.services, command.lookup_topic.request_id
-    why = _unbound_error(services, topic)
+    why = unbound_error(services, topic)
     if why:
         refuse_lookup(client, command, request_id, OwnerRefusedError(ServerError.NotAllowedError, why))
         return
-    if services.unbound is not Unbound.PROXY or _is_coordinator_topic(topic):
+    if services.unbound is not Unbound.PROXY or is_coordinator_topic(topic):
         await _relay_lookup(client, command)
         return
     asked = _without_listener(command)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from readonly_engine.background import ends
 from readonly_engine.broker.pool.client_versions import restarts_sequence
 from readonly_engine.broker.pool.redirects import close_producer
-from readonly_engine.broker.session.lookup import reject_unbound
+from readonly_engine.broker.pool.unbound import reject_unbound
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
@@ -34,7 +34,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.client_link import ClientLink
+    from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.session.producer_connections import ProducerConnections
     from readonly_engine.owner.connection import OwnerConnection
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.background import ends
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.client_link import ClientLink
+    from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.owner.connection import OwnerConnection
 
 IDLE_TIMEOUT_S: Final = 30.0

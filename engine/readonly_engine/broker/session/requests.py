@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine.broker.consumer.client_link import ClientLink
+from readonly_engine.broker.consumer.services import Services
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.pending_redirects import ARRIVAL_TIMEOUT_S
-from readonly_engine.broker.session.client_link import ClientLink
 from readonly_engine.owner.errors import RelayError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of
@@ -22,7 +22,8 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.consumer import Consumer
+    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
+    from readonly_engine.broker.session.request_quota import RequestQuota
 
 ANY_BROKER_REQUESTS = frozenset(
     {BaseCommand.PARTITIONED_METADATA, BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseCommand.GET_SCHEMA}
@@ -46,10 +47,24 @@ POLL_INTERVAL_S = 0.05
 """Interval between checks for redirected consumers."""
 
 
+class RequestServices(Services, Protocol):
+    """The broker, with its quota of requests.
+
+    Attributes:
+        requests: quota of unanswered requests of all clients.
+    """
+
+    requests: RequestQuota
+
+
 class ConsumerLink(ClientLink, Protocol):
     """A client's connection that finds its consumers by id."""
 
-    def consumer(self, consumer_id: int) -> Consumer | None:
+    @property
+    def services(self) -> RequestServices:
+        """The shared parts of the broker."""
+
+    def consumer(self, consumer_id: int) -> ClientConsumer | None:
         """Return the consumer with an id; None without one."""
 
 
@@ -80,20 +95,12 @@ async def relay_for_consumer(client: ConsumerLink, command: BaseCommand) -> None
     if consumer is None:
         client.refuse(body.request_id, ServerError.MetadataError, f"no consumer {body.consumer_id} on this connection")
         return
-    pending = consumer.pending_redirect
-    if pending is not None:
-        pending.requested_at = math.inf
-    try:
+    with consumer.requesting():
         await _relay_request(client, consumer, command)
-    finally:
-        if pending is not None:
-            pending.requested_at = time.monotonic()
 
 
-async def _relay_request(client: ConsumerLink, consumer: Consumer, command: BaseCommand) -> None:
-    request_id, subscription = body_of(command).request_id, consumer.subscription
-    if subscription is None and consumer.local is not None:  # LocalRequest.FORCE
-        subscription = client.services.topics.find(consumer.topic, consumer.info.name)
+async def _relay_request(client: ConsumerLink, consumer: ClientConsumer, command: BaseCommand) -> None:
+    request_id, subscription = body_of(command).request_id, consumer.affected_subscription()
     if command.type == BaseCommand.UNSUBSCRIBE and not command.unsubscribe.force:
         await _await_redirects(consumer)
     try:
@@ -127,7 +134,7 @@ async def _relay_request(client: ConsumerLink, consumer: Consumer, command: Base
     client.respond(answer, request_id)
 
 
-async def _await_redirects(consumer: Consumer) -> None:
+async def _await_redirects(consumer: ClientConsumer) -> None:
     """Wait for redirected consumers of a subscription, because the owner refuses UNSUBSCRIBE only if it counts them.
 
     A client can pretend to be redirected again and again, so the wait ends after ARRIVAL_TIMEOUT_S.

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.background import ends
-from readonly_engine.broker.session.client_link import ClientLink
+from readonly_engine.broker.consumer.client_link import ClientLink
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.pulsar_pb2 import (

@@ -20,9 +20,9 @@ from readonly_engine.status.state import BrokerState, MemberState, Pages, Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
     from readonly_engine.broker.passthrough.policy import PassedThrough
     from readonly_engine.broker.server.broker import Broker
-    from readonly_engine.broker.session.consumer import Consumer
     from readonly_engine.broker.subscription.served_topic import ServedTopic
     from readonly_engine.http.status.slices import Slices
     from readonly_engine.metadata.connect import ClusterStores
@@ -151,9 +151,9 @@ class Gatherer:
             for member in members[:MAX_MEMBERS]
         )
 
-    async def _relayed(self, slices: Slices) -> dict[TopicName, list[Consumer]]:
+    async def _relayed(self, slices: Slices) -> dict[TopicName, list[ClientConsumer]]:
         """Return the consumers that another broker serves, by topic."""
-        found: dict[TopicName, list[Consumer]] = {}
+        found: dict[TopicName, list[ClientConsumer]] = {}
         for connection in list(self._broker.connections):
             consumers = connection.consumers
             for consumer in consumers:
@@ -231,7 +231,7 @@ class Gatherer:
 
 
 async def _overview(
-    served: dict[TopicName, ServedTopic], relayed: dict[TopicName, list[Consumer]], view: View, slices: Slices
+    served: dict[TopicName, ServedTopic], relayed: dict[TopicName, list[ClientConsumer]], view: View, slices: Slices
 ) -> _Overview:
     names: dict[str, TopicName] = {}
     subscriptions = lac_topics = lac_explicit = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from readonly_engine.broker.session.rates import Rate
+from readonly_engine.broker.consumer.rates import Rate
 
 K = TypeVar("K")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from readonly_engine.broker.session.consumer import Consumer
+from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 from readonly_engine.http.status.listing import page_of
 from readonly_engine.status.state import (
     BOOKIES,
@@ -22,8 +22,8 @@ from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from readonly_engine.broker.consumer.rates import Rate
     from readonly_engine.broker.passthrough.policy import PassedThrough
-    from readonly_engine.broker.session.rates import Rate
     from readonly_engine.broker.subscription.served_topic import ServedTopic
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.http.status.rates import RecentRates
@@ -55,7 +55,7 @@ class _Members(NamedTuple):
     """Subscriptions of a topic by name: those that this broker serves, and the consumers of those served elsewhere."""
 
     served: Mapping[str, Subscription]
-    relayed: Mapping[str, list[Consumer]]
+    relayed: Mapping[str, list[ClientConsumer]]
 
     @property
     def names(self) -> set[str]:
@@ -90,7 +90,7 @@ class PageFigures:
         self._shortened = False
 
     async def topics(
-        self, entries: Iterable[tuple[TopicName, ServedTopic | None, Sequence[Consumer]]], pages: Pages
+        self, entries: Iterable[tuple[TopicName, ServedTopic | None, Sequence[ClientConsumer]]], pages: Pages
     ) -> Listed:
         """Return the figures of topics, each with its consumers that another broker serves."""
         found = []
@@ -98,7 +98,9 @@ class PageFigures:
             found.append(await self._topic(topic, served, await self._members(served, relayed)))
         return Listed(pages, tuple(found), shortened=self._shortened)
 
-    async def topic(self, topic: TopicName, served: ServedTopic | None, relayed: Sequence[Consumer]) -> Listed | None:
+    async def topic(
+        self, topic: TopicName, served: ServedTopic | None, relayed: Sequence[ClientConsumer]
+    ) -> Listed | None:
         """Return the page of a topic's subscriptions, or of a subscription's consumers; None without that subscription."""
         members, view = await self._members(served, relayed), self._view
         if view.subscription:
@@ -119,8 +121,8 @@ class PageFigures:
                 await self._slices.pause()
         return Listed(pages, (await self._topic(topic, served, members),), tuple(rows), (), self._shortened)
 
-    async def _members(self, served: ServedTopic | None, relayed: Sequence[Consumer]) -> _Members:
-        found: dict[str, list[Consumer]] = {}
+    async def _members(self, served: ServedTopic | None, relayed: Sequence[ClientConsumer]) -> _Members:
+        found: dict[str, list[ClientConsumer]] = {}
         for consumer in relayed:
             found.setdefault(consumer.info.name, []).append(consumer)
             if self._slices.add(RELAYED_STEPS):
@@ -211,9 +213,9 @@ class PageFigures:
         return self._rates.of(key, messages, size, self._now) if len(name) <= MAX_CLIPPED else None
 
     @staticmethod
-    def _consumers(members: _Members, name: str) -> list[Consumer]:
+    def _consumers(members: _Members, name: str) -> list[ClientConsumer]:
         subscription = members.served.get(name)
-        own = [] if subscription is None else [one for one in subscription.consumers if isinstance(one, Consumer)]
+        own = [] if subscription is None else [one for one in subscription.consumers if isinstance(one, ClientConsumer)]
         return own + members.relayed.get(name, [])
 
 
@@ -225,7 +227,7 @@ def _kind(number: CommandSubscribe.SubType) -> str:
         return f"unknown type {number}"
 
 
-def _client(consumer: Consumer) -> ClientState:
+def _client(consumer: ClientConsumer) -> ClientState:
     figures = consumer.figures()
     return ClientState(
         name=clipped(consumer.info.consumer_name),

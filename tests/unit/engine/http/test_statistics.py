@@ -23,9 +23,7 @@ TOPIC = parse_topic_name(P + "a")
 
 
 def consumer(topic=TOPIC, name="s", **given):
-    made = played_consumer(topic, name, **given)
-    made.dispatch_state.blocked = False
-    return made
+    return played_consumer(topic, name, **given)
 
 
 def played(subscriptions, relayed=(), claims=()):

@@ -6,7 +6,7 @@ from readonly_engine.broker.server.broker import Broker
 from readonly_engine.config.settings import Cursors, Tail
 from readonly_engine.metadata.topic_name import parse_topic_name
 
-from tests.support.played_broker import BoundConsumer
+from tests.support.played_broker import bound_consumer
 from tests.support.yaml_documents import load_yaml
 
 P = "persistent://public/default/"
@@ -233,7 +233,7 @@ def test_consumers_of_what_is_bound_no_more_leave_unless_they_may_stay(file, pol
     file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], lifecyclePolicy: {policy}}}]")
     broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
     broker._load_bindings()
-    consumer = BoundConsumer(P + "orders", "s", bound=True)
+    consumer = bound_consumer(P + "orders", "s", bound=True)
     broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
     for _ in range(2):  # a later change does not send it away either
         before = broker.bindings
@@ -245,8 +245,8 @@ def test_consumers_of_what_is_bound_no_more_leave_unless_they_may_stay(file, pol
 
 
 def test_a_subscription_that_is_named_from_now_on_comes_over(broker):
-    unnamed = BoundConsumer(P + "orders", "s", bound=False)
-    named = BoundConsumer(P + "orders", "s", bound=True)
+    unnamed = bound_consumer(P + "orders", "s", bound=False)
+    named = bound_consumer(P + "orders", "s", bound=True)
     broker.connections = {type("Connection", (), {"consumers": [unnamed, named]})()}
     broker._evict(broker.bindings)
     assert unnamed.closed_for == "the pool serves the subscription now"
@@ -267,7 +267,7 @@ def test_a_subscription_that_is_named_from_now_on_comes_over(broker):
 @pytest.mark.parametrize("stayed", [False, True])
 def test_a_change_of_the_keeper_closes_consumers(file, consumer, cursors, closed, stayed):
     """Also of those that a former binding has let stay."""
-    connected = BoundConsumer(P + "orders", "s", bound=True, **consumer)
+    connected = bound_consumer(P + "orders", "s", bound=True, **consumer)
     connected.bound = not stayed
     broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
     broker.connections = {type("Connection", (), {"consumers": [connected]})()}
@@ -293,7 +293,7 @@ def test_bindings_that_name_different_keepers_are_logged_once(file, caplog):
 @pytest.mark.parametrize("via", ["", "pulsar://another:6650"])
 def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_bound_again(file, via):
     broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
-    consumer = BoundConsumer(P + "orders", "s", bound=True, via=via)
+    consumer = bound_consumer(P + "orders", "s", bound=True, via=via)
     broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
     bound = []
     for revision, policy in enumerate(["Detach", None, None, "Drain", None]):

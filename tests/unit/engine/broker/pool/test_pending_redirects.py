@@ -16,7 +16,7 @@ from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 if TYPE_CHECKING:
     import pytest
-    from readonly_engine.broker.session.consumer import Consumer
+    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 
 KEY = ClaimKey(parse_topic_name("orders"), "s")
 OTHER = ClaimKey(parse_topic_name("orders"), "t")
@@ -87,6 +87,6 @@ def test_a_client_that_keeps_saying_that_it_comes_is_not_waited_for_any_longer_t
 
     async def run() -> None:
         async with asyncio.timeout(5):
-            await requests._await_redirects(cast("Consumer", consumer))
+            await requests._await_redirects(cast("ClientConsumer", consumer))
 
     asyncio.run(run())

@@ -27,7 +27,6 @@ class SubscribingClient:
         self.connection.connected = True
         monkeypatch.setattr(ClientConnection, "send", lambda _, frame: self.sent(frame))
         monkeypatch.setattr(client_consumers_module, "admit", self.admit)
-        monkeypatch.setattr(client_consumers_module, "redirect_if_supported", lambda _: None)
 
     def spawn(self, coroutine):
         task = asyncio.ensure_future(coroutine)
@@ -37,7 +36,9 @@ class SubscribingClient:
     async def admit(self, _connection, _topic, subscribe):
         allowed = self.admissions[subscribe.consumer_id] = asyncio.get_running_loop().create_future()
         await allowed
-        consumer = SimpleNamespace(consumer_id=subscribe.consumer_id, close=self.closed, unregister=lambda: None)
+        consumer = SimpleNamespace(
+            consumer_id=subscribe.consumer_id, close=self.closed, unregister=lambda: None, on_answered=lambda: None
+        )
         return consumer, BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess())
 
     async def closed(self, _command):

@@ -28,7 +28,7 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from readonly_engine.broker.session.consumer import Consumer
+    from readonly_engine.broker.consumer.served import ServedConsumer
     from readonly_engine.broker.subscription.cursor_sync import CursorQueries
     from readonly_engine.owner.grouped_acks import GroupedAckSender
     from readonly_engine.topic.transactions import TopicTransactions
@@ -106,7 +106,7 @@ class OwnerConsumer:
             self.sender.channel_closed(self)
 
 
-def consumer(subscribe: CommandSubscribe, owner: OwnerConsumer, delivered: list[bytes]) -> Consumer:
+def consumer(subscribe: CommandSubscribe, owner: OwnerConsumer, delivered: list[bytes]) -> ServedConsumer:
     made = SimpleNamespace(
         dispatch_state=make_consumer_state(subscribe, writable=True),
         owner_consumer=owner,
@@ -116,7 +116,7 @@ def consumer(subscribe: CommandSubscribe, owner: OwnerConsumer, delivered: list[
         deliver=lambda frames, _: delivered.append(frames),
     )
     made.dispatch_state.permits = 10
-    return cast("Consumer", made)
+    return cast("ServedConsumer", made)
 
 
 def subscription(subscribe: CommandSubscribe) -> Subscription:

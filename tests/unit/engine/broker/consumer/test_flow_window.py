@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.passthrough.flow_window import INITIAL_WINDOW, MAX_WINDOW, FlowWindow
+from readonly_engine.broker.consumer.flow_window import INITIAL_WINDOW, MAX_WINDOW, FlowWindow
 from readonly_engine.topic.position import Position
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from readonly_engine.broker.session.consumer_stats import DispatchStats, complete_stats
-from readonly_engine.broker.session.rates import Rate
+from readonly_engine.broker.consumer.rates import Rate
+from readonly_engine.broker.consumer.stats import DispatchStats, complete_stats
 from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse, ServerError
 
 

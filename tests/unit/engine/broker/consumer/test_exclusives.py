@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.broker.session.exclusives import ExclusiveConsumers, excludes, is_exclusive
+from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers, excludes, is_exclusive
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, IntRange, KeySharedMeta, KeySharedMode
 from readonly_engine.wire.subscribe_info import SubscribeInfo

@@ -1,4 +1,4 @@
-"""Shared parts of a broker, as the sessions of clients use them."""
+"""Shared parts of a broker, as the consumers of clients use them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine
 
+    from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
+    from readonly_engine.broker.consumer.limits import Limits
     from readonly_engine.broker.cursors.local_cursors import LocalCursors
     from readonly_engine.broker.cursors.local_namesakes import LocalNamesakes
     from readonly_engine.broker.passthrough.policy import PassThroughPolicy
@@ -16,9 +18,6 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.membership import Member, PoolMembership
     from readonly_engine.broker.pool.pending_redirects import PendingRedirects
     from readonly_engine.broker.pool.redirects import RedirectHistory
-    from readonly_engine.broker.session.exclusives import ExclusiveConsumers
-    from readonly_engine.broker.session.limits import Limits
-    from readonly_engine.broker.session.request_quota import RequestQuota
     from readonly_engine.broker.subscription.owner_leases import OwnerLeases
     from readonly_engine.broker.subscription.topics import TopicRegistry
     from readonly_engine.config.settings import Unbound
@@ -43,7 +42,6 @@ class Services(Protocol):
         owner_leases: leases of consumers on their owners.
         redirects: history of redirected clients.
         pending_redirects: consumers that other brokers of the pool redirect to this one.
-        requests: quota of unanswered requests of all clients.
         exclusives: consumers of Exclusive subscriptions.
         local_cursors: the cursors that this broker keeps.
         local_namesakes: looks for local cursors of subscriptions that owners keep.
@@ -61,7 +59,6 @@ class Services(Protocol):
     owner_leases: OwnerLeases
     redirects: RedirectHistory
     pending_redirects: PendingRedirects
-    requests: RequestQuota
     exclusives: ExclusiveConsumers
     local_cursors: LocalCursors
     local_namesakes: LocalNamesakes

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from readonly_engine.broker.consumer.admission_lease import AdmissionLease
 from readonly_engine.broker.pool.claim_store import ClaimHandle
 from readonly_engine.broker.pool.claims import ClaimKey
-from readonly_engine.broker.session.admission_lease import AdmissionLease
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerRefusedError
 from readonly_engine.wire.pulsar_pb2 import ServerError

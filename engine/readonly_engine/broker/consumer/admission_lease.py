@@ -12,8 +12,8 @@ from readonly_engine.wire.pulsar_pb2 import ServerError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from readonly_engine.broker.consumer.services import Services
     from readonly_engine.broker.pool.claim_store import ClaimHandle
-    from readonly_engine.broker.session.services import Services
     from readonly_engine.metadata.topic_name import TopicName
 
 

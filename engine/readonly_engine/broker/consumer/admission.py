@@ -2,53 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
-from functools import partial
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.cursors.local_requests import LocalRequest, check_not_local, request_of
-from readonly_engine.broker.pool.claims import ClaimKey
-from readonly_engine.broker.pool.client_versions import supports_assigned_broker
-from readonly_engine.broker.pool.redirects import PendingRedirect
-from readonly_engine.broker.session.admission_lease import AdmissionLease
-from readonly_engine.broker.session.consumer import Consumer
-from readonly_engine.broker.session.exclusives import subscribe_at_owner
-from readonly_engine.broker.session.lookup import reject_unbound
-from readonly_engine.broker.session.relay_marks import marked_subscribe, relayed_by
-from readonly_engine.broker.session.route import (
+from readonly_engine.broker.consumer.admission_lease import AdmissionLease
+from readonly_engine.broker.consumer.exclusives import subscribe_at_owner
+from readonly_engine.broker.consumer.local import LocallyKeptConsumer
+from readonly_engine.broker.consumer.passed_through import PassedThroughConsumer
+from readonly_engine.broker.consumer.proxied import ProxiedConsumer
+from readonly_engine.broker.consumer.relay_marks import marked_subscribe, relayed_by
+from readonly_engine.broker.consumer.route import (
     CursorPlace,
     Local,
     Passthrough,
     Placement,
     Relay,
-    Served,
     choose_route,
     may_be_moved,
 )
-from readonly_engine.broker.subscription.pause import Pause
+from readonly_engine.broker.consumer.served import OwnerKeptConsumer
+from readonly_engine.broker.cursors.local_requests import LocalRequest, check_not_local, request_of
+from readonly_engine.broker.pool.claims import ClaimKey
+from readonly_engine.broker.pool.unbound import reject_unbound
 from readonly_engine.clock import lease_time
-from readonly_engine.config.listeners import Urls
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
+    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
+    from readonly_engine.broker.consumer.client_link import ClientLink
+    from readonly_engine.broker.consumer.route import Route
+    from readonly_engine.broker.consumer.services import Services
     from readonly_engine.broker.cursors.held_partition import HeldPartition
-    from readonly_engine.broker.pool.claim_store import ClaimHandle
-    from readonly_engine.broker.session.client_link import ClientLink
-    from readonly_engine.broker.session.route import Route
-    from readonly_engine.broker.session.services import Services
-    from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
 
-log = logging.getLogger(__name__)
 
-
-async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscribe) -> tuple[Consumer, BaseCommand]:
+async def admit(
+    client: ClientLink, topic: TopicName, subscribe: CommandSubscribe
+) -> tuple[ClientConsumer, BaseCommand]:
     """Create a consumer.
 
     Returns:
@@ -72,8 +63,8 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         partition = await services.local_cursors.open(key) if placement.local and key is not None and not peer else None
         needs_owner = "" if peer else await _needs_owner(client, placement, subscribe)
         route = choose_route(placement, peer, from_peer, needs_owner)
-        consumer = _make_consumer(client, placement, subscribe, lease, route, partition)
-        answer = await _begin(consumer, route, relayed=from_peer is not None)
+        consumer = make_consumer(client, placement, subscribe, lease, route, partition)
+        answer = await _begin(consumer, relayed=from_peer is not None)
         _check_unchanged(services, consumer, placement)
         if from_peer is None:
             lease.on_arrived()
@@ -138,55 +129,50 @@ async def _needs_owner(client: ClientLink, placement: Placement, subscribe: Comm
     return "a reason of the policy" if placement.bound and await services.passthrough.admit(topic, subscribe) else ""
 
 
-def _make_consumer(
+def make_consumer(
     client: ClientLink,
     placement: Placement,
     subscribe: CommandSubscribe,
     lease: AdmissionLease,
     route: Route,
     partition: HeldPartition | None,
-) -> Consumer:
-    services, peer, peer_url = client.services, "", ""
+) -> ClientConsumer:
+    """Make the consumer of a route.
+
+    Args:
+        client: the client's connection.
+        placement: what bindings and cursors say about it.
+        subscribe: the client's SUBSCRIBE.
+        lease: what it holds.
+        route: the route.
+        partition: the partition with its cursor, for a local one.
+    """
+    services = client.services
     if isinstance(route, Relay):
-        peer, member = route.peer, services.pool.members.get(route.peer)
-        peer_url = services.owners.peer_url(peer, "" if member is None else member.tls_url)
-    return Consumer(
-        client,
-        placement.topic,
-        marked_subscribe(
-            subscribe,
-            relayed_by=services.pool.url if peer else "",
-            pool="" if peer or not placement.of_pool else services.passthrough.pool,
-        ),
-        lease,
-        pass_through=isinstance(route, Relay | Passthrough),
-        peer=peer,
-        peer_url=peer_url,
-        bound=placement.bound,
-        partition=partition,
-    )
+        member = services.pool.members.get(route.peer)
+        peer_url = services.owners.peer_url(route.peer, "" if member is None else member.tls_url)
+        marked = marked_subscribe(subscribe, relayed_by=services.pool.url)
+        return ProxiedConsumer(client, placement, marked, lease, route.peer, peer_url)
+    marked = marked_subscribe(subscribe, pool=services.passthrough.pool if placement.of_pool else "")
+    if isinstance(route, Passthrough):
+        return PassedThroughConsumer(client, placement, marked, lease)
+    if isinstance(route, Local):
+        assert partition is not None
+        return LocallyKeptConsumer(client, placement, marked, lease, partition, changes_only=route.changes_only)
+    return OwnerKeptConsumer(client, placement, marked, lease)
 
 
-async def _begin(consumer: Consumer, route: Route, *, relayed: bool) -> BaseCommand:
+async def _begin(consumer: ClientConsumer, *, relayed: bool) -> BaseCommand:
     """Subscribe where the cursor is, and begin the consumer's way; return the answer to its client."""
-    services, sent = consumer.connection.services, lease_time()
-    answer = await subscribe_at_owner(consumer, services.exclusives)
+    sent = lease_time()
+    answer = await subscribe_at_owner(consumer, consumer.connection.services.exclusives)
     if relayed:
         consumer.admission.on_relayed()
-    match route:
-        case Local(changes_only=True):
-            consumer.exclusive = False  # it must neither get messages nor replace the consumer that does
-        case Served() | Local():
-            subscription = await services.topics.join(
-                consumer.topic, consumer, partial(_check_claim, services, consumer.claim)
-            )
-            consumer.on_joined(subscription, sent)
-        case Passthrough(bound=True):
-            services.passthrough.add(consumer)
+    await consumer.begin(sent)
     return answer
 
 
-def _check_unchanged(services: Services, consumer: Consumer, placement: Placement) -> None:
+def _check_unchanged(services: Services, consumer: ClientConsumer, placement: Placement) -> None:
     """Check that a new consumer was not closed, and that the bindings still name its place.
 
     The broker closes only consumers of connections when bindings change, and this one is not listed there yet.
@@ -200,58 +186,3 @@ def _check_unchanged(services: Services, consumer: Consumer, placement: Placemen
     kept = placement.cursor is CursorPlace.POOL
     if placement.bound != services.bindings.serves(topic, info.name) or kept != _kept_by_pool(services, topic, info):
         raise OwnerUnavailableError(f"the bindings of {topic} have changed; look it up again")
-
-
-def _check_claim(services: Services, claim: ClaimHandle | None, subscription: Subscription) -> None:
-    """Check the claim after the cursor was read, and pause the subscription while the metadata store does not confirm claims.
-
-    Raises:
-        OwnerUnavailableError: the claim was lost, or another broker may have held it since the cursor was read.
-    """
-    if claim is None:
-        return
-    if not services.claim_store.is_valid(claim):
-        raise OwnerUnavailableError(
-            f"subscription {claim.key.subscription} of {claim.key.topic} may have been served by another broker; try again"
-        )
-    if services.claim_store.suspended:
-        subscription.pause(Pause.LEASE)
-
-
-def redirect_if_supported(consumer: Consumer) -> None:
-    """Redirect a consumer to the broker of the pool that serves it, if its client supports that; otherwise keep relaying it.
-
-    The consumer was subscribed through this broker before, so the owner has authorized it.
-    """
-    if request_of(consumer.subscribe_command) is not None:
-        return  # it sends one more command, which could arrive before the client has followed
-    client, services = consumer.connection, consumer.connection.services
-    member = services.pool.members.get(consumer.peer)
-    urls = Urls() if member is None else member.urls_for(client.listener)
-    if not urls.serve(tls=client.tls):
-        return
-    client_key = (
-        client.address,
-        str(consumer.topic),
-        consumer.info.name,
-        consumer.info.consumer_name,
-    )
-    if supports_assigned_broker(client.client_version):
-        consumer.pending_redirect = pending = PendingRedirect(time.monotonic())
-        services.spawn(_redirect(consumer, pending, client_key, urls))
-
-
-async def _redirect(consumer: Consumer, pending: PendingRedirect, client_key: Hashable, urls: Urls) -> None:
-    """Redirect a consumer as soon as it may be, or relay its messages from then on."""
-    redirects, version = consumer.connection.services.redirects, consumer.connection.client_version
-    while not consumer.unregistered:
-        now = time.monotonic()
-        wait = pending.wait(now)
-        if wait is not None and wait > 0:
-            await asyncio.sleep(wait)
-        elif wait is not None and redirects.allow(version, client_key, now):
-            await consumer.redirect(urls.url, urls.tls_url)
-            return
-        else:
-            consumer.relay_messages()
-            return

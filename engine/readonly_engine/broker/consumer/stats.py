@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.rates import Rate
+    from readonly_engine.broker.consumer.rates import Rate
     from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from readonly_engine.broker.cursors.local_requests import LocalRequest
-from readonly_engine.broker.session.route import (
+from readonly_engine.broker.consumer.route import (
     CursorPlace,
     Local,
     Passthrough,
@@ -16,6 +15,7 @@ from readonly_engine.broker.session.route import (
     choose_route,
     may_be_moved,
 )
+from readonly_engine.broker.cursors.local_requests import LocalRequest
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe

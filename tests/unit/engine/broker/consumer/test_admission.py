@@ -7,15 +7,16 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from readonly_engine.broker.consumer import admission, served
+from readonly_engine.broker.consumer.admission import admit
+from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
+from readonly_engine.broker.consumer.relay_marks import RELAYED_BY
+from readonly_engine.broker.consumer.route import Local
 from readonly_engine.broker.cursors.local_requests import LocalRequest
 from readonly_engine.broker.pool.bindings import Bindings, from_patterns
 from readonly_engine.broker.pool.claim_store import ClaimHandle
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.pending_redirects import PendingRedirects
-from readonly_engine.broker.session import admission
-from readonly_engine.broker.session.admission import admit
-from readonly_engine.broker.session.exclusives import ExclusiveConsumers
-from readonly_engine.broker.session.relay_marks import RELAYED_BY
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.config.settings import Unbound
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -72,9 +73,9 @@ class Broker:
 class Consumer:
     """One that attaches as the test lets it."""
 
-    def __init__(self, client, _topic=None, _subscribe=None, admission=None, *, bound, **__):
-        self.admission, self.claim = admission, None
-        self.client, self.connection, self.topic, self.bound = client, client, TOPIC, bound
+    def __init__(self, client, placement, _subscribe, admission, _route, _partition):
+        self.admission, self.topic, self.bound = admission, placement.topic, placement.bound
+        self.client = self.connection = client
         self.owner_consumer = self
         self.unregistered = self.exclusive = False
 
@@ -82,7 +83,7 @@ class Consumer:
         self.client.attached(self)
         return "the owner's answer"
 
-    def on_joined(self, *_):
+    async def begin(self, _sent):
         pass
 
     def unregister(self):
@@ -96,7 +97,7 @@ class Consumer:
 @pytest.mark.parametrize("after", [BOUND, UNBOUND])
 @pytest.mark.parametrize("before", [BOUND, UNBOUND])
 def test_a_consumer_that_comes_while_the_bindings_change_goes_by_the_new_ones(monkeypatch, before, after):
-    monkeypatch.setattr(admission, "Consumer", Consumer)
+    monkeypatch.setattr(admission, "make_consumer", Consumer)
     broker = Broker(before)
     client = SimpleNamespace(
         identity="me", services=broker, closed=False, attached=lambda _: setattr(broker, "bindings", after)
@@ -121,14 +122,14 @@ def test_a_consumer_that_comes_while_the_bindings_change_goes_by_the_new_ones(mo
 def test_a_consumer_joins_within_a_claim_that_is_still_this_brokers_only(valid, suspended):
     """Between the claim and the first message the owner is asked, and may take its time."""
     paused = []
-    broker = SimpleNamespace(claim_store=SimpleNamespace(is_valid=lambda _: valid, suspended=suspended))
+    claim_store = SimpleNamespace(is_valid=lambda _: valid, suspended=suspended)
     subscription = SimpleNamespace(pause=paused.append)
     claim = ClaimHandle(ClaimKey(TOPIC, "s"), 1, "", 7)
     if valid:
-        admission._check_claim(broker, claim, subscription)
+        served._check_claim(claim_store, claim, subscription)
     else:
         with pytest.raises(OwnerUnavailableError, match="served by another broker; try again"):
-            admission._check_claim(broker, claim, subscription)
+            served._check_claim(claim_store, claim, subscription)
     assert paused == ([Pause.LEASE] if suspended else [])
 
 
@@ -143,7 +144,6 @@ class MarkedScene:
         self.held_by = ""
         self.broker.claim_store = SimpleNamespace(acquire=self.acquire, release=lambda _: None)
         self.refusal = refusal
-        self.arrived = []
 
     async def acquire(self, key):
         return ClaimHandle(key, 1, self.held_by)
@@ -152,9 +152,8 @@ class MarkedScene:
         if self.refusal is not None:
             raise self.refusal
 
-    def make(self, client, topic, subscribe, admission, **_):
-        self.arrived.append(subscribe)
-        return Consumer(client, topic, subscribe, admission, bound=True)
+    def make(self, *args):
+        return Consumer(*args)
 
     async def come(self, *marks):
         client = SimpleNamespace(identity="me", services=self.broker, closed=False, attached=self.attached)
@@ -171,7 +170,7 @@ class MarkedScene:
 def test_a_marked_consumer_is_waited_for_after_the_owner_has_admitted_it(monkeypatch):
     async def run():
         scene = MarkedScene(None)
-        monkeypatch.setattr(admission, "Consumer", scene.make)
+        monkeypatch.setattr(admission, "make_consumer", scene.make)
         consumer = await scene.come("pulsar://there:6650")
         assert not scene.expected
         consumer.unregister()
@@ -185,7 +184,7 @@ def test_a_liar_that_the_owner_refuses_makes_nobody_wait(monkeypatch):
 
     async def run():
         scene = MarkedScene(OwnerRefusedError(ServerError.AuthorizationError, "no"))
-        monkeypatch.setattr(admission, "Consumer", scene.make)
+        monkeypatch.setattr(admission, "make_consumer", scene.make)
         with pytest.raises(OwnerRefusedError):
             await scene.come("pulsar://there:6650")
         assert not scene.expected
@@ -199,9 +198,8 @@ def test_a_liar_cannot_hide_that_a_broker_brought_it(monkeypatch, marks):
 
     async def run():
         scene = MarkedScene(None)
-        monkeypatch.setattr(admission, "Consumer", scene.make)
+        monkeypatch.setattr(admission, "make_consumer", scene.make)
         await scene.come(*marks)
-        assert not scene.arrived[0].metadata
         scene.held_by = "pulsar://elsewhere:6650"
         with pytest.raises(OwnerUnavailableError, match="takes this broker for the one"):
             await scene.come(*marks)
@@ -226,7 +224,7 @@ def come(broker, subscribe, attached=lambda _: None):
 
 @pytest.mark.parametrize("bindings", [BOUND, UNBOUND])
 def test_a_durable_subscription_comes_to_the_owner_only_if_it_is_no_local_one(monkeypatch, bindings):
-    monkeypatch.setattr(admission, "Consumer", Consumer)
+    monkeypatch.setattr(admission, "make_consumer", Consumer)
     broker = Broker(bindings)
     come(broker, subscribe_of())
     come(broker, subscribe_of(durable=False))
@@ -239,14 +237,14 @@ def test_a_durable_subscription_comes_to_the_owner_only_if_it_is_no_local_one(mo
 
 
 def test_a_consumer_that_comes_while_the_keeper_changes_comes_again(monkeypatch):
-    monkeypatch.setattr(admission, "Consumer", Consumer)
+    monkeypatch.setattr(admission, "make_consumer", Consumer)
     broker = Broker(BOUND)
     with pytest.raises(OwnerUnavailableError, match="look it up again"):
         come(broker, subscribe_of(), lambda _: setattr(broker, "keeps", True))
 
 
 def test_a_question_for_a_local_cursor_creates_nothing(monkeypatch):
-    monkeypatch.setattr(admission, "Consumer", None)
+    monkeypatch.setattr(admission, "make_consumer", None)
     with pytest.raises(OwnerRefusedError) as refused:
         come(Broker(BOUND), subscribe_of(LocalRequest.FORCE, LocalRequest.CHECK))
     assert refused.value.code == ServerError.SubscriptionNotFound
@@ -260,9 +258,9 @@ def test_local_cursors_can_be_exported_and_deleted_after_the_owner_has_become_th
     made = []
 
     class Made(Consumer):
-        def __init__(self, *args, pass_through, partition, **options):
-            super().__init__(*args, **options)
-            made.append((pass_through, partition))
+        def __init__(self, *args):
+            super().__init__(*args)
+            made.append(args[-2:])
 
     async def key_of(topic, subscription):
         return ClaimKey(topic, "")
@@ -276,7 +274,7 @@ def test_local_cursors_can_be_exported_and_deleted_after_the_owner_has_become_th
     async def acquire(key):
         return ClaimHandle(key, 1, "")
 
-    monkeypatch.setattr(admission, "Consumer", Made)
+    monkeypatch.setattr(admission, "make_consumer", Made)
     broker = Broker(bindings)
     broker.pending_redirects = PendingRedirects()
     broker.local_cursors = SimpleNamespace(key_of=key_of, open=opened, place=place)
@@ -287,4 +285,4 @@ def test_local_cursors_can_be_exported_and_deleted_after_the_owner_has_become_th
     for subscribe in [subscribe_of(request_, durable=False), *([] if moves else [subscribe_of(request_)])]:
         with pytest.raises(OwnerRefusedError):
             come(broker, subscribe)
-    assert made == [(False, "the partition")] * moves
+    assert made == [(Local(changes_only=request_ is LocalRequest.FORCE), "the partition")] * moves

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine, Sequence
 
-    from readonly_engine.broker.session.services import Services
+    from readonly_engine.broker.consumer.services import Services
     from readonly_engine.owner.identity import Identity
     from readonly_engine.wire.pulsar_pb2 import BaseCommand, ServerError
 

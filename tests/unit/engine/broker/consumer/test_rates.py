@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from readonly_engine.broker.session import rates as session_rates
-from readonly_engine.broker.session.rates import Rate, Rates
+from readonly_engine.broker.consumer import rates as session_rates
+from readonly_engine.broker.consumer.rates import Rate, Rates
 
 
 def test_a_rate_is_that_since_the_last_time_it_was_asked_for():
