@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 from readonly_engine.broker.consumer.client_consumer import KEEPER_CHANGED
 from readonly_engine.broker.consumer.served import ServedConsumer
 from readonly_engine.broker.cursors.local_consumer import LocalCursorConsumer
+from readonly_engine.broker.subscription.local_keeper import LocalKeeper
+from readonly_engine.owner.errors import OwnerUnavailableError
 
 if TYPE_CHECKING:
     from readonly_engine.broker.consumer.admission_lease import AdmissionLease
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.consumer.route import Placement
     from readonly_engine.broker.cursors.held_partition import HeldPartition
-    from readonly_engine.broker.cursors.local_subscription import LocalSubscription
+    from readonly_engine.broker.subscription.owner_queries import OwnerQueries
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -48,10 +50,16 @@ class LocallyKeptConsumer(ServedConsumer):
         self.owner_consumer = LocalCursorConsumer(partition, placement.topic, connection.identity, subscribe, self)
         self._changes_only = changes_only
 
-    @property
-    def local(self) -> LocalSubscription | None:
-        """Its subscription, whose cursor this broker keeps."""
-        return self.owner_consumer.local
+    def keeper(self, queries: OwnerQueries) -> LocalKeeper:
+        """Return this broker.
+
+        Raises:
+            OwnerUnavailableError: the consumer was closed meanwhile.
+        """
+        local = self.owner_consumer.local
+        if local is None:
+            raise OwnerUnavailableError(f"the consumer of {self.topic} was closed meanwhile; look it up again")
+        return LocalKeeper(queries, local, self.info.kind)
 
     @property
     def movable(self) -> bool:
@@ -75,6 +83,6 @@ class LocallyKeptConsumer(ServedConsumer):
 
     def affected_subscription(self) -> Subscription | None:
         """Return the subscription on this broker, also for a consumer that only changes its cursor."""
-        if self.subscription is None and self.local is not None:
+        if self.subscription is None and self.owner_consumer.subscribed:
             return self.connection.services.topics.find(self.topic, self.info.name)
         return self.subscription

@@ -14,6 +14,7 @@ from readonly_engine.broker.consumer.passed_through import CUMULATIVE_TYPES
 from readonly_engine.broker.consumer.rates import Rates
 from readonly_engine.broker.consumer.stats import ConsumerFigures, DispatchStats, complete_stats
 from readonly_engine.broker.dispatch.make import MULTIPLE, make_consumer_state
+from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataError
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from readonly_engine.broker.consumer.admission_lease import AdmissionLease
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.consumer.route import Placement
-    from readonly_engine.broker.cursors.local_subscription import LocalSubscription
     from readonly_engine.broker.pool.claim_store import ClaimHandle, ClaimStore
+    from readonly_engine.broker.subscription.cursor_keeper import CursorKeeper
+    from readonly_engine.broker.subscription.owner_queries import OwnerQueries
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.owner.consumer_events import OwnerCursorState
@@ -87,10 +89,9 @@ class ServedConsumer(ClientConsumer):
         self.lease_valid = True
         self._saving_batches: asyncio.Task[None] | None = None
 
-    @property
-    def local(self) -> LocalSubscription | None:
-        """Its subscription, whose cursor this broker keeps; None where the owner keeps it."""
-        return None
+    def keeper(self, queries: OwnerQueries) -> CursorKeeper:
+        """Return the keeper of its subscription's cursor."""
+        raise NotImplementedError
 
     @property
     def served_by(self) -> str:
@@ -319,6 +320,10 @@ class OwnerKeptConsumer(ServedConsumer):
         super().__init__(connection, placement, subscribe, admission)
         owners = connection.services.owners
         self.owner_consumer = OwnerConsumer(owners, connection.identity, subscribe, self, zero_permit=True)
+
+    def keeper(self, queries: OwnerQueries) -> OwnerKeeper:
+        """Return the owner."""
+        return OwnerKeeper(queries, self.topic, self.info)
 
     def misplaced(self, *, keeps_cursor: bool) -> str:
         """Return why the consumer must subscribe again, now that a binding names its subscription; empty to keep it."""

@@ -392,7 +392,7 @@ class PassThroughPolicy:
         """Return the topics whose consumers at the owner are compared, each with the subscriptions."""
         topics: dict[TopicName, set[str]] = {}
         for subscription in self._subscriptions():
-            if subscription.kind in MULTIPLE and not subscription.local:
+            if subscription.kind in MULTIPLE and subscription.at_owner:
                 topics.setdefault(subscription.topic, set()).add(subscription.name)
         for topic, name in self._consumers:
             topics.setdefault(topic, set()).add(name)

@@ -66,8 +66,8 @@ class DeliveryLoop(Pausable):
         "_fanout",
         "_grouped_acks",
         "_guard",
+        "_keeper",
         "_latency",
-        "_local",
         "_log",
         "_membership",
         "_moving",
@@ -98,8 +98,8 @@ class DeliveryLoop(Pausable):
         self._dispatcher = dispatcher
         self._single = dispatcher if isinstance(dispatcher, SingleActiveDispatcher) and not parts.rates else None
         self._multiple = dispatcher if isinstance(dispatcher, MultipleDispatcher) else None
-        self._local = parts.local
-        self._grouped_acks = GroupedAckSender() if self._multiple is not None and parts.local is None else None
+        self._keeper = parts.keeper
+        self._grouped_acks = GroupedAckSender() if self._multiple is not None and parts.keeper.at_owner else None
         self._rates = parts.rates
         self._timer: asyncio.TimerHandle | None = None
         self._fanout = parts.fanout
@@ -359,8 +359,7 @@ class DeliveryLoop(Pausable):
             return
         for position in positions:
             self._cursor.ack(position)
-        if self._local is not None:
-            self._local.acked()
+        if self._keeper.store_acks():
             return
         if self._grouped_acks is None:
             self._grouped_acks = GroupedAckSender()
@@ -371,7 +370,7 @@ class DeliveryLoop(Pausable):
     async def _read(self, position: Position, count: int) -> None:
         subject = f"topic={self.topic} subscription={self.name}"
         while reason := await read_with_retry(self._log, position, count, subject, self._read_failed):
-            if self._local is None:
+            if self._keeper.at_owner:
                 self._unreadable(position, reason)
                 return
             log.error("storage does not return an entry, trying on: %s reason=%s", subject, reason)

@@ -10,12 +10,11 @@ from readonly_engine.broker.dispatch.latency import LatencySampler
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from readonly_engine.broker.cursors.local_subscription import LocalSubscription
     from readonly_engine.broker.dispatch.counters import Counters
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.dispatch.rate import RateLimit
     from readonly_engine.broker.fanout.tail_fanout import TailFanout
-    from readonly_engine.broker.subscription.cursor_sync import CursorQueries
+    from readonly_engine.broker.subscription.cursor_keeper import CursorKeeper
     from readonly_engine.lease_guard import LeaseGuard
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.topic.position import Position
@@ -37,8 +36,7 @@ class SubscriptionParts:
         state: the owner's mark-delete position of the subscription, and the last entry that consumers may read.
         acked: ranges (lower, upper] of entries that are acked on the owner.
         batches: partly acked batches, with the bits of their unacked messages.
-        queries: later questions to the owner.
-        local: the subscription's cursor and consumers, where this broker keeps its cursor; None where the owner does.
+        keeper: keeper of the cursor.
         counters: counters of the subscription.
         fanout: fan-out at the topic's tail; None without it.
         guard: checks the leases before each delivery.
@@ -53,8 +51,7 @@ class SubscriptionParts:
     state: OwnerCursorState
     acked: Sequence[tuple[Position, Position]]
     batches: Iterable[tuple[Position, int]]
-    queries: CursorQueries
-    local: LocalSubscription | None
+    keeper: CursorKeeper
     counters: Counters
     fanout: TailFanout | None
     guard: LeaseGuard

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from readonly_engine.broker.fanout.membership import FanoutConsumer
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.cursors.local_subscription import LocalSubscription
+    from readonly_engine.broker.subscription.cursor_keeper import CursorKeeper
+    from readonly_engine.broker.subscription.owner_queries import OwnerQueries
     from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
     from readonly_engine.wire.subscribe_info import SubscribeInfo
@@ -32,9 +33,12 @@ class Subscriber(FanoutConsumer, Protocol):
     def owner_consumer(self) -> CursorConsumer:
         """The consumer where its cursor is kept: a zero-permit consumer on the owner broker, or one of a local subscription."""
 
-    @property
-    def local(self) -> LocalSubscription | None:
-        """Its subscription, whose cursor this broker keeps; None where the owner keeps it."""
+    def keeper(self, queries: OwnerQueries) -> CursorKeeper:
+        """Return the keeper of its subscription's cursor.
+
+        Raises:
+            OwnerUnavailableError: the consumer was closed meanwhile.
+        """
 
     @property
     def in_sync(self) -> bool:

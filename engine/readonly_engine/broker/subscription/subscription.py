@@ -49,7 +49,6 @@ class Subscription(DeliveryLoop):
     Attributes:
         kind: type of the subscription.
         durable: whether the owner stores its cursor.
-        local: whether this broker keeps its cursor.
     """
 
     __slots__ = (
@@ -57,27 +56,22 @@ class Subscription(DeliveryLoop):
         "_lazy_cursor_sync",
         "_marked_at",
         "_on_unreadable",
-        "_queries",
         "_reset",
         "_settings",
         "_stored",
         "_transaction_acks",
         "durable",
         "kind",
-        "local",
     )
 
     def __init__(self, parts: SubscriptionParts, on_unreadable: Callable[[Subscription, Position, str], None]) -> None:
         super().__init__(parts)
         self.kind = parts.subscribe.sub_type
-        self.durable = parts.subscribe.durable and parts.local is None
-        self.local = parts.local is not None
-        if parts.local is not None:
-            parts.local.serve(self)
+        self.durable = parts.subscribe.durable and parts.keeper.at_owner
+        parts.keeper.serve(self)
         self._batch_acks = parts.settings.batch_acks
         self._settings = parts.settings
         self._stored = parts.subscribe.durable
-        self._queries = parts.queries
         self._on_unreadable = on_unreadable
         self._reset = False
         self._marked_at: float | None = None
@@ -111,6 +105,11 @@ class Subscription(DeliveryLoop):
         return [] if self._moving or self._reset else self._cursor.batches
 
     @property
+    def at_owner(self) -> bool:
+        """Whether the owner keeps its cursor."""
+        return self._keeper.at_owner
+
+    @property
     def marked(self) -> bool:
         """Whether the subscription has or had partly acked batches here, which the pool's record shows."""
         return self._marked_at is not None
@@ -123,6 +122,7 @@ class Subscription(DeliveryLoop):
 
     def follow(self, settings: DispatchSettings) -> None:
         """Apply the owner's settings, which may have changed. How acks of single messages count stays as it is."""
+        settings = self._keeper.adapted(settings)
         if settings == self._settings:
             return
         self._settings = settings
@@ -161,8 +161,7 @@ class Subscription(DeliveryLoop):
     def close(self) -> None:
         """Stop delivery and all tasks of the subscription."""
         super().close()
-        if self._local is not None:
-            self._local.release(self)
+        self._keeper.release(self)
         if self._transaction_acks is not None:
             self._transaction_acks.close()
         self._stop_activating()
@@ -265,7 +264,7 @@ class Subscription(DeliveryLoop):
     async def _former_may_ack(self) -> bool:
         """Return whether the former active consumer may be connected still, and may have messages to ack."""
         try:
-            return await self._queries.others_ack()
+            return await self._keeper.others_ack()
         except RelayError as error:
             log.info("consumers on the owner unknown: topic=%s subscription=%s error=%s", self.topic, self.name, error)
             return True
@@ -339,7 +338,7 @@ class Subscription(DeliveryLoop):
         now = time.monotonic()
         if self._marked_at is None or now - self._marked_at > RENEW_S:
             self._marked_at = now
-            self._queries.mark_batches()
+            self._keeper.mark_batches()
 
     def redeliver(self, consumer: Subscriber, message_ids: Iterable[MessageIdData]) -> None:
         """Handle REDELIVER_UNACKNOWLEDGED_MESSAGES."""
@@ -415,7 +414,7 @@ class Subscription(DeliveryLoop):
         """
         if not self._follows_owner:
             return
-        ignored = await find_ignored_acks(sent, state, self._cursor, self._log.chain, self._queries)
+        ignored = await find_ignored_acks(sent, state, self._cursor, self._log.chain, self._keeper)
         if ignored and self._follows_owner:
             log.warning(
                 "sending acks again that the owner ignored: topic=%s subscription=%s acks=%d first=%s",
@@ -439,7 +438,7 @@ class Subscription(DeliveryLoop):
                 f"topic={self.topic} subscription={self.name}",
                 self._log,
                 self._cursor,
-                self._queries,
+                self._keeper,
                 self.confirm,
                 self._cursor_moved,
             )
@@ -465,7 +464,7 @@ class Subscription(DeliveryLoop):
     def _acks_in_transactions(self) -> TransactionAcks:
         if self._transaction_acks is None:
             self._transaction_acks = TransactionAcks(
-                self._cursor, self._queries.pending_ack_source(), self._withhold, self._on_transaction_ended
+                self._cursor, self._keeper.pending_ack_source(), self._withhold, self._on_transaction_ended
             )
         return self._transaction_acks
 

@@ -7,7 +7,6 @@ import logging
 import time
 from collections import OrderedDict
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,11 +16,9 @@ from readonly_engine.broker.dispatch.latency import SAMPLE_INTERVAL_S, LatencySa
 from readonly_engine.broker.dispatch.make import MULTIPLE
 from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.subscription.cursor_poller import CursorPoller
-from readonly_engine.broker.subscription.cursor_sync import begins_with_batch
 from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
-from readonly_engine.broker.subscription.local_queries import LocalQueries
 from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S
-from readonly_engine.broker.subscription.owner_queries import OwnerQueries, SubscriptionQueries
+from readonly_engine.broker.subscription.owner_queries import OwnerQueries
 from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.pending_acks import pending_ack_log_name
 from readonly_engine.broker.subscription.policy_follower import ROUND_S, PolicyFollower
@@ -39,14 +36,13 @@ from readonly_engine.topic.compacted import find_compaction
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.transactions import TopicTransactions
 from readonly_engine.wire.errors import WireError
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
-    from readonly_engine.broker.subscription.cursor_sync import CursorQueries
+    from readonly_engine.broker.subscription.cursor_keeper import CursorKeeper
     from readonly_engine.broker.subscription.subscriber import Subscriber
     from readonly_engine.broker.tail.budget import TailSettings
     from readonly_engine.metadata.cluster import ClusterMetadata
@@ -190,9 +186,10 @@ class TopicRegistry:
         key, join_state = (topic, name), served.join_state(name)
         served.joining += 1
         try:
+            keeper = consumer.keeper(self._queries)
             unsettled, dropped = self.leaving.pending(key), join_state.dropped
-            generation = _generation(consumer)
-            state = await self._state(topic, consumer)
+            generation = keeper.generation
+            state = await keeper.state(consumer.owner_consumer)
             await served.log.opened()
             served.confirm(state)
             await self._guard_reads(served)
@@ -202,10 +199,10 @@ class TopicRegistry:
                     if unsettled or dropped != join_state.dropped:
                         # The owner answered before it had processed the acks of consumers that have left meanwhile.
                         await self.leaving.wait_for_none(key)
-                        generation = _generation(consumer)
-                        state = await self._state(topic, consumer)
+                        generation = keeper.generation
+                        state = await keeper.state(consumer.owner_consumer)
                         served.confirm(state)
-                    subscription = await self._start_subscription(topic, served, consumer, state, generation)
+                    subscription = await self._start_subscription(topic, served, consumer, keeper, state, generation)
                     with ExitStack() as cleanup:
                         cleanup.callback(subscription.close)
                         check_claim(subscription)
@@ -213,16 +210,11 @@ class TopicRegistry:
                     served.subscriptions[name] = subscription
                 else:
                     check_claim(subscription)
-                    if consumer.local is not None and not consumer.local.is_served_by(subscription):
-                        raise OwnerUnavailableError(f"the consumers of {name} are closed after a SEEK; try again")
-                    if consumer.local is None and subscription.local:
-                        raise OwnerUnavailableError(
-                            f"the last consumers of the local cursor of {name} leave; try again"
-                        )
+                    keeper.check_joining(subscription)
                 if self._queries.exposes_entry_metadata:
                     consumer.dispatch_state.exposed = consumer.takes_entry_metadata
                 subscription.add(consumer)
-                if consumer.info.durable and consumer.local is None:
+                if consumer.info.durable:
                     consumer.owner_consumer.hold_early_acks(served.log.owner_end)
             self._cursor_poller.start()
             self._policy_follower.start()
@@ -234,27 +226,18 @@ class TopicRegistry:
             self._close_if_unused(topic, served)
 
     async def _start_subscription(
-        self, topic: TopicName, served: ServedTopic, consumer: Subscriber, state: OwnerCursorState, generation: int
+        self,
+        topic: TopicName,
+        served: ServedTopic,
+        consumer: Subscriber,
+        keeper: CursorKeeper,
+        state: OwnerCursorState,
+        generation: int,
     ) -> Subscription:
-        """Make a subscription at the position of the owner's cursor, for its first consumer on this broker."""
-        subscribe, local = consumer.subscribe_command, consumer.local
-        settings = await self._queries.settings(topic, consumer.info.kind)
-        queries: CursorQueries
-        if local is not None:
-            settings, queries, behind = replace(settings, batch_acks=True), LocalQueries(local), True
-        else:
-            queries = SubscriptionQueries(self._queries, topic, consumer.info, settings)
-            # With a cursor at the end of the topic no later entry can be acked.
-            behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
-        acked = await queries.acked() if behind else []
-        batches = []
-        if local is not None:
-            batches = await LocalQueries(local).batches()
-        elif (
-            behind and subscribe.sub_type != CommandSubscribe.Failover
-        ):  # a Failover consumer asks when it becomes active
-            begins = partial(begins_with_batch, served.log, state)
-            batches = await queries.batches(consumer.owner_consumer, state.last, begins)
+        """Make a subscription at the position of the cursor, for its first consumer on this broker."""
+        subscribe = consumer.subscribe_command
+        settings = await keeper.settings()
+        acked, batches = await keeper.load(consumer.owner_consumer, state, served.log)
         view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
         parts = SubscriptionParts(
             view=view,
@@ -265,22 +248,21 @@ class TopicRegistry:
             state=state,
             acked=acked,
             batches=batches,
-            queries=queries,
-            local=local,
+            keeper=keeper,
             counters=self._counters_of(topic, subscribe.subscription),
             fanout=served.fanout if view is served.log else None,
             guard=self._lease_guard,
             latency=self.latency,
         )
-        if generation != _generation(consumer):
+        if generation != keeper.generation:
             raise OwnerUnavailableError(f"the cursor of {subscribe.subscription} was moved meanwhile; try again")
         subscription = Subscription(parts, self._on_unreadable)
         with ExitStack() as cleanup:
             cleanup.callback(subscription.close)  # also if the client leaves meanwhile
             subscription.start()
-            if batches and local is None:
+            if batches and subscription.durable:
                 subscription.mark_batches()
-            if subscribe.durable and local is None and await self._queries.may_have_transactions():
+            if subscription.durable and await self._queries.may_have_transactions():
                 await self._replay_pending_acks(subscription)
             if not consumer.in_sync:
                 # The owner's cursor may have moved, so the consumer must not start at the earlier position.
@@ -291,13 +273,6 @@ class TopicRegistry:
     async def authorizes(self) -> bool | None:
         """Return whether the source cluster authorizes clients; None if unknown."""
         return await self._queries.authorizes()
-
-    async def _state(self, topic: TopicName, consumer: Subscriber) -> OwnerCursorState:
-        """Return where a consumer's subscription stands, where its cursor is kept."""
-        local = consumer.local
-        if local is not None:
-            return await LocalQueries(local).state(consumer.owner_consumer)
-        return await self._queries.state(topic, consumer.info.name, consumer.owner_consumer)
 
     @property
     def pushed(self) -> Iterator[PushTotals]:
@@ -488,7 +463,7 @@ class TopicRegistry:
         for subscription in list(served.subscriptions.values()):
             if subscription.kind in MULTIPLE:
                 settings = await self._queries.settings(topic, subscription.kind, ROUND_S / 2)
-                subscription.follow(replace(settings, batch_acks=True) if subscription.local else settings)
+                subscription.follow(settings)
         self._push_policies.forget(topic)
         if served.tail is not None:
             served.tail.policies_changed()
@@ -559,8 +534,3 @@ class TopicRegistry:
         """Keep the totals of a topic's tail after its end."""
         if served.tail is not None:
             self._pushed_before = self._pushed_before.plus(served.tail.delivered)
-
-
-def _generation(consumer: Subscriber) -> int:
-    """Return the generation of a local cursor, which a SEEK changes; 0 for a cursor of the owner."""
-    return 0 if consumer.local is None else consumer.local.cursor.generation

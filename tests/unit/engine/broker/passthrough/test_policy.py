@@ -112,7 +112,7 @@ class ServedSubscriptions:
     def add(self, kind=SHARED, name="s", *, local=False):
         consumer = ServedConsumer(kind, name)
         subscription = SimpleNamespace(
-            topic=TOPIC, name=name, kind=kind, local=local, consumers=[consumer], pause=lambda _: None
+            topic=TOPIC, name=name, kind=kind, at_owner=not local, consumers=[consumer], pause=lambda _: None
         )
         self.subscriptions.append(subscription)
         return consumer

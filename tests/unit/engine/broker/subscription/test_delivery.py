@@ -11,6 +11,8 @@ from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
 from readonly_engine.broker.subscription import delivery
+from readonly_engine.broker.subscription.local_keeper import LocalKeeper
+from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
 from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.lease_guard import LeaseGuard
@@ -95,8 +97,7 @@ def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadab
         state=OwnerCursorState(Position(0, -1), Position(0, 2)),
         acked=[],
         batches=[],
-        queries=None,
-        local=local,
+        keeper=OwnerKeeper(None, TOPIC, None) if local is None else LocalKeeper(None, local, kind),
         counters=Counters(),
         fanout=None,
         guard=LeaseGuard(),

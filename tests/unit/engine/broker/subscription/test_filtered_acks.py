@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
+from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
 from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.lease_guard import LeaseGuard
@@ -22,6 +23,7 @@ from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandAckResponse, CommandSubscribe
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 from tests.support.waiting import until
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.broker.consumer.served import ServedConsumer
-    from readonly_engine.broker.subscription.cursor_sync import CursorQueries
+    from readonly_engine.broker.subscription.owner_queries import OwnerQueries
     from readonly_engine.owner.grouped_acks import GroupedAckSender
     from readonly_engine.topic.transactions import TopicTransactions
     from readonly_engine.topic.view import TopicView
@@ -133,8 +135,7 @@ def subscription(subscribe: CommandSubscribe) -> Subscription:
         state=state,
         acked=[],
         batches=[],
-        queries=cast("CursorQueries", None),
-        local=None,
+        keeper=OwnerKeeper(cast("OwnerQueries", None), TOPIC, SubscribeInfo.of(subscribe)),
         counters=Counters(),
         fanout=None,
         guard=LeaseGuard(),

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
 from readonly_engine.broker.fanout.tail_fanout import TailFanout
+from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
 from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.lease_guard import LeaseGuard
@@ -112,8 +113,7 @@ class Scene:
             state=OwnerCursorState(Position(0, -1), Position(0, -1)),
             acked=[],
             batches=[],
-            queries=None,
-            local=None,
+            keeper=OwnerKeeper(None, TOPIC, None),
             counters=Counters(),
             fanout=self.fanout,
             guard=LeaseGuard(),

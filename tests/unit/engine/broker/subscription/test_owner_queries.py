@@ -9,7 +9,8 @@ import pytest
 from readonly_engine.broker.dispatch.make import DispatchSettings
 from readonly_engine.broker.subscription import owner_queries
 from readonly_engine.broker.subscription.batch_index_acks import NOT_MARKED, LoadedBatches
-from readonly_engine.broker.subscription.owner_queries import OwnerQueries, SubscriptionQueries
+from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
+from readonly_engine.broker.subscription.owner_queries import OwnerQueries
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
@@ -143,7 +144,7 @@ def test_an_unknown_transaction_counts_with_the_last_entry_before_which_it_is_un
 )
 def test_a_reader_of_the_compacted_topic_begins_before_the_owners_cursor(durable, compacted, expected):
     subscribe = CommandSubscribe(subscription="s", durable=durable, read_compacted=compacted)
-    asked = SubscriptionQueries(queries(), TOPIC, SubscribeInfo.of(subscribe), DispatchSettings())
+    asked = OwnerKeeper(queries(), TOPIC, SubscribeInfo.of(subscribe))
     assert asyncio.run(asked.acked()) == expected
 
 
@@ -165,10 +166,15 @@ def asked_for_batches(stored, subscribe=None, *, batch_acks=True, acks_in_transa
     async def begins_with_batch():
         return batch
 
+    async def settings(*_):
+        return DispatchSettings(batch_acks=batch_acks)
+
     async def run():
         questions = queries(batches=SimpleNamespace(load=load), has_pending_acks=has_pending_acks)
         info = SubscribeInfo.of(subscribe or CommandSubscribe(subscription="s", durable=True))
-        asked = SubscriptionQueries(questions, TOPIC, info, DispatchSettings(batch_acks=batch_acks))
+        asked = OwnerKeeper(questions, TOPIC, info)
+        questions.settings = settings
+        await asked.settings()
         consumer = FlowingConsumer(answers)
         batches = await asked.batches(consumer, Position(7, 9), begins_with_batch)
         assert consumer.on_message is None

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.subscription import topics
+from readonly_engine.broker.subscription.local_keeper import LocalKeeper
+from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
 from readonly_engine.broker.subscription.served_topic import ServedTopic
 from readonly_engine.broker.subscription.topics import TopicRegistry
 from readonly_engine.broker.tail.budget import PushTotals
@@ -52,7 +54,7 @@ class Log:
 class Subscription:
     """One with acks in transactions to find out about first."""
 
-    made = None
+    made, durable = None, True
 
     def __init__(self, *_):
         self.topic, self.name = TOPIC, "s"
@@ -162,11 +164,17 @@ def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
 class Consumer:
     """One that is at the owner."""
 
-    in_sync, local = True, None
+    in_sync = True
 
-    def __init__(self, subscribe):
+    def __init__(self, subscribe, local=None):
+        self.local = local
         self.subscribe_command, self.info = subscribe, SubscribeInfo.of(subscribe)
         self.owner_consumer = OwnerConsumer(subscribe)
+
+    def keeper(self, queries):
+        if self.local is None:
+            return OwnerKeeper(queries, TOPIC, self.info)
+        return LocalKeeper(queries, self.local, self.info.kind)
 
 
 class FakeSubscription:
@@ -176,7 +184,7 @@ class FakeSubscription:
 
     def __init__(self, *given):
         self.given = given
-        self.local = given[0].local is not None
+        self.at_owner = given[0].keeper.at_owner
         self.started = False
         self.consumers = []
 
@@ -196,7 +204,7 @@ class FakeSubscription:
 class LocalCursor:
     """The part of a local subscription that a joining consumer reads."""
 
-    mark_delete = Position(1, 9)
+    topic, mark_delete = TOPIC, Position(1, 9)
     ranges = batches = ()
 
     def __init__(self):
@@ -213,9 +221,7 @@ def test_a_seek_of_a_local_subscription_is_not_undone_by_a_consumer_that_is_join
     monkeypatch.setattr(topics, "Subscription", FakeSubscription)
 
     def consumer(local):
-        one = Consumer(CommandSubscribe(subscription="s", durable=True))
-        one.local = local
-        return one
+        return Consumer(CommandSubscribe(subscription="s", durable=True), local)
 
     async def run():
         served, local = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable), LocalCursor()
