@@ -173,7 +173,10 @@ def control_plane(
     apiserver = [
         *(f"--etcd-servers={client_url}", f"--secure-port={first_port}", "--bind-address=127.0.0.1"),
         *(f"--cert-dir={folder}", f"--token-auth-file={folder / 'tokens.csv'}", "--authorization-mode=RBAC"),
-        *("--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112"),
+        *(
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112",
+        ),
         *(f"--service-account-key-file={folder / 'sa.pub'}", f"--service-account-signing-key-file={folder / 'sa.key'}"),
         *(f"--audit-policy-file={folder / 'audit-policy.yaml'}", f"--audit-log-path={plane.audit_log}"),
     ]
