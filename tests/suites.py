@@ -51,6 +51,7 @@ SPARK_STACK: Final = tuple(
         "spark_export_outages",
         "spark_export_leftovers",
         "spark_export_state",
+        "spark_export_suspended",
         "spark_export_tables",
         "spark_hold",
         "spark_java_values",
