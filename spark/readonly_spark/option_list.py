@@ -70,6 +70,12 @@ OPTIONS: Final = (
         "`AppendIndexMetadataInterceptor`.",
     ),
     Option("endingTimestamp", "", "End before this publish time.", "batch"),
+    Option(
+        "endingIndex",
+        "",
+        "End before the message with this number, in the form of `startingIndex`. A batch of a producer is read whole.",
+        "batch",
+    ),
     Option("minPartitions", "", "Minimum number of tasks, unless there are fewer entries."),
     Option("maxBytesPerPartition", "256MiB", "Target size of a task in stored bytes."),
     Option("maxRecordsPerPartition", "", "Target number of messages of a task."),

@@ -99,6 +99,7 @@ class Options:
         starting_ms: publish time of the start in ms since the epoch; None for none.
         ending_ms: publish time of the end, not included; None for none.
         starting_index: number of the first message, or one by topic; None for none.
+        ending_index: number of the first message that is not read, in the same form.
         later_required: whether a topic without a message at or after its time of the start is an error.
         min_partitions: minimum number of tasks.
         partition_bytes: target bytes of a task.
@@ -137,6 +138,7 @@ class Options:
     starting_ms: int | None = None
     ending_ms: int | None = None
     starting_index: int | dict[str, int] | None = None
+    ending_index: int | dict[str, int] | None = None
     later_required: bool = False
     min_partitions: int = 1
     partition_bytes: int = 256 << 20
@@ -201,10 +203,13 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         raise OptionError(f"metadataUrl is missing; set it to {FORMS}{hint}")
     _one_of(texts, ("topic", "topics", "topicsPattern"), required=True)
     _one_of(texts, ("startingOffsets", "startingTimestamp", "startingIndex"))
-    _one_of(texts, ("endingOffsets", "endingTimestamp"))
+    _one_of(texts, ("endingOffsets", "endingTimestamp", "endingIndex"))
     starting_ms, ending_ms = read("startingTimestamp", time_ms, None), read("endingTimestamp", time_ms, None)
     if starting_ms is not None and ending_ms is not None and starting_ms > ending_ms:
         raise OptionError("endingTimestamp is before startingTimestamp")
+    starting_index, ending_index = (read(name, indexes_by_topic, None) for name in ("startingIndex", "endingIndex"))
+    if isinstance(starting_index, int) and isinstance(ending_index, int) and starting_index > ending_index:
+        raise OptionError("endingIndex is before startingIndex")
     compacted = read("readCompacted", _truth, False)
     if "publishtimeslack" in texts and not read("pushFilters", _truth, False):
         raise OptionError("publishTimeSlack requires pushFilters=true")
@@ -226,7 +231,8 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         ending=read("endingOffsets", offsets_by_topic, None),
         starting_ms=starting_ms,
         ending_ms=ending_ms,
-        starting_index=read("startingIndex", indexes_by_topic, None),
+        starting_index=starting_index,
+        ending_index=ending_index,
         later_required=read("startingTimestampStrategy", _strategy, LATEST) == ERROR,
         min_partitions=read("minPartitions", _count, 1),
         partition_bytes=read("maxBytesPerPartition", parse_size, 256 << 20),

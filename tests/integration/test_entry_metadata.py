@@ -173,12 +173,17 @@ def test_consumers_get_the_owners_metadata_of_entries_as_from_the_owner(
         assert [payload.startswith(MAGIC) for payload in got["pool", case]] == [exposed] * len(got["pool", case]), case
 
 
-def test_a_query_starts_at_the_number_of_a_message(stack: PulsarCluster, topic: str, publisher: Publisher) -> None:
+def test_a_query_starts_and_ends_at_the_number_of_a_message(
+    stack: PulsarCluster, topic: str, publisher: Publisher
+) -> None:
     publisher.publish(SINGLES)
     batch = list(range(SINGLES, SINGLES + BATCH))
-    cases = {0: [*range(SINGLES), *batch], 3: [3, 4, *batch], 7: batch, batch[-1] + 1: []}
-    for number, expected in cases.items():
-        driver = Driver(stack, topic, startingIndex=str(number))
+    everything = [*range(SINGLES), *batch]
+    starts = {0: everything, 3: [3, 4, *batch], 7: batch, batch[-1] + 1: []}
+    ends = {0: [], 3: [0, 1, 2], SINGLES: list(range(SINGLES)), 7: everything, batch[-1] + 1: everything}
+    cases = [("startingIndex", *one) for one in starts.items()] + [("endingIndex", *one) for one in ends.items()]
+    for option, number, expected in cases:
+        driver = Driver(stack, topic, **{option: str(number)})
         try:
 
             def read(driver: Driver = driver) -> list[int]:
@@ -187,7 +192,7 @@ def test_a_query_starts_at_the_number_of_a_message(stack: PulsarCluster, topic: 
                 except SourceError:
                     return [-1]  # the bookies do not know the last entries yet
 
-            wait_until(lambda read=read, expected=expected: read() == expected, 60, f"from {number} on")
+            wait_until(lambda read=read, expected=expected: read() == expected, 60, f"{option}={number}")
         finally:
             driver.close()
     driver = Driver(stack, topic, startingIndex=str(batch[-1] + 2))

@@ -314,11 +314,12 @@ class Catalog:
         async with self._log(name) as topic_log:
             return await position_at(topic_log, timestamp)
 
-    async def positions_of_indexes(self, numbers: Mapping[str, int]) -> dict[str, IndexStart]:
-        """Return the first entry of each topic with the message of a number, or a later one.
+    async def positions_of_indexes(self, numbers: Mapping[str, int], *, end: bool = False) -> dict[str, IndexStart]:
+        """Return the place of a message in each topic; see `position_of_index`.
 
         Args:
             numbers: the number by topic or partition.
+            end: whether reading ends there.
 
         Raises:
             MetadataError: the metadata store does not answer.
@@ -327,7 +328,7 @@ class Catalog:
 
         async def position(name: str) -> IndexStart:
             async with self._log(name) as topic_log:
-                return await position_of_index(topic_log, numbers[name])
+                return await position_of_index(topic_log, numbers[name], end=end)
 
         found = await gather_some(position, numbers)
         return dict(zip(numbers, found, strict=True))

@@ -1,4 +1,4 @@
-"""The entry with a message of a given number in its topic, for the option `startingIndex`."""
+"""The entry with a message of a given number in its topic, for the options `startingIndex` and `endingIndex`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class IndexStart(NamedTuple):
-    """Where reading starts.
+    """Where reading starts or ends.
 
     Attributes:
-        position: the first entry to read.
+        position: the first entry to read, or the first one that is not read.
         first: the number of its first message; None if it is still to come.
         newest: the number of the topic's last message if `first` is None; None if it is not stored, or there is no message.
         empty: whether the topic has no entry.
@@ -30,18 +30,21 @@ class IndexStart(NamedTuple):
     empty: bool = False
 
 
-async def position_of_index(topic: TopicLog, number: int) -> IndexStart:
-    """Find the first entry whose last message has this number or a later one.
+async def position_of_index(topic: TopicLog, number: int, *, end: bool = False) -> IndexStart:
+    """Find the first entry whose last message has this number or a later one; for an end that whose first message has.
+
+    So a batch with messages before and after the number is read whole at both ends.
 
     Args:
         topic: the log, opened.
         number: the number that the broker gave to a message (AppendIndexMetadataInterceptor). Entries without numbers are
             earlier.
+        end: whether reading ends there.
 
     Raises:
         BookKeeperError: an entry on the way of the search cannot be read.
     """
-    position = await first_entry(topic, lambda entry: _indexes(entry)[1] < number)
+    position = await first_entry(topic, lambda entry: _indexes(entry)[0 if end else 1] < number)
     if topic.limit is not None and position <= topic.limit:
         for entry in await topic.read(position, 1):
             return IndexStart(position, max(_indexes(entry)[0], 0))

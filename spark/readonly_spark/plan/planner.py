@@ -117,7 +117,7 @@ class Planner:
         """
         options = self._options
         if options.starting_index is not None:
-            return await self._of_indexes(states, options.starting_index)
+            return await self._of_indexes("startingIndex", states, options.starting_index)
         found = await self._positions(states, "startingOffsets", options.starting, options.starting_ms, default)
         if options.later_required:
             self._check_later(states, found)
@@ -140,15 +140,16 @@ class Planner:
                     "start at its end"
                 )
 
-    async def _of_indexes(self, states: Mapping[str, TopicState], chosen: int | dict[str, int]) -> dict[str, Position]:
-        option = "startingIndex"
+    async def _of_indexes(
+        self, option: str, states: Mapping[str, TopicState], chosen: int | dict[str, int], *, end: bool = False
+    ) -> dict[str, Position]:
         numbers = dict.fromkeys(states, chosen) if isinstance(chosen, int) else chosen
         self._check_names(option, numbers, states)
-        found = await self._catalog.positions_of_indexes({name: numbers[name] for name in states})
+        found = await self._catalog.positions_of_indexes({name: numbers[name] for name in states}, end=end)
         for name, start in found.items():
             number = numbers[name]
             if start.first is not None:
-                if start.first > number:
+                if start.first > number and not end:
                     self._lost(name, f"messages {number} to {start.first - 1} are lost")
             elif start.newest is not None:
                 if number > start.newest + 1:
@@ -156,9 +157,10 @@ class Planner:
                         f"{option}: {name} has no message {number} yet; its next one has the number {start.newest + 1}"
                     )
             elif number or not start.empty:
+                edge = option.removesuffix("Index")
                 why = "has no message" if start.empty else "does not store the numbers of its messages"
                 raise SourceError(
-                    f"{option}: {name} {why}, so message {number} cannot be found; use startingOffsets or startingTimestamp. "
+                    f"{option}: {name} {why}, so message {number} cannot be found; use {edge}Offsets or {edge}Timestamp. "
                     "Brokers with AppendIndexMetadataInterceptor in brokerEntryMetadataInterceptors store them"
                 )
         return {name: min(start.position, states[name].latest) for name, start in found.items()}
@@ -167,9 +169,11 @@ class Planner:
         """Return the end of each topic by the options, at most its readable end.
 
         Raises:
-            SourceError: `endingOffsets` does not match the topics.
+            SourceError: `endingOffsets` or `endingIndex` does not match the topics, or a topic has no message there.
         """
         options = self._options
+        if options.ending_index is not None:
+            return await self._of_indexes("endingIndex", states, options.ending_index, end=True)
         found = await self._positions(states, "endingOffsets", options.ending, options.ending_ms, LATEST)
         return {name: min(position, states[name].latest) for name, position in found.items()}
 

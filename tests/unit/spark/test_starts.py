@@ -1,4 +1,4 @@
-"""Starts of a query by the number of a message, and by a time after which nothing was published."""
+"""Starts and ends of a query by the number of a message, and starts by a time after which nothing was published."""
 
 from __future__ import annotations
 
@@ -30,21 +30,24 @@ def stored(ledger_id, entry_id, index, messages=1):
     return TopicEntry(Entry(ledger_id, entry_id, entry_id - 1, 0, prefix + len(head).to_bytes(4, "big") + head))
 
 
+NUMBERED = [None, None, (0, 1), (3, 3), (4, 1)]
+"""Two entries without numbers, then 0, a batch of 1 to 3, and 4."""
+
+
 @pytest.mark.parametrize(
-    ("entries", "number", "found"),
+    ("entries", "number", "start", "end"),
     [
-        # Two entries without numbers, then 0, a batch of 1 to 3, and 4.
-        ([None, None, (0, 1), (3, 3), (4, 1)], 0, IndexStart(Position(3, 2), 0)),
-        ([None, None, (0, 1), (3, 3), (4, 1)], 1, IndexStart(Position(4, 0), 1)),
-        ([None, None, (0, 1), (3, 3), (4, 1)], 2, IndexStart(Position(4, 0), 1)),  # the batch is read whole
-        ([None, None, (0, 1), (3, 3), (4, 1)], 4, IndexStart(Position(4, 1), 4)),
-        ([None, None, (0, 1), (3, 3), (4, 1)], 5, IndexStart(Position(90, 0), None, newest=4)),
-        ([(10, 1), (12, 2)], 3, IndexStart(Position(3, 0), 10)),  # trimmed
-        ([None, None], 0, IndexStart(Position(90, 0), None)),
-        ([], 0, IndexStart(Position(90, 0), None, empty=True)),
+        (NUMBERED, 0, IndexStart(Position(3, 2), 0), IndexStart(Position(3, 2), 0)),
+        (NUMBERED, 1, IndexStart(Position(4, 0), 1), IndexStart(Position(4, 0), 1)),
+        (NUMBERED, 2, IndexStart(Position(4, 0), 1), IndexStart(Position(4, 1), 4)),  # the batch is read whole
+        (NUMBERED, 4, IndexStart(Position(4, 1), 4), IndexStart(Position(4, 1), 4)),
+        (NUMBERED, 5, IndexStart(Position(90, 0), None, newest=4), IndexStart(Position(90, 0), None, newest=4)),
+        ([(10, 1), (12, 2)], 3, IndexStart(Position(3, 0), 10), IndexStart(Position(3, 0), 10)),  # trimmed
+        ([None, None], 0, IndexStart(Position(90, 0), None), IndexStart(Position(90, 0), None)),
+        ([], 0, IndexStart(Position(90, 0), None, empty=True), IndexStart(Position(90, 0), None, empty=True)),
     ],
 )
-def test_the_entry_of_a_message_is_found_by_its_number(entries, number, found):
+def test_the_entry_of_a_message_is_found_by_its_number(entries, number, start, end):
     """Ledger 3 has three entries at most, and ledger 4 the others; ledger 90 is open and empty."""
 
     async def scene(stage):
@@ -53,7 +56,8 @@ def test_the_entry_of_a_message_is_found_by_its_number(entries, number, found):
         for ledger_id, kept in ((3, first), (4, second)):
             for entry_id, one in enumerate(kept):
                 stage.cache.put(stored(ledger_id, entry_id, *(one or (None,))))
-        assert await position_of_index(stage.log, number) == found
+        assert await position_of_index(stage.log, number) == start
+        assert await position_of_index(stage.log, number, end=True) == end
 
     play(scene)
 
@@ -62,7 +66,7 @@ class Catalog:
     def __init__(self, found=None, at=None):
         self.found, self.at = found, at
 
-    async def positions_of_indexes(self, numbers):
+    async def positions_of_indexes(self, numbers, *, end=False):
         return dict.fromkeys(numbers, self.found)
 
     async def positions_at(self, names, _):
@@ -106,6 +110,39 @@ def test_a_number_that_is_not_there_is_an_error(found, given, result):
         starts(Catalog(found), **given)
 
 
+@pytest.mark.parametrize(
+    ("found", "given", "result"),
+    [
+        (IndexStart(Position(7, 3), 5), {}, Position(7, 3)),
+        (IndexStart(Position(7, 3), 6), {}, Position(7, 3)),  # message 5 is amid a batch, or was trimmed
+        (IndexStart(Position(7, 10), None, newest=4), {}, Position(7, 10)),
+        (IndexStart(Position(7, 12), 5), {}, Position(7, 10)),  # an open transaction ends before
+        (
+            IndexStart(Position(7, 10), None, newest=3),
+            {},
+            "endingIndex: .* has no message 5 yet; its next one has the number 4",
+        ),
+        (
+            IndexStart(Position(7, 10), None),
+            {},
+            "endingIndex: .* numbers of its messages.* use endingOffsets or endingTimestamp",
+        ),
+        (IndexStart(Position(7, 0), None, empty=True), {}, "has no message, so message 5 cannot be found"),
+        (IndexStart(Position(7, 0), None, empty=True), {"endingIndex": "0"}, Position(7, 0)),
+        (IndexStart(Position(7, 3), 5), {"endingIndex": '{"t": 5}'}, Position(7, 3)),
+        (IndexStart(Position(7, 3), 5), {"endingIndex": '{"u": 5}'}, "endingIndex names persistent://public/default/u"),
+    ],
+)
+def test_an_end_is_checked_as_a_start_is(found, given, result):
+    options = parse_options({"metadataUrl": "zk:h:1", "topic": "t", "endingIndex": "5", **given}, streaming=False)
+    planner = Planner(Catalog(found), options)
+    if isinstance(result, Position):
+        assert asyncio.run(planner.ends(STATES)) == {TOPIC: result}
+        return
+    with pytest.raises(SourceError, match=result):
+        asyncio.run(planner.ends(STATES))
+
+
 @pytest.mark.parametrize("given", [{"startingTimestamp": "5"}, {"startingOffsets": '{"t": "2026-11-21T12:00:00Z"}'}])
 @pytest.mark.parametrize("strategy", ["", "latest", "error"])
 @pytest.mark.parametrize("at", [Position(7, 3), Position(7, 10)])
@@ -134,6 +171,9 @@ def test_other_starts_need_no_later_message():
         ({"startingIndex": json.dumps({"t": 10**18})}, "must be the number"),
         ({"startingIndex": '{"t": 1, "public/default/t": 2}'}, "persistent://public/default/t is named twice"),
         ({"startingIndex": "5", "startingTimestamp": "5"}, "startingTimestamp and startingIndex contradict each other"),
+        ({"endingIndex": "5", "endingTimestamp": "5"}, "endingTimestamp and endingIndex contradict each other"),
+        ({"endingIndex": "-1"}, "endingIndex: '-1' must be the number of a message, 0 or more"),
+        ({"endingIndex": "4", "startingIndex": "5"}, "endingIndex is before startingIndex"),
         ({"startingTimestampStrategy": "earliest"}, "startingTimestampStrategy: 'earliest' must be latest or error"),
         ({"fieldColumns": "true"}, "fieldColumns requires valueSchema=auto, or a schema"),
         ({"fieldColumns": "true", "valueSchema": "auto", "pushFilters": "true"}, "contradict each other"),
@@ -146,5 +186,11 @@ def test_malformed_starts_name_their_option(given, said):
 
 
 def test_the_largest_number_is_read():
-    options = parse_options({"metadataUrl": "zk:h:1", "topic": "t", "startingIndex": str(10**18 - 1)}, streaming=None)
-    assert options.starting_index == 10**18 - 1
+    given = dict.fromkeys(("startingIndex", "endingIndex"), str(10**18 - 1))
+    options = parse_options({"metadataUrl": "zk:h:1", "topic": "t", **given}, streaming=None)
+    assert options.starting_index == options.ending_index == 10**18 - 1
+
+
+def test_a_stream_has_no_end():
+    with pytest.raises(OptionError, match="endingIndex is for batch queries, not for a stream"):
+        parse_options({"metadataUrl": "zk:h:1", "topic": "t", "endingIndex": "5"}, streaming=True)
