@@ -15,19 +15,20 @@ _METHODS: Final = (b"GET ", b"PUT ", b"HEAD ", b"POST ", b"DELETE ")
 
 
 class HeldRequests:
-    """Relays 127.0.0.1:`port` to another port. The first request that is to be held, and all later ones, wait for `release`.
+    """Relays 127.0.0.1:`port` to another port. It holds the first request that is to be held, and all later ones.
 
     Args:
         target: the other port.
-        holds: whether a request is to be held, by its first line; it sees each line once, in order.
     """
 
-    def __init__(self, target: int, holds: Callable[[str], bool]) -> None:
+    def __init__(self, target: int) -> None:
         self._target = target
-        self._holds = holds
+        self._holds: Callable[[str], bool] | None = None
         self._lock = threading.Lock()
         self._released = threading.Event()
-        self.held = threading.Event()
+        self._released.set()
+        self._dropped = False
+        self.held: str | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -39,9 +40,17 @@ class HeldRequests:
         self.release()
         self._listener.close()
 
-    def release(self) -> None:
-        """Let what is held go on, and hold nothing more."""
-        self._released.set()
+    def hold(self, holds: Callable[[str], bool]) -> None:
+        """Hold a request. `holds` sees the first line of each one, once and in order, until it returns True."""
+        with self._lock:
+            self._holds, self.held, self._dropped = holds, None, False
+            self._released.clear()
+
+    def release(self, *, drop: bool = False) -> None:
+        """Let what is held go on, or drop it, and hold nothing more."""
+        with self._lock:
+            self._holds, self._dropped = None, drop
+            self._released.set()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -56,16 +65,19 @@ class HeldRequests:
             while data := one.recv(CHUNK_BYTES):
                 if asks and data.startswith(_METHODS):
                     self._wait(data.partition(b"\r\n")[0].decode(errors="replace"))
+                if self._dropped:
+                    break
                 other.sendall(data)
         for each in (one, other):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
     def _wait(self, line: str) -> None:
-        if self._released.is_set():
-            return
         with self._lock:
-            if not self.held.is_set() and self._holds(line):
-                self.held.set()
-        if self.held.is_set():
-            self._released.wait()
+            if self._holds is None:
+                return
+            if self.held is None and self._holds(line):
+                self.held = line
+            if self.held is None:
+                return
+        self._released.wait()

@@ -43,6 +43,21 @@ def publish(client: pulsar_lib.Client, topic: str, first: int, end: int) -> None
     producer.close()
 
 
+def command_line(stack: PulsarCluster, topic: str, to: str, form: str, *options: str) -> list[str]:
+    """The options of an export, with a local Spark of two cores where none names another."""
+    words = ["--topics", topic, "--to", to, "--metadata-store", stack.endpoints.metadata_store]
+    words += ["--format", form, "-o", "json"]
+    if form == "delta":
+        words += ["--jars", str(ensure_jars("delta"))]
+    if "--master" not in options:
+        words += [word for pair in LOCAL.items() for word in pair]
+    if not any(option.startswith("maxBytesPerPartition") for option in options):
+        words += ["--option", TASK_BYTES]
+    words += ["--conf", "spark.driver.memory=1g"]
+    words += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
+    return [*words, *options]
+
+
 class Export:
     """The command in a process group of its own, with a local Spark of two cores where no option names another.
 
@@ -70,21 +85,12 @@ class Export:
     ) -> None:
         self.folder = folder
         self.form = form
-        words = [python, "-m", "readonly_engine.command", "export", "--topics", topic]
-        words += ["--to", to or str(folder / "table"), "--metadata-store", stack.endpoints.metadata_store]
-        words += ["--format", form, "-o", "json"]
-        if form == "delta":
-            words += ["--jars", str(ensure_jars("delta"))]
-        if "--master" not in options:
-            words += [word for pair in LOCAL.items() for word in pair]
-        if not any(option.startswith("maxBytesPerPartition") for option in options):
-            words += ["--option", TASK_BYTES]
-        words += ["--conf", "spark.driver.memory=1g"]
-        words += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
+        words = [python, "-m", "readonly_engine.command", "export"]
+        words += command_line(stack, topic, to or str(folder / "table"), form, *options)
         self.errors = folder / f"errors-{time.monotonic_ns()}"
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [*words, *options], cwd=ROOT if environment is None else folder, env=environment,
+                words, cwd=ROOT if environment is None else folder, env=environment,
                 stdout=subprocess.PIPE, stderr=errors, start_new_session=True, text=True,
             )  # fmt: skip
 

@@ -65,6 +65,11 @@ class HadoopFiles:
             remedy = _NO_JARS if any(name in str(error) for name in _MISSING_CLASS) else ""
             raise ExportError(f"{where} cannot be reached: {_message(error)}{remedy}") from None
 
+    @property
+    def conditional(self) -> bool:
+        """Whether `create` is one conditional write of an object store."""
+        return bool(self._fs.hasPathCapability(self._path(""), _CONDITIONAL))
+
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{name}" if name else self._root)
 
@@ -107,7 +112,7 @@ class HadoopFiles:
         """
         path = self._path(name)
         try:
-            if self._fs.hasPathCapability(path, _CONDITIONAL):
+            if self.conditional:
                 builder = self._fs.createFile(path).overwrite(False)
                 made = builder.must(_CONDITIONAL, "true").build()
             elif self._scheme.startswith("s3"):

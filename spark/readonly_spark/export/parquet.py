@@ -2,14 +2,16 @@
 
 On a local file system a micro-batch is written to a staging folder, renamed to names with the checkpoint's id, and committed. So
 readers see whole files only, and leftovers of a killed export can be identified. In an object store a file appears when it is
-complete and a rename is a copy, so Spark's sink writes directly to the table, and the footers hold the checkpoint's id.
+complete and a rename is a copy, so Spark's sink writes directly to the table, and the footers hold the checkpoint's id. If the
+store has conditional writes, the export commits the micro-batch with one (see `sink_log`).
 """
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from py4j.protocol import Py4JError
 
@@ -18,6 +20,7 @@ from readonly_spark.export.hadoop_files import HadoopFiles
 from readonly_spark.export.leftovers import LOG, file_name, remove_leftovers
 from readonly_spark.export.marker import NO_BATCH, STAGING
 from readonly_spark.export.settings import local_path
+from readonly_spark.export.sink_log import expired, log_file
 from readonly_spark.export.store_leftovers import StoreLeftovers, tagged
 
 if TYPE_CHECKING:
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
 
     from readonly_spark.export.files import Files
     from readonly_spark.export.settings import ExportSettings
-
-_RACE: Final = "Race while writing batch"
-"""Error of Spark's ManifestFileCommitProtocol if the log has the micro-batch."""
 
 
 class ParquetTable:
@@ -86,10 +86,14 @@ class ParquetTable:
             self._write_local(self._local, batch, checkpoint, number)
             return True
         column = next(name for name in batch.columns if name not in self._settings.partition_by)
+        rows = tagged(batch, column, checkpoint, number)._jdf  # noqa: SLF001
         try:
-            self._sink().addBatch(number, tagged(batch, column, checkpoint, number)._jdf)  # noqa: SLF001
-        except Py4JError as error:
-            if _RACE not in str(error):
+            if self._leftovers is not None and self._leftovers.files.conditional:
+                self._write_conditionally(self._leftovers.files, rows, number)
+            else:
+                self._sink().addBatch(number, rows)
+        except Py4JError:
+            if self.last_committed(checkpoint) < number:
                 raise
             raise self._taken(number) from None
         if self._leftovers is not None:
@@ -106,6 +110,31 @@ class ParquetTable:
         by = python.toSeq(list(self._settings.partition_by))
         return spark.streaming.sinks.FileStreamSink(self._session, self._where, form, by, python.toScalaMap({}))
 
+    def _write_conditionally(self, files: HadoopFiles, rows: Any, number: int) -> None:
+        """Have Spark's sink write the files and a log of its own, and commit this log's entries to that of the table."""
+        sink = self._sink()
+        log = sink.getClass().getDeclaredField("fileLog")
+        log.setAccessible(True)
+        interval = int(log.get(sink).compactInterval())
+        folder = f"{STAGING}/{uuid4().hex}"
+        draft = self._log(f"{files.where.rstrip('/')}/{folder}")
+        log.set(sink, draft)
+        sink.addBatch(0, rows)
+        added = files.read(f"{folder}/{draft.batchIdToPath(0).getName()}")
+        if added is None:  # an export that has committed the micro-batch removes the drafts of others
+            raise self._taken(number)
+        name, content = log_file(number, interval, added, lambda earlier: files.read(f"{LOG}/{earlier}"))
+        if not files.create(f"{LOG}/{name}", content):
+            raise self._taken(number)
+        files.remove_folder(STAGING)
+        if name != str(number):
+            for old in expired(number, interval, files.names(LOG)):
+                files.remove(f"{LOG}/{old}")
+
+    def _log(self, where: str) -> Any:
+        log = self._jvm.org.apache.spark.sql.execution.streaming.sinks.FileStreamSinkLog
+        return log(log.VERSION(), self._session, where, self._jvm.scala.Option.empty())
+
     def _write_local(self, table: Path, batch: Any, checkpoint: str, number: int) -> None:
         staging = table / STAGING / str(number)
         batch.write.mode("overwrite").partitionBy(*self._settings.partition_by).parquet(str(staging))
@@ -116,14 +145,11 @@ class ParquetTable:
             file = folder / file_name(index, checkpoint, number, staged.name.partition(".")[2])
             staged.rename(file)
             statuses.append(self._status(str(file)))
-        log = self._jvm.org.apache.spark.sql.execution.streaming.sinks.FileStreamSinkLog
         entry = self._jvm.org.apache.spark.sql.execution.streaming.sinks.SinkFileStatus
         entries = self._spark.sparkContext._gateway.new_array(entry, len(statuses))  # noqa: SLF001
         for index, status in enumerate(statuses):
             entries[index] = entry.apply(status)
-        none = self._jvm.scala.Option.empty()
-        written = log(log.VERSION(), self._session, f"{self._where}/{LOG}", none).add(number, entries)
-        if not written:
+        if not self._log(f"{self._where}/{LOG}").add(number, entries):
             raise self._taken(number)
         shutil.rmtree(staging, ignore_errors=True)
 

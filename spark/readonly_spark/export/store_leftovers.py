@@ -81,13 +81,13 @@ class StoreLeftovers:
     """
 
     def __init__(self, files: HadoopFiles) -> None:
-        self._files = files
+        self.files = files
         self._found: dict[str, int] = {}
 
     def find(self, checkpoints: Collection[str]) -> None:
         """Find files that these checkpoints wrote and that the log does not list. An error is only logged."""
         try:
-            names = [name for name in self._files.listing() if _written_by_sink(name)]
+            names = [name for name in self.files.listing() if _written_by_sink(name)]
             committed = self._committed()
             if committed is None:
                 return
@@ -112,20 +112,20 @@ class StoreLeftovers:
                 return
             for name in ready:
                 if name.rpartition("/")[2] not in committed:
-                    self._files.remove(name)
+                    self.files.remove(name)
                 del self._found[name]
         except ExportError as error:
             log.warning("files of killed exports are not removed: %s", error)
 
     def _committed(self) -> set[str] | None:
         """Return the names of the files in the log, which are unique; None for an unknown content."""
-        numbers = [name for name in self._files.names(LOG) if name.removesuffix(".compact").isdecimal()]
+        numbers = [name for name in self.files.names(LOG) if name.removesuffix(".compact").isdecimal()]
         compact = max((int(name[: -len(".compact")]) for name in numbers if name.endswith(".compact")), default=-1)
         current = [f"{compact}.compact"] if compact >= 0 else []
         current += [name for name in numbers if name.isdecimal() and int(name) > compact]
         found: set[str] = set()
         for name in current:
-            text = self._files.read(f"{LOG}/{name}")
+            text = self.files.read(f"{LOG}/{name}")
             paths = None if text is None else added_paths(text)
             if paths is None:
                 return None
@@ -134,11 +134,11 @@ class StoreLeftovers:
 
     def _footer(self, name: str) -> bytes:
         """Return the end of a file with its whole footer; nothing if the footer is too large."""
-        tail = self._files.tail(name, FIRST_TAIL_BYTES)
+        tail = self.files.tail(name, FIRST_TAIL_BYTES)
         size = int.from_bytes(tail[-_END_BYTES : -len(_MAGIC)], "little") + _END_BYTES
         if size <= len(tail):
             return tail
-        return self._files.tail(name, size) if size <= MAX_TAIL_BYTES else b""
+        return self.files.tail(name, size) if size <= MAX_TAIL_BYTES else b""
 
 
 def _written_by_sink(name: str) -> bool:

@@ -333,6 +333,7 @@ class ExportTable(Closeable):
         self._table_files.write(f"{BATCHES}/{number}", record.to_json())
         if not self.sink.commit(batch, self._id, number):
             self._table_files.write(f"{BATCHES}/{number}", BatchRecord(log, empty=True).to_json())
+        self._check_lease()  # Delta's log in S3 lets a suspended export replace a commit with one of the same micro-batch
         for old in self._records():
             if old <= number - KEPT_RECORDS:
                 self._table_files.remove(f"{BATCHES}/{old}")
