@@ -1,4 +1,4 @@
-"""`pulsar-readonly export` again and again in one process: Java starts once.
+"""`pulsar-readonly export` again and again in one process: Java and Spark's session start once.
 
     python -m tests.integration.exports_in_turn LEASE_SECONDS
 
@@ -90,10 +90,13 @@ class ExportsInTurn:
 
 def main() -> None:
     """Run the exports of standard input."""
-    from readonly_spark.export import command, lease  # noqa: PLC0415 - not in the process of the tests
+    # Not in the process of the tests.
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+    from readonly_spark.export import command, lease  # noqa: PLC0415
 
     lease.LEASE_S = float(sys.argv[1])  # type: ignore[misc]
     lease.RENEW_S = lease.LEASE_S / RENEWALS  # type: ignore[misc]
+    SparkSession.stop = lambda _: None  # type: ignore[method-assign]
     for line in sys.stdin:
         sys.stdout.write(f"{command.main(json.loads(line))}\n")
         sys.stdout.flush()

@@ -42,6 +42,14 @@ OF_A_BATCH: Final = 20
 LEASE_S: Final = 12.0
 """Instead of 60 s: most of a test would be waiting for it."""
 
+SESSION: Final = (
+    *("--master", "local[1]", "--option", "maxBytesPerPartition=1m", "--progress", "600"),
+    *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"),
+    *("--conf", "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension"),
+    *("--conf", "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"),
+)
+"""One session for tables of all formats, which does little on slow machines."""
+
 _COMMITS: Final = {
     "parquet": r"PUT \S+/_spark_metadata/{number}[ ?]",
     "delta": r"PUT \S+/_delta_log/0*{number}\.json[ ?]",
@@ -119,7 +127,7 @@ def export(spark_stack, spark_client, topic, tmp_path, lake, relay) -> Callable[
         publish(spark_client, topic, 0, MESSAGES)
         spark_stack.admin().unload(topic)  # its ledger is closed, so all messages are confirmed
         table = InStore(lake, tmp_path, form)
-        words = [*table.options, "--option", f"maxMessagesPerTrigger={OF_A_BATCH}"]
+        words = [*table.options, *SESSION, "--option", f"maxMessagesPerTrigger={OF_A_BATCH}"]
         words[words.index("--jars") + 1] = ",".join(str(ensure_jars(name)) for name in ("s3a", "delta"))
         direct = command_line(spark_stack, topic, table.to, form, *words)
         return Scene(table, direct, [word.replace(lake.endpoint, f"http://127.0.0.1:{relay.port}") for word in direct])
@@ -160,8 +168,8 @@ def until_held(running: ExportsInTurn, relay: HeldRequests) -> None:
     assert running.busy, running.said()
 
 
-@pytest.mark.parametrize("repeat", range(REPEATS))
 @pytest.mark.parametrize("form", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("repeat", range(REPEATS))
 def test_a_micro_batch_is_committed_once(export, relay, first, second, form, repeat) -> None:
     began = time.monotonic()
     scene, held_at = export(form), (repeat // 2 + 1) % 2

@@ -37,7 +37,7 @@ def test_a_micro_batch_without_files_has_no_entries():
 @pytest.mark.parametrize("earlier", [None, b"", b"v2", b"v1\n{}"])
 def test_a_log_that_is_not_understood_is_not_compacted(earlier):
     log = {"0": added(0), "1": earlier}
-    with pytest.raises(ExportError, match="^_spark_metadata/1 in the table is missing or damaged"):
+    with pytest.raises(ExportError, match=r"^_spark_metadata/1 in the table is missing or damaged"):
         log_file(2, INTERVAL, added(2), log.get)
 
 
