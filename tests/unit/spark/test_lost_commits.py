@@ -8,7 +8,10 @@ import pytest
 from py4j.protocol import Py4JError
 from readonly_spark.export.delta import DeltaTable
 from readonly_spark.export.errors import ExportError
+from readonly_spark.export.files import LocalFiles
+from readonly_spark.export.marker import MARKER, TableMarker
 from readonly_spark.export.parquet import ParquetTable
+from readonly_spark.export.table import ExportTable
 
 
 class Batch:
@@ -59,3 +62,25 @@ def test_a_micro_batch_that_another_export_has_committed_is_named(make, lost):
         make(lost).commit(Batch(), "c", 3)
     with pytest.raises(Py4JError, match="Access Denied"):
         make(Py4JError("Access Denied")).commit(Batch(), "c", 3)
+
+
+def test_an_export_that_was_suspended_within_its_commit_ends_with_one_error(tmp_path):
+    """Delta's log store for S3 lets it replace the commit of the same micro-batch, and sees no conflict."""
+    files = LocalFiles("/t", str(tmp_path))
+    files.write(MARKER, TableMarker("c", "/c", "cluster", "/t", {}).to_json())
+    committed = []
+
+    def check():
+        if committed:
+            raise ExportError("--to /t: the lease was not renewed in time")
+
+    table = object.__new__(ExportTable)
+    table._id, table._files, table._lease = "c", files, SimpleNamespace(check=check)
+    table._checkpoint = SimpleNamespace(log=lambda _: 'v1\n{}\n{"c": "x", "t": {}}')
+    table._sink = SimpleNamespace(
+        last_committed=lambda _: -1, commit=lambda _, __, number: committed.append(number) or True
+    )
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=lambda _: "c"))
+    with pytest.raises(ExportError, match="the lease was not renewed in time"):
+        table.write(SimpleNamespace(sparkSession=spark), 0)
+    assert committed == [0]
