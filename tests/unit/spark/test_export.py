@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -156,6 +157,8 @@ def test_errors_of_the_command_line(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.delenv("PULSAR_READONLY_METADATA_STORE", raising=False)
     assert main(["--topics", "a", "--to", str(tmp_path)]) == 1
     assert "--metadata-store is missing" in capsys.readouterr().err
+    # py4j logs a stack trace of what ends a query.
+    assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)
 
 
 @pytest.mark.parametrize(
