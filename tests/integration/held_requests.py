@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CHUNK_BYTES: Final = 1 << 16
+END_S: Final = 10.0
 _METHODS: Final = (b"GET ", b"PUT ", b"HEAD ", b"POST ", b"DELETE ")
 
 
@@ -28,16 +29,22 @@ class HeldRequests:
         self._released = threading.Event()
         self._released.set()
         self._dropped = False
+        self._threads: list[threading.Thread] = []
+        self._open: list[socket.socket] = []
         self.held: str | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._start(self._accept)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.release()
+        self.release(drop=True)
+        for each in (self._listener, *self._open):
+            _shut(each)
+        for thread in self._threads:
+            thread.join(END_S)
         self._listener.close()
 
     def hold(self, holds: Callable[[str], bool]) -> None:
@@ -52,13 +59,18 @@ class HeldRequests:
             self._holds, self._dropped = None, drop
             self._released.set()
 
+    def _start(self, run: Callable[..., None], *given: object) -> None:
+        self._threads.append(threading.Thread(target=run, args=given, daemon=True))
+        self._threads[-1].start()
+
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(("127.0.0.1", self._target))
+                self._open += [client, server]
                 for one, other, asks in ((client, server, True), (server, client, False)):
-                    threading.Thread(target=self._relay, args=(one, other, asks), daemon=True).start()
+                    self._start(self._relay, one, other, asks)
 
     def _relay(self, one: socket.socket, other: socket.socket, asks: bool) -> None:
         with suppress(OSError):
@@ -68,9 +80,9 @@ class HeldRequests:
                 if self._dropped:
                     break
                 other.sendall(data)
-        for each in (one, other):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+        _shut(one)
+        _shut(other)
+        one.close()
 
     def _wait(self, line: str) -> None:
         with self._lock:
@@ -81,3 +93,9 @@ class HeldRequests:
             if self.held is None:
                 return
         self._released.wait()
+
+
+def _shut(one: socket.socket) -> None:
+    """End what waits for it, in whatever state it is."""
+    with suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
