@@ -195,7 +195,9 @@ def main(argv: list[str] | None = None) -> int:
     arguments = made.parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format=f"{NAME}: %(message)s", stream=sys.stderr)
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # kazoo logs each attempt; the last error suffices
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs a stack trace of what ends the query, which `_cause` prints
+    logging.getLogger("py4j").setLevel(
+        logging.CRITICAL
+    )  # it logs a stack trace of what ends the query, which `_cause` prints
     try:
         settings = settings_of(arguments, Path.cwd())
         configuration = pairs("--conf", arguments.conf)
