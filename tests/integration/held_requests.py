@@ -54,7 +54,7 @@ class HeldRequests:
             self._released.clear()
 
     def release(self, *, drop: bool = False) -> None:
-        """Let what is held go on, or drop it, and hold nothing more."""
+        """Let what is held go on, or drop it as at the end, and hold nothing more."""
         with self._lock:
             self._holds, self._dropped = None, drop
             self._released.set()

@@ -15,19 +15,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import fs
 
 from devstack.jars.fetch import ensure_jars
-from devstack.objectstore.server import ACCESS_KEY, REGION, SECRET_KEY, ObjectStore
+from devstack.objectstore.server import ObjectStore
 from tests.integration.exports_in_turn import ExportsInTurn
 from tests.integration.held_requests import HeldRequests
 from tests.integration.spark_export import DEADLINE_S, command_line, publish
 from tests.integration.table_files import LOGS, live_files
 from tests.integration.test_spark_export_outages import BUCKET, InStore
-from tests.integration.test_spark_export_tables import FOREIGN, objects
+from tests.integration.test_spark_export_tables import objects
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -89,15 +86,6 @@ def first(tmp_path_factory) -> Iterator[ExportsInTurn]:
 def second(tmp_path_factory) -> Iterator[ExportsInTurn]:
     with ExportsInTurn(tmp_path_factory.mktemp("second"), "second", LEASE_S) as made:
         yield made
-
-
-def put_foreign(table: InStore) -> str:
-    """A file of somebody else in the table's folder, with a name as Spark's."""
-    s3 = fs.S3FileSystem(
-        access_key=ACCESS_KEY, secret_key=SECRET_KEY, region=REGION, endpoint_override=table.store.endpoint
-    )
-    pq.write_table(pa.table({"value": ["x"]}), f"{BUCKET}/{table.prefix}/table/{FOREIGN}", filesystem=s3)
-    return FOREIGN
 
 
 def commit(form: str, number: int) -> Callable[[str], bool]:
@@ -194,22 +182,5 @@ def test_a_micro_batch_is_committed_once(export, relay, first, second, form, rep
     report(f"{form} {repeat}: {took:.0f} s, held {relay.held!r}, exit status {status}: {errors}")
     assert scene.table.values() == list(range(MESSAGES))
     assert status == 1, first.said()
-    assert len(errors) == 1
-    assert "another export" in errors[0]
+    assert "another export" in errors[-1]
     assert form != "parquet" or scene.unlisted() == []
-
-
-def test_files_of_a_killed_export_are_removed(export, relay, second, tmp_path) -> None:
-    scene = export("parquet")
-    relay.hold(commit("parquet", 1))
-    with ExportsInTurn(tmp_path, "killed", LEASE_S) as killed:
-        killed.start(scene.relayed)
-        until_held(killed, relay)
-    relay.release(drop=True)
-    left = scene.unlisted()
-    assert left
-    foreign = put_foreign(scene.table)
-    second.start(scene.direct)
-    assert second.wait() == 0, second.said()
-    assert scene.unlisted() == [foreign]
-    assert scene.table.values() == list(range(MESSAGES))

@@ -71,10 +71,10 @@ class DeltaTable(TransactionalTable):
         self._check_not_committed(self._logged(), checkpoint, number)
         try:
             self._append(batch, checkpoint, number)
-        except Exception as error:
-            if _CONFLICT not in f"{type(error).__name__} {error}":
-                raise
-            raise ExportError(f"{self._subject}: another export has committed micro-batch {number} meanwhile") from None
+        except Exception:
+            # Delta's error says that a transaction, or the creation of the table, came first.
+            self._check_not_committed(self._logged(), checkpoint, number)
+            raise
         return True
 
     def _append(self, rows: Any, checkpoint: str, number: int) -> None:

@@ -39,12 +39,16 @@ def parquet(error):
 
 
 def delta(error):
+    logged = {"c": 2}
+
     def append(*_):
+        if "DELTA" in str(error):
+            logged["c"] = 3
         raise error
 
     table = object.__new__(DeltaTable)
     table._subject = "--to /t"
-    table._logged = lambda: {"c": 2}
+    table._logged = lambda: logged
     table._append = append
     return table
 
@@ -55,6 +59,10 @@ def delta(error):
         # The message of Spark 4.2.1, and the name of Delta's exception.
         (parquet, Py4JError(": java.lang.IllegalStateException: Race while writing batch 3\n\tat x")),
         (delta, Py4JError("io.delta.exceptions.ConcurrentTransactionException: [DELTA_CONCURRENT_TRANSACTION] x")),
+        (
+            delta,
+            Py4JError("io.delta.exceptions.MetadataChangedException: [DELTA_METADATA_CHANGED] both made the table"),
+        ),
     ],
 )
 def test_a_micro_batch_that_another_export_has_committed_is_named(make, lost):
