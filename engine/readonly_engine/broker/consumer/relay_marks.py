@@ -32,7 +32,7 @@ def marked_subscribe(subscribe: CommandSubscribe, *, relayed_by: str = "", pool:
     """
     marked = CommandSubscribe()
     marked.CopyFrom(subscribe)
-    if any(item.key == RELAYED_BY for item in subscribe.metadata):
+    if subscribe.metadata and any(item.key == RELAYED_BY for item in subscribe.metadata):
         del marked.metadata[:]
         marked.metadata.extend(item for item in subscribe.metadata if item.key != RELAYED_BY)
     if relayed_by:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.broker.cursors.local_requests import LocalRequest
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
@@ -37,8 +37,7 @@ class CursorPlace(Enum):
     POOL_BEFORE = "in the pool from before: the owner keeps it now, but it can still be exported or deleted here"
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """What bindings and cursors say about a consumer.
 
     Attributes:
