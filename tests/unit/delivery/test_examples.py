@@ -96,6 +96,8 @@ def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
         "sourceRef",
         "workers",
         "probes",
+        "inheritedMetadata",
+        "serviceAccountTemplate",
     }
 
 
