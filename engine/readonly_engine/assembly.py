@@ -21,7 +21,7 @@ from readonly_engine.broker.consumer.limits import Limits
 from readonly_engine.broker.cursors.client import file_token, stock_client
 from readonly_engine.broker.cursors.guard_policies import GuardPolicySource
 from readonly_engine.broker.cursors.local_cursors import LocalCursors
-from readonly_engine.broker.cursors.local_namesakes import LocalNamesakes
+from readonly_engine.broker.cursors.local_names import LocalSubscriptionNames
 from readonly_engine.broker.cursors.owner_access import ACCESS_PREFIX, OwnerAccess
 from readonly_engine.broker.passthrough.policy import PassThroughPolicy
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns
@@ -185,7 +185,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
             namesakes.append(error)
             stop.set()
 
-    fleet = PoolMembership(
+    membership = PoolMembership(
         store,
         config.pool,
         url,
@@ -199,7 +199,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
 
     def on_locality_changed(locality: str) -> None:
         bookies.replica_order.move(locality)
-        fleet.move(locality)
+        membership.move(locality)
 
     following = None
     if config.locality_file is not None:
@@ -213,7 +213,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     def on_unreadable(subscription: Subscription, position: Position, reason: str) -> None:
         passthrough.on_unreadable(subscription, position, reason)
 
-    tails = _tail_settings(fleet.identity, url)
+    tails = _tail_settings(membership.identity, url)
 
     def tail_of(topic: TopicName) -> TailSettings | None:
         return tails[broker.bindings.tail_of(topic) or config.tail]
@@ -233,13 +233,13 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         on_unreadable,
         config.dispatch_rate_per_subscription,
         config.dispatch_rate_per_broker,
-        BatchIndexAckStore(admin, store, fleet.folder),
+        BatchIndexAckStore(admin, store, membership.folder),
         guard,
         tail_of,
         on_deleted,
     )
     owners = OwnerDirectory(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit)
-    claims = ClaimStore(store, fleet, guard)
+    claims = ClaimStore(store, membership, guard)
     local_cursors = LocalCursors(
         partial(
             stock_client,
@@ -248,25 +248,25 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
             file_token(config.admin_token_file) if login is None else login.current,
         ),
         CursorAdmin(admin),
-        OwnerAccess(owners, topics.authorizes, f"{ACCESS_PREFIX}{fleet.identity}-{urlsplit(url).netloc}-"),
+        OwnerAccess(owners, topics.authorizes, f"{ACCESS_PREFIX}{membership.identity}-{urlsplit(url).netloc}-"),
         claims,
-        fleet,
+        membership,
         config.cursor_partitions,
         is_bound,
         cluster.stored_topic,
         GuardPolicySource(admin, topics.namespace_policies).of,
     )
     passthrough = PassThroughPolicy(
-        admin, topics.namespace_policies, fleet.identity, topics.subscriptions, topics.can_read
+        admin, topics.namespace_policies, membership.identity, topics.subscriptions, topics.can_read
     )
     broker = Broker(
         owners,
         topics,
         passthrough,
-        fleet,
+        membership,
         claims,
         local_cursors,
-        LocalNamesakes(local_cursors, cluster, owners, fleet),
+        LocalSubscriptionNames(local_cursors, cluster, owners, membership),
         Limits(config.limits),
         patterns,
         config.bindings,

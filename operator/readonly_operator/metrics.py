@@ -140,7 +140,7 @@ class InventoryCollector(Collector):
             for (condition, status), count in sorted(counts.items()):
                 found.add_metric([kind, condition, status], count)
         yield found
-        yield _unwell(pools)
+        yield _failing_conditions(pools)
         scopes = GaugeMetricFamily(
             "pulsar_readonly_operator_namespace_readable",
             "1 while the operator can read a served namespace (* for all), 0 while the API server refuses: the namespace or its "
@@ -158,7 +158,7 @@ class InventoryCollector(Collector):
             yield GaugeMetricFamily(f"pulsar_readonly_operator_{name}", text, value=value)
 
 
-def _unwell(pools: Iterable[Mapping[str, Any]]) -> GaugeMetricFamily:
+def _failing_conditions(pools: Iterable[Mapping[str, Any]]) -> GaugeMetricFamily:
     """Return a series for each condition that keeps a pool from being well, of at most MAX_NAMED_POOLS pools."""
     found = GaugeMetricFamily(
         "pulsar_readonly_operator_pool_unwell",

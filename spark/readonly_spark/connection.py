@@ -12,7 +12,7 @@ from readonly_engine.owner.errors import OwnerUnavailableError
 
 from readonly_spark.errors import SourceError
 from readonly_spark.loop_thread import LoopThread
-from readonly_spark.outages import Outages, is_transient
+from readonly_spark.outages import RetryWindow, is_transient
 from readonly_spark.plan.catalog import Catalog
 from readonly_spark.plan.planner import Planner
 
@@ -69,7 +69,7 @@ class Connection:
             MetadataError, BookKeeperError, OwnerUnavailableError: the same, without `retry`, for errors after which another try
                 may succeed.
         """
-        outages = Outages(self._retry_s)
+        outages = RetryWindow(self._retry_s)
         while True:
             before = self._progress()
             try:

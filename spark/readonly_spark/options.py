@@ -210,13 +210,13 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
     starting_index, ending_index = (read(name, indexes_by_topic, None) for name in ("startingIndex", "endingIndex"))
     if isinstance(starting_index, int) and isinstance(ending_index, int) and starting_index > ending_index:
         raise OptionError("endingIndex is before startingIndex")
-    compacted = read("readCompacted", _truth, False)
-    if "publishtimeslack" in texts and not read("pushFilters", _truth, False):
+    compacted = read("readCompacted", _parse_bool, False)
+    if "publishtimeslack" in texts and not read("pushFilters", _parse_bool, False):
         raise OptionError("publishTimeSlack requires pushFilters=true")
-    field_columns = read("fieldColumns", _truth, False)
+    field_columns = read("fieldColumns", _parse_bool, False)
     if field_columns and read("valueSchema", _value_schema, RAW) == RAW:
         raise OptionError("fieldColumns requires valueSchema=auto, or a schema")
-    if field_columns and read("pushFilters", _truth, False):
+    if field_columns and read("pushFilters", _parse_bool, False):
         raise OptionError("fieldColumns and pushFilters contradict each other; set one of them")
     if "concurrenttasks" in texts and "maxqueryreadbytespersecond" not in texts:
         raise OptionError("concurrentTasks requires maxQueryReadBytesPerSecond")
@@ -242,14 +242,14 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         min_trigger_messages=read("minMessagesPerTrigger", _count, None),
         max_trigger_delay_s=read("maxTriggerDelay", _seconds, 900.0),
         hold=_hold(texts, read),
-        push_filters=read("pushFilters", _truth, False),
+        push_filters=read("pushFilters", _parse_bool, False),
         publish_time_slack_s=read("publishTimeSlack", _seconds, None),
         batch_bytes=read("batchBytes", _batch_bytes, 8 << 20),
-        fail_on_data_loss=read("failOnDataLoss", _truth, True),
+        fail_on_data_loss=read("failOnDataLoss", _parse_bool, True),
         read_compacted=compacted,
         value_schema=read("valueSchema", _value_schema, RAW),
         field_columns=field_columns,
-        raw_value=read("rawValue", _truth, False),
+        raw_value=read("rawValue", _parse_bool, False),
         decode_errors=read("decodeErrors", _decode_errors, FAIL),
         retry_s=read("retryTimeout", _seconds, 300.0),
         reads_in_flight=read("readsInFlight", _count, 4),
@@ -305,7 +305,7 @@ def _seconds(text: str) -> float:
     return float(text)
 
 
-def _truth(text: str) -> bool:
+def _parse_bool(text: str) -> bool:
     if text.strip().lower() not in {"true", "false"}:
         raise ValueError(f"{text!r} must be true or false")
     return text.strip().lower() == "true"
@@ -346,7 +346,7 @@ def _tls(
     prefix: str, texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]
 ) -> TlsFiles | None:
     paths = [read(f"{prefix}.{name}", _path, None) for name in ("trustCertificates", "certificate", "key")]
-    verify = read(f"{prefix}.verifyHostname", _truth, True)
+    verify = read(f"{prefix}.verifyHostname", _parse_bool, True)
     if not any(paths):
         if f"{prefix}.verifyHostname".lower() in texts:
             raise OptionError(f"{prefix}.verifyHostname requires {prefix}.trustCertificates")

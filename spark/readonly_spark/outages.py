@@ -27,7 +27,7 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, MetadataUnavailableError) and not isinstance(error, AccessDeniedError)
 
 
-class Outages:
+class RetryWindow:
     """Since when topics cannot be planned, or a whole step of planning.
 
     Args:

@@ -19,7 +19,7 @@ from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableErro
 from readonly_engine.topic.position import EARLIEST, Position
 
 from readonly_spark.errors import SourceError
-from readonly_spark.plan.catalog import gather_some
+from readonly_spark.plan.catalog import gather_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -95,7 +95,7 @@ class RetentionSubscription:
             except OwnerUnavailableError as error:
                 failed[name] = error
 
-        await gather_some(one, sorted(starts.keys() - self._next.keys()), MAX_CONCURRENT)
+        await gather_bounded(one, sorted(starts.keys() - self._next.keys()), MAX_CONCURRENT)
         return failed
 
     async def _ensure(self, name: str, start: Position) -> None:
@@ -157,7 +157,7 @@ class RetentionSubscription:
                 return
             self._ends[name] = ends[name]
 
-        await gather_some(one, behind, MAX_CONCURRENT)
+        await gather_bounded(one, behind, MAX_CONCURRENT)
         self._move_at = time.monotonic() + (MOVE_AGAIN_S if failed else MOVE_EVERY_S)
 
 

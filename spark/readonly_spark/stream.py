@@ -13,7 +13,7 @@ from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_spark.connection import Connection
 from readonly_spark.errors import SourceError
 from readonly_spark.offsets import Offsets
-from readonly_spark.outages import Outages, is_transient
+from readonly_spark.outages import RetryWindow, is_transient
 from readonly_spark.plan.admission import Limits, Waiting
 from readonly_spark.position_options import LATEST
 from readonly_spark.retention import RetentionSubscription
@@ -56,7 +56,7 @@ class StreamPlanner:
         self._latest: dict[str, Position] = {}
         self._states: dict[str, TopicState] = {}
         self._last: Offsets | None = None
-        self._outages = Outages(options.retry_s)
+        self._outages = RetryWindow(options.retry_s)
         self._replaced: dict[str, int] = {}
         self._committed: dict[str, Position] = {}
         self._waiting = Waiting(options.min_trigger_messages, options.max_trigger_delay_s)
@@ -124,7 +124,7 @@ class StreamPlanner:
         try:
             ends = self._connection.call(lambda: self._ends(before, limits, wait=wait), retry=wait)
         except (MetadataError, BookKeeperError, OwnerUnavailableError) as error:
-            self._tolerate("", error)
+            self._skip_unavailable("", error)
             return before.to_dict()
         self._outages.ended([""])
         self._last = Offsets(self._cluster, ends, self._following(ends, before))
@@ -151,7 +151,7 @@ class StreamPlanner:
         if failed and (wait or refused):
             raise min(failed.values(), key=is_transient)
         for name, error in failed.items():
-            self._tolerate(name, error)
+            self._skip_unavailable(name, error)
         self._outages.ended(states)
         self._outages.keep(["", *states, *failed])
         ends = {name: state.latest for name, state in states.items()}
@@ -197,7 +197,7 @@ class StreamPlanner:
                     self._replaced[name], found[name] = ledger, position
         return found
 
-    def _tolerate(self, name: str, error: Exception) -> None:
+    def _skip_unavailable(self, name: str, error: Exception) -> None:
         """Go on without a topic that cannot be read, or without any (no name), for the time of the option `retryTimeout`.
 
         Raises:

@@ -175,9 +175,9 @@ class Transactions:
 
     def _run(self) -> None:
         with JavaClient(PulsarCluster(SPEC), self._service) as java:
-            self._go_on(java)
+            self._continue_producing(java)
 
-    def _go_on(self, java: JavaClient) -> None:
+    def _continue_producing(self, java: JavaClient) -> None:
         number = 0
         while not self._stop.wait(1 / self._rate):
             number += 1

@@ -137,7 +137,7 @@ def test_why_a_broker_does_not_start_is_said(operator, namespace, pool, eventual
         assert condition["message"].startswith("0 of 1 brokers ready; demo-0: ErrImageNeverPull")
 
     eventually(said)
-    operator.expect("robp", "demo", namespace, {"LookupConfigured": ("Unknown", "BrokersSilent")})
+    operator.expect("robp", "demo", namespace, {"LookupConfigured": ("Unknown", "BrokersUnreachable")})
 
 
 def test_a_broker_that_gives_up_is_quoted(operator, namespace, pool, eventually):

@@ -1,7 +1,7 @@
 """Model of an Exclusive subscription whose keeper changes: between local cursors and the owner, at one broker after the other.
 
-Runs Broker._evict, LocalNamesakes and Namesakes. A SUBSCRIBE looks and creates in one step, as a migration moves in one: neither
-side locks the name, so what happens between look and creation is not modelled.
+Runs Broker._evict, LocalSubscriptionNames and OwnerSubscriptionNames. A SUBSCRIBE looks and creates in one step, as a migration
+moves in one: neither side locks the name, so what happens between look and creation is not modelled.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from readonly_engine.broker.cursors.local_namesakes import LocalNamesakes
-from readonly_engine.broker.cursors.namesakes import Namesakes
+from readonly_engine.broker.cursors.local_names import LocalSubscriptionNames
+from readonly_engine.broker.cursors.owner_names import OwnerSubscriptionNames
 from readonly_engine.broker.cursors.partitions import guard_name
 from readonly_engine.broker.pool.bindings import Binding, Bindings, parse_pattern
 from readonly_engine.broker.pool.claims import ClaimKey
@@ -182,7 +182,7 @@ def local_refuses(at_owner: bool) -> bool:
         return frozenset({"s"} if at_owner else ())
 
     admin: Any = SimpleNamespace(subscriptions=subscriptions)
-    return _refused(lambda: Namesakes(admin).check(TOPIC, "s"))
+    return _refused(lambda: OwnerSubscriptionNames(admin).check(TOPIC, "s"))
 
 
 @lru_cache
@@ -214,7 +214,7 @@ def owner_refuses(at_owner: bool, local: bool) -> bool:
     stored: Any = SimpleNamespace(partitions=partitions, has_subscription=has_subscription)
     pool: Any = SimpleNamespace(identity="pool")
     owners: Any = None
-    return _refused(lambda: LocalNamesakes(cursors, stored, owners, pool).check(TOPIC, ANONYMOUS, SUBSCRIBE))
+    return _refused(lambda: LocalSubscriptionNames(cursors, stored, owners, pool).check(TOPIC, ANONYMOUS, SUBSCRIBE))
 
 
 def _refused(look: Any) -> bool:

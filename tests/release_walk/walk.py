@@ -197,18 +197,18 @@ class Walk:
         compared = [self._compare()]
         pods.consumers("pool", POOL_URL)
         pods.publisher("publisher", OWNER_URL, RATE)
-        self._await_more("pool", STEADY)
+        self._await_messages("pool", STEADY)
         served = self._served()
         with self._report.timed("delete the binding, until consumers get messages from the owner"):
             self._kubectl.run("delete", "rotb", "orders", "-n", "default", timeout=SETTLED_S)
             wait_until(self._unbound, SETTLED_S, "brokers of the pool have no binding", pause=0.5)
-            self._await_more("pool", 1)
-        self._await_more("pool", STEADY)
+            self._await_messages("pool", 1)
+        self._await_messages("pool", STEADY)
         logs = [pods.end("pool")]
         with self._report.timed("give consumers the service URL of the owner, until they get messages"):
             pods.consumers("owner", OWNER_URL)
-            self._await_more("owner", 1)
-        self._await_more("owner", STEADY)
+            self._await_messages("owner", 1)
+        self._await_messages("owner", STEADY)
         sent = judging.sent(pods.end("publisher"))
         wait_until(lambda: not any(pods.backlogs().values()), SETTLED_S, "the backlogs at the owner are 0", pause=1)
         logs.append(pods.end("owner"))
@@ -227,7 +227,7 @@ class Walk:
         except AssertionError as error:
             return str(error)
 
-    def _await_more(self, pod: str, count: int) -> None:
+    def _await_messages(self, pod: str, count: int) -> None:
         """Wait until each subscription has got so many messages in a pod after the newest one that any has got there before."""
         begun = judging.newest(judging.received(self._pods.log(pod)))
 

@@ -29,7 +29,9 @@ GONE = words_of(
     affordable go_on KeyRing KeyRanges ReplayQueue DelayedEntries Fleet Claiming Hold REST GO_ON REFER Moves
     Arrivals move_on goes_where_told Balancer PassThrough Passage withdraw Arrival RelayedProducer
     turn_away_unbound LOOK_S FRESH_S Desk poke Wish Territory rivals Work Piece TaskPiece TaskLedger
-    LedgerState Facts Taken Wanted
+    LedgerState Facts Taken Wanted await_notification going_on Namesakes LocalNamesakes bring_in on_not_kept
+    former_may_ack left_unconfirmed gather_some lose_all Suits look_again last_words
+    resync_now_and_then HandOver half_restored Outages
     """
 )
 """No identifier anywhere, not even a local variable of a test."""
@@ -96,7 +98,11 @@ def definitions_in(text):
 
 
 def gone(names):
-    return {name for name in names if name in GONE or any(pattern.fullmatch(name) for pattern in GONE_PATTERNS)}
+    return {
+        name
+        for name in names
+        if {name, name.strip("_")} & GONE or any(pattern.fullmatch(name) for pattern in GONE_PATTERNS)
+    }
 
 
 def undefined(text):

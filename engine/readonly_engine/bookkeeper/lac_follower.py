@@ -302,7 +302,7 @@ class LacFollower:
         began, lac = self._loop.time(), self.lac
         try:
             if self._poll_target is None:
-                unconfirmed = await self._left_unconfirmed()
+                unconfirmed = await self._has_unconfirmed_entry()
             else:
                 found = await self._ledger.peek(lac + 1, self._poll_target.bookie)
                 polls = self._polls.get(found.bookie_id)
@@ -311,7 +311,7 @@ class LacFollower:
                 if found.entry is not None and found.lac > lac:
                     self.confirm(found.lac, (found.entry,))
                 elif found.entry is not None:
-                    unconfirmed = await self._left_unconfirmed()
+                    unconfirmed = await self._has_unconfirmed_entry()
                 elif found.bookie_id == self._poll_target.bookie and polls is not None and NO_LAC < lac == polls.lac:
                     self._explicit = True  # the last entry is confirmed without a later one: by an explicit LAC
         except (BookKeeperError, DigestMismatchError) as error:
@@ -319,7 +319,7 @@ class LacFollower:
         self._idle_probe.probed(began, self._loop.time(), unconfirmed=unconfirmed)
         self._arm()
 
-    async def _left_unconfirmed(self) -> bool:
+    async def _has_unconfirmed_entry(self) -> bool:
         """Read the LAC of all bookies, and ask the owner broker about an entry beyond it; return whether one stays beyond it."""
         rested = self._idle_probe.idle_for(self._loop.time())
         found = await self._ledger.read_lac()

@@ -144,7 +144,7 @@ class EntryReads:
                 # A batch can be short: the next one begins at its end.
                 entries += await self._race(order, partial(self._ask_batch, begin, last))
             except AllFailedError as error:
-                if not await self._rested(ensemble, deadline):
+                if not await self._wait_for_backoff(ensemble, deadline):
                     log.info(
                         "batch read failed, reading one by one: ledger=%d error=%s first=%d last=%d",
                         self._ledger_id,
@@ -278,7 +278,7 @@ class EntryReads:
             try:
                 return await self._race(order, partial(self._ask_entry, entry_id))
             except AllFailedError as error:
-                if not await self._rested(replicas, deadline):
+                if not await self._wait_for_backoff(replicas, deadline):
                     raise self._verdict(entry_id, error) from error
 
     async def _ask_entry(self, entry_id: int, bookie_id: str) -> Entry:
@@ -341,7 +341,7 @@ class EntryReads:
                 return willing
             await asyncio.sleep(min(self._replica_order.rest(bookie_id, now) for bookie_id in order))
 
-    async def _rested(self, replicas: Sequence[str], deadline: float) -> bool:
+    async def _wait_for_backoff(self, replicas: Sequence[str], deadline: float) -> bool:
         """Wait until the first busy bookie may get requests again; return False without one before the deadline."""
         now = self._loop.time()
         rests = [rest for bookie_id in replicas if (rest := self._replica_order.rest(bookie_id, now))]

@@ -22,7 +22,7 @@ LINE_S: Final = 2.0
 
 _UP: Final = "\x1b[{}A"
 _END_OF_LINE: Final = "\x1b[K"
-_REST: Final = "\x1b[J"
+_ERASE_BELOW: Final = "\x1b[J"
 
 
 class LiveView:
@@ -59,7 +59,7 @@ class LiveView:
         size = shutil.get_terminal_size()
         lines = render(self._observed, size.columns - 1, max(size.lines - 3, 5))
         sys.stderr.write((_UP.format(self._drawn) if self._drawn else "") + "\r")
-        sys.stderr.write("".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _REST)
+        sys.stderr.write("".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _ERASE_BELOW)
         sys.stderr.flush()
         self._drawn = len(lines)
 

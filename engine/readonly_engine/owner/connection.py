@@ -433,7 +433,7 @@ class OwnerConnection(asyncio.Protocol):
             self.events.on_connection_lost(self)
         self._push_handlers.clear()
         self._requests.resolve_all()
-        self._handlers.lose_all()
+        self._handlers.connection_lost()
 
     def _finish_handshake(self, command: BaseCommand) -> None:
         if command.type == BaseCommand.CONNECTED:

@@ -257,7 +257,7 @@ class OwnerConsumer:
         if self.connection is not None:
             body_of(command).consumer_id = self._consumer_id
             if refused := self.connection.send(command):
-                self._events.on_not_kept(refused)
+                self._events.on_closed_by_owner(refused)
 
     def take_messages(self, on_message: Callable[[CommandMessage, bytes], None] | None) -> None:
         """Call back with the MESSAGEs of a zero-permit consumer, and their stored entries; None to drop them."""
@@ -369,7 +369,7 @@ class OwnerConsumer:
             return
         if self._closing_requests or not self._zero_permit:
             self._closed = True
-            self._events.on_not_kept("the owner closed the consumer")
+            self._events.on_closed_by_owner("the owner closed the consumer")
         elif self._resubscribing is None:
             self._events.on_detached()
             self._resubscribing = asyncio.create_task(self._resubscribe())
@@ -381,7 +381,7 @@ class OwnerConsumer:
             return
         if task.exception() is not None:
             log.error("resubscribe failed: topic=%s", self.subscribe_command.topic, exc_info=task.exception())
-            self._events.on_not_kept("internal error")
+            self._events.on_closed_by_owner("internal error")
         elif self.connection is None and not self._closed:
             self._on_owner_lost()  # the connection broke again before the task had ended
 
@@ -401,7 +401,7 @@ class OwnerConsumer:
             except RelayError as error:
                 if not error.retriable:
                     self._closed = True
-                    self._events.on_not_kept(str(error))
+                    self._events.on_closed_by_owner(str(error))
                     return
                 if self._owner_url and getattr(error, "refused", "") == self._owner_url:
                     self._events.on_owner_dead(began)

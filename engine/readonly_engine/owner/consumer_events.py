@@ -60,5 +60,5 @@ class ConsumerEvents(Protocol):
     def on_resubscribed(self, state: OwnerCursorState) -> None:
         """Handle the return to the owner. Acks wait for `resume_acks`, since the cursor may have been reset meanwhile."""
 
-    def on_not_kept(self, reason: str) -> None:
+    def on_closed_by_owner(self, reason: str) -> None:
         """Handle the end of the consumer at the owner: the client must subscribe again."""

@@ -101,7 +101,7 @@ class ConnectionHandlers:
             handler.on_command(command, payload)
         return True
 
-    def lose_all(self) -> None:
+    def connection_lost(self) -> None:
         """Remove every handler, and notify each of the end of the connection."""
         handlers = [*self._consumers.values(), *self._producers.values(), *self._watchers.values()]
         self._watchers.clear()

@@ -33,7 +33,7 @@ MAX_NAMED: Final = 5
 _DURABLE: Final = frozenset(SubscriptionType) - {SubscriptionType.READER}
 
 
-class Suits(StrEnum):
+class Suitability(StrEnum):
     """Whether a pool suits a load."""
 
     YES = "yes"
@@ -52,7 +52,7 @@ class Advice:
         limits: limits of the plan, sentences.
     """
 
-    suits: Suits
+    suits: Suitability
     reasons: tuple[str, ...]
     limits: tuple[str, ...]
 
@@ -85,14 +85,14 @@ def advise(work: Workload, processes: float, cost: Estimate, relief: Estimate, r
     if len(against) == len(work.loads):
         reasons = dict.fromkeys(reason for _, reason in against)
         found = [f"Each topic does better at its owner: {'; '.join(reasons) or 'there are no topics'}."]
-        return Advice(Suits.NO, tuple(found), tuple(limits))
+        return Advice(Suitability.NO, tuple(found), tuple(limits))
     words = f"The pool costs {_cores(cost)} and relieves owners of {_cores(relief)}."
     if relief.expected < MIN_RELIEF_CORES and relief_bytes.expected < MIN_RELIEF_BYTES:
         low = f"The rates are low: the relief is below {MIN_RELIEF_CORES:g} cores and {MIN_RELIEF_BYTES / 1e6:g} MB/s."
-        return Advice(Suits.NO, (low, words), tuple(limits))
+        return Advice(Suitability.NO, (low, words), tuple(limits))
     if cost.expected > relief.expected:
-        return Advice(Suits.MAYBE, (words, "It pays only where owners lack CPU or network."), tuple(limits))
-    return Advice(Suits.YES, (words,), tuple(limits))
+        return Advice(Suitability.MAYBE, (words, "It pays only where owners lack CPU or network."), tuple(limits))
+    return Advice(Suitability.YES, (words,), tuple(limits))
 
 
 def _cores(estimate: Estimate) -> str:

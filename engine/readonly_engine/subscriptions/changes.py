@@ -114,7 +114,7 @@ class Changes:
                 await self._forced.delete(topic, self._name)
                 yield f"{topic}: deleted, and its consumers closed"
 
-    async def bring_in(self) -> AsyncIterator[str]:
+    async def import_subscription(self) -> AsyncIterator[str]:
         """Move the subscription from the owner to the pool; yield a line for each topic.
 
         Raises:

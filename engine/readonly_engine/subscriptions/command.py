@@ -139,7 +139,7 @@ async def _change(options: argparse.Namespace, config: ToolConfig) -> None:
         elif options.command == "delete":
             lines = changes.delete(force=options.force)
         else:
-            lines = changes.bring_in() if options.command == "import" else changes.give_back()
+            lines = changes.import_subscription() if options.command == "import" else changes.give_back()
         async for line in lines:
             print(line, flush=True)  # noqa: T201
 

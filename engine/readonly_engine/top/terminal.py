@@ -22,7 +22,7 @@ _ENTER: Final = "\x1b[?1049h\x1b[?25l"
 _LEAVE: Final = "\x1b[?25h\x1b[?1049l"
 _HOME: Final = "\x1b[H"
 _END_OF_LINE: Final = "\x1b[K"
-_REST: Final = "\x1b[J"
+_ERASE_BELOW: Final = "\x1b[J"
 
 
 def is_screen(out: TextIO, environment: str | None) -> bool:
@@ -44,7 +44,7 @@ def frame(lines: Sequence[str], *, screen: bool) -> str:
     """
     if not screen:
         return "\n".join([*lines, "", ""])
-    return _HOME + "\r\n".join(line + _END_OF_LINE for line in lines) + _REST
+    return _HOME + "\r\n".join(line + _END_OF_LINE for line in lines) + _ERASE_BELOW
 
 
 class Terminal:

@@ -207,7 +207,7 @@ class CompactedLog:
         """Whether the topic's listeners are being called."""
         return self._log.notifying
 
-    def await_notification(self, position: Position) -> bool:
+    def defer_to_notification(self, position: Position) -> bool:
         """Return False: each subscription reads by itself."""
         del position
         return False

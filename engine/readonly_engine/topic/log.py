@@ -272,14 +272,14 @@ class TopicLog:
             self._pushed_ahead = Position(ledger_id, entry_id)
         elif entry_id > tail.lac:
             if self._poll_timers:
-                self._suspend_new(ledger_id)
+                self._suspend_new_ledger_polls(ledger_id)
             together = len(entries) > 1
             tail.accept(entry_id, together=together)
             if self.chain.lac_advanced(ledger_id, entry_id):
                 kept = self._cache.put_all(entries) if together else [self._cache.put(entries[0])]
                 self._notifier.on_pushed(kept, now, flows=tail.flows(now))
 
-    def _suspend_new(self, ledger_id: int) -> None:
+    def _suspend_new_ledger_polls(self, ledger_id: int) -> None:
         """Stop the polls of a new ledger."""
         timer = self._poll_timers.pop(ledger_id, None)
         if timer is not None:
@@ -288,16 +288,16 @@ class TopicLog:
             if tail is not None:
                 tail.suspend()
 
-    def _follow_new(self, ledger_id: int, tail: LacFollower) -> None:
+    def _follow_new_ledger(self, ledger_id: int, tail: LacFollower) -> None:
         """Apply what the owner has pushed to a new ledger, or limit the time of its polls while the owner pushes."""
         if not self._pushed:
             return
         self._poll_timers[ledger_id] = asyncio.get_running_loop().call_later(
-            NEW_LEDGER_POLL_S, self._suspend_new, ledger_id
+            NEW_LEDGER_POLL_S, self._suspend_new_ledger_polls, ledger_id
         )
         ahead, self._pushed_ahead = self._pushed_ahead, None
         if ahead is not None and ahead.ledger_id == ledger_id:
-            self._suspend_new(ledger_id)
+            self._suspend_new_ledger_polls(ledger_id)
             tail.confirm(ahead.entry_id)
 
     def _topic_changed(self, info: ManagedLedgerInfo | None) -> None:
@@ -344,7 +344,7 @@ class TopicLog:
             tail = self._tails[ledger_id] = LacFollower(
                 reader, partial(self._lac_advanced, ledger_id), self._ask_owner, lambda: self._notifier.pause
             )
-            self._follow_new(ledger_id, tail)
+            self._follow_new_ledger(ledger_id, tail)
         if not self._opened.done():
             self._opened.set_result(None)
         self._notifier.on_limit_changed(at_once=True)
@@ -371,9 +371,9 @@ class TopicLog:
         if timer is not None:
             timer.cancel()
 
-    def await_notification(self, position: Position) -> bool:
+    def defer_to_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now: one read serves all of them."""
-        return self._notifier.await_notification(position)
+        return self._notifier.defer_to_notification(position)
 
     # Reading
 

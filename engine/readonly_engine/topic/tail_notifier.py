@@ -108,7 +108,7 @@ class TailNotifier:
         self._asked = False
         self._closed = False
         self._unmeasured = 0
-        self._going_on: asyncio.Handle | None = None
+        self._continuation: asyncio.Handle | None = None
 
     def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
         """As TopicLog.listen."""
@@ -131,7 +131,7 @@ class TailNotifier:
         self._closed = True
         self._listeners.clear()
         self._latency_tolerant.clear()
-        for handle in (self._handle, self._going_on):
+        for handle in (self._handle, self._continuation):
             if handle is not None:
                 handle.cancel()
         if self._gathering is not None:
@@ -149,7 +149,7 @@ class TailNotifier:
             return SPACING_S[0]  # entries that arrive before the answer can wait for the next one
         return self._flush_interval.pause(self._loop.time())
 
-    def await_notification(self, position: Position) -> bool:
+    def defer_to_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now: one read serves all of them."""
         if self._notified is None or position <= self._notified:
             return False
@@ -341,9 +341,9 @@ class TailNotifier:
             self._asked = False
         self._unmeasured += 1
         measured = batch is not None and self._unmeasured >= MEASURE_EVERY
-        if self._going_on is not None:
-            self._going_on.cancel()  # its listeners are called now
-            self._going_on = None
+        if self._continuation is not None:
+            self._continuation.cancel()  # its listeners are called now
+            self._continuation = None
         self._call(_Notification(list(self._listeners), batch, limit, 0.0 if measured else None))
 
     def _call(self, notification: _Notification) -> None:
@@ -364,12 +364,12 @@ class TailNotifier:
         if notification.cost is not None:
             notification.cost += time.thread_time() - began
         if listeners and not self._closed:
-            self._going_on = self._loop.call_soon(self._go_on, notification)
+            self._continuation = self._loop.call_soon(self._continue_notifying, notification)
         else:
             self._called(notification)
 
-    def _go_on(self, notification: _Notification) -> None:
-        self._going_on = None
+    def _continue_notifying(self, notification: _Notification) -> None:
+        self._continuation = None
         try:
             self._call(notification)
         except Exception as error:  # noqa: BLE001 - listeners may raise any error

@@ -33,7 +33,7 @@ class TopicView(Protocol):
     def notifying(self) -> bool:
         """Whether the listeners are being called, so that what a subscription sends now is new."""
 
-    def await_notification(self, position: Position) -> bool:
+    def defer_to_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now, so that one read serves all of them."""
 
     def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:

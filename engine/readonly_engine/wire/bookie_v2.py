@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.wire.digest import Digest
 
-    _Piece = tuple[bytes, int | bytes, bytes]
+    _ParsedEntry = tuple[bytes, int | bytes, bytes]
 
 _VERSION_TWO: Final = 2
 _BATCH_READ: Final = 7
@@ -112,7 +112,7 @@ def decode_batch_header(frame: memoryview | bytes) -> BatchHeader:
 
 
 @lru_cache(maxsize=4096)
-def _unpacker(size: int, digest_bytes: int) -> Callable[[memoryview | bytes, int], _Piece]:
+def _unpacker(size: int, digest_bytes: int) -> Callable[[memoryview | bytes, int], _ParsedEntry]:
     """Return a function that splits an entry of this size into covered header, digest (CRC32C: as a number) and payload."""
     digest = "I" if digest_bytes == _CRC32C_BYTES else f"{digest_bytes}s"
     layout = struct.Struct(f">{_ENTRY_HEADER.size}s{digest}{size - _ENTRY_HEADER.size - digest_bytes}s")
@@ -183,9 +183,9 @@ def pure_decode_batch(
 
 def _cut(
     frame: memoryview | bytes, digest_bytes: int, ledger_id: int, first: int
-) -> tuple[list[_Piece], DigestMismatchError | None]:
+) -> tuple[list[_ParsedEntry], DigestMismatchError | None]:
     """Split entries into covered header, digest and payload, up to one that is too short, and return the error of that one."""
-    pieces: list[_Piece] = []
+    pieces: list[_ParsedEntry] = []
     append, size_at = pieces.append, _SIZE.unpack_from
     least = _ENTRY_HEADER.size + digest_bytes
     position, end = _REPLY.size, len(frame)

@@ -125,7 +125,7 @@ OF_POOLS: Final = (
     Meaning(
         "LookupConfigured", "False", "BrokerRefuses", "A broker cannot use the bindings. The message has its error."
     ),
-    Meaning("LookupConfigured", "Unknown", "BrokersSilent", "A broker does not answer, or does not exist yet."),
+    Meaning("LookupConfigured", "Unknown", "BrokersUnreachable", "A broker does not answer, or does not exist yet."),
     Meaning("LookupConfigured", "Unknown", "NoBrokers", "`spec.replicas` is 0."),
     Meaning("SourceReachable", "True", "Answers", "Admin API, service URL and metadata store answer."),
     Meaning("SourceReachable", "False", "Unreachable", "The message has the reason for each URL of the spec."),
@@ -160,7 +160,7 @@ OF_POOLS: Final = (
         "NotSeen",
         "It is on in the brokers' configuration, but no explicit LAC arrived. Read their logs.",
     ),
-    Meaning("ExplicitLac", "Unknown", "BrokersSilent", "The configuration of some brokers cannot be read."),
+    Meaning("ExplicitLac", "Unknown", "BrokersUnreachable", "The configuration of some brokers cannot be read."),
     Meaning(
         "ExplicitLac", "Unknown", "SourceUnreachable", "The admin API does not answer; nothing is changed meanwhile."
     ),

@@ -85,7 +85,7 @@ def report_conflicts(
     for binding, body in bindings:
         message = conflicts[binding.full_name]
         accepted = last_accepted(body, allowed=True)
-        _write(context, body, [*_all("Conflict", message), _overruled(message), *accepted], {})
+        _write(context, body, [*_all("Conflict", message), _superseded(message), *accepted], {})
 
 
 def report_oversized(context: Context, excess: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]) -> None:
@@ -139,7 +139,7 @@ def report_pool_not_found(
         conditions = _all("PoolNotFound", message)
         if binding.full_name in holders:
             conditions.append(
-                _overruled(f"{holders[binding.full_name]}; that binding keeps it when this pool is created")
+                _superseded(f"{holders[binding.full_name]}; that binding keeps it when this pool is created")
             )
         _write(context, body, conditions, {})
 
@@ -212,7 +212,7 @@ def _conditions(state: LookupState, binding: Binding, topics: int | None) -> lis
             Condition("Progressing", ConditionStatus.FALSE, "Settled", head),
             Condition("LookupConfigured", ConditionStatus.TRUE, "Held", head),
         ]
-    lacking = _lacking(state, binding, serving, head)
+    lacking = _not_loaded(state, binding, serving, head)
     return [
         ready if serving else Condition("Ready", ConditionStatus.FALSE, lacking.reason, lacking.message),
         Condition(
@@ -225,7 +225,7 @@ def _conditions(state: LookupState, binding: Binding, topics: int | None) -> lis
     ]
 
 
-def _lacking(state: LookupState, binding: Binding, serving: int, head: str) -> Condition:
+def _not_loaded(state: LookupState, binding: Binding, serving: int, head: str) -> Condition:
     """Return LookupConfigured while no broker serves the binding, or a ready broker lacks it."""
     where = f"ReadOnlyBrokerPool {binding.pool_name}"
     if state.brokers == 0:
@@ -237,10 +237,12 @@ def _lacking(state: LookupState, binding: Binding, serving: int, head: str) -> C
         return Condition("LookupConfigured", ConditionStatus.FALSE, "BrokerRefuses", f"{head}{see}")
     if serving < state.ready:
         return Condition("LookupConfigured", ConditionStatus.FALSE, "BrokersBehind", f"{head}{see}")
-    return Condition("LookupConfigured", ConditionStatus.UNKNOWN, "BrokersSilent", f"{head}; no broker is ready{see}")
+    return Condition(
+        "LookupConfigured", ConditionStatus.UNKNOWN, "BrokersUnreachable", f"{head}; no broker is ready{see}"
+    )
 
 
-def _overruled(message: str) -> Condition:
+def _superseded(message: str) -> Condition:
     return Condition("TopicConflict", ConditionStatus.TRUE, "Overruled", message)
 
 

@@ -50,7 +50,7 @@ class BrokerReport:
         reachable: whether the broker answered; with workers, whether all of them did.
         revision: of the config that it holds; None for none yet.
         bindings: the bindings that it holds; with workers, those that all of them hold.
-        partly_held: further bindings that only some of its workers hold.
+        partly_loaded: further bindings that only some of its workers hold.
         stats: statistics by the binding's name.
         serving: whether its pod is ready.
         problem: why it did not answer, or its own error about the config; empty for none.
@@ -62,16 +62,16 @@ class BrokerReport:
     reachable: bool
     revision: str | None = None
     bindings: Collection[Entry] = ()
-    partly_held: Collection[Entry] = ()
+    partly_loaded: Collection[Entry] = ()
     stats: Mapping[str, BindingStats] = field(default_factory=dict)
     serving: bool = False
     problem: str = ""
     unready: str = ""
     bookkeeper_instance: str = ""
 
-    def may_hold(self, binding: str) -> bool:
+    def has_loaded(self, binding: str) -> bool:
         """Return whether some process of the broker holds a binding of this full name."""
-        return any(entry.name == binding for held in (self.bindings, self.partly_held) for entry in held)
+        return any(entry.name == binding for held in (self.bindings, self.partly_loaded) for entry in held)
 
 
 def merged(workers: Sequence[BrokerReport]) -> BrokerReport:
@@ -93,7 +93,7 @@ def merged(workers: Sequence[BrokerReport]) -> BrokerReport:
         # none of the workers' revisions alone: as long as they differ, the pod does not hold the desired one
         revision=first.revision if len(revisions) == 1 and not silent else " and ".join(revisions) or None,
         bindings=common,
-        partly_held=frozenset(first.bindings).union(*(report.bindings for report in workers)) - common,
+        partly_loaded=frozenset(first.bindings).union(*(report.bindings for report in workers)) - common,
         stats={
             name: _sum([report.stats[name] for report in workers if name in report.stats]) for name in _names(workers)
         },

@@ -80,10 +80,10 @@ class Outcome:
 
     Attributes:
         settled: whether the pool is in its desired state, as far as the operator can tell.
-        look_again: whether to reconcile again soon, because no event announces the awaited change.
+        requeue: whether to reconcile again soon, because no event announces the awaited change.
         refresh_seconds: when to query brokers again for the status' statistics; 0 for never.
     """
 
     settled: bool
-    look_again: bool
+    requeue: bool
     refresh_seconds: float = 0.0

@@ -147,7 +147,7 @@ def releases(body: Manifest) -> bool:
 
 def _holders(brokers: Iterable[BrokerReport], binding: str, *, timely: bool) -> list[str]:
     """Return the brokers that hold a binding. A silent broker may hold it, but is waited for a limited time only."""
-    return [broker.name for broker in brokers if broker.may_hold(binding) or (not broker.reachable and timely)]
+    return [broker.name for broker in brokers if broker.has_loaded(binding) or (not broker.reachable and timely)]
 
 
 def _is_orphaned(context: Context, pool: Pool, body: Manifest) -> bool:

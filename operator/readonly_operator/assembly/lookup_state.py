@@ -118,7 +118,7 @@ class LookupState:
             silent.append(f"{missing} not created yet")
         if missing < 0:
             silent.append(f"{-missing} more than wanted, about to end")
-        return Condition(TYPE, ConditionStatus.UNKNOWN, "BrokersSilent", f"{head}; {listed(silent)}")
+        return Condition(TYPE, ConditionStatus.UNKNOWN, "BrokersUnreachable", f"{head}; {listed(silent)}")
 
     def _applied(self) -> int:
         return sum(

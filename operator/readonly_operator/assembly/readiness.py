@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from readonly_operator.assembly.rollouts import is_pending
-from readonly_operator.kube.pods import is_ready, last_words, waiting_reason
+from readonly_operator.kube.pods import is_ready, termination_message, waiting_reason
 from readonly_operator.kube.status import STALLED_REASONS, Condition, ConditionStatus, listed
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def ready(
         return Condition("Ready", ConditionStatus.TRUE, "BrokersReady", f"{head}{kept}")
     if serving >= pool.replicas:
         return Condition("Ready", ConditionStatus.FALSE, "RollingOut", f"{head}; brokers are being replaced or removed")
-    refusals = [f"{pod['metadata']['name']}: {last_words(pod)}" for pod in pods if not is_ready(pod)]
+    refusals = [f"{pod['metadata']['name']}: {termination_message(pod)}" for pod in pods if not is_ready(pod)]
     taken = [refusal for refusal in refusals if NAME_TAKEN in refusal]
     if taken:
         return Condition(

@@ -176,7 +176,7 @@ def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: P
             finalizer.hold_bindings(context, bindings, lambda _: not_readable(key), report)
         else:
             finalizer.abandon_bindings(context, bindings, absent, report)
-        return Outcome(settled=True, look_again=False)
+        return Outcome(settled=True, requeue=False)
     own = is_leaving(body) and (body.get("spec") or {}).get("onDeletion") == RELEASE
     reason = "" if own else f"ReadOnlyBrokerPool {key} is being deleted"
     finalizer.abandon_bindings(context, bindings, reason, partial(_report_leaving, context))
@@ -184,7 +184,7 @@ def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: P
     waits = finalizer.release(
         context, body, bindings, lambda condition: write_conditions(context, POOL, body, [condition], values)
     )
-    return Outcome(settled=True, look_again=False, refresh_seconds=finalizer.RETRY_SECONDS if waits else 0.0)
+    return Outcome(settled=True, requeue=False, refresh_seconds=finalizer.RETRY_SECONDS if waits else 0.0)
 
 
 def _report_leaving(context: Context, body: Manifest, condition: Condition) -> None:
@@ -200,7 +200,7 @@ def _skip_paused(context: Context, key: PoolKey, body: Manifest, bindings: PoolB
     reason = f'ReadOnlyBrokerPool "{key.name}" is paused'
     finalizer.hold_bindings(context, bindings, lambda _: reason, partial(_report_leaving, context))
     binding_status.report_invalid(context, bindings.broken)
-    return Outcome(settled=True, look_again=False)
+    return Outcome(settled=True, requeue=False)
 
 
 def _fit(context: Context, pool: Pool, bindings: PoolBindings) -> Fitted:
@@ -352,7 +352,7 @@ def _outcome(context: Context, bindings: PoolBindings, observed: _Observation, *
     """Return when to reconcile again without an event."""
     return Outcome(
         observed.settled,
-        look_again=not observed.settled and not all(map(waiting_reason, observed.pods)),
+        requeue=not observed.settled and not all(map(waiting_reason, observed.pods)),
         refresh_seconds=finalizer.RETRY_SECONDS
         if retry or observed.refused
         else _refresh_seconds(context, bindings, observed.state),
@@ -424,7 +424,7 @@ def _report_failure(
     # no event announces that a foreign object or a quota is gone, nor what brokers serve meanwhile
     return Outcome(
         settled=False,
-        look_again=reason in {"NameConflict", "Refused"},
+        requeue=reason in {"NameConflict", "Refused"},
         refresh_seconds=context.settings.refresh_seconds if served else 0.0,
     )
 

@@ -106,7 +106,7 @@ def explicit_lac(
         return Condition(
             "ExplicitLac",
             ConditionStatus.UNKNOWN,
-            "BrokersSilent",
+            "BrokersUnreachable",
             f"the runtime configuration of these brokers cannot be read: {silent}",
         )
     if not report.intervals_ms:

@@ -33,7 +33,7 @@ UNUSED_SECONDS = 3600.0
 
 
 @dataclass(slots=True)
-class _Login:
+class _TokenLogin:
     """A login at one issuer.
 
     Attributes:
@@ -61,7 +61,7 @@ class AccessTokens:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._logins: dict[tuple[str, OAuth2], _Login] = {}
+        self._logins: dict[tuple[str, OAuth2], _TokenLogin] = {}
 
     def get(
         self, namespace: str, wanted: OAuth2, credentials: ClientCredentials, context: ssl.SSLContext | None
@@ -80,7 +80,7 @@ class AccessTokens:
         now = self._clock()
         with self._lock:
             self._logins = {key: one for key, one in self._logins.items() if now - one.used < UNUSED_SECONDS}
-            login = self._logins.setdefault((namespace, wanted), _Login(credentials, used=now))
+            login = self._logins.setdefault((namespace, wanted), _TokenLogin(credentials, used=now))
             login.used = now
         with login.lock:
             if login.credentials != credentials:

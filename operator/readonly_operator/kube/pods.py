@@ -34,7 +34,7 @@ def waiting_reason(pod: Manifest) -> str:
     return "" if status.get("phase") == "Running" else str(status.get("phase") or "Pending")
 
 
-def last_words(pod: Manifest) -> str:
+def termination_message(pod: Manifest) -> str:
     """Return the last line of the last ended container, unless the pod was ready since; empty for none."""
     status = pod.get("status") or {}
     ready: Mapping[str, Any] = next((one for one in status.get("conditions") or () if one["type"] == "Ready"), {})

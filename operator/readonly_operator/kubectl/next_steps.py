@@ -35,7 +35,10 @@ COMMANDS: Final[Mapping[tuple[str, str], str]] = {
     ("Ready", "NotAllowedByPool"): "kubectl get readonlybrokerpool {pool} -n {pool_namespace} -o yaml",
     ("SourceReachable", "Unreachable"): "kubectl readonly doctor {pool} -n {pool_namespace}",
     ("ExplicitLac", "Off"): "kubectl readonly doctor {pool} -n {pool_namespace}",
-    ("LookupConfigured", "BrokersSilent"): "kubectl get pods -n {pool_namespace} -l pulsar-readonly.io/pool={pool}",
+    (
+        "LookupConfigured",
+        "BrokersUnreachable",
+    ): "kubectl get pods -n {pool_namespace} -l pulsar-readonly.io/pool={pool}",
     ("CertificateIssued", "NotIssued"): "kubectl get certificates -n {namespace}",
 }
 """A command for a type and a reason of a condition."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from readonly_engine.status.addresses import without_user
 
 from readonly_operator.kube.names import ANNOTATION_LOCALITY, LABEL_POOL, PAUSED_KEY, PORT_HTTP, PoolKey
-from readonly_operator.kube.pods import is_ready, last_words, waiting_reason
+from readonly_operator.kube.pods import is_ready, termination_message, waiting_reason
 from readonly_operator.kube.workers import worker_http_ports
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class BrokerView:
         pod: its name.
         ready: whether it takes clients.
         problem: why its container does not run; empty if it runs.
-        last_words: last line of its container before its last end, unless it was ready since; empty for none.
+        termination_message: last line of its container before its last end, unless it was ready since; empty for none.
         restarts: restarts of its container.
         node: its node; empty before it has one.
         locality: `/RACK` or `/ZONE/RACK`, as the operator wrote it; empty if unknown.
@@ -65,7 +65,7 @@ class BrokerView:
     pod: str
     ready: bool = False
     problem: str = ""
-    last_words: str = ""
+    termination_message: str = ""
     restarts: int = 0
     node: str = ""
     locality: str = ""
@@ -80,7 +80,7 @@ class BrokerView:
     @property
     def trouble(self) -> str:
         """Return what is known about a broker that does not run, or is not ready; empty for nothing."""
-        return self.problem or self.last_words
+        return self.problem or self.termination_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def broker_view(body: Manifest) -> BrokerView:
         _text(metadata.get("name")),
         ready=is_ready(body),
         problem=waiting_reason(body),
-        last_words=last_words(body),
+        termination_message=termination_message(body),
         restarts=sum(restarts),
         node=_text(spec.get("nodeName")),
         locality=_text(_mapping(metadata.get("annotations")).get(ANNOTATION_LOCALITY)),

@@ -140,7 +140,7 @@ class Controller:
             threading.Thread(target=self._work, name=f"worker-{index}", daemon=True)
             for index in range(self._settings.workers)
         ]
-        resync = threading.Thread(target=self._resync_now_and_then, name="resync", daemon=True)
+        resync = threading.Thread(target=self._resync_loop, name="resync", daemon=True)
         scopes = threading.Thread(target=self._check_scopes_now_and_then, name="scopes", daemon=True)
         self._threads += [*self._workers, resync, scopes]
         for thread in self._threads:
@@ -338,7 +338,7 @@ class Controller:
             metrics.count_failure(metrics.POOLS)
             logger.exception("reconcile failed, retrying: pool=%s", key)
         else:
-            if outcome.look_again:
+            if outcome.requeue:
                 self._again(key, MIN_POLL_SECONDS, MAX_POLL_SECONDS)
             else:
                 self._delays.pop(key, None)
@@ -350,7 +350,7 @@ class Controller:
         self._delays[key] = delay
         self._queue.add(key, delay * random.uniform(0.9, 1.1))  # noqa: S311 (jitter, no secret)
 
-    def _resync_now_and_then(self) -> None:
+    def _resync_loop(self) -> None:
         while not self._stopped.is_set():
             if self._rewatched.wait(self._settings.resync_seconds * random.uniform(0.8, 1.2)):  # noqa: S311 (jitter, no secret)
                 if self._stopped.wait(RELIST_SECONDS):

@@ -17,7 +17,7 @@ from readonly_spark.lag.topic_lag import TopicLag
 from readonly_spark.loop_thread import LoopThread
 from readonly_spark.message_ids import parse_message_id
 from readonly_spark.options import parse_options
-from readonly_spark.plan.catalog import Catalog, gather_some
+from readonly_spark.plan.catalog import Catalog, gather_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +94,7 @@ class LagMeter(Closeable):
 
     async def _measured(self, ends: Mapping[str, str]) -> list[TopicLag]:
         states = await self._catalog.states(await self._catalog.remaining_topics(), sample=True)
-        return list(await gather_some(lambda name: self._lag(states[name], ends.get(name)), sorted(states)))
+        return list(await gather_bounded(lambda name: self._lag(states[name], ends.get(name)), sorted(states)))
 
     async def _lag(self, state: TopicState, end: str | None) -> TopicLag:
         start = EARLIEST if end is None else parse_message_id(end)

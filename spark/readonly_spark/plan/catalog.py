@@ -135,7 +135,7 @@ class Catalog:
         async def partitions(name: str) -> list[TopicName]:
             return await self._partitions(parse_topic_name(name), deleted=name in before)
 
-        found = await gather_some(partitions, self._options.topics)
+        found = await gather_bounded(partitions, self._options.topics)
         return sorted(str(part) for parts in found for part in parts)
 
     async def remaining_topics(self) -> list[str]:
@@ -169,7 +169,7 @@ class Catalog:
         assert self._pattern is not None
         literal = _LITERAL_NAMESPACE.match(self._options.topics_pattern)
         names = [f"{literal[1]}/{literal[2]}"] if literal else await self.cluster.namespaces()
-        return set[str]().union(*await gather_some(self._matching_in, names))
+        return set[str]().union(*await gather_bounded(self._matching_in, names))
 
     async def _matching_in(self, name: str) -> set[str]:
         tenant, _, namespace = name.partition("/")
@@ -229,7 +229,7 @@ class Catalog:
                 failed[name] = error
                 return None
 
-        found = await gather_some(lambda name: tried(name, self._state(name, sample=sample)), sorted(names))
+        found = await gather_bounded(lambda name: tried(name, self._state(name, sample=sample)), sorted(names))
         namespaces = {state.name: _namespace(state.name) for state in found if state is not None}
         # After the topics: a snapshot is written before a topic's first message of a transaction.
         try:
@@ -238,7 +238,7 @@ class Catalog:
             raise SourceError(f"transaction buffer snapshots: {error}") from error
         failed |= {name: unknown[namespace] for name, namespace in namespaces.items() if namespace in unknown}
         existing = [state for state in found if state is not None and state.name not in failed]
-        limited = await gather_some(lambda state: tried(state.name, self._with_limit(state)), existing)
+        limited = await gather_bounded(lambda state: tried(state.name, self._with_limit(state)), existing)
         return {state.name: state for state in limited if state is not None}, failed
 
     async def _with_limit(self, state: TopicState) -> TopicState:
@@ -307,7 +307,7 @@ class Catalog:
             BookKeeperError: entries cannot be read.
         """
         topics = list(names)
-        found = await gather_some(lambda name: self._position_at(name, timestamp), topics)
+        found = await gather_bounded(lambda name: self._position_at(name, timestamp), topics)
         return dict(zip(topics, found, strict=True))
 
     async def _position_at(self, name: str, timestamp: int) -> Position:
@@ -330,7 +330,7 @@ class Catalog:
             async with self._log(name) as topic_log:
                 return await position_of_index(topic_log, numbers[name], end=end)
 
-        found = await gather_some(position, numbers)
+        found = await gather_bounded(position, numbers)
         return dict(zip(numbers, found, strict=True))
 
     @asynccontextmanager
@@ -385,7 +385,7 @@ class Catalog:
             return {}
         bases = _bases(names)
         found: dict[str, TopicSchemas] = dict(
-            zip(bases, await gather_some(self._schemas.read, map(parse_topic_name, bases)), strict=True)
+            zip(bases, await gather_bounded(self._schemas.read, map(parse_topic_name, bases)), strict=True)
         )
         if options.value_schema != AUTO:
             definition = parse_definition(options.value_schema)
@@ -413,7 +413,7 @@ class Catalog:
             SourceError: tasks cannot read a ledger.
             MetadataError: the metadata store does not answer.
         """
-        found = await gather_some(self._location, ledgers)
+        found = await gather_bounded(self._location, ledgers)
         return {ledger.ledger_id: ledger for ledger in found if ledger is not None}
 
     async def _location(self, ledger: ReadableLedger) -> LedgerLocation | None:
@@ -449,7 +449,7 @@ class Catalog:
                 log.warning("%s", error)
                 return None
 
-        found = await gather_some(address, bookies)
+        found = await gather_bounded(address, bookies)
         return {bookie: where for bookie, where in zip(bookies, found, strict=True) if where is not None}
 
 
@@ -486,7 +486,7 @@ async def _no_owner() -> None:
     """Query no owner broker."""
 
 
-async def gather_some(
+async def gather_bounded(
     query: Callable[[A], Awaitable[B]], items: Iterable[A], at_once: int = MAX_CONCURRENT_QUERIES
 ) -> list[B]:
     """Run a query for every item, a limited number at a time; the first error cancels the others."""

@@ -71,7 +71,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _SnapshotPosition:
     """Where the newest snapshot of a topic is stored."""
 
     reader: LedgerReader
@@ -93,11 +93,11 @@ class _SystemTopic:
     """
 
     def __init__(self) -> None:
-        self.places: dict[str, _Place] = {}
+        self.places: dict[str, _SnapshotPosition] = {}
         self.topics: set[str] = set()
         self.read_to: Position | None = None
 
-    def add(self, payload: bytes, place: _Place) -> None:
+    def add(self, payload: bytes, place: _SnapshotPosition) -> None:
         try:
             metadata = decode_metadata(decode_stored(payload).payload)
         except WireError:
@@ -174,7 +174,7 @@ class SnapshotCatalog:
                 for first in range(0, compaction.entries, READ_ENTRIES):
                     last = min(first + READ_ENTRIES, compaction.entries) - 1
                     for entry in await compaction.reader.read(first, last):
-                        place = _Place(compaction.reader, entry.entry_id, compacted=True)
+                        place = _SnapshotPosition(compaction.reader, entry.entry_id, compacted=True)
                         found.add(decode_compacted(entry.payload)[1], place)
                 start = compaction.horizon
         info = await self._cluster.topic(topic)
@@ -190,7 +190,7 @@ class SnapshotCatalog:
             try:
                 for begin in range(first, last + 1, READ_ENTRIES):
                     for entry in await reader.read(begin, min(begin + READ_ENTRIES - 1, last)):
-                        found.add(entry.payload, _Place(reader, entry.entry_id, compacted=False))
+                        found.add(entry.payload, _SnapshotPosition(reader, entry.entry_id, compacted=False))
                         start = Position(entry.ledger_id, entry.entry_id)
             except MissingEntriesError as error:
                 log.info("%s: %s", topic, error)  # just trimmed, or not written yet
@@ -259,7 +259,7 @@ class SnapshotCatalog:
         metadata = await self._cluster.ledger(place.ledger_id)
         if metadata is None:
             raise SourceError(f"the ledger of segment {place} was deleted")
-        return await _Place(
+        return await _SnapshotPosition(
             LedgerReader(place.ledger_id, metadata, self._pool), place.entry_id, compacted=False
         ).payload()
 

@@ -14,7 +14,7 @@ from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.errors import WireError
 
 from readonly_spark.errors import DataLossError, SourceError
-from readonly_spark.outages import Outages, is_transient
+from readonly_spark.outages import RetryWindow, is_transient
 from readonly_spark.read.entry_source import EntrySource
 from readonly_spark.rows.chunks import ChunkedMessages, EarlierChunks
 from readonly_spark.rows.columns import MessageColumns
@@ -125,7 +125,7 @@ def _existing(source: EntrySource, task_range: TaskRange, *, fail: bool, retry_s
     """
     ledger = task_range.ledger
     lost: list[tuple[int, int]] = []
-    outages = Outages(retry_s)
+    outages = RetryWindow(retry_s)
     todo = [(task_range.first, task_range.last)]  # the next one last
     while todo:
         first, last = todo.pop()

@@ -13,7 +13,7 @@ from readonly_engine.bookkeeper.errors import (
 )
 from readonly_engine.metadata.errors import AccessDeniedError, MetadataUnavailableError, TopicNameError
 from readonly_spark.errors import SourceError
-from readonly_spark.outages import LOG_EVERY_S, PAUSES_S, Outages, is_transient
+from readonly_spark.outages import LOG_EVERY_S, PAUSES_S, RetryWindow, is_transient
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_only_servers_that_do_not_answer_are_asked_again(error, transient):
 
 @given(st.floats(0.1, 1000), st.floats(0, 1e6), st.floats(0, 5))
 def test_an_outage_ends_at_its_bound_after_pauses_that_are_bounded(longest, begin, effort):
-    outages, now, tries = Outages(longest), begin, 0
+    outages, now, tries = RetryWindow(longest), begin, 0
     while (pause := outages.failed("", now)) is not None:
         assert 0 < pause <= PAUSES_S[1]
         now += pause + effort
@@ -48,11 +48,11 @@ def test_an_outage_ends_at_its_bound_after_pauses_that_are_bounded(longest, begi
 
 
 def test_without_time_nothing_is_tried_again():
-    assert Outages(0).failed("", 5.0) is None
+    assert RetryWindow(0).failed("", 5.0) is None
 
 
 def test_each_topic_has_its_own_time():
-    outages = Outages(10)
+    outages = RetryWindow(10)
     assert outages.failed("a", 0.0) is not None
     assert outages.failed("b", 8.0) is not None
     assert outages.failed("a", 10.0) is None
@@ -64,7 +64,7 @@ def test_each_topic_has_its_own_time():
 
 
 def test_a_long_outage_has_few_lines_in_the_log():
-    outages = Outages(1000)
+    outages = RetryWindow(1000)
     lines = sum(outages.to_log("a", 0.1 * tick) for tick in range(int(10 * LOG_EVERY_S * 3)))
     assert lines == 3
     outages.ended(["a"])

@@ -86,10 +86,10 @@ async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscri
     services, request = client.services, request_of(subscribe)
     bound, kept = services.bindings.serves(topic, info.name), _kept_by_pool(services, topic, info)
     if request is LocalRequest.CHECK:
-        await services.local_namesakes.answer(topic, client.identity, subscribe)
+        await services.local_names.answer(topic, client.identity, subscribe)
     if kept:
         return Placement(topic, info, bound, CursorPlace.POOL, request)
-    if may_be_moved(request, durable=info.durable) and await services.local_namesakes.exist(topic):
+    if may_be_moved(request, durable=info.durable) and await services.local_names.exist(topic):
         return Placement(topic, info, bound, CursorPlace.POOL_BEFORE, request)
     check_not_local(subscribe)
     return Placement(topic, info, bound, CursorPlace.OWNER, request)
@@ -125,7 +125,7 @@ async def _needs_owner(client: ClientLink, placement: Placement, subscribe: Comm
     if placement.local:
         return ""
     if placement.info.durable:
-        await services.local_namesakes.check(topic, client.identity, subscribe)
+        await services.local_names.check(topic, client.identity, subscribe)
     return "a reason of the policy" if placement.bound and await services.passthrough.admit(topic, subscribe) else ""
 
 

@@ -295,6 +295,6 @@ class ClientConsumer:
     def on_resubscribed(self, state: OwnerCursorState) -> None:
         """Handle the return to the owner."""
 
-    def on_not_kept(self, reason: str) -> None:
+    def on_closed_by_owner(self, reason: str) -> None:
         """Close the consumer after the owner has ended it."""
         self.close_for_resubscribe(reason)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
     from readonly_engine.broker.consumer.limits import Limits
     from readonly_engine.broker.cursors.local_cursors import LocalCursors
-    from readonly_engine.broker.cursors.local_namesakes import LocalNamesakes
+    from readonly_engine.broker.cursors.local_names import LocalSubscriptionNames
     from readonly_engine.broker.passthrough.policy import PassThroughPolicy
     from readonly_engine.broker.pool.bindings import Bindings
     from readonly_engine.broker.pool.claim_store import ClaimStore
@@ -44,7 +44,7 @@ class Services(Protocol):
         pending_redirects: consumers that other brokers of the pool redirect to this one.
         exclusives: consumers of Exclusive subscriptions.
         local_cursors: the cursors that this broker keeps.
-        local_namesakes: looks for local cursors of subscriptions that owners keep.
+        local_names: looks for local cursors of subscriptions that owners keep.
         draining: whether the broker leaves the pool.
     """
 
@@ -61,7 +61,7 @@ class Services(Protocol):
     pending_redirects: PendingRedirects
     exclusives: ExclusiveConsumers
     local_cursors: LocalCursors
-    local_namesakes: LocalNamesakes
+    local_names: LocalSubscriptionNames
     draining: bool
 
     def keeps_cursors(self, topic: TopicName, subscription: str) -> bool:

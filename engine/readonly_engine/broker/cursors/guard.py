@@ -1,8 +1,8 @@
 """How far the owner may delete a topic: the position of the guard, a durable subscription of the pool at the owner. Pure.
 
-One guard holds the retention for all cursors of one partition in one topic. It stands at the beginning of a ledger, because the owner
-deletes whole ledgers, and so it moves seldom. Only the broker that has the partition moves it. Where the owner counts its backlog
-(guard_policies.py), it also follows the slowest cursor inside of a ledger.
+One guard holds the retention for all cursors of one partition in one topic. It stands at the beginning of a ledger, because the
+owner deletes whole ledgers, and so it moves seldom. Only the broker that has the partition moves it. Where the owner counts its
+backlog (guard_policies.py), it also follows the slowest cursor inside of a ledger.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Guard:
         former: the lowest mark-delete position of the stored cursors now; None without a cursor.
 
     Attributes:
-        mark_delete: its mark-delete position, with the end of a ledger as the beginning of the next one; None while the owner has no
-            such subscription.
+        mark_delete: its mark-delete position, with the end of a ledger as the beginning of the next one; None while the owner has
+            no such subscription.
     """
 
     def __init__(self, former: Position | None = None) -> None:

@@ -105,7 +105,7 @@ class GuardKeeper:
         self._is_bound = is_bound
         self._topics: dict[str, _TopicGuard] = {}
         self._tasks = [
-            run_forever(self._move_on, "the move of local cursors' guards"),
+            run_forever(self._advance_guards_loop, "the move of local cursors' guards"),
             run_forever(self._poll, "the poll of local cursors' guards"),
         ]
 
@@ -224,7 +224,7 @@ class GuardKeeper:
                 self._expire(str(topic), at_owner)
                 await self._store.wait_stored(self._store.commit_of(str(topic)))  # connected cursors have it then
 
-    async def _move_on(self) -> None:
+    async def _advance_guards_loop(self) -> None:
         while True:
             await asyncio.sleep(MOVE_INTERVAL_S)
             for topic in self._store.take_stored():

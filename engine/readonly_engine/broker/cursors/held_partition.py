@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.cursors.consumers import LocalConsumer
     from readonly_engine.broker.cursors.guard_policies import GuardPolicies
-    from readonly_engine.broker.cursors.namesakes import Namesakes
     from readonly_engine.broker.cursors.owner_access import OwnerAccess
+    from readonly_engine.broker.cursors.owner_names import OwnerSubscriptionNames
     from readonly_engine.broker.cursors.store import CursorStore
     from readonly_engine.broker.cursors.topic_cursors import TopicCursors
     from readonly_engine.metadata.topic_name import TopicName
@@ -88,7 +88,7 @@ class HeldPartition:
         store: stores the cursors; it is open.
         admin: asks and moves subscriptions at owners.
         access: asks owners whether clients may consume.
-        namesakes: knows the durable subscriptions at owners.
+        owner_names: knows the durable subscriptions at owners.
         guard: name of the subscriptions that hold the retention at owners.
         is_bound: returns whether a binding covers a topic.
         was_deleted: returns whether a topic was deleted since its stored subscriptions were made (TopicDeletions).
@@ -107,7 +107,7 @@ class HeldPartition:
         store: CursorStore,
         admin: CursorAdmin,
         access: OwnerAccess,
-        namesakes: Namesakes,
+        owner_names: OwnerSubscriptionNames,
         guard: str,
         is_bound: Callable[[TopicName], bool],
         was_deleted: Callable[[TopicName, TopicCursors], Awaitable[bool]],
@@ -123,7 +123,7 @@ class HeldPartition:
         self._was_deleted = was_deleted
         self._comparing: SingleFlight[bool] = SingleFlight()
         self._followed: Counter[TopicName] = Counter()  # consumers of each topic; their broker watches it
-        self._namesakes = namesakes
+        self._owner_names = owner_names
         self._migration = Migration(store, admin, access, self.guards)
         self._migrating: set[tuple[TopicName, str]] = set()
         self._migrations = 0
@@ -190,7 +190,7 @@ class HeldPartition:
                 # The owner has a Reader of the same name. It authorizes a client before it looks for others (ServerCnx).
                 return None
             if new and error.code == ServerError.NotAllowedError:
-                await self._namesakes.check(consumer.topic, subscribe.subscription)  # its text has the remedy
+                await self._owner_names.check(consumer.topic, subscribe.subscription)  # its text has the remedy
             raise
 
     async def _create(
@@ -211,8 +211,8 @@ class HeldPartition:
         topic, name = consumer.topic, subscribe.subscription
         migrations = self._migrations
         if not self.guards.has(topic):
-            self._namesakes.forget(topic)  # without a guard nobody asked here before the owner got one of this name
-        await self._namesakes.check(topic, name)
+            self._owner_names.forget(topic)  # without a guard nobody asked here before the owner got one of this name
+        await self._owner_names.check(topic, name)
         if migrations != self._migrations:
             raise OwnerUnavailableError("a subscription was migrated meanwhile, maybe this one; try again")
         async with self.guards.retained(topic, start):
@@ -324,7 +324,7 @@ class HeldPartition:
         if self.store.find(str(topic), name) is None:
             if (topic, name) in self._creating:
                 raise OwnerUnavailableError(f"subscription {name} of {topic} is being created; try again")
-            self._namesakes.forget(topic)  # the owner will have it
+            self._owner_names.forget(topic)  # the owner will have it
             return
         if await self._comparing.run(topic, lambda: self.forget_if_deleted(topic)):
             return
@@ -352,7 +352,7 @@ class HeldPartition:
         self._check_open()
         with self._unsettled(topic, name):
             if request is LocalRequest.IMPORT:
-                cursor = await self._migration.bring_in(consumer)
+                cursor = await self._migration.import_subscription(consumer)
                 found = LocalSubscription(topic, cursor, self.store.of(str(topic)), self.store)
             else:
                 mark_delete = await self._migration.give_back(consumer)
@@ -388,7 +388,7 @@ class HeldPartition:
         finally:
             self._migrating.discard(key)
             self._migrations += 1
-            self._namesakes.forget(topic)
+            self._owner_names.forget(topic)
 
     def _check_settled(self, topic: TopicName, name: str) -> None:
         if (topic, name) in self._migrating:
@@ -489,7 +489,7 @@ class HeldPartition:
             cursors.delete(cursor)
         self.store.changed(cursors)
         self.guards.forget(topic)
-        self._namesakes.forget(topic)
+        self._owner_names.forget(topic)
         await _end_all(members, "the topic was deleted")
         return True
 

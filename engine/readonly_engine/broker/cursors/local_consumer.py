@@ -49,7 +49,7 @@ class LocalConsumerEvents(Protocol):
     def on_owner_command(self, command: BaseCommand, payload: bytes) -> None:
         """Handle ACTIVE_CONSUMER_CHANGE, or the answer to an ack."""
 
-    def on_not_kept(self, reason: str) -> None:
+    def on_closed_by_owner(self, reason: str) -> None:
         """Handle the end of the consumer: the client must subscribe again."""
 
 
@@ -173,7 +173,7 @@ class LocalCursorConsumer:
     def end(self, reason: str) -> None:
         """Close the consumer, so that its client subscribes again."""
         if not self._closed:
-            self._events.on_not_kept(reason)
+            self._events.on_closed_by_owner(reason)
 
     # Requests
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from readonly_engine.background import run_forever
 from readonly_engine.broker.cursors.deletions import TopicDeletions
 from readonly_engine.broker.cursors.held_partition import HeldPartition
-from readonly_engine.broker.cursors.namesakes import Namesakes
+from readonly_engine.broker.cursors.owner_names import OwnerSubscriptionNames
 from readonly_engine.broker.cursors.partitions import (
     assign_partitions,
     check_cursor_topic,
@@ -105,7 +105,7 @@ class LocalCursors:
         self._is_bound = is_bound
         self._stored_topic = stored_topic
         self._policies_of = policies_of
-        self._namesakes = Namesakes(admin)
+        self._owner_names = OwnerSubscriptionNames(admin)
         self._counts: dict[TopicName, int] = {}
         self._counting: SingleFlight[int] = SingleFlight()
         self._held: dict[ClaimKey, _Held] = {}
@@ -235,7 +235,7 @@ class LocalCursors:
                 store,
                 self._admin,
                 self._access,
-                self._namesakes,
+                self._owner_names,
                 guard,
                 self._is_bound,
                 was_deleted,

@@ -31,7 +31,7 @@ class LocalRequest(StrEnum):
     """A request; its value is the key of the metadata."""
 
     CHECK = "pulsar-readonly.check"
-    """Refuse the consumer in any case, and thereby answer whether the pool keeps the subscription (LocalNamesakes)."""
+    """Refuse the consumer in any case, and thereby answer whether the pool keeps the subscription (LocalSubscriptionNames)."""
     IMPORT = "pulsar-readonly.import"
     """Move the subscription from its owner to the pool."""
     EXPORT = "pulsar-readonly.export"

@@ -83,7 +83,7 @@ class Migration:
 
     # Import
 
-    async def bring_in(self, consumer: Authorized) -> LocalCursor:
+    async def import_subscription(self, consumer: Authorized) -> LocalCursor:
         """Move a subscription from its owner to the pool; return its cursor.
 
         Raises:

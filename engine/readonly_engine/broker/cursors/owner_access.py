@@ -93,7 +93,7 @@ class NoEvents:
     def on_resubscribed(self, state: OwnerCursorState) -> None:
         """Ignore the return to the owner."""
 
-    def on_not_kept(self, reason: str) -> None:
+    def on_closed_by_owner(self, reason: str) -> None:
         """Ignore the end of the consumer: its next request fails."""
 
 

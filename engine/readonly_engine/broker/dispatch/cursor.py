@@ -91,8 +91,8 @@ class CursorReplica:
         """Return whether a client's ack counts. The owner ignores acks of entries after its last (ManagedCursorImpl.asyncDelete).
 
         The broker delivers only entries that are in the chain, so honest clients ack no others. An ack of a future entry would
-        prevent its delivery to every consumer of the subscription. Entry -1 stands for the beginning of a ledger; others below 0 for
-        nothing.
+        prevent its delivery to every consumer of the subscription. Entry -1 stands for the beginning of a ledger; others below 0
+        for nothing.
         """
         if cumulative:
             return position.entry_id >= -1 and not self._chain.beyond(position)

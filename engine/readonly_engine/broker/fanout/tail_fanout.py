@@ -40,7 +40,7 @@ class TopicTail(Protocol):
     def latest_batch(self) -> TailBatch | None:
         """The batch of the last notification; None without one."""
 
-    def await_notification(self, position: Position) -> bool:
+    def defer_to_notification(self, position: Position) -> bool:
         """Request a notification for entries that are readable already (see TailNotifier)."""
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -154,7 +154,7 @@ class TailFanout:
         if self._latency.due and (self._broadcast_groups or self._connection_groups):
             self._latency.observe(batch.entries(batch.first, 1)[0], tail=True)
         if not batch.complete:
-            self._tail.await_notification(batch.following)
+            self._tail.defer_to_notification(batch.following)
 
     @property
     def _groups(self) -> list[FanoutGroup]:

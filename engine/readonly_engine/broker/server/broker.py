@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.consumer.client_consumer import ClientConsumer
     from readonly_engine.broker.consumer.limits import Limits
     from readonly_engine.broker.cursors.local_cursors import LocalCursors
-    from readonly_engine.broker.cursors.local_namesakes import LocalNamesakes
+    from readonly_engine.broker.cursors.local_names import LocalSubscriptionNames
     from readonly_engine.broker.passthrough.policy import PassThroughPolicy
     from readonly_engine.broker.pool.claim_store import ClaimStore
     from readonly_engine.broker.pool.claims import ClaimAction, ClaimKey
@@ -69,7 +69,7 @@ class Broker:
         pool: the membership in the pool.
         claim_store: the claims of this broker.
         local_cursors: the cursors that this broker keeps.
-        local_namesakes: looks for local cursors of subscriptions that owners keep.
+        local_names: looks for local cursors of subscriptions that owners keep.
         limits: limits of connections and consumers.
         patterns: bindings of the command line and the configuration.
         bindings_file: bindings of the operator, read again after a change; None without one.
@@ -86,7 +86,7 @@ class Broker:
         pool: PoolMembership,
         claim_store: ClaimStore,
         local_cursors: LocalCursors,
-        local_namesakes: LocalNamesakes,
+        local_names: LocalSubscriptionNames,
         limits: Limits,
         patterns: Bindings,
         bindings_file: Path | None,
@@ -101,7 +101,7 @@ class Broker:
         self.pool = pool
         self.claim_store = claim_store
         self.local_cursors = local_cursors
-        self.local_namesakes = local_namesakes
+        self.local_names = local_names
         self._cursors = cursors
         self.limits = limits
         self.owner_leases = OwnerLeases(guard or LeaseGuard())

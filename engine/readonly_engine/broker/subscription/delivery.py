@@ -177,7 +177,7 @@ class DeliveryLoop(Pausable):
         if (
             latest is not None
             and self._dispatch_batch(latest)
-            and (latest.complete or self._log.await_notification(latest.following))
+            and (latest.complete or self._log.defer_to_notification(latest.following))
         ):
             self._join_fanout()
             return
@@ -194,7 +194,7 @@ class DeliveryLoop(Pausable):
                 return
             position, count = next_read
             readable = self._log.chain.readable(position)
-            if readable and self._log.await_notification(position):
+            if readable and self._log.defer_to_notification(position):
                 return  # the tail notification delivers it, to all subscriptions together
             for rate in self._rates:
                 count = rate.allowance(count)

@@ -244,7 +244,7 @@ class Subscription(DeliveryLoop):
 
     async def _activate(self, consumer: Subscriber, dispatcher: SingleActiveDispatcher) -> None:
         """Make a consumer active, at the owner's cursor: the former active consumer may be on another broker."""
-        if await self._former_may_ack():
+        if await self._previous_active_may_ack():
             # An owner waits as long, then sends ACTIVE_CONSUMER_CHANGE. It does not deliver meanwhile; a read-only broker does.
             await asyncio.sleep(FAILOVER_DELAY_S)
         waits = [asyncio.ensure_future(other.owner_consumer.wait_for_acks()) for other in self.consumers]
@@ -261,7 +261,7 @@ class Subscription(DeliveryLoop):
         self.on_lease_changed()
         self.read_more()
 
-    async def _former_may_ack(self) -> bool:
+    async def _previous_active_may_ack(self) -> bool:
         """Return whether the former active consumer may be connected still, and may have messages to ack."""
         try:
             return await self._keeper.others_ack()
@@ -464,7 +464,7 @@ class Subscription(DeliveryLoop):
     def _acks_in_transactions(self) -> TransactionAcks:
         if self._transaction_acks is None:
             self._transaction_acks = TransactionAcks(
-                self._cursor, self._keeper.pending_ack_source(), self._withhold, self._on_transaction_ended
+                self._cursor, self._keeper.pending_ack_source(), self._mark_pending_ack, self._on_transaction_ended
             )
         return self._transaction_acks
 
@@ -479,7 +479,7 @@ class Subscription(DeliveryLoop):
                 )
         self.read_more()
 
-    def _withhold(self, positions: list[Position], by: Subscriber | None) -> None:
+    def _mark_pending_ack(self, positions: list[Position], by: Subscriber | None) -> None:
         for position in positions:
             self._dispatcher.withhold(position, None if by is None else by.dispatch_state)
         self._check_fanout()

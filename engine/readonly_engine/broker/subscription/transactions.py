@@ -28,7 +28,7 @@ class TransactionAcks:
         on_ended: called with the acks and entries that the end of a transaction releases.
     """
 
-    __slots__ = ("_log", "_on_ended", "_pending", "_withhold")
+    __slots__ = ("_log", "_mark_pending_ack", "_on_ended", "_pending")
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class TransactionAcks:
         withhold: Callable[[list[Position], Subscriber | None], None],
         on_ended: Callable[[EndedTransaction], None],
     ) -> None:
-        self._withhold = withhold
+        self._mark_pending_ack = withhold
         self._on_ended = on_ended
         self._pending = PendingAcks(cursor)
         self._log = PendingAckLog(source, self._on_record)
@@ -54,7 +54,7 @@ class TransactionAcks:
 
     def add(self, txn: tuple[int, int], ack: CommandAck, consumer: Subscriber) -> None:
         """Add a consumer's ack in a transaction, and follow the owner's log for the transaction's end."""
-        self._withhold(self._pending.add(txn, ack), consumer)
+        self._mark_pending_ack(self._pending.add(txn, ack), consumer)
         self._log.follow()
 
     def close(self) -> None:
@@ -64,6 +64,6 @@ class TransactionAcks:
     def _on_record(self, record: TxnAckRecord) -> None:
         """Apply a record of the owner's log: an ack in a transaction, or the end of one."""
         if record.operation == Operation.ACK:
-            self._withhold(self._pending.add(record.txn, ack_of_record(record)), None)
+            self._mark_pending_ack(self._pending.add(record.txn, ack_of_record(record)), None)
         else:
             self._on_ended(self._pending.end(record.txn, committed=record.operation == Operation.COMMIT))

@@ -445,10 +445,10 @@ class TailConsumer:
         """End the pushes: the budget is exhausted."""
         self._unsubscribe()
         self._counted = self._log.limit or EARLIEST
-        self._later(self._schedule.exhausted(self._loop.time()), self._consider)
+        self._later(self._schedule.exhausted(self._loop.time()), self._reevaluate_push)
 
     @ends("close")
-    def _consider(self) -> None:
+    def _reevaluate_push(self) -> None:
         """Let the owner push again if messages are few."""
         self._timer = None
         self._apply_bound()
@@ -460,7 +460,7 @@ class TailConsumer:
         if self._schedule.may_push(messages, self._loop.time()):
             self._begin()
         else:
-            self._later(RETURN_S[0], self._consider)
+            self._later(RETURN_S[0], self._reevaluate_push)
 
     def _unsubscribe(self) -> None:
         connection, self._connection = self._connection, None

@@ -145,7 +145,7 @@ def stopped(location: SettingLocation, running: str, reason: str) -> Condition:
     )
 
 
-def not_taken(location: SettingLocation, interval_ms: int, brokers: Sequence[ObservedBroker]) -> Condition:
+def not_applied(location: SettingLocation, interval_ms: int, brokers: Sequence[ObservedBroker]) -> Condition:
     """Brokers started after the change and run with another value."""
     names = listed(f"{broker.pod} runs with {broker.interval_ms}" for broker in brokers)
     return _false(
@@ -161,7 +161,7 @@ def restoring(location: SettingLocation, reason: str) -> Condition:
     return _false("Restoring", f"{location} is restored to its former value before the pool is deleted; {reason}")
 
 
-def left_alone(location: SettingLocation, config: ObservedConfig) -> str:
+def not_reverted(location: SettingLocation, config: ObservedConfig) -> str:
     """Return why the value from before was not restored."""
     return (
         f"{location} was changed by {config.others or 'somebody'} after {MANAGER_EXPLICIT_LAC} had set it: "
@@ -174,7 +174,7 @@ def other_pool(location: SettingLocation, record: SettingRecord) -> str:
     return f"{location} was set for another ReadOnlyBrokerPool, with uid {record.pool}: it is left as it is"
 
 
-def half_restored(location: SettingLocation, brokers: Sequence[ObservedBroker], reason: str) -> str:
+def partly_reverted(location: SettingLocation, brokers: Sequence[ObservedBroker], reason: str) -> str:
     """Return why some brokers still run with the other value."""
     names = listed(broker.pod for broker in brokers)
     return f"{location} is as it was before, but the deletion waits no longer for {names} to be restarted: {reason}"

@@ -17,11 +17,11 @@ from readonly_operator.cluster.explicit_lac.observed import Observed, ObservedBr
 from readonly_operator.cluster.explicit_lac.plan import (
     CheckHealth,
     Evict,
-    HandOver,
     Plan,
     RemoveRecord,
     RestoreValue,
     SetValue,
+    TransferOwnership,
     plan,
     rejected,
 )
@@ -291,7 +291,7 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
                 annotations = {ANNOTATION_EXPLICIT_LAC: record.text()}
                 self._merge(location, config, {"annotations": annotations}, {"data": {location.key: value}})
                 logger.info("explicit LAC interval restored: setting=%s value=%s", location, value)
-            case HandOver(record) if config is not None:
+            case TransferOwnership(record) if config is not None:
                 self._merge(location, config, {"annotations": {ANNOTATION_EXPLICIT_LAC: record.text()}}, {})
                 logger.info("explicit LAC record handed over: setting=%s pool=%s", location, record.pool)
             case RemoveRecord() if config is not None:

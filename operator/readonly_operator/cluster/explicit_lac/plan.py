@@ -53,7 +53,7 @@ class RestoreValue:
 
 
 @dataclass(frozen=True, slots=True)
-class HandOver:
+class TransferOwnership:
     """Write another pool's uid to the record, because the former pool leaves; the value stays."""
 
     record: SettingRecord
@@ -77,7 +77,7 @@ class Evict:
     uid: str
 
 
-Action = SetValue | RestoreValue | HandOver | RemoveRecord | CheckHealth | Evict
+Action = SetValue | RestoreValue | TransferOwnership | RemoveRecord | CheckHealth | Evict
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,13 @@ def plan(agreement: Agreement, observed: Observed, now: dt.datetime) -> Plan:
     return replace(made, refused=refused, released=True)  # other pools still want the setting, so nothing is restored
 
 
-def _hand_over(agreement: Agreement, heir: SettingRequest, observed: Observed) -> HandOver | None:
+def _hand_over(agreement: Agreement, heir: SettingRequest, observed: Observed) -> TransferOwnership | None:
     """Return the action that gives the record of a leaving pool to one that stays, which restores it when it leaves in turn."""
     record = None if observed.config is None else observed.config.record
     leaving = {request.uid for request in agreement.leaving}
     if observed.missing or record is None or record.restoring or record.pool not in leaving:
         return None
-    return HandOver(replace(record, pool=heir.uid))
+    return TransferOwnership(replace(record, pool=heir.uid))
 
 
 def _keep(
@@ -199,7 +199,7 @@ def _manage(
         return Plan()
     stubborn = [broker for broker in slow if broker.created > config.changed]
     if stubborn:
-        return Plan(condition=conditions.not_taken(location, live, stubborn))
+        return Plan(condition=conditions.not_applied(location, live, stubborn))
     if any(broker.healthy is None for broker in observed.brokers):
         return Plan(CheckHealth(), conditions.rolling(running, "the brokers' health is asked"), again=0)
     victim = max(slow, key=lambda broker: broker.ordinal)
@@ -248,7 +248,7 @@ def _restore(agreement: Agreement, observed: Observed, now: dt.datetime) -> Plan
         return Plan(released=True, unresolved=conditions.other_pool(location, record))
     if not record.restoring:
         if config.interval_ms != record.interval_ms:
-            return Plan(RemoveRecord(), released=True, unresolved=conditions.left_alone(location, config))
+            return Plan(RemoveRecord(), released=True, unresolved=conditions.not_reverted(location, config))
         back = RestoreValue(record.before, replace(record, restoring=True))
         return Plan(back, conditions.restoring(location, "the value from before is put back"), again=STEP_SECONDS)
     target = config.interval_ms
@@ -262,7 +262,7 @@ def _restore(agreement: Agreement, observed: Observed, now: dt.datetime) -> Plan
     waiting = _waiting(workload, observed, now)
     if late:
         reason = waiting[1] if waiting else "time is up"
-        return Plan(RemoveRecord(), released=True, unresolved=conditions.half_restored(location, off, reason))
+        return Plan(RemoveRecord(), released=True, unresolved=conditions.partly_reverted(location, off, reason))
     if waiting:
         return Plan(condition=conditions.restoring(location, waiting[1]), again=STEP_SECONDS)
     if any(broker.healthy is None for broker in observed.brokers):

@@ -104,7 +104,7 @@ class Events:
         if self.consumer is not None:
             self.consumer.resume_acks()
 
-    def on_not_kept(self, reason):
+    def on_closed_by_owner(self, reason):
         self.ended.append(reason)
 
 

@@ -121,8 +121,8 @@ def test_a_producer_does_not_remove_another_with_its_id(handlers, present):
 
 def test_the_end_of_the_connection_reaches_every_handler_once(handlers, present):
     assert handlers
-    handlers.lose_all()
-    handlers.lose_all()
+    handlers.connection_lost()
+    handlers.connection_lost()
     assert [one.lost for one in present] == [1, 1, 1]
     assert not handlers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from readonly_engine.sizing.advice import Suits, reason_against
+from readonly_engine.sizing.advice import Suitability, reason_against
 from readonly_engine.sizing.estimate import Case
 from readonly_engine.sizing.owner_cost import (
     bytes_alone,
@@ -87,12 +87,12 @@ def test_reasons_against_a_pool(load, reason):
 
 def test_a_load_that_suits():
     advice = plan_of(topic(Subscriptions(READER, 100))).advice
-    assert (advice.suits, advice.limits) == (Suits.YES, ())
+    assert (advice.suits, advice.limits) == (Suitability.YES, ())
 
 
 def test_many_topics_with_one_reader_do_not_suit():
     advice = plan_of(topic(Subscriptions(READER, 1), rate=0.2, topics=1000)).advice
-    assert advice.suits is Suits.NO
+    assert advice.suits is Suitability.NO
     assert advice.reasons == (
         "Each topic does better at its owner: one subscription, and the owner pushes its messages.",
     )
@@ -100,13 +100,13 @@ def test_many_topics_with_one_reader_do_not_suit():
 
 def test_low_rates_do_not_suit():
     advice = plan_of(topic(Subscriptions(READER, 10), rate=1)).advice
-    assert advice.suits is Suits.NO
+    assert advice.suits is Suitability.NO
     assert advice.reasons[0] == "The rates are low: the relief is below 0.05 cores and 1 MB/s."
 
 
 def test_a_pool_that_costs_more_than_it_relieves():
     advice = plan_of(topic(Subscriptions(READER, 10))).advice
-    assert advice.suits is Suits.MAYBE
+    assert advice.suits is Suitability.MAYBE
 
 
 def test_topics_that_should_not_be_bound_are_named():
@@ -130,7 +130,7 @@ def test_names_of_topics_do_not_control_the_terminal():
 
 def test_equal_topics_are_counted_one_by_one():
     load = topic(Subscriptions(READER, 1))
-    assert plan_of(load, load).advice.suits is Suits.NO
+    assert plan_of(load, load).advice.suits is Suitability.NO
 
 
 def test_limits():

@@ -274,15 +274,15 @@ def test_all_that_is_new_is_told_as_one_burst():
         assert (stage.log.latest_batch.first, stage.log.latest_batch.complete) == ((3, 0), True)
         stage.log.confirm(Position(3, 1))
         stage.log.confirm(Position(3, 4))
-        assert stage.log.await_notification(Position(3, 1))
-        assert not stage.log.await_notification(Position(3, 0)), "it was told of already"
+        assert stage.log.defer_to_notification(Position(3, 1))
+        assert not stage.log.defer_to_notification(Position(3, 0)), "it was told of already"
         await until(lambda: stage.log.latest_batch.last == (3, 4))
         assert (stage.log.latest_batch.first, stage.log.latest_batch.following, len(stage.log.latest_batch)) == (
             (3, 1),
             (3, 5),
             4,
         )
-        assert not stage.log.await_notification(Position(3, 4))
+        assert not stage.log.defer_to_notification(Position(3, 4))
 
     play(scene)
 
@@ -306,7 +306,7 @@ def test_what_is_confirmed_while_a_burst_is_read_may_be_in_it_and_is_told_once()
         stage.log.confirm(Position(3, 1))
         await until(lambda: stage.log.latest_batch.first == (3, 1))
         assert (stage.log.latest_batch.last, stage.log.latest_batch.complete) == ((3, 3), True)
-        assert not stage.log.await_notification(Position(3, 3)), "it was told of already"
+        assert not stage.log.defer_to_notification(Position(3, 3)), "it was told of already"
         before = stage.log.latest_batch
         stage.log.confirm(Position(3, 5))
         await until(lambda: stage.log.latest_batch is not None and stage.log.latest_batch is not before)
@@ -323,7 +323,7 @@ def test_what_does_not_go_out_together_is_told_in_steps_while_somebody_waits_for
             burst = stage.log.latest_batch
             if burst is not None:
                 told.append((burst.first, burst.last, burst.complete))
-                stage.log.await_notification(burst.following)
+                stage.log.defer_to_notification(burst.following)
 
         stage.topic((2, 1), 3)
         stage.ledger(3)
@@ -349,7 +349,7 @@ def test_what_nobody_waits_for_is_not_read_ahead():
         await until(lambda: stage.log.latest_batch is not None)
         await settle()
         assert stage.log.latest_batch.last == (3, PREFETCH_ENTRIES - 1)
-        assert not stage.log.await_notification(Position(3, PREFETCH_ENTRIES)), "who comes later reads for himself"
+        assert not stage.log.defer_to_notification(Position(3, PREFETCH_ENTRIES)), "who comes later reads for himself"
 
     play(scene)
 

@@ -35,10 +35,10 @@ def test_a_pod_of_one_process_reports_as_before():
 
 def test_a_pod_holds_what_all_its_workers_hold():
     both = merged([report(ORDERS, LOGS), report(ORDERS)])
-    assert (both.bindings, both.partly_held) == ({ORDERS}, {LOGS})
-    assert both.may_hold("team/orders")
-    assert both.may_hold("team/logs")
-    assert not both.may_hold("team/other")
+    assert (both.bindings, both.partly_loaded) == ({ORDERS}, {LOGS})
+    assert both.has_loaded("team/orders")
+    assert both.has_loaded("team/logs")
+    assert not both.has_loaded("team/other")
     assert (both.reachable, both.revision, both.serving) == (True, "r1", True)
 
 
@@ -53,7 +53,7 @@ def test_a_silent_worker_makes_the_pod_silent_and_is_named():
     both = merged([report(ORDERS), report(reachable=False, revision=None, problem="no answer in time")])
     assert (both.reachable, both.problem) == (False, "worker 1: no answer in time")
     assert both.bindings == frozenset()
-    assert both.may_hold("team/orders"), "its clients may still be served"
+    assert both.has_loaded("team/orders"), "its clients may still be served"
 
 
 def test_a_worker_that_refuses_the_bindings_is_named():
@@ -123,7 +123,7 @@ def test_every_worker_of_every_pod_is_asked(context, monkeypatch, start):
     c, d = start(bindings=holding("r1", "a")), start(bindings=holding("r1", "a"))
     first, second = context.brokers.ask([pod(a, b), pod(c, d, name="demo-1")])
     assert (first.name, first.revision, {one.name for one in first.bindings}) == ("demo-0", "r0 and r1", {"a"})
-    assert first.may_hold("b")
+    assert first.has_loaded("b")
     assert (second.name, second.revision, second.reachable) == ("demo-1", "r1", True)
     assert [one.paths for one in (a, b, c, d)] == [["/bindings"]] * 4
     assert shared.paths == []

@@ -171,7 +171,7 @@ def test_a_binding_that_one_worker_of_a_broker_still_holds_waits(
     server, context, put, pool_body, leaving, make_binding, monkeypatch
 ):
     held = (Entry.of(make_binding("leaving")),)
-    report = BrokerReport("demo-0", reachable=False, partly_held=held)
+    report = BrokerReport("demo-0", reachable=False, partly_loaded=held)
     monkeypatch.setattr(context.brokers, "ask", lambda _: [report])
     put(POOL, pool_body(replicas=0))
     put(BINDING, leaving)

@@ -168,14 +168,14 @@ def test_only_the_worst_topics_are_in_the_status(make_binding):
 def test_a_broker_that_cannot_be_asked_makes_it_unknown(wanted):
     silent = BrokerReport("demo-1", reachable=False, problem="connection refused")
     state = LookupState(wanted, 2, [finalizer("demo-0", wanted), silent])
-    assert summary(state.condition()) == ("Unknown", "BrokersSilent")
+    assert summary(state.condition()) == ("Unknown", "BrokersUnreachable")
     assert "demo-1 cannot be asked: connection refused" in state.condition().message
 
 
 def test_a_broker_that_is_not_there_makes_it_unknown(wanted):
     state = LookupState(wanted, 2, [finalizer("demo-0", wanted)])
     assert not state.converged()
-    assert summary(state.condition()) == ("Unknown", "BrokersSilent")
+    assert summary(state.condition()) == ("Unknown", "BrokersUnreachable")
     assert "1 not created yet" in state.condition().message
 
 
@@ -227,7 +227,10 @@ STARTING = BrokerReport("demo-1", reachable=False, problem="ContainerCreating")
         (["serving", "behind"], [("True", "Held"), ("True", "BrokersBehind"), ("False", "BrokersBehind")]),
         (["serving", "refuses"], [("True", "Held"), ("True", "BrokerRefuses"), ("False", "BrokerRefuses")]),
         (["behind", "starting"], [("False", "BrokersBehind"), ("True", "BrokersBehind"), ("False", "BrokersBehind")]),
-        (["starting"], [("False", "BrokersSilent"), ("True", "BrokersSilent"), ("Unknown", "BrokersSilent")]),
+        (
+            ["starting"],
+            [("False", "BrokersUnreachable"), ("True", "BrokersUnreachable"), ("Unknown", "BrokersUnreachable")],
+        ),
     ],
 )
 def test_a_binding_is_ready_while_one_broker_serves_it(wanted, make_binding, reports, expected):
@@ -320,7 +323,7 @@ def test_explicit_lac_slower_than_the_user_accepts():
 def test_explicit_lac_of_a_broker_that_cannot_be_asked():
     report = SourceReport((), (("b0:8080", 200),), (("b1:8080", "no answer in time"),))
     condition = explicit_lac(report, ExplicitLac())
-    assert summary(condition) == ("Unknown", "BrokersSilent")
+    assert summary(condition) == ("Unknown", "BrokersUnreachable")
     assert "b1:8080: no answer in time" in condition.message
 
 

@@ -44,7 +44,7 @@ def clock():
 
 @pytest.mark.parametrize(
     "after",
-    [status(2, reason="BrokersSilent"), status(generation=2), status(topics=4)],
+    [status(2, reason="BrokersUnreachable"), status(generation=2), status(topics=4)],
     ids=["reason", "spec", "topics"],
 )
 def test_a_change_that_users_wait_for_is_written_at_once(clock, after):

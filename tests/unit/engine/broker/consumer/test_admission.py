@@ -27,7 +27,7 @@ TOPIC = parse_topic_name("orders")
 BOUND, UNBOUND = Bindings((from_patterns("b", ["orders"]),)), Bindings()
 
 
-class Namesakes:
+class OwnerSubscriptionNames:
     """Local cursors that keep nobody from the owner, unless they refuse."""
 
     def __init__(self, refusal=None):
@@ -56,7 +56,7 @@ class Broker:
         self.topics = SimpleNamespace(state=self.later, join=self.later)
         self.passthrough = passthrough
         self.exclusives = ExclusiveConsumers()
-        self.local_namesakes = Namesakes()
+        self.local_names = OwnerSubscriptionNames()
         self.keeps = False
         self.spawned = []
 
@@ -228,8 +228,8 @@ def test_a_durable_subscription_comes_to_the_owner_only_if_it_is_no_local_one(mo
     broker = Broker(bindings)
     come(broker, subscribe_of())
     come(broker, subscribe_of(durable=False))
-    assert broker.local_namesakes.asked == [("me", "s")]
-    broker.local_namesakes.refusal = OwnerRefusedError(ServerError.NotAllowedError, "a local cursor")
+    assert broker.local_names.asked == [("me", "s")]
+    broker.local_names.refusal = OwnerRefusedError(ServerError.NotAllowedError, "a local cursor")
     arrived = []
     with pytest.raises(OwnerRefusedError, match="a local cursor"):
         come(broker, subscribe_of(), arrived.append)

@@ -122,7 +122,7 @@ class Stalled(Store):
 @pytest.fixture
 def partition(monkeypatch):
     monkeypatch.setattr(module, "GuardKeeper", Guards)
-    namesakes = SimpleNamespace(check=lambda *_: asyncio.sleep(0), forget=lambda _: None)
+    owner_names = SimpleNamespace(check=lambda *_: asyncio.sleep(0), forget=lambda _: None)
     admin = SimpleNamespace(at_owner=None, gate=None)
 
     async def describe(topic, name):
@@ -144,7 +144,7 @@ def partition(monkeypatch):
         return admin.deleted
 
     partition = HeldPartition(
-        Store(), admin, Access(), namesakes, "guard", lambda _: True, was_deleted, lambda: True, None
+        Store(), admin, Access(), owner_names, "guard", lambda _: True, was_deleted, lambda: True, None
     )
     return partition
 
@@ -198,7 +198,7 @@ def test_names_at_the_owner_that_are_older_than_a_migration_do_not_count(partiti
         with pytest.raises(OwnerRefusedError):
             await partition.subscribe(Consumer(LocalRequest.EXPORT, number=2))
 
-    partition._namesakes.check = check
+    partition._owner_names.check = check
     with pytest.raises(OwnerUnavailableError, match="migrated meanwhile"):
         run(partition.subscribe(Consumer()))
     assert partition.store.cursors.find("s") is None
@@ -233,7 +233,7 @@ def test_a_subscription_that_is_new_at_the_owner_must_not_be_a_local_one(partiti
     async def scene():
         waiting = None
         if case == "being created":
-            partition._namesakes.check = lambda *_: asyncio.sleep(60)
+            partition._owner_names.check = lambda *_: asyncio.sleep(60)
             waiting = asyncio.create_task(partition.subscribe(Consumer()))
             await until(lambda: partition._creating)
         elif case != "absent":
@@ -256,7 +256,7 @@ def test_a_subscription_that_is_new_at_the_owner_must_not_be_a_local_one(partiti
         raise OwnerRefusedError(ServerError.AuthorizationError, "no rights")
 
     forgotten = []
-    partition._namesakes.forget = forgotten.append
+    partition._owner_names.forget = forgotten.append
     partition.guards.topics.add(TOPIC)
     if not refusal:
         run(scene())
@@ -268,7 +268,7 @@ def test_a_subscription_that_is_new_at_the_owner_must_not_be_a_local_one(partiti
 
 def test_the_first_local_subscription_of_a_topic_does_not_go_by_names_from_before(partition):
     forgotten = []
-    partition._namesakes.forget = forgotten.append
+    partition._owner_names.forget = forgotten.append
     for number, name in enumerate(("a", "b")):
         run(partition.subscribe(shared_of(name, number)))
         assert forgotten == [TOPIC]

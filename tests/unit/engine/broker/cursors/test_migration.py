@@ -210,8 +210,8 @@ def at_pool():
     return world
 
 
-def bring_in(world):
-    return asyncio.run(world.migration().bring_in(CLIENT))
+def import_subscription(world):
+    return asyncio.run(world.migration().import_subscription(CLIENT))
 
 
 def give_back(world):
@@ -227,7 +227,7 @@ def requests_of(world, run):
 
 def test_import():
     world = at_owner()
-    bring_in(world)
+    import_subscription(world)
     assert world.acked is None
     assert world.local_acked == ACKED
     assert world.local.definition.properties == PROPERTIES
@@ -236,12 +236,12 @@ def test_import():
     assert migration_of(world.local.definition) is None
 
 
-@pytest.mark.parametrize("steps", range(requests_of(at_owner(), bring_in)))
+@pytest.mark.parametrize("steps", range(requests_of(at_owner(), import_subscription)))
 def test_an_import_that_dies_is_run_again(steps):
     world = at_owner()
     world.steps = steps
     with pytest.raises(CrashError):
-        bring_in(world)
+        import_subscription(world)
     world.steps = 10_000
     world.start()
     expected = set(ACKED)
@@ -250,7 +250,7 @@ def test_an_import_that_dies_is_run_again(steps):
         assert world.local is None or migration_of(world.local.definition) is LocalRequest.IMPORT
         world.ack([ENTRIES[3]])
         expected.add(ENTRIES[3])
-    bring_in(world)
+    import_subscription(world)
     world.start()
     assert world.acked is None
     assert world.local_acked == expected
@@ -291,14 +291,16 @@ def test_an_export_that_dies_is_run_again(steps):
 def test_only_one_of_two_subscriptions_without_a_migration_can_be_meant():
     world = at_pool()
     world.acked = set()
-    for run in (bring_in, give_back):
+    for run in (import_subscription, give_back):
         with pytest.raises(OwnerRefusedError, match="each have a subscription s"):
             run(world)
     assert world.acked == set()
     assert world.local_acked == ACKED
 
 
-@pytest.mark.parametrize(("run", "migration"), [(bring_in, LocalRequest.EXPORT), (give_back, LocalRequest.IMPORT)])
+@pytest.mark.parametrize(
+    ("run", "migration"), [(import_subscription, LocalRequest.EXPORT), (give_back, LocalRequest.IMPORT)]
+)
 def test_an_unfinished_migration_is_not_reversed(run, migration):
     world = at_pool()
     world.acked = set()
@@ -324,7 +326,7 @@ def test_a_mark_alone_goes_when_the_owner_has_no_subscription(migration):
     assert world.local_acked == ACKED
 
 
-@pytest.mark.parametrize(("make", "run"), [(at_owner, bring_in), (at_pool, give_back)])
+@pytest.mark.parametrize(("make", "run"), [(at_owner, import_subscription), (at_pool, give_back)])
 def test_without_the_right_nothing_changes(make, run):
     world = make()
     before = (world.acked, list(world.log))
@@ -338,38 +340,38 @@ def test_consumers_at_the_owner():
     world = at_owner()
     world.consumers = 1
     with pytest.raises(OwnerRefusedError, match="has consumers of subscription s: close them"):
-        bring_in(world)
+        import_subscription(world)
     assert world.acked == ACKED
     assert world.local is None
 
 
 def test_neither_has_it():
-    for run, text in ((bring_in, "has no subscription s"), (give_back, "this pool keeps no subscription s")):
+    for run, text in ((import_subscription, "has no subscription s"), (give_back, "this pool keeps no subscription s")):
         with pytest.raises(OwnerRefusedError, match=text):
             run(World())
 
 
 def test_an_imported_one_is_imported():
     world = at_pool()
-    assert bring_in(world) is world.local
+    assert import_subscription(world) is world.local
 
 
 def test_a_replicated_one_stays():
     world = at_owner()
     world.replicated = True
     with pytest.raises(OwnerRefusedError, match="replicated"):
-        bring_in(world)
+        import_subscription(world)
 
 
 def test_a_cursor_that_an_administrator_moves_meanwhile_is_copied_again():
     world = at_owner()
     world.moves = [ENTRIES[4], ENTRIES[3]]
-    bring_in(world)
+    import_subscription(world)
     assert world.local_acked == {*ACKED, ENTRIES[3], ENTRIES[4]}
     world = at_owner()
     world.moves = [*ENTRIES[3:5], *ENTRIES[7:9], ENTRIES[11], *ENTRIES[13:]]
     with pytest.raises(OwnerUnavailableError, match="moves at its owner"):
-        bring_in(world)
+        import_subscription(world)
     assert world.acked is not None
     assert migration_of(world.local.definition) is LocalRequest.IMPORT
 
@@ -378,7 +380,7 @@ def test_too_many_acks(monkeypatch):
     monkeypatch.setattr(migration_module, "MAX_ACKED_RANGES", 2)
     world = at_owner()
     with pytest.raises(OwnerRefusedError, match="has 4 acked ranges, a local one at most 2"):
-        bring_in(world)
+        import_subscription(world)
     assert world.acked == ACKED
     monkeypatch.setattr(migration_module, "MAX_ACKED_ENTRIES", 4)
     world = at_pool()

@@ -32,7 +32,7 @@ class Tail:
         self.asked_on = []
         self._listeners = []
 
-    def await_notification(self, position):
+    def defer_to_notification(self, position):
         self.asked_on.append(position)
         return position > self.last
 

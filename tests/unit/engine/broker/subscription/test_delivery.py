@@ -80,7 +80,7 @@ class Log(Listeners):
         self.chain.topic_changed(info)
         self.chain.lac_advanced(0, 2)
 
-    def await_notification(self, _):
+    def defer_to_notification(self, _):
         return False
 
     def cached(self, *_):

@@ -65,7 +65,7 @@ class Log:
 
     def unlisten(self, *_: object) -> None: ...
 
-    def await_notification(self, _: Position) -> bool:
+    def defer_to_notification(self, _: Position) -> bool:
         return False
 
     def cached(self, first: Position, count: int) -> list[TopicEntry]:

@@ -47,7 +47,7 @@ class Log:
         self.entries = []
         self.notifier = TailNotifier("the topic", self.chain, self.read)
         self.listen, self.unlisten = self.notifier.listen, self.notifier.unlisten
-        self.await_notification, self.limit_dispatches = self.notifier.await_notification, self.notifier.set_limit
+        self.defer_to_notification, self.limit_dispatches = self.notifier.defer_to_notification, self.notifier.set_limit
 
     @property
     def latest_batch(self):

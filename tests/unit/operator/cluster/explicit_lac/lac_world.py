@@ -16,11 +16,11 @@ from readonly_operator.cluster.explicit_lac.observed import (
 from readonly_operator.cluster.explicit_lac.plan import (
     CheckHealth,
     Evict,
-    HandOver,
     Plan,
     RemoveRecord,
     RestoreValue,
     SetValue,
+    TransferOwnership,
     plan,
 )
 from readonly_operator.cluster.explicit_lac.requests import Agreement, SettingLocation, SettingRequest
@@ -126,7 +126,7 @@ class World:
                 self.value, self.record, self.changed = str(interval_ms), record, self.now
             case RestoreValue(value, record):
                 self.value, self.record, self.changed = value, record, self.now
-            case HandOver(record):
+            case TransferOwnership(record):
                 self.record = record
             case RemoveRecord():
                 self.record, self.changed = None, self.now

@@ -22,7 +22,7 @@ MAX_KEPT: Final = 10_000
 """Bound of topics with names."""
 
 
-class Namesakes:
+class OwnerSubscriptionNames:
     """Knows the subscriptions of topics at their owners.
 
     Args:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from readonly_engine.broker.cursors.namesakes import Namesakes
+from readonly_engine.broker.cursors.owner_names import OwnerSubscriptionNames
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerRefusedError
 
@@ -29,14 +29,14 @@ class Admin:
 def test_a_name_of_the_owner_is_refused_with_the_remedy():
     async def run():
         admin = Admin()
-        namesakes = Namesakes(admin)
+        owner_names = OwnerSubscriptionNames(admin)
         with pytest.raises(OwnerRefusedError, match=f"pulsar-readonly subscriptions import {TOPIC} a b"):
-            await namesakes.check(TOPIC, "a b")
-        await namesakes.check(TOPIC, "other")
+            await owner_names.check(TOPIC, "a b")
+        await owner_names.check(TOPIC, "other")
         assert admin.asked == 1
-        namesakes.forget(TOPIC)
+        owner_names.forget(TOPIC)
         admin.names = frozenset()
-        await namesakes.check(TOPIC, "a b")
+        await owner_names.check(TOPIC, "a b")
         assert admin.asked == 2
 
     asyncio.run(run())
@@ -47,14 +47,14 @@ def test_an_answer_that_may_be_older_than_a_change_is_not_kept():
         admin = Admin()
         admin.names = frozenset()
         admin.answer.clear()
-        namesakes = Namesakes(admin)
-        asking = asyncio.create_task(namesakes.check(TOPIC, "s"))
+        owner_names = OwnerSubscriptionNames(admin)
+        asking = asyncio.create_task(owner_names.check(TOPIC, "s"))
         await until(lambda: admin.asked == 1)
-        namesakes.forget(TOPIC)
+        owner_names.forget(TOPIC)
         admin.names = frozenset({"s"})
         admin.answer.set()
         await asking
         with pytest.raises(OwnerRefusedError):
-            await namesakes.check(TOPIC, "s")
+            await owner_names.check(TOPIC, "s")
 
     asyncio.run(run())

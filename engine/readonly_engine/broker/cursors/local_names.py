@@ -1,4 +1,6 @@
-"""Local subscriptions of this pool, whose names a new subscription at an owner must not have (see Namesakes for the reverse).
+"""Local subscriptions of this pool, whose names a new subscription at an owner must not have.
+
+See OwnerSubscriptionNames for the reverse.
 
 A subscription gets another keeper when a binding changes, or the pool while its brokers are replaced one by one. At the owner it
 would begin at the client's initial position, and its local backlog would be skipped.
@@ -55,7 +57,7 @@ class _Asker:
         """Ignore it: there is no consumer yet."""
 
 
-class LocalNamesakes:
+class LocalSubscriptionNames:
     """Looks for the local cursors of subscriptions that owners keep.
 
     Args:

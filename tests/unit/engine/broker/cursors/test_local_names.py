@@ -6,8 +6,8 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from readonly_engine.broker.cursors import local_namesakes as module
-from readonly_engine.broker.cursors.local_namesakes import KEPT_S, LocalNamesakes
+from readonly_engine.broker.cursors import local_names as module
+from readonly_engine.broker.cursors.local_names import KEPT_S, LocalSubscriptionNames
 from readonly_engine.broker.cursors.local_requests import LocalRequest, request_of
 from readonly_engine.broker.cursors.partitions import cursor_topic
 from readonly_engine.broker.pool.claims import ClaimKey
@@ -34,7 +34,7 @@ class World:
         pool = SimpleNamespace(identity="pool", members={PEER: SimpleNamespace(tls_url="pulsar+ssl://peer:6651")})
         owners = SimpleNamespace(peer_url=lambda url, tls_url: f"{url} {tls_url}")
         monkeypatch.setattr(module, "OwnerConsumer", self.consumer)
-        self.namesakes = LocalNamesakes(self, self, owners, pool)
+        self.owner_names = LocalSubscriptionNames(self, self, owners, pool)
 
     async def partitions(self, topic):
         assert topic == cursor_topic(TOPIC, "pool")
@@ -78,7 +78,7 @@ class World:
     def run(self, method):
         async def run():
             asyncio.get_running_loop().time = lambda: self.now
-            await getattr(self.namesakes, method)(TOPIC, "me", SUBSCRIBE)
+            await getattr(self.owner_names, method)(TOPIC, "me", SUBSCRIBE)
 
         self.reads.clear()
         asyncio.run(run())
@@ -124,10 +124,10 @@ def test_answers_have_a_bound(world, monkeypatch):
 
     async def run():
         for number in range(3):
-            assert not await world.namesakes.exist(parse_topic_name(f"t/n{number}/orders"))
+            assert not await world.owner_names.exist(parse_topic_name(f"t/n{number}/orders"))
 
     asyncio.run(run())
-    assert [topic.namespace for topic in world.namesakes._kept] == ["n1", "n2"]
+    assert [topic.namespace for topic in world.owner_names._kept] == ["n1", "n2"]
 
 
 @pytest.mark.parametrize(
