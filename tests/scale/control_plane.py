@@ -154,7 +154,8 @@ def control_plane(
     Raises:
         ScaleError: it did not start.
     """
-    bin_folder = programs.ensure(default_layout(), programs.KUBE)
+    layout = default_layout()
+    bin_folder = programs.ensure(layout, programs.OLDEST_KUBE if layout.release else programs.KUBE)
     plane = ControlPlane(folder, secrets.token_hex(16), first_port)
     operators = secrets.token_hex(16)
     (folder / "tokens.csv").write_text(
