@@ -52,6 +52,10 @@ def definition(kind: Kind) -> dict[str, Any]:
     }
 
 
+PROC_MOUNT_SINCE = 33
+"""Minor version of Kubernetes since which the gate ProcMountType is on; before, the API server drops the field."""
+
+
 @pytest.fixture(scope="module")
 def kubernetes(tmp_path_factory) -> Iterator[Kubernetes]:
     """A cluster with the installed manifests; nothing runs in it."""
@@ -82,12 +86,15 @@ def objects(kubernetes) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def attacks(objects) -> list[dict[str, Any]]:
+def attacks(kubernetes, objects) -> list[dict[str, Any]]:
     """Each attack as an object to create."""
     own = {kind_of(one): one for one in reversed(objects)}
     made = [with_value(own[kind], path, value) for kind, path, value in OBJECT_ATTACKS]
     pod = ("spec", "template", "spec")
-    return made + [with_value(own[STATEFUL_SET], (*pod, *path), value) for path, value in POD_ATTACKS]
+    dropped = {"procMount"} if kubernetes.minor < PROC_MOUNT_SINCE else set()
+    return made + [
+        with_value(own[STATEFUL_SET], (*pod, *path), value) for path, value in POD_ATTACKS if path[-1] not in dropped
+    ]
 
 
 def create(kubernetes, bodies: list[dict[str, Any]], namespace: str = NAMESPACE) -> tuple[list[str], list[str]]:
