@@ -33,6 +33,8 @@ POLICIES = str(ROOT / "manifests" / "admission-policy")
 NAMESPACE, EMPTY = "team", "kube-system"
 ENFORCED_SECONDS = 60.0
 """Time until the API server applies new policies."""
+PROC_MOUNT_SINCE = 33
+"""Minor version of Kubernetes since which the gate ProcMountType is on; before, the API server drops the field."""
 
 
 def definition(kind: Kind) -> dict[str, Any]:
@@ -50,10 +52,6 @@ def definition(kind: Kind) -> dict[str, Any]:
             "versions": [version],
         },
     }
-
-
-PROC_MOUNT_SINCE = 33
-"""Minor version of Kubernetes since which the gate ProcMountType is on; before, the API server drops the field."""
 
 
 @pytest.fixture(scope="module")
