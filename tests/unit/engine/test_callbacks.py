@@ -131,7 +131,7 @@ ENDS = {
     "owner.single_flight.SingleFlight.run": AWAITED,
     "tiered.storage.TieredStorage.open": AWAITED,
     "tiered.windows.WindowCache._start": AWAITED,
-    "topic.log.TopicLog._follow_new": PROCESS,
+    "topic.log.TopicLog._follow_new_ledger": PROCESS,
     "topic.log.TopicLog._start_read": AWAITED,
     "topic.max_read_position.MaxReadPosition.request": LOGGED,
     "topic.reading.TopicReader._next": AWAITED,
