@@ -147,7 +147,7 @@ class Consumers:
         self._count = count
         self._numbers: set[int] = set()
         self._lock = threading.Lock()
-        self._last = time.monotonic()
+        self._last = self._connected_since = time.monotonic()
         self._last_of: dict[str, float] = {}
 
     def run(self, consumer: Any, mine: list[int], timeout: type[Exception]) -> None:
@@ -156,6 +156,8 @@ class Consumers:
             try:
                 message = consumer.receive(RECEIVE_MS)
             except timeout:
+                if not consumer.is_connected():  # what its broker had sent without passing the acks on comes again
+                    self._connected_since = time.monotonic()
                 continue
             number = int(message.data())
             consumer.acknowledge(message)
@@ -171,9 +173,11 @@ class Consumers:
                     print_progress(f"received {len(self._numbers)}")
 
     def done(self) -> bool:
-        """Return whether all messages arrived and no further one for LINGER_S, or none for DEADLINE_S."""
-        quiet = time.monotonic() - self._last
-        return quiet > (LINGER_S if len(self._numbers) >= self._count else DEADLINE_S)
+        """Return whether all messages arrived, and no further one for LINGER_S with connections, or none for DEADLINE_S."""
+        now = time.monotonic()
+        if now - self._last > DEADLINE_S:
+            return True
+        return len(self._numbers) >= self._count and now - max(self._last, self._connected_since) > LINGER_S
 
 
 def consume(url: str, topic: str, subscription: str, kind: str, consumers: str, count: str) -> dict[str, Any]:
