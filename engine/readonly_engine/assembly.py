@@ -301,6 +301,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
             if task is not None:
                 task.cancel()
         await http.close()
+        await local_cursors.disconnect()
         await admin.close()
         bookies.close()
         await bookies.wait_closed()

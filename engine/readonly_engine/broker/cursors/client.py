@@ -15,12 +15,27 @@ if TYPE_CHECKING:
     from readonly_engine.net.tls import TlsFiles
 
 
+class StockClient(Client):  # type: ignore[misc] # the package has no types
+    """The stock client on an event loop that may end before the server has answered."""
+
+    async def close(self) -> None:
+        """Close the client; afterwards none of its threads calls back.
+
+        A callback on an event loop that is closed is an exception in the C++ client, which ends the process by SIGABRT
+        (pulsar-client 3.13.0, tried). So what is still under way fails here, while the loop runs.
+        """
+        try:
+            await super().close()
+        finally:
+            await asyncio.to_thread(self.shutdown)
+
+
 def file_token(path: Path | None) -> Callable[[], str] | None:
     """Return a function that reads a token from a file; None without a file."""
     return None if path is None else lambda: path.read_text(encoding="ascii").strip()
 
 
-def stock_client(url: str, tls: TlsFiles | None, token: Callable[[], str] | None, **options: Any) -> Client:
+def stock_client(url: str, tls: TlsFiles | None, token: Callable[[], str] | None, **options: Any) -> StockClient:
     """Return a client; its role is that of the token, else of the certificate.
 
     Args:
@@ -39,4 +54,4 @@ def stock_client(url: str, tls: TlsFiles | None, token: Callable[[], str] | None
         if tls.certificate is not None and tls.key is not None and "authentication" not in options:
             options["authentication"] = pulsar.AuthenticationTLS(str(tls.certificate), str(tls.key))
     asyncio.get_running_loop()  # the client calls back on it
-    return Client(url, **options)
+    return StockClient(url, **options)

@@ -315,5 +315,10 @@ class LocalCursors:
         if self._ending:
             await asyncio.wait(set(self._ending.values()))
         self._access.close()
-        if self._client is not None:
-            await self._client.close()
+        await self.disconnect()
+
+    async def disconnect(self) -> None:
+        """Close the client. A drain that ran out of time did not get that far."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
