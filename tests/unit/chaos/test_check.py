@@ -182,7 +182,6 @@ def test_a_delivery_of_what_the_topic_does_not_have_is_found() -> None:
 
 @pytest.mark.parametrize("type_", ["Exclusive", "Failover"])
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=30, deadline=None)
 def test_first_deliveries_out_of_order_are_found(type_: str, rng: random.Random) -> None:
     numbers = list(range(COUNT))
     rng.shuffle(numbers)
@@ -191,7 +190,6 @@ def test_first_deliveries_out_of_order_are_found(type_: str, rng: random.Random)
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=30, deadline=None)
 def test_key_shared_is_in_order_by_key_alone(rng: random.Random) -> None:
     numbers = list(range(COUNT))
     rng.shuffle(numbers)

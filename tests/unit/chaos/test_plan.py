@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.chaos.plan import (
@@ -26,7 +26,6 @@ SEEDS = st.integers(0, 1 << 31)
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
 def test_a_seed_repeats_its_plan(seed: int) -> None:
     assert make_plan(seed, 600) == make_plan(seed, 600)
 
@@ -36,19 +35,16 @@ def test_another_seed_makes_another_plan() -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
 def test_fifteen_minutes_have_at_least_200_faults(seed: int) -> None:
     assert len(make_plan(seed, 900).faults) >= 200
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
 def test_a_soak_has_about_a_fault_a_minute(seed: int) -> None:
     assert 95 <= len(make_plan(seed, 7200, SOAK_GAP_S).faults) <= 145
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
 def test_every_fault_is_possible(seed: int) -> None:
     plan = make_plan(seed, 900)
     for fault in plan.faults:
@@ -62,7 +58,6 @@ def test_every_fault_is_possible(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
 def test_two_bookies_or_owners_are_never_down_at_once_and_nobody_starts_without_metadata(seed: int) -> None:
     faults = [fault for fault in make_plan(seed, 900).faults if fault.kind in PROCESS_FAULTS]
     for index, fault in enumerate(faults):

@@ -29,6 +29,7 @@ from readonly_spark.rows.decode import DamagedEntryError, DecodeContext, decode_
 from readonly_spark.rows.native_builder import ROW_BUILDER, NativeRowBuilder
 from readonly_spark.rows.python_builder import PythonRowBuilder
 
+from tests.support.examples import examples
 from tests.unit.spark.stored import LEDGER, batch, batch_body, metadata, payload
 from tests.unit.spark.test_decode import schema_of
 
@@ -146,7 +147,7 @@ def rows_of(columns, names):
     ]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(
     st.lists(stored(), min_size=1, max_size=4),
     st.sets(st.sampled_from(NAMES), min_size=1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from readonly_engine.sizing import measured
 from readonly_engine.sizing.estimate import Case, Estimate, estimated
@@ -182,7 +182,6 @@ def costs(work: Workload) -> list[float]:
     ]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     load=loads,
     change=st.sampled_from(["readers", "shared", "rate", "size", "topics", "backlog"]),
@@ -210,7 +209,6 @@ def test_more_load_never_needs_less(load, change, factor):
         assert after >= before * (1 - 1e-9)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(load=loads, count=st.integers(1, 300), case=st.sampled_from(Case))
 def test_more_processes_never_cost_each_more(load, count, case):
     work = work_of(load)
@@ -225,7 +223,6 @@ def test_the_number_of_processes_has_a_bound(readers):
     assert processes_needed(work, ONE, Case.HIGH) == MAX_PROCESSES
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(load=loads, case=st.sampled_from(Case))
 @example(load=load_of(rate=5e-324, batch=2.0, shared=1), case=Case.LOW)  # so few messages that they are no entry
 def test_the_number_of_processes_is_the_smallest_one(load, case):
@@ -239,7 +236,6 @@ def test_the_number_of_processes_is_the_smallest_one(load, case):
     assert process_cpu(work, found - 1, case) > limit or network > ONE.utilization * ONE.broker_network
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(load=loads, workers=st.integers(1, 16))
 def test_estimates_have_an_order(load, workers):
     plan = make_plan(work_of(load), Policy(workers=workers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.sizing.statistics import addresses_of, load_of, sample
 from readonly_engine.sizing.workload import Subscriptions, SubscriptionType
@@ -101,7 +101,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     document=st.fixed_dictionaries(
         {},

@@ -8,6 +8,8 @@ from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry import Entry
 
+from tests.support.examples import examples
+
 
 def entry(number, size=10):
     return TopicEntry(Entry(1, number, number - 1, 0, b"x" * size))
@@ -109,7 +111,6 @@ PLACES = st.sampled_from([0, 1, 60, BLOCK - 2, BLOCK, 2 * BLOCK + 9])
     st.lists(st.tuples(st.booleans(), st.integers(1, 2), PLACES, st.sampled_from([1, 2, 70, 150])), max_size=8),
     st.integers(1, 900),
 )
-@settings(max_examples=60)
 def test_the_cache_has_what_was_put_last_within_its_size(operations, limit):
     cache, put = EntryCache(limit), {}
     for reading, ledger_id, first, count in operations:
@@ -131,7 +132,7 @@ def test_the_cache_has_what_was_put_last_within_its_size(operations, limit):
         assert cache.size <= limit or len(cache) == 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(
     st.lists(
         st.tuples(st.one_of(st.integers(0, 6), st.integers(BLOCK - 3, BLOCK + 3)), st.integers(1, 40)), max_size=40

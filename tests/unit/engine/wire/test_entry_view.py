@@ -19,6 +19,8 @@ from readonly_engine.wire.message import parse_stored
 from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MarkerType, MessageMetadata
 from readonly_engine.wire.position import Position
 
+from tests.support.examples import examples
+
 IN_C = native.load("readonly_engine.wire._entries")
 NEEDS_C = pytest.mark.skipif(IN_C is None, reason="not built, or PULSAR_READONLY_PURE is set")
 PRODUCED = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
@@ -134,7 +136,7 @@ def test_what_no_producer_wrote_is_for_nobody(way, missing):
 
 @NEEDS_C
 @given(st.data())
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_c_tells_of_any_bytes_what_python_tells(data):
     metadata = MessageMetadata(**PRODUCED).SerializeToString()
     fields = data.draw(

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from readonly_operator.api.crds import DEFINITIONS
 
 from tests.support.yaml_documents import load_all_yaml, load_yaml
@@ -78,7 +78,6 @@ def test_pools_that_the_operator_accepts_are_accepted(spec):
     assert list(violations(given_fields, schema(POOL))) == []
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(specs())
 def test_whatever_the_operator_accepts_is_accepted(spec):
     assert list(violations(spec, schema(POOL))) == []

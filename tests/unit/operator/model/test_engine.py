@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.config.reader import make_config
 from readonly_operator.api.pool import Pool
@@ -100,7 +100,6 @@ def specs(draw):
     return {**spec, "source": source}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(specs())
 def test_the_engine_takes_the_configuration_of_every_pool(spec):
     pool = Pool.load({"metadata": {"name": "demo", "namespace": "team", "uid": "uid"}, "spec": spec})

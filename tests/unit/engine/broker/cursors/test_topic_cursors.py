@@ -12,6 +12,8 @@ from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
 from readonly_engine.wire.cursor_records import PAGE, decode_key
 from readonly_engine.wire.errors import MalformedFrameError
 
+from tests.support.examples import examples
+
 if TYPE_CHECKING:
     import random
 
@@ -265,7 +267,7 @@ def acked_entries(mark, ranges):
 
 
 @pytest.mark.parametrize("page", [1, 2, PAGE])
-@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(rng=st.randoms(use_true_random=False), steps=st.integers(1, 80))
 def test_after_crashes_nothing_counts_as_acked_that_was_not(monkeypatch, page, rng: random.Random, steps: int):
     """A broker dies after any record, again and again; what it stored completely is exact."""

@@ -21,6 +21,8 @@ from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import BACKLOG_ENTRIES, SingleActiveDispatcher
 from readonly_engine.topic.position import EARLIEST, Position
 
+from tests.support.examples import examples
+
 MANY = 10_000
 NOW = 1_700_000_000_000
 
@@ -338,7 +340,7 @@ class ExclusiveMachine(SingleMachine):
 @pytest.mark.parametrize("machine", [SharedMachine, SingleMachine, ExclusiveMachine])
 def test_every_interleaving(make_topic, machine):
     run_state_machine_as_test(
-        lambda: machine(make_topic()), settings=settings(max_examples=120, stateful_step_count=40, deadline=None)
+        lambda: machine(make_topic()), settings=settings(max_examples=examples(120), stateful_step_count=40)
     )
 
 

@@ -225,9 +225,7 @@ class LimitedMachine(KeySharedMachine):
 
 @pytest.mark.parametrize("machine", [KeySharedMachine, StickyMachine, AnyOrderMachine, LimitedMachine])
 def test_every_interleaving(make_topic, machine):
-    run_state_machine_as_test(
-        lambda: machine(make_topic()), settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
-    )
+    run_state_machine_as_test(lambda: machine(make_topic()), settings=settings(stateful_step_count=30))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from readonly_engine.broker.pool.claims import NO_EPOCH, ActionKind, ClaimKey, C
 from readonly_engine.metadata.lease import LEASE_SHARE, PROBE_SHARE, SessionLease
 from readonly_engine.metadata.topic_name import parse_topic_name
 
+from tests.support.examples import examples
+
 KEY = ClaimKey(parse_topic_name("orders"), "s")
 SESSION_S = 10.0
 LEASE_S = LEASE_SHARE * SESSION_S
@@ -388,7 +390,7 @@ def test_an_older_answer_does_not_shorten_a_lease():
     assert not lease.holds(0.0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.integers(0, 2**32))
 def test_never_two_at_once(seed):
     """Consumers come and go, calls fail, sessions end, timers are late: nobody tells a broker that it is cut off."""

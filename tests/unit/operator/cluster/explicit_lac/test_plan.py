@@ -12,6 +12,7 @@ from readonly_operator.cluster.explicit_lac.observed import SettingRecord
 from readonly_operator.cluster.explicit_lac.plan import Evict, RemoveRecord, RestoreValue, SetValue, plan, rejected
 from readonly_operator.kube.api_server import Right
 
+from tests.support.examples import examples
 from tests.unit.operator.cluster.explicit_lac.lac_world import LOCATION, START, World, agreement, applied, request
 
 ONE = agreement(request())
@@ -335,7 +336,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(events=EVENTS, value=st.sampled_from([None, "0", "100", "3000"]), taken=st.booleans())
 def test_whatever_happens_no_broker_is_restarted_twice_for_one_value(events, value, taken):
     """World asserts by itself that no broker is restarted while another is down; plans remember nothing."""
@@ -373,7 +374,6 @@ def test_whatever_happens_no_broker_is_restarted_twice_for_one_value(events, val
     )
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     value=st.sampled_from([None, "0", "3000"]),
     replicas=st.integers(1, 4),
