@@ -23,6 +23,7 @@ CHECK: Final = "topic"
 CHECK_NAMESPACE: Final = "namespace"
 CHECK_PASSTHROUGH: Final = "passthrough"
 CHECK_STATE: Final = "topic state"
+CHECK_EXPIRATION: Final = "expiration"
 
 _REFUSED: Final = frozenset({FailureKind.CREDENTIALS, FailureKind.RIGHTS})
 MAX_LISTED: Final = 4
@@ -30,17 +31,19 @@ MAX_LISTED: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Policies of a topic or namespace that concern passthrough.
+    """Policies of a topic or namespace that concern passthrough or local cursors.
 
     Attributes:
         entry_filters: names of the entry filters; empty for none, None if unknown.
         clusters: clusters that it is replicated to, with its own; None if unknown.
         problem: the reason why something is unknown; empty for none.
+        expiration_s: time after which the owner deletes a subscription without consumers, in seconds; 0 for none.
     """
 
     entry_filters: str | None = None
     clusters: Sequence[str] | None = None
     problem: str = ""
+    expiration_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,14 @@ def namespace_findings(answers: NamespaceAnswers, option: str = TOKEN_FILE, *, l
     found = [ok(CHECK_NAMESPACE, f"exists, {answers.topics} topics or partitions", name)]
     if answers.policies is not None:
         found += policy_findings(answers.policies, name, option, local_cursors=local_cursors)
+        if local_cursors and answers.policies.expiration_s:
+            observed = (
+                f"the owner deletes subscriptions that are not used for {answers.policies.expiration_s // 60} min"
+            )
+            remedy = (
+                f"run pulsar-admin namespaces set-subscription-expiration-time --time 0 {name}, or use cursors: owner"
+            )
+            found.append(warn(CHECK_EXPIRATION, f"{observed}; local cursors do not expire", remedy, name))
     return found
 
 

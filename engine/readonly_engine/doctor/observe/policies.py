@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from readonly_engine.broker.cursors.guard_policies import guard_policies
 from readonly_engine.broker.passthrough.policy import direct_consumers
 from readonly_engine.doctor.checks.topics import NamespaceAnswers, Policies, TopicAnswers
 from readonly_engine.doctor.observe.failures import failure_of
@@ -111,4 +112,6 @@ async def ask_about_namespace(
     except (RelayError, TimeoutError) as error:
         return replace(answers, policies=Policies(problem=failure_of(error).text))
     clusters = _names(found.get("replication_clusters"))
-    return replace(answers, policies=Policies(entry_filters(found, configuration or {}), clusters))
+    configuration = configuration or {}
+    expiration_s = guard_policies({}, found, configuration).expiration_s
+    return replace(answers, policies=Policies(entry_filters(found, configuration), clusters, expiration_s=expiration_s))

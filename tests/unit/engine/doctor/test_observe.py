@@ -9,7 +9,7 @@ import time
 import pytest
 from readonly_engine.doctor.checks.failure import FailureKind
 from readonly_engine.doctor.checks.names import HostName
-from readonly_engine.doctor.checks.topics import TopicAnswers
+from readonly_engine.doctor.checks.topics import Policies, TopicAnswers
 from readonly_engine.doctor.clients import open_clients, pool_identity, secrets_of
 from readonly_engine.doctor.deadline import Deadline
 from readonly_engine.doctor.observe.admin_api import ask_admin_apis, lac_intervals
@@ -458,6 +458,7 @@ def test_policies_of_a_namespace():
             "namespaces/public/default": {
                 "replication_clusters": ["a"],
                 "entryFilters": {"entryFilterNames": "f"},
+                "subscription_expiration_time_minutes": 7,
             }
         }
     )
@@ -471,7 +472,7 @@ def test_policies_of_a_namespace():
         return first, second, await ask_about_namespace(namespace, clients.admin, None, Deadline(5))
 
     first, second, third = play_admin(scene, api)
-    assert (first.policies.entry_filters, first.policies.clusters) == ("f", ["a"])
+    assert first.policies == Policies("f", ["a"], expiration_s=420)
     assert second.policies.entry_filters == ""
     assert third.policies.problem
 

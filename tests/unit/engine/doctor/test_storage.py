@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from readonly_engine.doctor.checks import metadata_store
 from readonly_engine.doctor.checks.bookies import BookieAnswer, BookieAnswers, bookie_findings
@@ -224,6 +226,14 @@ def test_direct_consumers_do_not_concern_local_cursors():
 )
 def test_a_namespace(answers, expected):
     assert results(namespace_findings(answers, local_cursors=False)) == expected
+
+
+@pytest.mark.parametrize(("local", "expected"), [(False, ["ok", "ok"]), (True, ["ok", "ok", "warn"])])
+def test_local_cursors_do_not_expire_with_the_subscriptions_of_a_namespace(local, expected):
+    answers = NamespaceAnswers("a/b", policies=replace(NO_POLICY, expiration_s=300))
+    found = namespace_findings(answers, local_cursors=local)
+    assert results(found) == expected
+    assert not local or "5 min" in found[-1].observed
 
 
 @pytest.mark.parametrize(
