@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import ProcessCollector
 from prometheus_client.metrics import MetricWrapperBase
+from readonly_engine.bookkeeper.statistics import MAX_BOOKIES, ReadStatistics
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.passthrough.reasons import Reason
 from readonly_engine.broker.pool.bindings import Bindings
 from readonly_engine.broker.server.broker import Broker
 from readonly_engine.http.backlog_age import BacklogAges
+from readonly_engine.http.bookie_metrics import BookieCollector
 from readonly_engine.http.metrics import MAX_LABEL_CHARACTERS, MAX_LABELS, BrokerCollector
 from readonly_engine.http.process_metrics import BuildCollector
 from readonly_engine.http.status.slices import Slices
@@ -44,6 +46,7 @@ UNITS: Final = {
     "denials": "requests and connections",
     "seconds": "seconds",
     "bytes": "bytes",
+    "bookie": "requests",
     "messages": "messages",
     "entries": "entries",
     "cache": "entries",
@@ -82,7 +85,7 @@ BROKER = f"""## Brokers
 TENANT/NAMESPACE, the full name of a topic or partition, and the subscription. `cluster` is empty until the admin API has named it.
 Readers get a new name each time, so all readers of a topic count as subscription `reader`. With more than {MAX_LABELS:,} subscriptions
 the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `namespace` and `topic` are too. A name of more than
-{MAX_LABEL_CHARACTERS} characters is empty as well.
+{MAX_LABEL_CHARACTERS} characters is empty as well. `bookie` is a bookie's id; from the {MAX_BOOKIES + 1}st bookie on it is empty.
 `reason` is one of {", ".join(code(reason) for reason in Reason)}.
 `read` is `tail` for entries that were sent as soon as they were readable, else `backlog`. End-to-end latency compares two clocks: that of the broker, and that
 of the owner where the cluster stores broker entry metadata (`brokerEntryMetadataInterceptors`), else that of the producer.
@@ -176,7 +179,7 @@ def of_broker() -> list[Metric]:
     async def collected() -> list[Metric]:
         return [metric async for metric in own.collect(Slices())]
 
-    others = (StoreCollector(stores), BuildCollector({}))
+    others = (StoreCollector(stores), BookieCollector(ReadStatistics()), BuildCollector({}))
     return [*asyncio.run(collected()), *(metric for one in others for metric in one.collect())]
 
 

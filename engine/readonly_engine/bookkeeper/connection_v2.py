@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from readonly_engine.bookkeeper.pipeline import READ_TIMEOUT_S, Pipeline
 from readonly_engine.bookkeeper.session_v2 import BatchSession
+from readonly_engine.bookkeeper.statistics import BookieStatistics, RequestKind
 from readonly_engine.wire.bookie_v2 import decode_batch
 from readonly_engine.wire.bookkeeper_pb2 import EOK
 from readonly_engine.wire.errors import DigestMismatchError, WireError
@@ -34,8 +35,10 @@ class Batch(NamedTuple):
 class BatchConnection(Pipeline[Batch], asyncio.BufferedProtocol):
     """Pipelines batch reads on one socket. Entries are decoded from the receive buffer itself, each copied once."""
 
-    def __init__(self, name: str, max_frame_bytes: int = STORED_FRAME_BYTES) -> None:
-        super().__init__(name)
+    def __init__(
+        self, name: str, max_frame_bytes: int = STORED_FRAME_BYTES, statistics: BookieStatistics | None = None
+    ) -> None:
+        super().__init__(name, statistics)
         self._session = BatchSession(max_frame_bytes)
         self._asked: dict[int, tuple[int, int, Digest]] = {}
         self._ever_asked = False
@@ -57,7 +60,7 @@ class BatchConnection(Pipeline[Batch], asyncio.BufferedProtocol):
         deadline = self._loop.time() + READ_TIMEOUT_S
         request_id, data = self._session.batch_read(ledger_id, first, max_count, max_bytes, deadline)
         self._asked[request_id] = (ledger_id, first, digest)
-        return self._send(request_id, data)
+        return self._send(RequestKind.BATCH, request_id, data)
 
     def _given_up(self, request_id: int) -> None:
         del self._asked[request_id]
@@ -69,6 +72,7 @@ class BatchConnection(Pipeline[Batch], asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Process received bytes (asyncio.BufferedProtocol)."""
         self._last_answer_at = self._loop.time()
+        self._statistics.received += nbytes
         try:
             for header, frame in self._session.received(nbytes):
                 # The next reply overwrites the buffer, so decode the entries now.

@@ -9,6 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar, cast
 
 from readonly_engine.background import ends
 from readonly_engine.bookkeeper.errors import BookieUnavailableError, failed_connection
+from readonly_engine.bookkeeper.statistics import BookieStatistics, RequestKind
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +36,12 @@ class Pipeline(ABC, Generic[Reply]):
 
     Args:
         name: the bookie, for messages.
+        statistics: counts its requests; None to count them for nobody.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, statistics: BookieStatistics | None = None) -> None:
         self.name = name
+        self._statistics = BookieStatistics() if statistics is None else statistics
         self.closed = False
         self._loop = asyncio.get_running_loop()
         self._futures: dict[int, asyncio.Future[Reply]] = {}
@@ -73,17 +76,19 @@ class Pipeline(ABC, Generic[Reply]):
         why = self._why_closed or exc or "end of stream"
         for future in futures.values():
             if not future.done():
+                self._statistics.failures += 1
                 future.set_exception(failed_connection(f"bookie {self.name} closed the connection: {why}", exc))
 
     def _given_up(self, request_id: int) -> None:
         """Clean up after a request without a reply in time."""
 
-    def _send(self, request_id: int, data: bytes) -> asyncio.Future[Reply]:
+    def _send(self, kind: RequestKind, request_id: int, data: bytes) -> asyncio.Future[Reply]:
         future: asyncio.Future[Reply] = self._loop.create_future()
         if self.closed or self._transport is None:
             future.set_exception(BookieUnavailableError(f"bookie {self.name}: the connection is closed"))
             return future
         self._futures[request_id] = future
+        self._statistics.requests[kind] += 1
         self._transport.write(data)  # uvloop joins the writes of one iteration of the loop into one system call
         if self._expiry is None:
             self._expiry = self._loop.call_later(_EXPIRY_INTERVAL_S, self._expire)
@@ -109,6 +114,7 @@ class Pipeline(ABC, Generic[Reply]):
             future = self._futures.pop(request_id)
             self._given_up(request_id)
             if not future.done():
+                self._statistics.failures += 1
                 future.set_exception(BookieUnavailableError(f"bookie {self.name} did not answer in time"))
         if late and now - self._last_answer_at > READ_TIMEOUT_S:
             # The host may have failed without a FIN. The next connection may find a bookie that has only stalled.

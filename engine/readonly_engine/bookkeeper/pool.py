@@ -13,6 +13,7 @@ from readonly_engine.bookkeeper.connection_v2 import BatchConnection
 from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookieUnavailableError
 from readonly_engine.bookkeeper.replicas import ReplicaOrder
 from readonly_engine.bookkeeper.request_budget import RequestBudget
+from readonly_engine.bookkeeper.statistics import ReadStatistics
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.waiting import await_shared
 from readonly_engine.wire.framing import STORED_FRAME_BYTES
@@ -49,6 +50,10 @@ class BookiePool:
         locality: location of this reader, as `/zone/rack`. Bookies that share most of it are read first, if `replica_order`
             knows their locations. Empty: no preference.
         limit: the longest frame of a bookie, from the cluster's brokers; None for the default.
+
+    Attributes:
+        statistics: what was asked of each bookie.
+        replica_order: the order in which replicas are asked.
     """
 
     def __init__(
@@ -60,18 +65,25 @@ class BookiePool:
         limit: StoredFrameLimit | None = None,
     ) -> None:
         def reads(name: str) -> BookieConnection:
-            return BookieConnection(name, STORED_FRAME_BYTES if limit is None else limit.bytes)
+            limit_bytes = STORED_FRAME_BYTES if limit is None else limit.bytes
+            return BookieConnection(name, limit_bytes, self.statistics.of(name))
 
         def batches(name: str) -> BatchConnection:
-            return BatchConnection(name, STORED_FRAME_BYTES if limit is None else limit.bytes)
+            limit_bytes = STORED_FRAME_BYTES if limit is None else limit.bytes
+            return BatchConnection(name, limit_bytes, self.statistics.of(name))
 
         async def connect(make: Callable[[str], Connection], bookie_id: str) -> Connection:
             try:
                 host, port = await resolve(bookie_id)
             except MetadataError as error:
                 raise BookieUnavailableError(str(error)) from error
-            return await open_connection(make, bookie_id, host, port, security)
+            try:
+                return await open_connection(make, bookie_id, host, port, security)
+            except BookieUnavailableError:
+                self.statistics.of(bookie_id).failures += 1
+                raise
 
+        self.statistics = ReadStatistics()
         self.replica_order = ReplicaOrder(locality, random.random)
         self._reads = _Connections(lambda bookie_id: connect(reads, bookie_id))
         self._polls = _Connections(lambda bookie_id: connect(reads, bookie_id))

@@ -177,7 +177,7 @@ class EntryReads:
         self._pool.answered_batch(bookie_id)
         self._check(batch.status, bookie_id, first)
         now = self._loop.time()
-        self._replica_order.answered(bookie_id, now - began, now)
+        self._answered(bookie_id, now - began, now)
         if batch.damage is not None:
             log.warning("damaged entry in a batch read: bookie=%s error=%s", bookie_id, batch.damage)
             if not batch.entries:
@@ -215,7 +215,7 @@ class EntryReads:
         missing = [index for index, entry in enumerate(entries) if entry is None]
         now = self._loop.time()
         for bookie_id in share.keys() - {plan[index][0] for index in missing}:
-            self._replica_order.answered(bookie_id, now - began, now)
+            self._answered(bookie_id, now - began, now)
         if missing:
             found = await _all_or_none([self._from_any(metadata, first + index) for index in missing])
             for index, entry in zip(missing, found, strict=True):
@@ -262,7 +262,7 @@ class EntryReads:
         reply = request.result()
         if not reply.ok:
             if reply.status == ETOOMANYREQUESTS:
-                self._replica_order.busy(bookie_id, self._loop.time())
+                self._busy(bookie_id)
             return None
         try:
             return decode_entry(reply.body, self._digest, self._ledger_id, entry_id)
@@ -295,7 +295,7 @@ class EntryReads:
             in_flight.release(size)
         self._check(reply.status, bookie_id, entry_id)
         now = self._loop.time()
-        self._replica_order.answered(bookie_id, now - began, now)
+        self._answered(bookie_id, now - began, now)
         return decode_entry(reply.body, self._digest, self._ledger_id, entry_id)
 
     # Common to both ways
@@ -317,6 +317,14 @@ class EntryReads:
             self._replica_order.failed(bookie_id, self._loop.time())
             raise
 
+    def _answered(self, bookie_id: str, seconds: float, now: float) -> None:
+        self._replica_order.answered(bookie_id, seconds, now)
+        self._pool.statistics.of(bookie_id).answered(seconds)
+
+    def _busy(self, bookie_id: str) -> None:
+        self._replica_order.busy(bookie_id, self._loop.time())
+        self._pool.statistics.of(bookie_id).busy += 1
+
     def _check(self, status: int, bookie_id: str, entry_id: int) -> None:
         """Raise the error of a status, unless it is EOK."""
         if status == EOK:
@@ -327,7 +335,7 @@ class EntryReads:
         if status == ENOENTRY:
             raise NoSuchEntryError(what)
         if status == ETOOMANYREQUESTS:
-            self._replica_order.busy(bookie_id, self._loop.time())
+            self._busy(bookie_id)
             raise BookieBusyError(what)
         raise failed_request(bookie_id, status, f"a read of {self._ledger_id}:{entry_id}")
 

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from readonly_engine.http.backlog_age import BacklogAges
+from readonly_engine.http.bookie_metrics import BookieCollector
 from readonly_engine.http.bound import BoundTopics
 from readonly_engine.http.confirmed import LacUnavailableError, LastConfirmed
 from readonly_engine.http.exposition import Exposition
@@ -78,6 +79,7 @@ class HttpServer:
         self._exposition = Exposition(BrokerCollector(broker, cache, self._ages).collect)
         self._registry = CollectorRegistry()
         self._registry.register(StoreCollector(stores))
+        self._registry.register(BookieCollector(bookies.statistics))
         self._registry.register(BuildCollector(build))
         self._process = ProcessMetrics()
         self._flight: SingleFlight[bytes] = SingleFlight()
