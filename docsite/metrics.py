@@ -86,7 +86,7 @@ TENANT/NAMESPACE, the full name of a topic or partition, and the subscription. `
 Readers get a new name each time, so all readers of a topic count as subscription `reader`. With more than {MAX_LABELS:,} subscriptions
 the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `namespace` and `topic` are too. A name of more than
 {MAX_LABEL_CHARACTERS} characters is empty as well. `bookie` is a bookie's id; from the {MAX_BOOKIES + 1}st bookie on it is empty.
-`reason` is one of {", ".join(code(reason) for reason in Reason)}.
+`limit` is the option without its `max-`. `reason` is one of {", ".join(code(reason) for reason in Reason)}.
 `read` is `tail` for entries that were sent as soon as they were readable, else `backlog`. End-to-end latency compares two clocks: that of the broker, and that
 of the owner where the cluster stores broker entry metadata (`brokerEntryMetadataInterceptors`), else that of the producer.
 """
@@ -155,7 +155,7 @@ def idle_broker() -> Broker:
     )
     passthrough = parts(passed_through=[])
     claim_store = parts(held=(), suspended=False)
-    owners: Any = None
+    owners: Any = types.SimpleNamespace(refused_credentials=0)
     return Broker(
         owners,
         topics,
@@ -164,7 +164,7 @@ def idle_broker() -> Broker:
         claim_store,
         parts(held={}),
         parts(),
-        parts(refused=0),
+        parts(refused={}),
         Bindings(),
         None,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# Brokers: metrics.py, store_metrics.py and process_metrics.py in engine/readonly_engine/http/
+# Brokers: metrics.py, bookie_metrics.py, store_metrics.py and process_metrics.py in engine/readonly_engine/http/
 MESSAGES: Final = "pulsar_readonly_dispatched_messages_total"
 BYTES: Final = "pulsar_readonly_dispatched_bytes_total"
 ACKS: Final = "pulsar_readonly_relayed_acks_total"
@@ -35,6 +35,14 @@ BUFFERED: Final = "pulsar_readonly_buffered_bytes"
 REDIRECTED: Final = "pulsar_readonly_redirected_consumers_total"
 LOOKUPS: Final = "pulsar_readonly_lookups_total"
 LIMIT_REFUSALS: Final = "pulsar_readonly_limit_refusals_total"
+AUTHENTICATION_REFUSALS: Final = "pulsar_readonly_authentication_refusals_total"
+UNACKED: Final = "pulsar_readonly_unacked_messages"
+BOOKIE_REQUESTS: Final = "pulsar_readonly_bookie_requests_total"
+BOOKIE_BYTES: Final = "pulsar_readonly_bookie_received_bytes_total"
+BOOKIE_FAILURES: Final = "pulsar_readonly_bookie_failures_total"
+BOOKIE_BUSY: Final = "pulsar_readonly_bookie_busy_total"
+BOOKIE_SECONDS: Final = "pulsar_readonly_bookie_read_duration_seconds_sum"
+BOOKIE_ANSWERS: Final = "pulsar_readonly_bookie_read_duration_seconds_count"
 CACHE_BYTES: Final = "pulsar_readonly_cache_bytes"
 CACHE_HITS: Final = "pulsar_readonly_cache_hits_total"
 CACHE_MISSES: Final = "pulsar_readonly_cache_misses_total"

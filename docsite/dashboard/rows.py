@@ -113,6 +113,12 @@ def _dispatch() -> PanelRow:
                   "{{topic}} {{subscription}}")],
             ),
             Panel(
+                "Unacked messages",
+                "Messages that consumers of Shared and Key_Shared subscriptions have received and not acked: the ten largest.",
+                [(f"topk(10, sum by (topic, subscription) ({of_brokers(names.UNACKED, OF_TOPIC)}))",
+                  "{{topic}} {{subscription}}")],
+            ),
+            Panel(
                 "Consumers by broker", "Consumers and readers connected.",
                 [(total(of_brokers(names.CONSUMERS, OF_TOPIC), *BY_BROKER), POD)],
             ),
@@ -248,10 +254,41 @@ def _network() -> PanelRow:
             Panel("Connections by broker", "Client connections open.", [_by_broker(names.CONNECTIONS)]),
             Panel("Slow clients", "Clients that do not read their data.", [_by_broker(names.SLOW_CLIENTS)]),
             Panel(
-                "Refused", "Connections and consumers refused by a limit, and brokers whose newest bindings are invalid.",
-                [(total(rate(of_brokers(names.LIMIT_REFUSALS)), *BY_POOL), f"{POOL}: clients per second"),
+                "Refused",
+                "Connections and consumers refused by a limit, clients whose credentials the owners refuse, and brokers whose "
+                "newest bindings are invalid.",
+                [(total(rate(of_brokers(names.LIMIT_REFUSALS)), *BY_POOL, "limit"), f"{POOL}: {{{{limit}}}} per second"),
+                 (total(rate(of_brokers(names.AUTHENTICATION_REFUSALS)), *BY_POOL), f"{POOL}: credentials per second"),
                  (total(of_brokers(names.BINDINGS_INVALID), *BY_POOL), f"{POOL}: brokers with old bindings")],
                 alert="warning", limit=0.001,
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _bookies() -> PanelRow:
+    seconds, answers = (total(rate(of_brokers(one)), "bookie") for one in (names.BOOKIE_SECONDS, names.BOOKIE_ANSWERS))
+    return PanelRow(
+        "Bookies",
+        (
+            Panel(
+                "Requests by kind", "Requests to bookies: single entries, batches of entries, the last add confirmed, long polls.",
+                [(total(rate(of_brokers(names.BOOKIE_REQUESTS)), "kind"), "{{kind}}")], "ops",
+            ),
+            Panel(
+                "Bytes by bookie", "Bytes that brokers receive from each bookie.",
+                [(total(rate(of_brokers(names.BOOKIE_BYTES)), "bookie"), "{{bookie}}")], "Bps",
+            ),
+            Panel(
+                "Answer time by bookie", "Mean time until a bookie answers a read.",
+                [(f"{seconds} / {answers}", "{{bookie}}")], "s",
+            ),
+            Panel(
+                "Failures by bookie",
+                "Connections that fail, requests without an answer, and reads that a bookie refuses because it has too many.",
+                [(f"{total(rate(of_brokers(names.BOOKIE_FAILURES)), 'bookie')} > 0", "{{bookie}}: failures"),
+                 (f"{total(rate(of_brokers(names.BOOKIE_BUSY)), 'bookie')} > 0", "{{bookie}}: too many requests")],
+                "ops", alert="warning", limit=0.1,
             ),
         ),
     )  # fmt: skip
@@ -351,7 +388,7 @@ def _operator() -> PanelRow:
 def rows() -> Sequence[PanelRow]:
     """Return the rows, in their order."""
     return (
-        _pools(), _alerts(), _dispatch(), _latency(), _cpu(), _memory(), _network(), _membership(), _operator(),
+        _pools(), _alerts(), _dispatch(), _latency(), _cpu(), _memory(), _network(), _bookies(), _membership(), _operator(),
     )  # fmt: skip
 
 

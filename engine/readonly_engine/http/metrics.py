@@ -57,6 +57,7 @@ class _Figures:
         served: whether any of them is served now.
         consumers: consumers connected.
         backlog: readable entries that are not acked.
+        unacked: messages that consumers have not acked; entries where an entry is acked as a whole.
         age: the largest age of a backlog, in seconds; None while all are unknown.
     """
 
@@ -64,6 +65,7 @@ class _Figures:
     served: bool = False
     consumers: int = 0
     backlog: int = 0
+    unacked: int = 0
     age: float | None = None
 
 
@@ -80,6 +82,12 @@ _SUBSCRIPTION_METRICS: Final[
         "backlog_entries",
         "Readable entries that are not acked",
         lambda one: one.backlog if one.served else None,
+    ),
+    (
+        GaugeMetricFamily,
+        "unacked_messages",
+        "Messages that consumers have received and not acked; of Shared and Key_Shared subscriptions",
+        lambda one: one.unacked if one.served else None,
     ),
     (
         GaugeMetricFamily,
@@ -251,9 +259,16 @@ class BrokerCollector:
         refused = CounterMetricFamily(
             "pulsar_readonly_limit_refusals",
             "Connections and consumers refused by a limit",
-            value=broker.limits.refused,
+            labels=["limit"],
         )
-        return [*metrics, redirected, lookups, refused]
+        for limit, count in broker.limits.refused.items():
+            refused.add_metric([limit], count)
+        unauthenticated = CounterMetricFamily(
+            "pulsar_readonly_authentication_refusals",
+            "Connections of clients whose credentials the owners refused",
+            value=broker.owners.refused_credentials,
+        )
+        return [*metrics, redirected, lookups, refused, unauthenticated]
 
     async def _figures(self, slices: Slices) -> dict[_Labels, _Figures]:
         """Return the figures by labels; subscriptions share labels where there would be too many.
@@ -269,10 +284,12 @@ class BrokerCollector:
                 figures.served = True
                 figures.consumers += len(subscription.consumers)
                 figures.backlog += subscription.backlog
+                figures.unacked += sum(consumer.dispatch_state.unacked for consumer in subscription.consumers)
                 seconds = self._ages.seconds(topic, name, served, subscription)
                 if seconds is not None:
                     figures.age = seconds if figures.age is None else max(figures.age, seconds)
-                if slices.add(_STEPS_PER_SUBSCRIPTION + subscription.backlog_steps):
+                steps = _STEPS_PER_SUBSCRIPTION + subscription.backlog_steps + len(subscription.consumers)
+                if slices.add(steps):
                     await slices.pause()
         for (topic, name), counters in list(topics.counters.items()):
             found.setdefault(_label(cluster, count, topic, name), _Figures()).total.add(counters)

@@ -73,6 +73,9 @@ class OwnerDirectory:
         tls: certificates towards the source cluster, required for `pulsar+ssl`.
         peer_tls: certificates towards other brokers of the pool. With them, connections to these brokers use TLS only.
         stored_limit: gets the brokers' maxMessageSize.
+
+    Attributes:
+        refused_credentials: number of clients whose credentials were refused.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class OwnerDirectory:
         peer_tls: ClientTls | None = None,
         stored_limit: StoredFrameLimit | None = None,
     ) -> None:
+        self.refused_credentials = 0
         self._writer_urls = writer_urls
         self._preferred = 0
         self._tls = tls
@@ -108,6 +112,13 @@ class OwnerDirectory:
             OwnerUnavailableError: no broker answers.
             OwnerRefusedError: the credentials were refused.
         """
+        try:
+            return await self._admit(identity, client)
+        except OwnerRefusedError:
+            self.refused_credentials += 1
+            raise
+
+    async def _admit(self, identity: Identity, client: IdentityClient) -> tuple[Identity, CommandConnected]:
         if identity.anonymous:
             connection = await self.any_broker(identity)
             session = self.session(identity)

@@ -22,7 +22,12 @@ FOLDER = ROOT / "monitoring"
 CHART_FILES = ROOT / "charts" / "pulsar-readonly" / "files"
 OF_SCRAPES = {"namespace", "pool", "pod", "le"}
 """Labels that Prometheus adds, as docs/how-to/monitoring.md says, and those of histograms."""
-SAMPLES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+SAMPLES = {
+    "counter": ("_total",),
+    "gauge": ("",),
+    "histogram": ("_bucket", "_count", "_sum"),
+    "summary": ("_count", "_sum"),
+}
 
 
 def dashboard() -> dict:
@@ -242,7 +247,8 @@ def test_rows_and_variables():
     found = dashboard()
     titles = [panel["title"] for panel in found["panels"] if panel["type"] == "row"]
     assert titles == [
-        "Pools", "Alerts", "Dispatch", "Latency", "CPU", "Memory", "Network", "Pool and source cluster", "Operator",
+        "Pools", "Alerts", "Dispatch", "Latency", "CPU", "Memory", "Network", "Bookies", "Pool and source cluster",
+        "Operator",
     ]  # fmt: skip
     assert [one["name"] for one in found["templating"]["list"]] == [
         "datasource",

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from readonly_engine.config.limits import LimitSettings
     from readonly_engine.metadata.topic_name import TopicName
 
 K = TypeVar("K")
+
+_CONNECTIONS: Final = "connections"
+_PER_IP: Final = "connections-per-ip"
+_PER_TOPIC: Final = "consumers-per-topic"
+_PER_SUBSCRIPTION: Final = "consumers-per-subscription"
 
 
 class Limits:
@@ -21,13 +26,13 @@ class Limits:
     Attributes:
         settings: as above.
         consumers: number of consumers.
-        refused: number of refused connections and consumers since the start.
+        refused: number of refused connections and consumers since the start, by the option of the limit without its `max-`.
     """
 
     def __init__(self, settings: LimitSettings) -> None:
         self.settings = settings
         self.consumers = 0
-        self.refused = 0
+        self.refused = dict.fromkeys((_CONNECTIONS, _PER_IP, _PER_TOPIC, _PER_SUBSCRIPTION), 0)
         self._connections: Counter[str] = Counter()
         self._topics: Counter[TopicName] = Counter()
         self._subscriptions: Counter[tuple[TopicName, str]] = Counter()
@@ -37,9 +42,9 @@ class Limits:
         self._connections[address] += 1
         limits = self.settings
         if limits.connections and self._connections.total() > limits.connections:
-            return self._refuse("Reached the maximum number of connections")
+            return self._refuse(_CONNECTIONS, "Reached the maximum number of connections")
         if limits.connections_per_ip and self._connections[address] > limits.connections_per_ip:
-            return self._refuse(f"Reached the maximum number of connections on address {address}")
+            return self._refuse(_PER_IP, f"Reached the maximum number of connections on address {address}")
         return ""
 
     def disconnect(self, address: str) -> None:
@@ -50,10 +55,10 @@ class Limits:
         """Count a consumer, and return an empty text; or return the reason to refuse it. Call `leave` only if it was counted."""
         limits = self.settings
         if limits.consumers_per_topic and self._topics[topic] >= limits.consumers_per_topic:
-            return self._refuse("Topic reached max consumers limit")
+            return self._refuse(_PER_TOPIC, "Topic reached max consumers limit")
         key = (topic, subscription)
         if limits.consumers_per_subscription and self._subscriptions[key] >= limits.consumers_per_subscription:
-            return self._refuse("Subscription reached max consumers limit")
+            return self._refuse(_PER_SUBSCRIPTION, "Subscription reached max consumers limit")
         self.consumers += 1
         if limits.consumers_per_topic:
             self._topics[topic] += 1
@@ -69,8 +74,8 @@ class Limits:
         if self.settings.consumers_per_subscription:
             _decrease(self._subscriptions, (topic, subscription))
 
-    def _refuse(self, reason: str) -> str:
-        self.refused += 1
+    def _refuse(self, limit: str, reason: str) -> str:
+        self.refused[limit] += 1
         return reason
 
 

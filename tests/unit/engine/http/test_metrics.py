@@ -14,6 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
+from readonly_engine.bookkeeper.statistics import ReadStatistics
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.http import metrics, process_metrics
@@ -32,6 +33,9 @@ from tests.support.samples import value_of
 P = "persistent://public/default/"
 
 
+BOOKIES = SimpleNamespace(statistics=ReadStatistics())
+
+
 class Ages:
     """Ages of backlogs by name of the subscription."""
 
@@ -43,7 +47,8 @@ class Ages:
 
 
 def played(backlog):
-    return SimpleNamespace(consumers=[object()], backlog=backlog, backlog_steps=1, flush_accounting=lambda: None)
+    consumer = SimpleNamespace(dispatch_state=SimpleNamespace(unacked=3))
+    return SimpleNamespace(consumers=[consumer], backlog=backlog, backlog_steps=1, flush_accounting=lambda: None)
 
 
 @pytest.fixture
@@ -102,8 +107,9 @@ def test_labels_are_those_of_pulsar_until_there_are_too_many(broker, monkeypatch
     monkeypatch.setattr(metrics, "MAX_LABELS", bound)
     broker.topics.cluster_name = "one"
     serve(broker, "t", s=3, **{"reader-0123456789": 0})
-    found = of(samples(broker), "pulsar_readonly_backlog_entries")
+    found = samples(broker)
     assert found[f"pulsar_readonly_backlog_entries{{{labels}}}"] == 3
+    assert found[f"pulsar_readonly_unacked_messages{{{labels}}}"] in {3, 6}  # the reader's too, where they share labels
 
 
 def test_a_name_at_the_bound_is_a_label_and_longer_ones_share_an_empty_one(broker):
@@ -226,7 +232,7 @@ def test_threads_that_are_all_busy_do_not_hold_up_the_statistics(broker, monkeyp
     async def scene():
         free = threading.Event()
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        server = HttpServer(broker, SimpleNamespace(connected=True, denied=0), EntryCache(1000), None, None)
+        server = HttpServer(broker, SimpleNamespace(connected=True, denied=0), EntryCache(1000), None, BOOKIES)
 
         async def document(_, tasks):
             return str(tasks).encode()
@@ -246,7 +252,7 @@ def test_threads_that_are_all_busy_do_not_hold_up_the_statistics(broker, monkeyp
 def test_the_page_has_the_broker_the_build_and_the_process(broker):
     async def scene():
         stores = SimpleNamespace(connected=True, denied=0)
-        server = HttpServer(broker, stores, EntryCache(1000), None, None, build={"version": "1.2.3"})
+        server = HttpServer(broker, stores, EntryCache(1000), None, BOOKIES, build={"version": "1.2.3"})
         answer = await server._metrics(None)
         await server.close()
         return answer
@@ -353,7 +359,7 @@ def test_the_id_of_the_source_cluster_is_read_once_and_never_holds_up_the_bindin
             return "" if len(asked) == 3 else "id"
 
     async def scene():
-        server = HttpServer(broker, SimpleNamespace(connected=True, denied=0), EntryCache(1000), Cluster(), None)
+        server = HttpServer(broker, SimpleNamespace(connected=True, denied=0), EntryCache(1000), Cluster(), BOOKIES)
         return [await server._instance() for _ in range(6)]
 
     assert asyncio.run(scene()) == ["", "", "", "id", "id", "id"]

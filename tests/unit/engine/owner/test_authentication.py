@@ -47,12 +47,13 @@ def test_a_later_client_is_authenticated_too(monkeypatch):
     play(scene, Server(b"old"))
 
 
-def test_a_refusal_is_not_cached():
+def test_a_refusal_is_counted_and_not_cached():
     async def scene(owners, server):
         with pytest.raises(OwnerRefusedError):
             await owners.authenticate(TOKEN, Client())
         server.good.add(b"old")
         await owners.authenticate(TOKEN, Client())
+        assert owners.refused_credentials == 1
 
     play(scene, Server())
 

@@ -10,7 +10,7 @@ A, B = parse_topic_name("a"), parse_topic_name("b")
 def test_without_limits_all_are_taken():
     limits = Limits(LimitSettings())
     assert not any(limits.connect("10.0.0.1") or limits.subscribe(A, "s") for _ in range(1000))
-    assert (limits.consumers, limits.refused) == (1000, 0)
+    assert (limits.consumers, sum(limits.refused.values())) == (1000, 0)
 
 
 def test_connections_are_refused_in_all_and_from_one_address():
@@ -26,7 +26,12 @@ def test_connections_are_refused_in_all_and_from_one_address():
     limits.disconnect("10.0.0.3")
     limits.disconnect("10.0.0.1")
     assert limits.connect("10.0.0.3") == ""
-    assert limits.refused == 2
+    assert limits.refused == {
+        "connections": 1,
+        "connections-per-ip": 1,
+        "consumers-per-topic": 0,
+        "consumers-per-subscription": 0,
+    }
 
 
 def test_consumers_are_refused_for_a_topic_and_for_a_subscription():
