@@ -1,6 +1,17 @@
-{{/* The name of the operator's objects: fixed, as in manifests/: one operator serves a Kubernetes cluster. */}}
+{{/* Beginning of all names: each release has objects of its own; those of the release pulsar-readonly are named as in manifests/. */}}
+{{- define "operator.fullname" -}}
+{{- $release := contains .Chart.Name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) -}}
+{{ .Values.fullnameOverride | default $release | trunc 54 | trimSuffix "-" }}
+{{- end }}
+
+{{/* The name of the operator's objects. */}}
 {{- define "operator.name" -}}
-pulsar-readonly-operator
+{{ include "operator.fullname" . }}-operator
+{{- end }}
+
+{{/* What selects the operator's pods, the same for every release: network policies of pools admit pods with this label. */}}
+{{- define "operator.selector" -}}
+app.kubernetes.io/name: pulsar-readonly-operator
 {{- end }}
 
 {{- define "operator.serviceAccount" -}}
@@ -22,7 +33,7 @@ request.userInfo.username.startsWith('system:serviceaccount:') && request.userIn
 {{- end }}
 
 {{- define "operator.labels" -}}
-app.kubernetes.io/name: {{ include "operator.name" . }}
+{{ include "operator.selector" . }}
 app.kubernetes.io/part-of: pulsar-readonly
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMESPACE = "pulsar-readonly-system"
+RELEASE = "pulsar-readonly"
 KUBERNETES = "1.36"
 """What charts are rendered for: without a cluster Helm asks for a version that depends on how it was built."""
 
@@ -47,21 +48,21 @@ def kustomize() -> Callable[[str], list[dict]]:
 def template(helm) -> Callable[..., list[dict]]:
     """The objects that the chart renders: values as --set takes them, options of helm template."""
 
-    def render(*values: str, options: tuple[str, ...] = ()) -> list[dict]:
-        done = template_run(helm, *values, options=options)
+    def render(*values: str, options: tuple[str, ...] = (), release: str = RELEASE) -> list[dict]:
+        done = template_run(helm, *values, options=options, release=release)
         assert done.returncode == 0, done.stderr
         return [one for one in load_all_yaml(done.stdout) if one]
 
     return render
 
 
-def template_run(helm, *values: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def template_run(helm, *values: str, options: tuple[str, ...] = (), release: str = RELEASE) -> subprocess.CompletedProcess[str]:
     chosen = [part for value in values for part in ("--set", value)]
     defaults = str(Path(__file__).with_name("defaults.yaml"))
-    return plain_template_run(helm, "--values", defaults, *chosen, *options)
+    return plain_template_run(helm, "--values", defaults, *chosen, *options, release=release)
 
 
-def plain_template_run(helm, *options: str) -> subprocess.CompletedProcess[str]:
+def plain_template_run(helm, *options: str, release: str = RELEASE) -> subprocess.CompletedProcess[str]:
     """Render the chart with its own values alone, but for these options."""
     chart = str(ROOT / "charts" / "pulsar-readonly")
-    return helm("template", "release", chart, "--namespace", NAMESPACE, "--kube-version", KUBERNETES, *options)
+    return helm("template", release, chart, "--namespace", NAMESPACE, "--kube-version", KUBERNETES, *options)

@@ -185,6 +185,8 @@ def test_every_value_is_in_the_schema_and_has_its_type():
     [
         ("replicaCount=2", "replicaCount"),
         ("image.name=x", "name"),
+        ("fullnameOverride=Canary", "fullnameOverride"),
+        (f"fullnameOverride={'x' * 55}", "fullnameOverride"),
         ("image.pullPolicy=Sometimes", "pullPolicy"),
         ("image.digest=latest", "digest"),
         ("namespaces=orders", "namespaces"),
@@ -246,6 +248,46 @@ def test_operators_for_some_namespaces_have_policies_of_their_own(template):
     assert all(name.startswith("pulsar-readonly-operator-orders-system-") for name in inside)
     bindings = [one for one in template("namespaces={orders}") if one["kind"] == "ValidatingAdmissionPolicyBinding"]
     assert all(one["spec"]["policyName"] == one["metadata"]["name"] for one in bindings)
+
+
+@pytest.mark.parametrize(
+    ("release", "override", "begin"),
+    [
+        ("pulsar-readonly", "", "pulsar-readonly"),
+        ("pulsar-readonly-canary", "", "pulsar-readonly-canary"),
+        ("canary", "", "canary-pulsar-readonly"),
+        ("canary", "pulsar-readonly", "pulsar-readonly"),
+        ("x" * 53, "", f"{'x' * 53}"),
+    ],
+)
+def test_each_release_has_objects_of_its_own(template, release, override, begin):
+    values = ["finalizer=true", *(f"explicitLac.writers[0].{one}=x" for one in ("namespace", "configMap", "statefulSet"))]
+    values += [f"monitoring.{one}.enabled=true" for one in ("podMonitor", "rules", "dashboard")]
+    plain, made = template(*values), template(*values, f"fullnameOverride={override}", release=release)
+    renamed = json.loads(json.dumps(made).replace(f"{begin}-operator", "pulsar-readonly-operator"))
+    for one in renamed:
+        for holder in (one["metadata"], one.get("roleRef", {})):
+            if holder:
+                assert holder["name"].startswith((begin, "pulsar-readonly-operator"))
+                holder["name"] = holder["name"].replace(begin, "pulsar-readonly", 1)
+    assert by_name(renamed) == by_name(plain), "but for their names, and what refers to these"
+    if begin != "pulsar-readonly":
+        assert not set(by_name(made)) & set(by_name(plain))
+
+
+def test_policies_of_two_releases_limit_different_accounts(template):
+    ends = set()
+    for release in ("pulsar-readonly", "canary"):
+        made = template(release=release)
+        (account,) = {one["metadata"]["name"] for one in made if one["kind"] == "ServiceAccount"}
+        policies = [one["spec"] for one in made if one["kind"] == "ValidatingAdmissionPolicy"]
+        (condition,) = {one["matchConditions"][0]["expression"] for one in policies}
+        assert condition.endswith(f"request.userInfo.username.endsWith(':{account}')")
+        ends.add(condition)
+        (lease,) = {one.partition("/")[2] for one in container(made)["args"] if one.startswith("--lease=")}
+        (rule,) = [one["validations"] for one in policies if "leases" in str(one["matchConstraints"])]
+        assert rule[0]["expression"].strip() == f"object.metadata.name == '{lease}'"
+    assert len(ends) == 2
 
 
 def test_rights_of_people_can_be_left_out(template, kustomize):
