@@ -35,6 +35,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_what_is_wanted_is_written_as_the_api_server_writes_it",
         "test_what_somebody_changed_by_hand_is_back",
     ),
+    "tests/e2e/test_dead_cluster.py": (),
     "tests/e2e/test_egress.py": (),
     "tests/e2e/test_explicit_lac.py": (
         "test_a_deletion_does_not_wait_for_a_writer_that_is_gone",
@@ -105,6 +106,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_the_namespace_of_the_pool_cannot_change",
         "test_two_spellings_of_a_cluster_conflict_and_two_short_names_do_not",
     ),
+    "tests/e2e/test_two_operators.py": (),
     "tests/e2e/test_two_releases.py": (),
     "tests/e2e/test_workers.py": (),
     "tests/integration/test_auth.py": (

@@ -181,6 +181,32 @@ def binding(namespace) -> Callable[..., dict[str, Any]]:
     return lambda name, *topics, pool="demo": _binding(namespace, name, *topics, pool=pool)
 
 
+@pytest.fixture
+def may_finalize(operator, namespace) -> Iterator[None]:
+    """What `finalizer: true` of the chart and manifests/explicit-lac grant, in the test's namespace."""
+    rights = "rbac.authorization.k8s.io"
+    name = {"name": "finalizers", "namespace": namespace}
+    kinds = ["readonlybrokerpools", "readonlytopicbindings"]
+    rule = {"apiGroups": ["pulsar-readonly.io"], "resources": kinds, "verbs": ["patch"]}
+    subject = {"kind": "ServiceAccount", "name": "pulsar-readonly-operator", "namespace": SYSTEM}
+    reference = {"apiGroup": rights, "kind": "Role", "name": "finalizers"}
+    operator.apply(
+        {"apiVersion": f"{rights}/v1", "kind": "Role", "metadata": name, "rules": [rule]},
+        {
+            "apiVersion": f"{rights}/v1",
+            "kind": "RoleBinding",
+            "metadata": name,
+            "roleRef": reference,
+            "subjects": [subject],
+        },
+    )
+    yield
+    for one in operator.list("robp,rotb", namespace):  # the rights go with the namespace
+        if one["metadata"].get("finalizers"):
+            names = (one["kind"], one["metadata"]["name"], "-n", namespace)
+            operator.run("patch", *names, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+
+
 @pytest.fixture(name="eventually")
 def _eventually() -> Callable[..., Any]:
     """See eventually."""

@@ -4,35 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.e2e.conftest import SOURCE, WRITER
 from tests.e2e.traffic import Traffic, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.e2e.kubernetes import Kubernetes
 
 OWNERS = ("pulsar-broker-0", "pulsar-broker-1")
-GROUP = "pulsar-readonly.io"
-SUBJECT = [{"kind": "ServiceAccount", "name": "pulsar-readonly-operator", "namespace": "pulsar-readonly-system"}]
-RULE = {"apiGroups": [GROUP], "resources": ["readonlybrokerpools", "readonlytopicbindings"], "verbs": ["patch"]}
-
-
-@pytest.fixture
-def may_finalize(operator, namespace) -> Iterator[None]:
-    """What `finalizer: true` of the chart and manifests/explicit-lac grant, in the test's namespace."""
-    name = {"name": "finalizers", "namespace": namespace}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "finalizers"}
-    version = "rbac.authorization.k8s.io/v1"
-    operator.apply(
-        {"apiVersion": version, "kind": "Role", "metadata": name, "rules": [RULE]},
-        {"apiVersion": version, "kind": "RoleBinding", "metadata": name, "roleRef": reference, "subjects": SUBJECT},
-    )
-    yield
-    for one in ("robp/demo", "rotb/all"):  # a failed test leaves them, and the rights go with the namespace
-        operator.run("patch", one, "-n", namespace, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
 
 
 def at_owner(kubernetes: Kubernetes, path: str) -> Any:

@@ -56,7 +56,9 @@ def template(helm) -> Callable[..., list[dict]]:
     return render
 
 
-def template_run(helm, *values: str, options: tuple[str, ...] = (), release: str = RELEASE) -> subprocess.CompletedProcess[str]:
+def template_run(
+    helm, *values: str, options: tuple[str, ...] = (), release: str = RELEASE
+) -> subprocess.CompletedProcess[str]:
     chosen = [part for value in values for part in ("--set", value)]
     defaults = str(Path(__file__).with_name("defaults.yaml"))
     return plain_template_run(helm, "--values", defaults, *chosen, *options, release=release)

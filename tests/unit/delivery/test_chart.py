@@ -261,7 +261,10 @@ def test_operators_for_some_namespaces_have_policies_of_their_own(template):
     ],
 )
 def test_each_release_has_objects_of_its_own(template, release, override, begin):
-    values = ["finalizer=true", *(f"explicitLac.writers[0].{one}=x" for one in ("namespace", "configMap", "statefulSet"))]
+    values = [
+        "finalizer=true",
+        *(f"explicitLac.writers[0].{one}=x" for one in ("namespace", "configMap", "statefulSet")),
+    ]
     values += [f"monitoring.{one}.enabled=true" for one in ("podMonitor", "rules", "dashboard")]
     plain, made = template(*values), template(*values, f"fullnameOverride={override}", release=release)
     renamed = json.loads(json.dumps(made).replace(f"{begin}-operator", "pulsar-readonly-operator"))
