@@ -207,6 +207,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "export REGISTRY": not_run(RELEASE),
         "python3 -m venv": not_run(RELEASE),
         "helm install": local("kind: Deployment"),
+        "helm upgrade pulsar-readonly": local("name: canary-pulsar-readonly-operator"),
         "kubectl apply": not_run(
             "changes the operator that all end-to-end tests share; tests/e2e/install.py upgrades it so"
         ),
