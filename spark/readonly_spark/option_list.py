@@ -168,6 +168,12 @@ OPTIONS: Final = (
         "Time for which planning and reads are tried again while the metadata store or bookies do not answer, in seconds. A "
         "stream goes on with the topics that can be read.",
     ),
+    Option(
+        "requiredFile",
+        "",
+        "A file that each task must find before it reads: a machine that does not see its folder is an error. An export with "
+        "`--shared-folder` names a file of its table.",
+    ),
     Option("readsInFlight", "4", "Concurrent read requests of a task, each of about 1 MiB."),
     Option("maxReadBytesPerSecond", "", "Maximum read rate of a task from bookies, averaged over one second."),
     Option(

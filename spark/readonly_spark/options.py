@@ -119,6 +119,7 @@ class Options:
         raw_value: whether there is a column of payloads beside the decoded values.
         decode_errors: `fail` or `null`.
         retry_s: time for which planning is tried again, in seconds.
+        required_file: a file that each task must find; None for none.
         reads_in_flight: concurrent requests of a task.
         read_rate: bytes per second of a task; None for no limit.
         query_read_rate: bytes per second of all tasks; None for no limit.
@@ -158,6 +159,7 @@ class Options:
     raw_value: bool = False
     decode_errors: str = FAIL
     retry_s: float = 300.0
+    required_file: Path | None = None
     reads_in_flight: int = 4
     read_rate: int | None = None
     query_read_rate: int | None = None
@@ -252,6 +254,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         raw_value=read("rawValue", _parse_bool, False),
         decode_errors=read("decodeErrors", _decode_errors, FAIL),
         retry_s=read("retryTimeout", _seconds, 300.0),
+        required_file=read("requiredFile", _path, None),
         reads_in_flight=read("readsInFlight", _count, 4),
         read_rate=read("maxReadBytesPerSecond", parse_size, None),
         query_read_rate=read("maxQueryReadBytesPerSecond", parse_size, None),

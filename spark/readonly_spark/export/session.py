@@ -176,7 +176,8 @@ def start(
     """
     task_size = settings.task_size(spark.sparkContext.defaultParallelism)
     source = {name: value for name, value in settings.source.items() if name.lower() != "maxbytesperpartition"}
-    reader = spark.readStream.format(FORMAT).options(**source, maxBytesPerPartition=str(task_size))
+    source |= {"maxBytesPerPartition": str(task_size), **settings.required_file}
+    reader = spark.readStream.format(FORMAT).options(**source)
     kinds = {column.name: column.spark for column in COLUMNS}
     if settings.decodes:
         kinds["value"] = table.pinned_value_type(lambda: _value_type(reader))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from readonly_spark.export.errors import ExportError
+from readonly_spark.export.marker import MARKER
 from readonly_spark.options import OptionError, parse_options
 from readonly_spark.rows.columns import COLUMNS, NAMES
 
@@ -142,6 +143,12 @@ class ExportSettings:
                 f"--to {self.to} is a local path, and executors of --master {master} may be on other machines: their files would "
                 "be lost. Use a URI of an object store or HDFS, or --shared-folder if the path is the same folder on all machines"
             )
+
+    @property
+    def required_file(self) -> dict[str, str]:
+        """The option with which tasks find out whether they write to the table that the driver sees; empty without need."""
+        path = local_path(self.to) if self.shared_folder else None
+        return {} if path is None else {"requiredFile": f"{path.rstrip('/')}/{MARKER}"}
 
     def task_size(self, cores: int) -> int:
         """Return the target size of a task in stored bytes, so that a full micro-batch occupies all cores.

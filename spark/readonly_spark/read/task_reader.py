@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -55,8 +56,14 @@ def read_task(task: TaskPlan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         schema: the columns to read.
 
     Raises:
-        SourceError: the entries cannot be read.
+        SourceError: the entries cannot be read, or this machine lacks the file of the option `requiredFile`.
     """
+    required = task.options.required_file
+    if required is not None and not required.exists():
+        raise SourceError(
+            f"a task requires the file {required}, which does not exist on {socket.gethostname()}; share its folder with this "
+            "machine, or use an object store or HDFS"
+        )
     source = EntrySource(task)
     try:
         for task_range in task.ranges:

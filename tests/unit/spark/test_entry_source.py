@@ -8,9 +8,11 @@ import pytest
 from readonly_engine.bookkeeper.errors import NoSuchLedgerError, ReadFailedError
 from readonly_engine.metadata.errors import AccessDeniedError, MetadataUnavailableError
 from readonly_engine.wire.managed_ledger_pb2 import LedgerInfo, OffloadContext
+from readonly_spark.errors import SourceError
 from readonly_spark.options import parse_options
 from readonly_spark.read import entry_source
 from readonly_spark.read.entry_source import EntrySource
+from readonly_spark.read.task_reader import read_task
 from readonly_spark.task import LedgerLocation, TaskPlan
 
 LOST = "no bookie knows it"
@@ -112,3 +114,13 @@ def test_a_ledger_is_not_lost_while_the_metadata_store_does_not_answer(source, c
     assert caught.value.refused == refused
     cluster.refusal, cluster.listed = None, listed(complete=True)
     assert read(source)[-1] == (9, "tiered")
+
+
+def test_a_task_fails_on_a_machine_without_the_required_file(tmp_path):
+    file = tmp_path / "table.json"
+    options = {"metadataUrl": "zk:h:1", "topic": "a", "requiredFile": str(file)}
+    task = TaskPlan((), {}, parse_options(options, streaming=True))
+    with pytest.raises(SourceError, match=rf"requires the file {file}, which does not exist on \S+; share its folder"):
+        list(read_task(task, None))
+    file.touch()
+    assert list(read_task(task, None)) == []

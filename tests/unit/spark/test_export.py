@@ -139,8 +139,11 @@ def test_a_local_path_and_executors_elsewhere_are_refused(tmp_path, to, master) 
         ExportError, match=rf"--to .*t is a local path, and executors of --master {master} .*--shared-folder"
     ):
         of(tmp_path, "--to", to, "--master", master)
-    of(tmp_path, "--to", to, "--master", master, "--shared-folder")
-    of(tmp_path, "--to", "s3a://lake/t", "--master", master)
+    shared = of(tmp_path, "--to", to, "--master", master, "--shared-folder")
+    path = tmp_path / "t" if to == "t" else "/t"
+    assert shared.required_file == {"requiredFile": f"{path}/_pulsar-readonly/table.json"}
+    assert of(tmp_path, "--to", "s3a://lake/t", "--master", master, "--shared-folder").required_file == {}
+    assert of(tmp_path, "--to", to).required_file == {}
     for local in ("local", "local[*]", "local[2,3]", "local-cluster[2,1,1024]"):
         of(tmp_path, "--to", to, "--master", local)
     with pytest.raises(ExportError, match="is a local path"):  # as spark-submit names it
