@@ -122,20 +122,6 @@ OPTIONS: Final = (
         "Whether the certificate of the admin API must match its host name.",
         "streaming",
     ),
-    Option(
-        "pushFilters",
-        "false",
-        "Do not read topics, partitions and ledgers that a filter of the query excludes. Requires Spark 4.3 and its setting "
-        "`spark.sql.python.filterPushdown.enabled`.",
-        "batch",
-    ),
-    Option(
-        "publishTimeSlack",
-        "",
-        "With `pushFilters`: do not read entries that a filter by `publishTime` excludes by more than this time, in seconds. "
-        "Publish times must be in the order of the topic, give or take this time.",
-        "batch",
-    ),
     Option("batchBytes", "8MiB", "Target size of an Arrow record batch sent to the JVM."),
     Option(
         "failOnDataLoss",

@@ -109,8 +109,6 @@ class Options:
         min_trigger_messages: messages that a micro-batch waits for; None for none.
         max_trigger_delay_s: longest wait for them, in seconds.
         hold: a subscription that holds messages back; None for none.
-        push_filters: whether filters of the query limit what is read.
-        publish_time_slack_s: disorder of publish times for which filters by time are used, in seconds; None to use none.
         batch_bytes: target bytes of an Arrow record batch.
         fail_on_data_loss: whether lost messages are an error.
         read_compacted: whether to read the compacted view.
@@ -149,8 +147,6 @@ class Options:
     min_trigger_messages: int | None = None
     max_trigger_delay_s: float = 900.0
     hold: HoldOptions | None = None
-    push_filters: bool = False
-    publish_time_slack_s: float | None = None
     batch_bytes: int = 8 << 20
     fail_on_data_loss: bool = True
     read_compacted: bool = False
@@ -213,13 +209,9 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
     if isinstance(starting_index, int) and isinstance(ending_index, int) and starting_index > ending_index:
         raise OptionError("endingIndex is before startingIndex")
     compacted = read("readCompacted", _parse_bool, False)
-    if "publishtimeslack" in texts and not read("pushFilters", _parse_bool, False):
-        raise OptionError("publishTimeSlack requires pushFilters=true")
     field_columns = read("fieldColumns", _parse_bool, False)
     if field_columns and read("valueSchema", _value_schema, RAW) == RAW:
         raise OptionError("fieldColumns requires valueSchema=auto, or a schema")
-    if field_columns and read("pushFilters", _parse_bool, False):
-        raise OptionError("fieldColumns and pushFilters contradict each other; set one of them")
     if "concurrenttasks" in texts and "maxqueryreadbytespersecond" not in texts:
         raise OptionError("concurrentTasks requires maxQueryReadBytesPerSecond")
     if "maxtriggerdelay" in texts and "minmessagespertrigger" not in texts:
@@ -244,8 +236,6 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         min_trigger_messages=read("minMessagesPerTrigger", _count, None),
         max_trigger_delay_s=read("maxTriggerDelay", _seconds, 900.0),
         hold=_hold(texts, read),
-        push_filters=read("pushFilters", _parse_bool, False),
-        publish_time_slack_s=read("publishTimeSlack", _seconds, None),
         batch_bytes=read("batchBytes", _batch_bytes, 8 << 20),
         fail_on_data_loss=read("failOnDataLoss", _parse_bool, True),
         read_compacted=compacted,

@@ -24,7 +24,6 @@ from pyspark.sql.types import StructType
 from readonly_spark.connection import Connection
 from readonly_spark.options import RAW, OptionError, parse_options
 from readonly_spark.plan.admission import Limits
-from readonly_spark.plan.filters import Selection, selection_of
 from readonly_spark.position_options import EARLIEST
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES, RAW_VALUE
@@ -39,7 +38,7 @@ from readonly_spark.stream import StreamPlanner
 from readonly_spark.values.type_names import TypeNameError, arrow_type, column_name, spark_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from readonly_engine.topic.position import Position
 
@@ -64,12 +63,6 @@ except ImportError:  # 4.0 and 4.1: streams without limits
 
 
 FORMAT: Final = "pulsar-readonly"
-
-FILTERS_PER_SCAN: Final = (4, 3)
-"""The first version of Spark whose scans do not share what was pushed to another one.
-
-Spark 4.1 and 4.2 keep it in PythonDataSourceV2, which all scans of a DataFrame or view have in common.
-"""
 
 _PLANNER: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 
@@ -132,14 +125,7 @@ class PulsarReadOnly(DataSource):
         """Return the reader of a batch query. Spark calls this in a worker, as it does `partitions`."""
         _freeze_loaded_modules()
         options = parse_options(self.options, streaming=False)
-        if options.push_filters and _spark_version() < FILTERS_PER_SCAN:
-            raise OptionError(
-                f"pushFilters requires Spark {'.'.join(map(str, FILTERS_PER_SCAN))} or later; this is {pyspark.__version__}. It "
-                "has no such filters, or keeps them with a DataFrame or view, so that other queries of it would miss rows"
-            )
-        # Spark refuses a reader with `pushFilters` without its setting.
-        kind = FilteringBatchReader if options.push_filters else BatchReader
-        return kind(options, *_requested(schema, options))
+        return BatchReader(options, *_requested(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a streaming query. Spark calls this in a worker or in its planner."""
@@ -150,11 +136,6 @@ class PulsarReadOnly(DataSource):
             if limit is not None and ReadAllAvailable is None:
                 raise OptionError(f"{name} requires Spark 4.2 or later; this is {pyspark.__version__}")
         return StreamReader(options, *_requested(schema, options))
-
-
-def _spark_version() -> tuple[int, int]:
-    major, minor = pyspark.__version__.split(".")[:2]
-    return int(major), int(minor)
 
 
 async def _value_type(catalog: Catalog) -> pa.DataType:
@@ -259,23 +240,6 @@ class BatchReader(DataSourceReader):
         return _read(partition, self._schema, self._names)
 
 
-class FilteringBatchReader(BatchReader):
-    """The same with `pushFilters`: reads only what filters of the query can need. Spark evaluates them again."""
-
-    def __init__(self, options: Options, schema: pa.Schema, names: tuple[str, ...] | None = None) -> None:
-        super().__init__(options, schema, names)
-        self._selection = Selection()
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Remember what filters exclude. Spark 4.3 and later call this."""
-        self._selection = selection_of(filters)
-        return filters
-
-    async def _ranges(self, planner: Planner) -> tuple[dict[str, TopicState], dict[str, Position], dict[str, Position]]:
-        states, starts, ends = await super()._ranges(planner)
-        return states, *await planner.select(self._selection, states, starts, ends)
-
-
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follow topics. The rows between two offsets are the same whenever they are read."""
 
@@ -361,5 +325,5 @@ def _main_module() -> str:
 
 
 __all__ = [
-    "FORMAT", "BatchReader", "FilteringBatchReader", "PulsarReadOnly", "StreamReader", "TaskPartition", "arrow_schema"
+    "FORMAT", "BatchReader", "PulsarReadOnly", "StreamReader", "TaskPartition", "arrow_schema"
 ]  # fmt: skip

@@ -370,7 +370,6 @@ SPARK_PURE = [
     "options.py",
     "outages.py",
     "plan/admission.py",
-    "plan/filters.py",
     "plan/open_chunks.py",
     "plan/splits.py",
     "plan/topic_state.py",

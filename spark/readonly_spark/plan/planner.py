@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from readonly_spark.options import Options
     from readonly_spark.plan.catalog import Catalog
-    from readonly_spark.plan.filters import Selection
     from readonly_spark.plan.topic_state import EntryRange, ReadableLedger, TopicState
     from readonly_spark.values.schema import ValueSchema
 
@@ -208,37 +207,6 @@ class Planner:
             else:
                 positions[name] = words[place](states[name]) if isinstance(place, str) else place
         return positions
-
-    async def select(
-        self,
-        selection: Selection,
-        states: Mapping[str, TopicState],
-        starts: Mapping[str, Position],
-        ends: Mapping[str, Position],
-    ) -> tuple[dict[str, Position], dict[str, Position]]:
-        """Return starts and ends of what a selection leaves; a topic without entries there is in neither."""
-        found = {
-            name: selection.range_of(states[name], starts.get(name, states[name].earliest), end)
-            for name, end in ends.items()
-            if selection.selects(name)
-        }
-        slack = self._options.publish_time_slack_s
-        if slack is not None:
-            names = [name for name, (start, end) in found.items() if start < end]
-            slack_ms = int(slack * 1000)
-            if selection.from_ms is not None:
-                first = await self._catalog.positions_at(names, selection.from_ms - slack_ms)
-                found |= {
-                    name: (min(max(found[name][0], first[name]), found[name][1]), found[name][1]) for name in names
-                }
-            if selection.to_ms is not None:
-                # One more ms: an entry at the last one belongs to it.
-                last = await self._catalog.positions_at(names, selection.to_ms + slack_ms + 1)
-                found |= {
-                    name: (found[name][0], max(min(found[name][1], last[name]), found[name][0])) for name in names
-                }
-        kept = {name: one for name, one in found.items() if one[0] < one[1]}
-        return {name: one[0] for name, one in kept.items()}, {name: one[1] for name, one in kept.items()}
 
     def _check_names(self, option: str, named: Mapping[str, object], states: Mapping[str, TopicState]) -> None:
         unknown = sorted(named.keys() - states.keys())

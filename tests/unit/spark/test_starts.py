@@ -176,7 +176,6 @@ def test_other_starts_need_no_later_message():
         ({"endingIndex": "4", "startingIndex": "5"}, "endingIndex is before startingIndex"),
         ({"startingTimestampStrategy": "earliest"}, "startingTimestampStrategy: 'earliest' must be latest or error"),
         ({"fieldColumns": "true"}, "fieldColumns requires valueSchema=auto, or a schema"),
-        ({"fieldColumns": "true", "valueSchema": "auto", "pushFilters": "true"}, "contradict each other"),
     ],
 )
 def test_malformed_starts_name_their_option(given, said):
