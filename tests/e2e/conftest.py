@@ -95,10 +95,11 @@ def way(request) -> str:
 @pytest.fixture(scope="session")
 def operator(kubernetes, way) -> Kubernetes:
     """The cluster with the operator of this checkout running in it, as `kubectl apply -k` or Helm installs it."""
-    install(kubernetes, way, SYSTEM)
     deployment = ("deployment/pulsar-readonly-operator", "-n", SYSTEM)
-    # the image's tag is always the same: a new build needs new pods
-    kubernetes("rollout", "restart", *deployment)
+    former = kubernetes("get", *deployment, "--ignore-not-found", "-o", "name").strip()
+    install(kubernetes, way, SYSTEM)
+    if former:  # the image's tag is always the same: a new build needs new pods
+        kubernetes("rollout", "restart", *deployment)
     kubernetes("rollout", "status", *deployment, "--timeout=180s", timeout=200)
     return kubernetes
 

@@ -11,9 +11,8 @@ ROOT = Path(__file__).parents[2]
 MESSAGES = 2000
 
 
-def test_stock_clients_read_everything_through_the_pool(operator, writer, way) -> None:
-    command = [sys.executable, "-m", "devstack", "demo", "run", "--messages", str(MESSAGES)]
-    command += ["--keep-operator"] if way == "helm" else []
+def test_stock_clients_read_everything_through_the_pool(operator, writer) -> None:
+    command = [sys.executable, "-m", "devstack", "demo", "run", "--messages", str(MESSAGES), "--keep-operator"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
     try:
         assert done.returncode == 0, done.stdout + done.stderr
