@@ -239,7 +239,7 @@ def leave(rules: Rules, world: World, client: int) -> World:
 
 
 def _release(rules: Rules, world: World, client: int) -> World:
-    """Release the claim after the owner has accepted all acks of a consumer: AdmissionLease.on_closed."""
+    """Release the claim after the owner has accepted all acks of a consumer: ClientConsumer._on_closed."""
     at = world.clients[client].at
     return tell_claims(rules, with_client(world, client, Client()), at, claim_calls.left, client)
 

@@ -71,7 +71,7 @@ def played_consumer(topic: TopicName, name: str = "s", **given: Any) -> Any:
         peer=given.get("address", "10.0.0.7:40001"), client_version=given.get("version", "Pulsar-Java-v4.0.8")
     )
     if not relayed:
-        consumer.dispatch_state = SimpleNamespace(permits=900, unacked=100, blocked=False)
+        consumer.dispatch_state = SimpleNamespace(name=subscribe.consumer_name, permits=900, unacked=100, blocked=False)
     else:
         consumer.flow_window = SimpleNamespace(permits=5, pending={1: 1, 2: 1})
     if peer:

@@ -218,7 +218,7 @@ class Statistics:
             "msgThroughputOut": rate.bytes,
             "msgOutCounter": figures.messages,
             "bytesOutCounter": figures.bytes,
-            "consumerName": info.consumer_name,
+            "consumerName": consumer.consumer_name,
             "availablePermits": figures.permits,
             "unackedMessages": figures.unacked,
             "blockedConsumerOnUnackedMsgs": figures.blocked,

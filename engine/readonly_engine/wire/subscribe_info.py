@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
-MAX_SHARED_NAMES: Final = 1024
-"""Bound of the names that later consumers share. sys.intern has none: Python 3.12 keeps its texts for ever, and readers send a
-new name each time."""
+MAX_SHARED: Final = 1024
+"""Bound of the names and of the fields that later consumers share. sys.intern has none: Python 3.12 keeps its texts for ever,
+and readers send a new name each time."""
 
-_shared = lru_cache(MAX_SHARED_NAMES)(str)
+_shared = lru_cache(MAX_SHARED)(str)
 
 
 def shared_name(name: str) -> str:
@@ -29,23 +29,18 @@ class SubscribeInfo:
         name: name of the subscription.
         kind: type of the subscription.
         durable: whether the subscription's cursor is stored.
-        consumer_name: name of the consumer; empty if the client has sent none.
         read_compacted: whether the consumer reads the compacted topic.
     """
 
     name: str
     kind: CommandSubscribe.SubType
     durable: bool = True
-    consumer_name: str = ""
     read_compacted: bool = False
 
     @classmethod
     def of(cls, subscribe: CommandSubscribe) -> SubscribeInfo:
-        """Return the fields of a command. Consumers of a subscription share its name, those of a client's topics theirs."""
-        return cls(
-            shared_name(subscribe.subscription),
-            subscribe.sub_type,
-            subscribe.durable,
-            shared_name(subscribe.consumer_name),
-            subscribe.read_compacted,
-        )
+        """Return the fields of a command; consumers with equal ones share the object."""
+        return _shared_info(subscribe.subscription, subscribe.sub_type, subscribe.durable, subscribe.read_compacted)
+
+
+_shared_info = lru_cache(MAX_SHARED)(SubscribeInfo)

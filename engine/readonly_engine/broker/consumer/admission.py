@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.consumer.admission_lease import AdmissionLease
 from readonly_engine.broker.consumer.exclusives import subscribe_at_owner
 from readonly_engine.broker.consumer.local import LocallyKeptConsumer
 from readonly_engine.broker.consumer.passed_through import PassedThroughConsumer
@@ -24,7 +24,8 @@ from readonly_engine.broker.cursors.local_requests import LocalRequest, check_no
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.unbound import reject_unbound
 from readonly_engine.clock import lease_time
-from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.wire.pulsar_pb2 import ServerError
 from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from readonly_engine.broker.consumer.route import Route
     from readonly_engine.broker.consumer.services import Services
     from readonly_engine.broker.cursors.held_partition import HeldPartition
+    from readonly_engine.broker.pool.bindings import Bindings
+    from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
 
@@ -50,30 +53,55 @@ async def admit(
         MetadataError: the topic's metadata cannot be read.
     """
     services, info = client.services, SubscribeInfo.of(subscribe)
+    bindings = services.bindings
     reject_unbound(services, topic)
-    lease = AdmissionLease(services, topic, info.name)
-    consumer, admitted = None, False
+    if refusal := services.limits.subscribe(topic, info.name):
+        raise OwnerRefusedError(ServerError.ConsumerBusy, refusal)
+    peer, claim, partition, consumer, admitted = "", None, None, None, False
     try:
         placement, from_peer = await _place(client, topic, subscribe, info), relayed_by(subscribe)
-        key, peer = await _claim_key(services, placement), ""
-        if placement.local and key is not None and from_peer is None:
-            peer = await services.local_cursors.place(key)
-        if key is not None and not peer:
-            peer = await lease.acquire(key)
-        partition = await services.local_cursors.open(key) if placement.local and key is not None and not peer else None
+        if placement.needs_claim:
+            local = placement.local
+            key = await services.local_cursors.key_of(topic, info.name) if local else ClaimKey(topic, info.name)
+            if local and from_peer is None:
+                peer = await services.local_cursors.place(key)
+            if not peer:
+                claim = await services.claim_store.acquire(key)
+                peer = claim.url
+            if local and not peer:
+                partition = await services.local_cursors.open(key)
         needs_owner = "" if peer else await _needs_owner(client, placement, subscribe)
         route = choose_route(placement, peer, from_peer, needs_owner)
-        consumer = make_consumer(client, placement, subscribe, lease, route, partition)
+        consumer = make_consumer(client, placement, subscribe, claim, route, partition)
         answer = await _begin(consumer, relayed=from_peer is not None)
-        _check_unchanged(services, consumer, placement)
-        if from_peer is None:
-            lease.on_arrived()
-        if consumer.exclusive:
-            services.exclusives.add(consumer)
+        _check_unchanged(services, consumer, placement, bindings)
+        _register(services, consumer)
         admitted = True
         return consumer, answer
     finally:
-        lease.end_admission(consumer, admitted=admitted)
+        if not admitted:
+            _give_back(services, topic, info.name, claim, consumer)
+
+
+def _register(services: Services, consumer: ClientConsumer) -> None:
+    """Count the consumer's client as one that has connected here, maybe after a redirect, and remember an exclusive consumer."""
+    if consumer.claim is not None and consumer.relayed_at is None:
+        services.pending_redirects.arrived(ClaimKey(consumer.topic, consumer.info.name))
+    if consumer.exclusive:
+        services.exclusives.add(consumer)
+
+
+def _give_back(
+    services: Services, topic: TopicName, name: str, claim: ClaimHandle | None, consumer: ClientConsumer | None
+) -> None:
+    """Give the place and the claim of a refused consumer back, after its close where there is one."""
+    if consumer is not None:
+        consumer.unregister()
+        services.spawn(consumer.close())
+        return
+    services.limits.leave(topic, name)
+    if claim is not None:
+        services.claim_store.release(claim)
 
 
 async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscribe, info: SubscribeInfo) -> Placement:
@@ -84,32 +112,25 @@ async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscri
         MetadataError: the metadata store does not answer.
     """
     services, request = client.services, request_of(subscribe)
-    bound, kept = services.bindings.serves(topic, info.name), _kept_by_pool(services, topic, info)
+    bound = services.bindings.serves(topic, info.name)
+    kept = bound and _kept_by_pool(services, topic, info)
     if request is LocalRequest.CHECK:
         await services.local_names.answer(topic, client.identity, subscribe)
     if kept:
         return Placement(topic, info, bound, CursorPlace.POOL, request)
     if may_be_moved(request, durable=info.durable) and await services.local_names.exist(topic):
         return Placement(topic, info, bound, CursorPlace.POOL_BEFORE, request)
-    check_not_local(subscribe)
+    if request is not None:
+        check_not_local(subscribe)
     return Placement(topic, info, bound, CursorPlace.OWNER, request)
 
 
 def _kept_by_pool(services: Services, topic: TopicName, info: SubscribeInfo) -> bool:
-    """Return whether the pool keeps a subscription's cursor.
+    """Return whether the pool keeps the cursor of a bound subscription.
 
     A non-durable subscription has no cursor to keep: the owner admits it, and no redirect makes a Reader begin again.
     """
-    return info.durable and services.bindings.serves(topic, info.name) and services.keeps_cursors(topic, info.name)
-
-
-async def _claim_key(services: Services, placement: Placement) -> ClaimKey | None:
-    """Return the claim that a broker needs to serve a consumer; None if it needs none."""
-    if not placement.needs_claim:
-        return None
-    if placement.local:
-        return await services.local_cursors.key_of(placement.topic, placement.info.name)
-    return ClaimKey(placement.topic, placement.info.name)
+    return info.durable and services.keeps_cursors(topic, info.name)
 
 
 async def _needs_owner(client: ClientLink, placement: Placement, subscribe: CommandSubscribe) -> str:
@@ -133,7 +154,7 @@ def make_consumer(
     client: ClientLink,
     placement: Placement,
     subscribe: CommandSubscribe,
-    lease: AdmissionLease,
+    claim: ClaimHandle | None,
     route: Route,
     partition: HeldPartition | None,
 ) -> ClientConsumer:
@@ -143,7 +164,7 @@ def make_consumer(
         client: the client's connection.
         placement: what bindings and cursors say about it.
         subscribe: the client's SUBSCRIBE.
-        lease: what it holds.
+        claim: its claim, of this broker or of another one; None without one.
         route: the route.
         partition: the partition with its cursor, for a local one.
     """
@@ -152,14 +173,14 @@ def make_consumer(
         member = services.pool.members.get(route.peer)
         peer_url = services.owners.peer_url(route.peer, "" if member is None else member.tls_url)
         marked = marked_subscribe(subscribe, relayed_by=services.pool.url)
-        return ProxiedConsumer(client, placement, marked, lease, route.peer, peer_url)
+        return ProxiedConsumer(client, placement, marked, claim, route.peer, peer_url)
     marked = marked_subscribe(subscribe, pool=services.passthrough.pool if placement.of_pool else "")
     if isinstance(route, Passthrough):
-        return PassedThroughConsumer(client, placement, marked, lease)
+        return PassedThroughConsumer(client, placement, marked, claim)
     if isinstance(route, Local):
         assert partition is not None
-        return LocallyKeptConsumer(client, placement, marked, lease, partition, changes_only=route.changes_only)
-    return OwnerKeptConsumer(client, placement, marked, lease)
+        return LocallyKeptConsumer(client, placement, marked, claim, partition, changes_only=route.changes_only)
+    return OwnerKeptConsumer(client, placement, marked, claim)
 
 
 async def _begin(consumer: ClientConsumer, *, relayed: bool) -> BaseCommand:
@@ -167,15 +188,21 @@ async def _begin(consumer: ClientConsumer, *, relayed: bool) -> BaseCommand:
     sent = lease_time()
     answer = await subscribe_at_owner(consumer, consumer.connection.services.exclusives)
     if relayed:
-        consumer.admission.on_relayed()
+        consumer.relayed_at = time.monotonic()  # after the owner has admitted it
     await consumer.begin(sent)
     return answer
 
 
-def _check_unchanged(services: Services, consumer: ClientConsumer, placement: Placement) -> None:
+def _check_unchanged(services: Services, consumer: ClientConsumer, placement: Placement, bindings: Bindings) -> None:
     """Check that a new consumer was not closed, and that the bindings still name its place.
 
     The broker closes only consumers of connections when bindings change, and this one is not listed there yet.
+
+    Args:
+        services: the shared parts of the broker.
+        consumer: the consumer.
+        placement: its place.
+        bindings: the bindings that named the place.
 
     Raises:
         OwnerUnavailableError: it was closed, or they name another place.
@@ -183,6 +210,9 @@ def _check_unchanged(services: Services, consumer: ClientConsumer, placement: Pl
     topic, info = placement.topic, placement.info
     if consumer.unregistered:
         raise OwnerUnavailableError(f"the consumer of {topic} was closed during its creation; look it up again")
-    kept = placement.cursor is CursorPlace.POOL
-    if placement.bound != services.bindings.serves(topic, info.name) or kept != _kept_by_pool(services, topic, info):
+    if services.bindings is bindings:
+        return
+    bound = services.bindings.serves(topic, info.name)
+    kept = bound and _kept_by_pool(services, topic, info)
+    if bound != placement.bound or kept != (placement.cursor is CursorPlace.POOL):
         raise OwnerUnavailableError(f"the bindings of {topic} have changed; look it up again")

@@ -8,17 +8,16 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.redirects import close_consumer
 from readonly_engine.wire.commands import body_of, command_name, encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.consumer.admission_lease import AdmissionLease
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.consumer.route import Placement
     from readonly_engine.broker.consumer.stats import ConsumerFigures, Outstanding
     from readonly_engine.broker.pool.claim_store import ClaimHandle
-    from readonly_engine.broker.pool.claims import ClaimKey
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.cursor_consumer import CursorConsumer
@@ -37,10 +36,14 @@ KEEPER_CHANGED = "the keeper of the subscription's cursor has changed"
 class ClientConsumer:
     """A consumer of a client's connection (ConsumerEvents).
 
+    It holds a place within the limits, and its part in a claim. The place is free when the consumer has left. The claim is free
+    when the owner has processed the consumer's last acks, too: the next broker reads the owner's cursor.
+
     Args:
         connection: the client's connection.
         placement: its topic, the lasting fields of its SUBSCRIBE, and whether a binding names the subscription.
-        admission: what it holds since its admission.
+        claim: as below.
+        consumer_id: as below.
         exclusive: as below.
 
     Attributes:
@@ -48,7 +51,9 @@ class ClientConsumer:
         topic: its topic.
         info: the lasting fields of its SUBSCRIBE.
         bound: whether a binding includes the subscription.
-        admission: as above.
+        claim: the claim of the subscription, of this broker or of another one; None without one, and after its release.
+        relayed_at: time (monotonic) when another broker of the pool relayed the consumer here; None if the client has connected
+            directly.
         exclusive: whether it keeps other consumers out: of its subscription, or of its sticky ranges of hashes.
         consumer_id: the client's id.
         created_at: time (monotonic) of its creation.
@@ -61,10 +66,11 @@ class ClientConsumer:
     """
 
     __slots__ = (
+        "_closed",
         "_closing",
-        "admission",
         "bound",
         "bytes",
+        "claim",
         "connection",
         "consumer_id",
         "created_at",
@@ -72,6 +78,7 @@ class ClientConsumer:
         "info",
         "messages",
         "owner_consumer",
+        "relayed_at",
         "topic",
         "unregistered",
     )
@@ -83,7 +90,7 @@ class ClientConsumer:
         self,
         connection: ClientLink,
         placement: Placement,
-        admission: AdmissionLease,
+        claim: ClaimHandle | None,
         consumer_id: int,
         *,
         exclusive: bool,
@@ -92,7 +99,8 @@ class ClientConsumer:
         self.topic = placement.topic
         self.info = placement.info
         self.bound = placement.bound
-        self.admission = admission
+        self.claim = claim
+        self.relayed_at: float | None = None
         self.exclusive = exclusive
         self.consumer_id = consumer_id
         self.created_at = time.monotonic()
@@ -100,6 +108,7 @@ class ClientConsumer:
         self.messages = 0
         self.bytes = 0
         self._closing: asyncio.Task[BaseCommand | None] | None = None
+        self._closed = False
 
     @property
     def subscribe_command(self) -> CommandSubscribe:
@@ -107,9 +116,9 @@ class ClientConsumer:
         return self.owner_consumer.subscribe_command
 
     @property
-    def claim(self) -> ClaimHandle | None:
-        """Its part in the claim of the subscription; None if the type needs no claim."""
-        return self.admission.claim
+    def consumer_name(self) -> str:
+        """Name of the consumer; empty if the client has sent none."""
+        raise NotImplementedError
 
     @property
     def takes_entry_metadata(self) -> bool:
@@ -178,10 +187,14 @@ class ClientConsumer:
         if self.unregistered:
             return
         self.unregistered = True
+        services = self.connection.services
         if self.exclusive:
-            self.connection.services.exclusives.remove(self)
+            services.exclusives.remove(self)
         self._leave()
-        self.admission.leave()
+        services.limits.leave(self.topic, self.info.name)
+        if self.claim is not None and self.relayed_at is not None:
+            services.pending_redirects.expect(ClaimKey(self.topic, self.info.name), self.relayed_at, time.monotonic())
+        self._release_claim()
 
     def _leave(self) -> None:
         """Leave what serves it."""
@@ -203,13 +216,23 @@ class ClientConsumer:
 
     async def _close(self, command: BaseCommand | None) -> BaseCommand | None:
         await self._state_saved()
-        late = asyncio.get_running_loop().call_later(CLAIM_RELEASE_TIMEOUT_S, self.admission.on_closed)
+        late = asyncio.get_running_loop().call_later(CLAIM_RELEASE_TIMEOUT_S, self._on_closed)
         try:
             # The owner processes acks before a later CLOSE_CONSUMER.
             return await self.owner_consumer.close(command)
         finally:
             late.cancel()
-            self.admission.on_closed()
+            self._on_closed()
+
+    def _on_closed(self) -> None:
+        """Give the claim back if the consumer has left: the owner has processed its acks, or the wait for that is over."""
+        self._closed = True
+        self._release_claim()
+
+    def _release_claim(self) -> None:
+        if self.claim is not None and self.unregistered and self._closed:
+            claim, self.claim = self.claim, None
+            self.connection.services.claim_store.release(claim)
 
     async def _state_saved(self) -> None:
         """Wait until its state is stored for the next consumer."""

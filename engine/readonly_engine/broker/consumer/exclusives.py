@@ -22,16 +22,17 @@ RELEASE_TIMEOUT_S: Final = 5.0
 
 POLL_INTERVAL_S: Final = 0.1
 
+# Constants of the module: a lookup through the message class takes longer than the rest of the comparison.
+_EXCLUSIVE, _KEY_SHARED, _STICKY = CommandSubscribe.Exclusive, CommandSubscribe.Key_Shared, KeySharedMode.STICKY
+
 _TAKEN: Final = (ServerError.ConsumerBusy, ServerError.ConsumerAssignError)
 """The owner's refusals because of another consumer; the second one is that of a range of hashes."""
 
 
 def is_exclusive(subscribe: CommandSubscribe) -> bool:
     """Return whether a consumer keeps others out of its subscription, or of its ranges of hashes."""
-    sticky = subscribe.key_shared_meta.key_shared_mode == KeySharedMode.STICKY
-    return subscribe.sub_type == CommandSubscribe.Exclusive or (
-        subscribe.sub_type == CommandSubscribe.Key_Shared and sticky
-    )
+    kind = subscribe.sub_type
+    return kind == _EXCLUSIVE or (kind == _KEY_SHARED and subscribe.key_shared_meta.key_shared_mode == _STICKY)
 
 
 def excludes(one: CommandSubscribe, other: CommandSubscribe) -> bool:
@@ -77,7 +78,11 @@ class ExclusiveConsumers:
 
     def add(self, consumer: ExclusiveConsumer) -> None:
         """Add a consumer after its admission."""
-        self._consumers.setdefault(_key(consumer), []).append(consumer)
+        key = _key(consumer)
+        if key in self._consumers:
+            self._consumers[key].append(consumer)
+        else:
+            self._consumers[key] = [consumer]  # a list without room for more, as most stay
 
     def remove(self, consumer: ExclusiveConsumer) -> None:
         """Remove a closed consumer; ignore one that was not added."""

@@ -11,10 +11,10 @@ from readonly_engine.broker.subscription.local_keeper import LocalKeeper
 from readonly_engine.owner.errors import OwnerUnavailableError
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.consumer.admission_lease import AdmissionLease
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.consumer.route import Placement
     from readonly_engine.broker.cursors.held_partition import HeldPartition
+    from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.broker.subscription.owner_queries import OwnerQueries
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
@@ -27,7 +27,7 @@ class LocallyKeptConsumer(ServedConsumer):
         connection: the client's connection.
         placement: as in ClientConsumer.
         subscribe: the client's SUBSCRIBE.
-        admission: as in ClientConsumer.
+        claim: as in ClientConsumer.
         partition: the partition with the cursor.
         changes_only: whether it only seeks or unsubscribes, beside the consumers that get messages.
     """
@@ -41,12 +41,12 @@ class LocallyKeptConsumer(ServedConsumer):
         connection: ClientLink,
         placement: Placement,
         subscribe: CommandSubscribe,
-        admission: AdmissionLease,
+        claim: ClaimHandle | None,
         partition: HeldPartition,
         *,
         changes_only: bool,
     ) -> None:
-        super().__init__(connection, placement, subscribe, admission)
+        super().__init__(connection, placement, subscribe, claim)
         self.owner_consumer = LocalCursorConsumer(partition, placement.topic, connection.identity, subscribe, self)
         self._changes_only = changes_only
 

@@ -15,9 +15,9 @@ from readonly_engine.wire.message import decode_stored, without_entry_metadata
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandFlow, CommandSubscribe
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.consumer.admission_lease import AdmissionLease
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.consumer.route import Placement
+    from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse, MessageIdData
 
 FLOW_WINDOW_BYTES = 1 << 20
@@ -33,7 +33,7 @@ class PassedThroughConsumer(ClientConsumer):
         connection: the client's connection.
         placement: as in ClientConsumer.
         subscribe: the SUBSCRIBE for the owner.
-        admission: as in ClientConsumer.
+        claim: as in ClientConsumer.
         peer_url: URL of the broker of the pool that takes the owner's place; empty for the owner.
 
     Attributes:
@@ -49,10 +49,10 @@ class PassedThroughConsumer(ClientConsumer):
         connection: ClientLink,
         placement: Placement,
         subscribe: CommandSubscribe,
-        admission: AdmissionLease,
+        claim: ClaimHandle | None,
         peer_url: str = "",
     ) -> None:
-        super().__init__(connection, placement, admission, subscribe.consumer_id, exclusive=is_exclusive(subscribe))
+        super().__init__(connection, placement, claim, subscribe.consumer_id, exclusive=is_exclusive(subscribe))
         self.flow_window = FlowWindow(FLOW_WINDOW_BYTES, track_pending=subscribe.sub_type not in CUMULATIVE_TYPES)
         self.owner_consumer = OwnerConsumer(
             connection.services.owners,
@@ -62,6 +62,11 @@ class PassedThroughConsumer(ClientConsumer):
             zero_permit=False,
             peer_url=peer_url,
         )
+
+    @property
+    def consumer_name(self) -> str:
+        """Name of the consumer; empty if the client has sent none."""
+        return self.subscribe_command.consumer_name
 
     @property
     def served_by(self) -> str:

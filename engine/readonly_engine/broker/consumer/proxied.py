@@ -18,9 +18,9 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseConsumer
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from readonly_engine.broker.consumer.admission_lease import AdmissionLease
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.consumer.route import Placement
+    from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.broker.pool.claims import ClaimKey
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -32,7 +32,7 @@ class ProxiedConsumer(PassedThroughConsumer):
         connection: the client's connection.
         placement: as in ClientConsumer.
         subscribe: the SUBSCRIBE for that broker.
-        admission: as in ClientConsumer.
+        claim: as in ClientConsumer.
         peer: URL of that broker.
         peer_url: URL for connections to it.
     """
@@ -44,11 +44,11 @@ class ProxiedConsumer(PassedThroughConsumer):
         connection: ClientLink,
         placement: Placement,
         subscribe: CommandSubscribe,
-        admission: AdmissionLease,
+        claim: ClaimHandle | None,
         peer: str,
         peer_url: str,
     ) -> None:
-        super().__init__(connection, placement, subscribe, admission, peer_url)
+        super().__init__(connection, placement, subscribe, claim, peer_url)
         self._peer = peer
         self._pending_redirect: PendingRedirect | None = None  # None for none, or after the decision
 
@@ -100,7 +100,7 @@ class ProxiedConsumer(PassedThroughConsumer):
         urls = Urls() if member is None else member.urls_for(client.listener)
         if urls.serve(tls=client.tls) and supports_assigned_broker(client.client_version):
             self._pending_redirect = pending = PendingRedirect(time.monotonic())
-            client_key = (client.address, str(self.topic), self.info.name, self.info.consumer_name)
+            client_key = (client.address, str(self.topic), self.info.name, self.consumer_name)
             services.spawn(self._decide(pending, client_key, urls))
 
     async def _decide(self, pending: PendingRedirect, client_key: Hashable, urls: Urls) -> None:

@@ -19,6 +19,8 @@ because a false one harms only its sender:
 
 def relayed_by(subscribe: CommandSubscribe) -> str | None:
     """Return the broker of the pool that has relayed a consumer here, by its last RELAYED_BY; None without one."""
+    if not subscribe.metadata:
+        return None
     return next((item.value for item in reversed(subscribe.metadata) if item.key == RELAYED_BY), None)
 
 

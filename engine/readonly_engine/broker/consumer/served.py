@@ -23,9 +23,9 @@ from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.lease import OwnerLease
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandReachedEndOfTopic
+from readonly_engine.wire.subscribe_info import shared_name
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.consumer.admission_lease import AdmissionLease
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.consumer.route import Placement
     from readonly_engine.broker.pool.claim_store import ClaimHandle, ClaimStore
@@ -48,7 +48,7 @@ class ServedConsumer(ClientConsumer):
         connection: the client's connection.
         placement: as in ClientConsumer.
         subscribe: the SUBSCRIBE for the keeper of the cursor.
-        admission: as in ClientConsumer.
+        claim: as in ClientConsumer.
 
     Attributes:
         dispatch_state: state for the dispatcher.
@@ -75,10 +75,12 @@ class ServedConsumer(ClientConsumer):
         connection: ClientLink,
         placement: Placement,
         subscribe: CommandSubscribe,
-        admission: AdmissionLease,
+        claim: ClaimHandle | None,
     ) -> None:
-        super().__init__(connection, placement, admission, subscribe.consumer_id, exclusive=is_exclusive(subscribe))
-        self.dispatch_state = make_consumer_state(subscribe, name=self.info.consumer_name, writable=connection.writable)
+        super().__init__(connection, placement, claim, subscribe.consumer_id, exclusive=is_exclusive(subscribe))
+        self.dispatch_state = make_consumer_state(
+            subscribe, name=shared_name(subscribe.consumer_name), writable=connection.writable
+        )
         self.subscription: Subscription | None = None
         self._active: bool | None = None
         self._rates: Rates[str] | None = None  # made at the first CONSUMER_STATS, which few clients send
@@ -92,6 +94,11 @@ class ServedConsumer(ClientConsumer):
     def keeper(self, queries: OwnerQueries) -> CursorKeeper:
         """Return the keeper of its subscription's cursor."""
         raise NotImplementedError
+
+    @property
+    def consumer_name(self) -> str:
+        """Name of the consumer; empty if the client has sent none."""
+        return self.dispatch_state.name
 
     @property
     def served_by(self) -> str:
@@ -168,10 +175,17 @@ class ServedConsumer(ClientConsumer):
 
     def _leave_subscription(self, subscription: Subscription) -> None:
         """Leave the subscription. New consumers of it wait until the owner has processed this consumer's acks."""
-        topics, key = self.connection.services.topics, (subscription.topic, subscription.name)
         ours = partial(self._exclusively_served, subscription, self.claim)
-        self._saving_batches = topics.leave(subscription, self, ours)
-        self.admission.call_at_end(partial(topics.leaving.remove, key, self))
+        self._saving_batches = self.connection.services.topics.leave(subscription, self, ours)
+        if self._closed:
+            self._stop_waiting_for_acks()
+
+    def _on_closed(self) -> None:
+        self._stop_waiting_for_acks()
+        super()._on_closed()
+
+    def _stop_waiting_for_acks(self) -> None:
+        self.connection.services.topics.leaving.remove((self.topic, self.info.name), self)
 
     def _exclusively_served(self, subscription: Subscription, claim: ClaimHandle | None) -> bool:
         """Return whether no other broker can have served the subscription since its cursor was read from the owner."""
@@ -315,9 +329,9 @@ class OwnerKeptConsumer(ServedConsumer):
         connection: ClientLink,
         placement: Placement,
         subscribe: CommandSubscribe,
-        admission: AdmissionLease,
+        claim: ClaimHandle | None,
     ) -> None:
-        super().__init__(connection, placement, subscribe, admission)
+        super().__init__(connection, placement, subscribe, claim)
         owners = connection.services.owners
         self.owner_consumer = OwnerConsumer(owners, connection.identity, subscribe, self, zero_permit=True)
 

@@ -49,6 +49,8 @@ class LocalRequest(StrEnum):
 
 def request_of(subscribe: CommandSubscribe) -> LocalRequest | None:
     """Return the request in the metadata of a SUBSCRIBE; None without one."""
+    if not subscribe.metadata:
+        return None
     keys = {item.key for item in subscribe.metadata}
     return next((request for request in LocalRequest if request in keys), None)
 

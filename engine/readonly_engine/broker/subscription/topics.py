@@ -249,13 +249,13 @@ class TopicRegistry:
             acked=acked,
             batches=batches,
             keeper=keeper,
-            counters=self._counters_of(topic, subscribe.subscription),
+            counters=self._counters_of(topic, consumer.info.name),
             fanout=served.fanout if view is served.log else None,
             guard=self._lease_guard,
             latency=self.latency,
         )
         if generation != keeper.generation:
-            raise OwnerUnavailableError(f"the cursor of {subscribe.subscription} was moved meanwhile; try again")
+            raise OwnerUnavailableError(f"the cursor of {consumer.info.name} was moved meanwhile; try again")
         subscription = Subscription(parts, self._on_unreadable)
         with ExitStack() as cleanup:
             cleanup.callback(subscription.close)  # also if the client leaves meanwhile

@@ -230,7 +230,7 @@ def _kind(number: CommandSubscribe.SubType) -> str:
 def _client(consumer: ClientConsumer) -> ClientState:
     figures = consumer.figures()
     return ClientState(
-        name=clipped(consumer.info.consumer_name),
+        name=clipped(consumer.consumer_name),
         address=consumer.connection.peer,
         version=clipped(consumer.connection.client_version),
         permits=figures.permits,

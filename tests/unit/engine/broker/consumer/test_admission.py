@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.consumer import admission, served
 from readonly_engine.broker.consumer.admission import admit
+from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
 from readonly_engine.broker.consumer.relay_marks import RELAYED_BY
 from readonly_engine.broker.consumer.route import Local
@@ -70,28 +72,22 @@ class Broker:
         self.spawned.append(asyncio.create_task(coroutine))
 
 
-class Consumer:
+class Consumer(ClientConsumer):
     """One that attaches as the test lets it."""
 
-    def __init__(self, client, placement, _subscribe, admission, _route, _partition):
-        self.admission, self.topic, self.bound = admission, placement.topic, placement.bound
-        self.client = self.connection = client
+    def __init__(self, client, placement, _subscribe, claim, _route, _partition):
+        super().__init__(client, placement, claim, 1, exclusive=False)
         self.owner_consumer = self
-        self.unregistered = self.exclusive = False
 
     async def subscribe(self):
-        self.client.attached(self)
+        self.connection.attached(self)
         return "the owner's answer"
 
     async def begin(self, _sent):
         pass
 
-    def unregister(self):
-        self.unregistered = True
-        self.admission.leave()
-
     async def close(self):
-        self.client.closed = True
+        self.connection.closed = True
 
 
 @pytest.mark.parametrize("after", [BOUND, UNBOUND])
@@ -179,6 +175,37 @@ def test_a_marked_consumer_is_waited_for_after_the_owner_has_admitted_it(monkeyp
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    ("way", "given_back"), [("admitted", []), ("no way", ["place", "claim"]), ("refused by the owner", ["place"])]
+)
+def test_a_refused_consumer_gives_its_place_and_its_claim_back(monkeypatch, way, given_back):
+    """That of one that the owner has refused is given back after its close (test_ways.py)."""
+
+    def refuse(*_):
+        raise OwnerRefusedError(ServerError.AuthorizationError, "no")
+
+    async def run():
+        scene, calls = MarkedScene(None), []
+        scene.broker.limits.leave = lambda *_: calls.append("place")
+        scene.broker.claim_store.release = lambda _: calls.append("claim")
+        monkeypatch.setattr(admission, "make_consumer", refuse if way == "no way" else scene.make)
+        scene.attached = refuse if way == "refused by the owner" else scene.attached
+        with nullcontext() if way == "admitted" else pytest.raises(OwnerRefusedError):
+            await scene.come()
+        assert calls == given_back
+        assert len(scene.broker.spawned) == (way == "refused by the owner")
+
+    asyncio.run(run())
+
+
+def test_a_limit_refuses_a_consumer_that_then_holds_nothing():
+    broker = Broker(BOUND)
+    broker.limits = SimpleNamespace(subscribe=lambda *_: "Topic reached max consumers limit")
+    with pytest.raises(OwnerRefusedError, match="max consumers") as refused:
+        come(broker, subscribe_of())
+    assert refused.value.code == ServerError.ConsumerBusy
+
+
 def test_a_liar_that_the_owner_refuses_makes_nobody_wait(monkeypatch):
     """Anyone can send the mark: before the owner has answered, the client may have no right to the topic."""
 
@@ -240,7 +267,7 @@ def test_a_consumer_that_comes_while_the_keeper_changes_comes_again(monkeypatch)
     monkeypatch.setattr(admission, "make_consumer", Consumer)
     broker = Broker(BOUND)
     with pytest.raises(OwnerUnavailableError, match="look it up again"):
-        come(broker, subscribe_of(), lambda _: setattr(broker, "keeps", True))
+        come(broker, subscribe_of(), lambda _: vars(broker).update(keeps=True, bindings=Bindings(BOUND.bindings)))
 
 
 def test_a_question_for_a_local_cursor_creates_nothing(monkeypatch):

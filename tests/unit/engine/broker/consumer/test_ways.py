@@ -6,7 +6,6 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from readonly_engine.broker.consumer.admission_lease import AdmissionLease
 from readonly_engine.broker.consumer.client_consumer import KEEPER_CHANGED
 from readonly_engine.broker.consumer.flow_window import INITIAL_WINDOW
 from readonly_engine.broker.consumer.local import LocallyKeptConsumer
@@ -127,10 +126,9 @@ class Broker:
         subscribe = CommandSubscribe(
             topic=str(TOPIC), subscription="s", sub_type=sub_type, consumer_id=7, request_id=1, durable=durable
         )
-        lease = AdmissionLease(self, TOPIC, "s")
-        lease.claim = ClaimHandle(KEY, 1, "") if claimed else None
+        claim = ClaimHandle(KEY, 1, "") if claimed else None
         placement = Placement(TOPIC, SubscribeInfo.of(subscribe), bound, CursorPlace.OWNER)
-        made = kind(self.client, placement, subscribe, lease, *more, **options)
+        made = kind(self.client, placement, subscribe, claim, *more, **options)
         made.owner_consumer = Keeper()
         return made
 
@@ -212,8 +210,9 @@ def test_what_the_server_and_the_statistics_ask(way, served_by, movable, under_c
     played(scene)
 
 
+@pytest.mark.parametrize("closed_first", [False, True])
 @pytest.mark.parametrize("way", MAKERS)
-def test_the_claim_is_given_back_after_the_close_and_the_place_at_once(way):
+def test_the_claim_is_given_back_after_the_close_and_the_place_at_once(way, closed_first):
     async def scene():
         broker = Broker()
         one = MAKERS[way](broker, claimed=True, sub_type=CommandSubscribe.Exclusive)
@@ -221,13 +220,16 @@ def test_the_claim_is_given_back_after_the_close_and_the_place_at_once(way):
         assert ("policy" in broker.calls) == (way == "passed")
         assert (one.subscription is not None) == (way in {"owner", "local"})
         broker.calls.clear()
-        one.unregister()
-        one.unregister()
-        assert broker.calls.count("place") == 1
-        assert "claim" not in broker.calls
-        await one.close()
-        await one.close()
+        for closes in [closed_first, not closed_first]:
+            assert "claim" not in broker.calls
+            for _ in range(2):
+                if closes:
+                    await one.close()
+                else:
+                    one.unregister()
+                    assert broker.calls.count("place") == 1
         assert broker.calls.count("claim") == 1
+        assert broker.calls.count("place") == 1
         assert one.claim is None
         assert len(one.owner_consumer.closed_with) == 1
         assert broker.calls.count("left") == (way in {"owner", "local"})
