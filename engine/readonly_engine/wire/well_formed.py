@@ -10,6 +10,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from readonly_engine.wire import pulsar_pb2
+from readonly_engine.wire.client_commands import CLIENT_COMMANDS
 from readonly_engine.wire.commands import body_of, command_name
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand
@@ -22,26 +23,11 @@ if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import KeyLongValue, KeyValue
 
 _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
-    "CommandAck": ("consumer_id", "ack_type"),
-    "CommandCloseConsumer": ("consumer_id", "request_id"),
-    "CommandCloseProducer": ("producer_id", "request_id"),
-    "CommandConnect": ("client_version",),
-    "CommandConsumerStats": ("consumer_id", "request_id"),
-    "CommandFlow": ("consumer_id", "message_permits"),
-    "CommandGetLastMessageId": ("consumer_id", "request_id"),
-    "CommandGetOrCreateSchema": ("request_id", "topic", "schema"),
-    "CommandGetSchema": ("request_id", "topic"),
-    "CommandGetTopicsOfNamespace": ("request_id", "namespace"),
-    "CommandLookupTopic": ("topic", "request_id"),
-    "CommandPartitionedTopicMetadata": ("topic", "request_id"),
-    "CommandProducer": ("topic", "producer_id", "request_id"),
-    "CommandRedeliverUnacknowledgedMessages": ("consumer_id",),
-    "CommandSeek": ("consumer_id", "request_id"),
-    "CommandSend": ("producer_id", "sequence_id"),
-    "CommandSubscribe": ("topic", "subscription", "sub_type", "consumer_id", "request_id"),
-    "CommandUnsubscribe": ("consumer_id", "request_id"),
-    "CommandWatchTopicList": ("request_id", "watcher_id", "namespace", "topics_pattern"),
-    "CommandWatchTopicListClose": ("request_id", "watcher_id"),
+    **{
+        body_of(BaseCommand(type=kind)).DESCRIPTOR.name: command.required
+        for kind, command in CLIENT_COMMANDS.items()
+        if command.required
+    },
     "IntRange": ("start", "end"),
     "KeyLongValue": ("key", "value"),
     "KeySharedMeta": ("key_shared_mode",),
@@ -49,20 +35,19 @@ _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "MessageIdData": ("ledger_id", "entry_id"),
     "Schema": ("name", "schema_data", "type"),
 }
-"""Required fields of PulsarApi.proto. A number that an enum does not have counts as missing."""
+"""Required fields of the commands and of their parts."""
 
 _LISTED: Final = frozenset({"IntRange", "KeyLongValue", "KeyValue", "MessageIdData"})
 """Messages of which one frame may have a million, and whose required fields have no enum."""
 
 _UNIQUE: Final = frozenset(
     {
-        ("CommandSubscribe", "metadata"),
-        ("CommandProducer", "metadata"),
-        ("CommandAck", "properties"),
-        ("Schema", "properties"),
+        (body_of(BaseCommand(type=kind)).DESCRIPTOR.name, field)
+        for kind, command in CLIENT_COMMANDS.items()
+        for field in command.unique
     }
+    | {("Schema", "properties")}
 )
-"""Lists of keys and values that a stock broker collects in a map. If a key comes twice, it closes the connection."""
 
 _VERSION_BYTES: Final = 8
 """A stock broker reads a schema version of GET_SCHEMA as a number of 64 bits, and closes the connection if it is shorter."""
@@ -106,25 +91,6 @@ _ENUMS: Final = {
 _NAMESPACE = re.compile(r"[-=:.\w]+/[-=:.\w]+(/[-=:.\w]+)?", re.ASCII)
 """TENANT/NAMESPACE (NamespaceName and NamedEntity); older names have a cluster between."""
 
-_OF_SERVERS: Final = frozenset(
-    number
-    for name, number in BaseCommand.Type.items()
-    if name.endswith(("_RESPONSE", "_SUCCESS")) and name != "AUTH_RESPONSE"
-) | {
-    BaseCommand.ACTIVE_CONSUMER_CHANGE,
-    BaseCommand.AUTH_CHALLENGE,
-    BaseCommand.CONNECTED,
-    BaseCommand.ERROR,
-    BaseCommand.MESSAGE,
-    BaseCommand.REACHED_END_OF_TOPIC,
-    BaseCommand.SEND_ERROR,
-    BaseCommand.SEND_RECEIPT,
-    BaseCommand.SUCCESS,
-    BaseCommand.TOPIC_MIGRATED,
-    BaseCommand.WATCH_TOPIC_UPDATE,
-}
-"""Commands that only servers send."""
-
 _OF_NAMESPACES: Final = frozenset({BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseCommand.WATCH_TOPIC_LIST})
 
 
@@ -134,7 +100,7 @@ def check_command(command: BaseCommand) -> None:
     Raises:
         MalformedFrameError: a stock broker would close the command's connection.
     """
-    if command.type in _OF_SERVERS:
+    if command.type not in CLIENT_COMMANDS:
         raise MalformedFrameError(f"{command_name(command)}, which only servers send")
     body = body_of(command)
     missing = _missing(body)

@@ -10,28 +10,32 @@ from readonly_engine.broker.session.bounds import MAX_CONCURRENT_CLOSES, MAX_CON
 from readonly_engine.broker.session.lookup import answer_lookup
 from readonly_engine.broker.session.request_quota import RequestQuota
 from readonly_engine.broker.session.requests import (
-    ANY_BROKER_REQUESTS,
-    CONSUMER_REQUESTS,
     refuse_lookup,
     relay_for_consumer,
     relay_to_any_broker,
     relay_to_schema_owner,
 )
 from readonly_engine.owner.errors import OwnerRefusedError
+from readonly_engine.wire.client_commands import CLIENT_COMMANDS, Answerer
 from readonly_engine.wire.commands import body_of
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, ServerError
+from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from readonly_engine.broker.session.requests import ConsumerLink
+    from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
-_HANDLERS: Final[dict[int, Callable[[ConsumerLink, BaseCommand], Coroutine[object, object, None]]]] = {
-    BaseCommand.LOOKUP: answer_lookup,
-    BaseCommand.GET_OR_CREATE_SCHEMA: relay_to_schema_owner,
-    **dict.fromkeys(ANY_BROKER_REQUESTS, relay_to_any_broker),
-    **dict.fromkeys(CONSUMER_REQUESTS, relay_for_consumer),
+_BY_ANSWERER: Final[Mapping[Answerer, Callable[[ConsumerLink, BaseCommand], Coroutine[object, object, None]]]] = {
+    Answerer.LOOKUP: answer_lookup,
+    Answerer.ANY_BROKER: relay_to_any_broker,
+    Answerer.SCHEMA_OWNER: relay_to_schema_owner,
+    Answerer.CONSUMER_OWNER: relay_for_consumer,
+}
+
+_HANDLERS: Final = {
+    kind: _BY_ANSWERER[command.answerer] for kind, command in CLIENT_COMMANDS.items() if command.answerer is not None
 }
 
 SERVED_REQUESTS: Final = frozenset(_HANDLERS)

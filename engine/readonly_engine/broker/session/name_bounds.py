@@ -10,47 +10,23 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.owner.errors import OwnerRefusedError
+from readonly_engine.wire.client_commands import CLIENT_COMMANDS
 from readonly_engine.wire.commands import body_of
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, ServerError
+from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
 MAX_NAME_BYTES: Final = 8192
 """Bytes of a name in UTF-8. The admin API of a stock broker reads no longer URL (httpMaxRequestHeaderSize), so nobody could show
 or delete a topic or subscription with a longer name. ZooKeeper refuses names from about 1 MB on (jute.maxbuffer)."""
 
-NAMES: Final[Mapping[int, tuple[str, ...]]] = {
-    BaseCommand.SUBSCRIBE: ("topic", "subscription", "consumer_name"),
-    BaseCommand.PRODUCER: ("topic", "producer_name", "initial_subscription_name"),
-    BaseCommand.LOOKUP: ("topic",),
-    BaseCommand.PARTITIONED_METADATA: ("topic",),
-    BaseCommand.GET_SCHEMA: ("topic",),
-    BaseCommand.GET_OR_CREATE_SCHEMA: ("topic",),
-    BaseCommand.GET_TOPICS_OF_NAMESPACE: ("namespace",),
-    BaseCommand.WATCH_TOPIC_LIST: ("namespace",),
-}
-"""Fields with names, by type of command."""
-
-
 MAX_ITEMS: Final = 2000
 """Items of a list in a request. A SUBSCRIBE with so many takes some 15 ms of the event loop; a frame has room for 870,000."""
 
-LISTS: Final[Mapping[int, tuple[str, ...]]] = {
-    BaseCommand.SUBSCRIBE: (
-        "metadata",
-        "subscription_properties",
-        "schema.properties",
-        "key_shared_meta.hash_ranges",
-        "start_message_id.ack_set",
-    ),
-    BaseCommand.PRODUCER: ("metadata", "schema.properties"),
-    BaseCommand.LOOKUP: ("properties",),
-    BaseCommand.GET_OR_CREATE_SCHEMA: ("schema.properties",),
+_LENGTHS: Final = {
+    kind: tuple((field, attrgetter(field)) for field in command.lists) for kind, command in CLIENT_COMMANDS.items()
 }
-"""Lists in requests, by type of command."""
-
-_LENGTHS: Final = {kind: tuple((field, attrgetter(field)) for field in fields) for kind, fields in LISTS.items()}
 
 
 def name_error(command: BaseCommand) -> OwnerRefusedError | None:
@@ -59,9 +35,9 @@ def name_error(command: BaseCommand) -> OwnerRefusedError | None:
     Clients do not try again after this error.
 
     Args:
-        command: a command of any type.
+        command: a command of a client.
     """
-    for field in NAMES.get(command.type, ()):
+    for field in CLIENT_COMMANDS[command.type].names:
         size = len(getattr(body_of(command), field).encode())
         if size > MAX_NAME_BYTES:
             code = ServerError.InvalidTopicName if field == "topic" else ServerError.NotAllowedError
@@ -69,7 +45,7 @@ def name_error(command: BaseCommand) -> OwnerRefusedError | None:
             return OwnerRefusedError(
                 code, f"the name of the {what} has {size:,} bytes; give a name of at most {MAX_NAME_BYTES:,} bytes"
             )
-    for field, items in _LENGTHS.get(command.type, ()):
+    for field, items in _LENGTHS[command.type]:
         count = len(items(body_of(command)))
         if count > MAX_ITEMS:
             return OwnerRefusedError(

@@ -25,21 +25,6 @@ if TYPE_CHECKING:
     from readonly_engine.broker.consumer.client_consumer import ClientConsumer
     from readonly_engine.broker.session.request_quota import RequestQuota
 
-ANY_BROKER_REQUESTS = frozenset(
-    {BaseCommand.PARTITIONED_METADATA, BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseCommand.GET_SCHEMA}
-)
-"""Requests that every broker of the source cluster can answer."""
-
-CONSUMER_REQUESTS = frozenset(
-    {
-        BaseCommand.SEEK,
-        BaseCommand.UNSUBSCRIBE,
-        BaseCommand.GET_LAST_MESSAGE_ID,
-        BaseCommand.CONSUMER_STATS,
-    }
-)
-"""Requests of a consumer that its owner must answer."""
-
 _CLOSING_REQUESTS = frozenset({BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE})
 """Requests for which the owner closes the consumers of the subscription before it answers."""
 

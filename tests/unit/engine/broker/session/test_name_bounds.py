@@ -8,45 +8,15 @@ from types import SimpleNamespace
 import pytest
 from readonly_engine.broker.session import connection
 from readonly_engine.broker.session.connection import ClientConnection
-from readonly_engine.broker.session.name_bounds import LISTS, MAX_ITEMS, MAX_NAME_BYTES, NAMES, name_error
+from readonly_engine.broker.session.name_bounds import MAX_ITEMS, MAX_NAME_BYTES, name_error
+from readonly_engine.wire.client_commands import CLIENT_COMMANDS
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
-from readonly_engine.wire.pulsar_pb2 import (
-    BaseCommand,
-    CommandGetOrCreateSchema,
-    CommandGetSchema,
-    CommandGetTopicsOfNamespace,
-    CommandLookupTopic,
-    CommandPartitionedTopicMetadata,
-    CommandProducer,
-    CommandSubscribe,
-    CommandWatchTopicList,
-    KeyValue,
-    Schema,
-    ServerError,
-)
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, KeyValue, ServerError
 
-SHORT = {
-    BaseCommand.SUBSCRIBE: BaseCommand(
-        subscribe=CommandSubscribe(topic="t", subscription="s", sub_type=0, consumer_id=1, request_id=7)
-    ),
-    BaseCommand.PRODUCER: BaseCommand(producer=CommandProducer(topic="t", producer_id=1, request_id=7)),
-    BaseCommand.LOOKUP: BaseCommand(lookup_topic=CommandLookupTopic(topic="t", request_id=7)),
-    BaseCommand.PARTITIONED_METADATA: BaseCommand(
-        partition_metadata=CommandPartitionedTopicMetadata(topic="t", request_id=7)
-    ),
-    BaseCommand.GET_SCHEMA: BaseCommand(get_schema=CommandGetSchema(topic="t", request_id=7)),
-    BaseCommand.GET_OR_CREATE_SCHEMA: BaseCommand(
-        get_or_create_schema=CommandGetOrCreateSchema(
-            topic="t", request_id=7, schema=Schema(name="s", schema_data=b"", type=Schema.String)
-        )
-    ),
-    BaseCommand.GET_TOPICS_OF_NAMESPACE: BaseCommand(
-        get_topics_of_namespace=CommandGetTopicsOfNamespace(namespace="t/n", request_id=7)
-    ),
-    BaseCommand.WATCH_TOPIC_LIST: BaseCommand(
-        watch_topic_list=CommandWatchTopicList(namespace="t/n", request_id=7, watcher_id=1, topics_pattern=".*")
-    ),
-}
+from tests.hostile.frames import make_command
+
+NAMES = {kind: command.names for kind, command in CLIENT_COMMANDS.items() if command.names}
+LISTS = {kind: command.lists for kind, command in CLIENT_COMMANDS.items() if command.lists}
 EACH = [
     pytest.param(kind, field, id=f"{BaseCommand.Type.Name(kind)}-{field}") for kind in NAMES for field in NAMES[kind]
 ]
@@ -58,9 +28,8 @@ ANSWERS = {
 
 
 def command_with(kind, field, name):
-    command = BaseCommand()
-    command.CopyFrom(SHORT[kind])
-    command.type = kind
+    command = BaseCommand.FromString(make_command(BaseCommand.Type.Name(kind), "t"))
+    body_of(command).request_id = 7
     setattr(body_of(command), field, name)
     return command
 
