@@ -178,7 +178,7 @@ BROKERS_ROOMS = {
     "dispatch": {"config", "topic", "wire"},
     "pool": {"config", "owner", "metadata", "wire", "background", "clock", "lease_guard"},
     "fanout": {"dispatch", "topic", "net", "lease_guard"},
-    "tail": {"owner", "topic", "bookkeeper", "metadata", "wire", "background"},
+    "tail": {"fanout", "dispatch", "owner", "topic", "bookkeeper", "metadata", "wire", "background", "lease_guard"},
     "cursors": {"pool", "owner", "topic", "metadata", "config", "net", "wire", "background", "waiting"},
     "subscription": {
         "cursors",

@@ -34,6 +34,9 @@ class DirectWriter(Protocol):
     def send(self, data: bytes) -> None:
         """Send frames, at the end of the event loop's iteration or before."""
 
+    def write_now(self, data: bytes) -> None:
+        """Send frames at once, after the pending ones of this client."""
+
     def flush_all(self) -> None:
         """Send the pending frames of all clients now."""
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from readonly_engine.owner.identity import Identity
     from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.pulsar_pb2 import AuthData
+    from readonly_engine.wire.splice import Splice
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,16 @@ class Publisher(Protocol):
 
     def on_owner_ping(self, connection: OwnerConnection) -> None:
         """Handle a PING of the owner, which expects `pong`, or any other command."""
+
+
+class Splicing(Protocol):
+    """Surrounds the deliveries of splices (see wire/splice.py)."""
+
+    def check(self) -> None:
+        """Suspend deliveries that may not go on, before entries are decoded."""
+
+    def sample(self, splice: Splice) -> None:
+        """Measure the last entry of a splice, which was just written."""
 
 
 class ConnectionEvents(Protocol):
@@ -78,6 +89,7 @@ class OwnerConnection(asyncio.Protocol):
         ping_listener: called when `last_answered_ping` has changed.
         handshake: the owner's CONNECTED.
         closed: whether the connection has ended, or is about to.
+        splicing: surrounds the deliveries of splices; None before the first one.
     """
 
     def __init__(
@@ -105,7 +117,8 @@ class OwnerConnection(asyncio.Protocol):
         self._pongs: dict[int, asyncio.Future[None]] = {}  # waiters, by the number of the PONG
         self.last_answered_ping = lease_time()
         self.ping_listener: Callable[[OwnerConnection], None] | None = None
-        self._push_handlers: dict[int, Callable[[list[Entry]], None]] = {}
+        self._push_handlers: dict[int, Callable[[list[Entry]], None] | Splice] = {}
+        self.splicing: Splicing | None = None
         self._probe_detector = ProbeDetector(self._loop.time())
         self._responsive = True
         self._keep_alive: asyncio.TimerHandle | None = None
@@ -261,8 +274,10 @@ class OwnerConnection(asyncio.Protocol):
         """Remove a topic-list watcher."""
         self._handlers.remove_watcher(watcher_id)
 
-    def call_with_entries(self, consumer_id: int, on_entries: Callable[[list[Entry]], None]) -> None:
+    def call_with_entries(self, consumer_id: int, on_entries: Callable[[list[Entry]], None] | Splice) -> None:
         """Call back with a consumer's entries that have arrived together, instead of its `on_command` with each.
+
+        A splice delivers them itself, as far as they fit.
 
         MESSAGEs with more than a position, and those that have arrived in parts, still go to `on_command`.
         """
@@ -366,7 +381,15 @@ class OwnerConnection(asyncio.Protocol):
         self._responsive = True
         session = self._session
         if self._push_handlers and not session.splitter.partial:
-            runs, end = decode_pushed(data, self._push_handlers)
+            splicing = self.splicing
+            if splicing is not None:
+                splicing.check()
+            spliced, runs, end = decode_pushed(data, self._push_handlers)
+            if spliced is not None:
+                for writer, frames in spliced[0].items():
+                    writer.write_now(frames[0] if len(frames) == 1 else b"".join(frames))
+                if splicing is not None:
+                    splicing.sample(spliced[1])
             for on_entries, entries in runs:
                 on_entries(entries)
             if end == len(data):

@@ -73,6 +73,11 @@ class EntryCache:
         self.hits = 0
         self.misses = 0
 
+    @property
+    def max_bytes(self) -> int:
+        """The limit of the payloads."""
+        return self._max
+
     def get(self, position: Position) -> TopicEntry | None:
         """Return an entry; None if it is not (any more) in the cache."""
         found = self.run(position.ledger_id, position.entry_id, position.entry_id)

@@ -18,6 +18,7 @@ from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.owner_end import OwnerEnd
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.sources import LedgerSources
+from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.topic.tail_notifier import TailNotifier
 from readonly_engine.waiting import await_shared
 from readonly_engine.wire.entry_view import summarize
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
+    from readonly_engine.topic.chain import ChainedLedger
     from readonly_engine.topic.dispatch_hold import DispatchLimit
-    from readonly_engine.topic.tail_batch import TailBatch
+    from readonly_engine.topic.owner_end import Lag
     from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata
     from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
@@ -120,6 +122,7 @@ class TopicLog:
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._entry_bytes = READ_AHEAD_BYTES
         self._notifier = TailNotifier(str(topic), self.chain, self.read)
+        self._splice: Lag | None = None
         self._watch = cluster.watch_topic(topic, self._topic_changed)
 
     # Following the topic
@@ -142,6 +145,7 @@ class TopicLog:
         Raises:
             BookKeeperError: none of its bookies answers.
         """
+        self._end_splice()
         for ledger_id, tail in list(self._tails.items()):
             reader = self._readers.get(ledger_id)
             if reader is not None:
@@ -157,6 +161,7 @@ class TopicLog:
 
     def close(self) -> None:
         """Stop following the topic."""
+        self._end_splice()
         self.owner_end.close()
         self._watch.stop()
         self._notifier.close()
@@ -176,19 +181,23 @@ class TopicLog:
             listener: the callback.
             latency_tolerant: whether a delay of some 10 ms is acceptable while entries arrive (PAUSE_S).
         """
+        self._end_splice()
         self._notifier.listen(listener, latency_tolerant=latency_tolerant)
 
     def limit_dispatches(self, limit: DispatchLimit) -> None:
         """From now on, hold new entries for the owner's answer while `limit` is active. Entries can still be read."""
+        self._end_splice()
         self._notifier.set_limit(limit)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Remove a listener."""
+        self._end_splice()
         self._notifier.unlisten(listener)
 
     @property
     def latest_batch(self) -> TailBatch | None:
         """The batch of the listeners' last call; None without readable new entries."""
+        self._end_splice()
         return self._notifier.latest_batch
 
     @property
@@ -208,6 +217,7 @@ class TopicLog:
 
     def confirm(self, position: Position) -> None:
         """Confirm an entry according to the owner broker, which may be ahead of the bookies."""
+        self._end_splice()
         self.owner_end.confirm(position)
         tail = self._tails.get(position.ledger_id)
         if tail is not None:
@@ -235,6 +245,7 @@ class TopicLog:
 
     def resume_polls(self) -> None:
         """Poll bookies again: the owner does not push any more."""
+        self._end_splice()
         self._pushed, self._pushed_ahead = False, None
         for timer in self._poll_timers.values():
             timer.cancel()
@@ -249,6 +260,7 @@ class TopicLog:
             entries: at least one.
             now: the loop's time.
         """
+        self._end_splice()
         first, last = entries[0], entries[-1]
         self.owner_end.confirm(last.position)
         if last.ledger_id == first.ledger_id and last.entry_id - first.entry_id == len(entries) - 1:
@@ -279,6 +291,54 @@ class TopicLog:
                 kept = self._cache.put_all(entries) if together else [self._cache.put(entries[0])]
                 self._notifier.on_pushed(kept, now, flows=tail.flows(now))
 
+    # Entries that bypass the log (broker/tail/tail_splice.py)
+
+    def begin_splice(self, last: Position, splice: Lag, listener: Callable[[], None]) -> ChainedLedger | None:
+        """Let the entries after this one bypass the log. At any other event than the next entry it ends the splice.
+
+        The splice keeps `last_readable` of the ledger up to date, so the chain has no lag.
+
+        Args:
+            last: the last entry of the topic.
+            splice: passes the entries on by `on_spliced` when it is settled.
+            listener: gets the entries; it must be the only one.
+
+        Returns:
+            The entries' ledger; None if something waits, so that entries must take the usual way.
+        """
+        tail = self._tails.get(last.ledger_id)
+        ledger = self.chain.ledger(last.ledger_id)
+        if (
+            tail is None
+            or ledger is None
+            or tail.lac != last.entry_id
+            or self._poll_timers
+            or self.owner_end.waiting
+            or self.chain.limit != last
+            or not self._notifier.can_splice(last, listener)
+        ):
+            return None
+        self._splice = self.owner_end.lag = splice
+        return ledger
+
+    def on_spliced(self, entries: list[TopicEntry]) -> TailBatch:
+        """Accept entries that have bypassed the log; return the last one as the latest batch."""
+        last = entries[-1].position
+        self.owner_end.confirm(last)
+        self._tails[last.ledger_id].accept(last.entry_id, together=False)
+        kept = self._cache.put_all(entries)
+        batch = TailBatch(kept[-1:], Position(last.ledger_id, last.entry_id + 1), complete=True)
+        self._notifier.on_spliced(batch)
+        return batch
+
+    def splice_ended(self) -> None:
+        """Let no more entries bypass the log."""
+        self._splice = self.owner_end.lag = None
+
+    def _end_splice(self) -> None:
+        if self._splice is not None:
+            self._splice.end()
+
     def _suspend_new_ledger_polls(self, ledger_id: int) -> None:
         """Stop the polls of a new ledger."""
         timer = self._poll_timers.pop(ledger_id, None)
@@ -301,6 +361,7 @@ class TopicLog:
             tail.confirm(ahead.entry_id)
 
     def _topic_changed(self, info: ManagedLedgerInfo | None) -> None:
+        self._end_splice()
         before = set(self.chain.ledger_ids)
         self.chain.topic_changed(info)
         self._sources.topic_changed(info)
@@ -330,6 +391,7 @@ class TopicLog:
         if metadata is None or ledger_id not in self._ledger_watches:
             # Deleted: the topic's list will lose it, too.
             return
+        self._end_splice()
         reader = self._readers.get(ledger_id)
         if reader is None:
             reader = self._readers[ledger_id] = LedgerReader(ledger_id, metadata, self._pool)
@@ -373,12 +435,14 @@ class TopicLog:
 
     def defer_to_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now: one read serves all of them."""
+        self._end_splice()
         return self._notifier.defer_to_notification(position)
 
     # Reading
 
     def cached(self, first: Position, count: int) -> list[TopicEntry]:
         """Return the readable cached entries from `first` on, without a gap: at most `count`, about 1 MiB."""
+        self._end_splice()
         found: list[TopicEntry] = []
         position = first
         while (run := self.chain.run(position, count - len(found))) is not None:

@@ -6,7 +6,7 @@ Bookies may confirm an entry before its owner counts it (broker/subscription/ign
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from readonly_engine.background import run_forever
 from readonly_engine.topic.position import EARLIEST, Position
@@ -27,6 +27,16 @@ LONGEST_WAIT_S: Final = 5.0
 MAX_WAITING: Final = 10_000
 
 
+class Lag(Protocol):
+    """Entries that the owner has delivered, and that are not confirmed yet (see TopicLog.begin_splice)."""
+
+    def settle(self) -> None:
+        """Confirm them."""
+
+    def end(self) -> None:
+        """Confirm them, and each later one at once."""
+
+
 class _Waiting(NamedTuple):
     """A call that waits until the owner counts an entry."""
 
@@ -44,12 +54,14 @@ class OwnerEnd:
 
     Attributes:
         position: the last entry that the owner is known to count.
+        lag: entries that it lacks; None for none.
     """
 
-    __slots__ = ("_ask", "_asked_at", "_asking", "_chain", "_waiting", "position")
+    __slots__ = ("_ask", "_asked_at", "_asking", "_chain", "_waiting", "lag", "position")
 
     def __init__(self, chain: LedgerChain, ask: Callable[[], Awaitable[Position | None]]) -> None:
         self.position = EARLIEST
+        self.lag: Lag | None = None
         self._chain = chain
         self._ask = ask
         self._waiting: list[_Waiting] = []
@@ -65,10 +77,14 @@ class OwnerEnd:
 
     def counts(self, position: Position) -> bool:
         """Return whether the owner counts an entry, or it is not readable here, so that no client got it."""
+        if self.lag is not None:
+            self.lag.settle()
         return position <= self.position or not self._chain.readable(position)
 
     def call_when_counted(self, position: Position, call: Callable[[], None]) -> None:
         """Call back when the owner counts an entry, or after LONGEST_WAIT_S. The first call asks the owner."""
+        if self.lag is not None:
+            self.lag.end()
         if len(self._waiting) >= MAX_WAITING:
             call()
             return
@@ -76,6 +92,11 @@ class OwnerEnd:
         self._waiting.append(_Waiting(position, due, call))
         if self._asking is None:
             self._asking = run_forever(self._ask_until_counted, "the wait for an owner's last entry")
+
+    @property
+    def waiting(self) -> bool:
+        """Whether any call waits."""
+        return bool(self._waiting)
 
     def close(self) -> None:
         """Make all waiting calls, and ask no more."""

@@ -164,6 +164,23 @@ class TailNotifier:
         goes_on = fresh and (fresh[-1].ledger_id, fresh[-1].entry_id + 1) == (first.ledger_id, first.entry_id)
         self._fresh = fresh + entries if goes_on and len(fresh) < PREFETCH_ENTRIES else entries
 
+    def can_splice(self, last: Position, listener: Callable[[], None]) -> bool:
+        """Return whether nothing waits after this entry, and only this listener would be called for the next ones."""
+        return (
+            self._notified == last
+            and len(self._listeners) == 1
+            and listener in self._listeners
+            and not (self._due or self._fresh or self._closed)
+            and self._handle is None
+            and self._gathering is None
+            and self._continuation is None
+            and (self._owner_limit is None or not self._owner_limit.active)
+        )
+
+    def on_spliced(self, batch: TailBatch) -> None:
+        """Continue after a batch that the only listener has got already."""
+        self.latest_batch, self._notified = batch, batch.last
+
     def on_limit_changed(self, *, at_once: bool = False) -> None:
         """Schedule a dispatch: more entries may be readable, or fewer.
 

@@ -5,22 +5,22 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "_message.h"
+#include "_splice.h"
+#include "_stored.h"
 #include "_tuples.h"
 #include "_verify.h"
 #include "_wire.h"
 
-enum {
-    MAGIC = 2,
-    CHECKSUM = 6, /* with its magic */
-    NO_EPOCH = -1,
-    NO_HASH = -1,
-};
+enum { NO_HASH = -1 };
 
 typedef struct {
     PyTypeObject *entry_type;
     PyTypeObject *position_type;
     PyTypeObject *view_type;
+    PyTypeObject *splice_type;
     PyObject *parse_stored;
+    PyObject *last_readable; /* name of an attribute */
 } State;
 
 static struct PyModuleDef module;
@@ -85,52 +85,6 @@ static PyObject *decode_entry(PyObject *self, PyObject *args) {
 
 /* ---- MESSAGE frames of an owner ---- */
 
-/* Load the number of a field that must come next, with this tag. */
-static bool load_number(const uint8_t **at, const uint8_t *end, uint8_t tag, uint64_t *number) {
-    if (*at >= end || **at != tag) {
-        return false;
-    }
-    ++*at;
-    return load_varint(at, end, number);
-}
-
-typedef struct {
-    uint64_t consumer_id;
-    uint64_t ledger_id;
-    uint64_t entry_id;
-    const uint8_t *payload;
-    const uint8_t *end;
-} Pushed;
-
-/* Load the MESSAGE at `at`, with its length prefix. False for anything else, for a frame that has not arrived completely, and for a
-   MESSAGE with more than consumer id, ledger, entry and partition. */
-static bool load_pushed(const uint8_t *at, const uint8_t *end, Pushed *pushed) {
-    uint64_t size, partition;
-    if (end - at < 2 * SIZE) {
-        return false;
-    }
-    uint64_t total = load_u32(at), command = load_u32(at + SIZE);
-    if (total < SIZE || total > (uint64_t)(end - at) - SIZE || command > total - SIZE || command < 2) {
-        return false;
-    }
-    pushed->end = at + SIZE + total;
-    at += 2 * SIZE;
-    const uint8_t *payload = pushed->payload = at + command;
-    if (at[0] != 0x08 || at[1] != 0x09) { /* type: MESSAGE */
-        return false;
-    }
-    at += 2;
-    if (!load_number(&at, payload, 0x4A, &size) || size != (uint64_t)(payload - at) || /* message */
-        !load_number(&at, payload, 0x08, &pushed->consumer_id) || !load_number(&at, payload, 0x12, &size) ||
-        size != (uint64_t)(payload - at) || /* message_id, the last field */
-        !load_number(&at, payload, 0x08, &pushed->ledger_id) || !load_number(&at, payload, 0x10, &pushed->entry_id)) {
-        return false;
-    }
-    if (at < payload && !load_number(&at, payload, 0x18, &partition)) {
-        return false;
-    }
-    return at == payload && pushed->ledger_id <= INT64_MAX && pushed->entry_id <= INT64_MAX;
-}
 
 static PyObject *entry_of(PyTypeObject *type, const Pushed *pushed) {
     PyObject *entry = type->tp_alloc(type, 5);
@@ -152,15 +106,22 @@ static PyObject *entry_of(PyTypeObject *type, const Pushed *pushed) {
 }
 
 /* Append an entry to the last run if that is of the same handler, else to a new run. */
-static int add_to_runs(PyObject *runs, PyObject *handler, PyObject *entry) {
+static int add_to_runs(State *state, PyObject *runs, PyObject *handler, const Pushed *pushed) {
+    PyObject *entry = entry_of(state->entry_type, pushed);
+    if (entry == NULL) {
+        return -1;
+    }
     Py_ssize_t count = PyList_GET_SIZE(runs);
     PyObject *last = count ? PyList_GET_ITEM(runs, count - 1) : NULL;
+    int status;
     if (last != NULL && PyTuple_GET_ITEM(last, 0) == handler) {
-        return PyList_Append(PyTuple_GET_ITEM(last, 1), entry);
+        status = PyList_Append(PyTuple_GET_ITEM(last, 1), entry);
+    } else {
+        PyObject *run = Py_BuildValue("(O[O])", handler, entry);
+        status = run == NULL ? -1 : PyList_Append(runs, run);
+        Py_XDECREF(run);
     }
-    PyObject *run = Py_BuildValue("(O[O])", handler, entry);
-    int status = run == NULL ? -1 : PyList_Append(runs, run);
-    Py_XDECREF(run);
+    Py_DECREF(entry);
     return status;
 }
 
@@ -173,187 +134,40 @@ static PyObject *decode_pushed(PyObject *self, PyObject *args) {
     State *state = PyModule_GetState(self);
     const uint8_t *begin = (const uint8_t *)PyBytes_AS_STRING(data);
     const uint8_t *at = begin, *end = begin + PyBytes_GET_SIZE(data);
-    PyObject *runs = PyList_New(0);
+    PyObject *writes = PyDict_New(), *runs = PyList_New(0);
+    PyObject *spliced = NULL;
+    int status = writes == NULL || runs == NULL ? -1 : 0;
     Pushed pushed;
-    while (runs != NULL && load_pushed(at, end, &pushed)) {
+    Found found;
+    while (status == 0 && load_pushed(at, end, &pushed)) {
         PyObject *consumer_id = PyLong_FromUnsignedLongLong(pushed.consumer_id);
-        PyObject *handler = consumer_id == NULL ? NULL : PyDict_GetItemWithError(handlers, consumer_id);
+        PyObject *handler = consumer_id == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(handlers, consumer_id));
         Py_XDECREF(consumer_id);
         if (handler == NULL) {
-            if (PyErr_Occurred()) {
-                Py_CLEAR(runs);
-            }
+            status = PyErr_Occurred() ? -1 : 0;
             break;
         }
-        Py_INCREF(handler);
-        PyObject *entry = entry_of(state->entry_type, &pushed);
-        if (entry == NULL || add_to_runs(runs, handler, entry) < 0) {
-            Py_CLEAR(runs);
+        if (!Py_IS_TYPE(handler, state->splice_type)) {
+            status = add_to_runs(state, runs, handler, &pushed);
+        } else if (fits((Splice *)handler, &pushed, &found)) {
+            status = deliver((Splice *)handler, &pushed, &found, writes, state->last_readable);
+            Py_XSETREF(spliced, Py_NewRef(handler));
+        } else {
+            ((Splice *)handler)->running = 0; /* so that later entries do not overtake this one */
+            status = add_to_runs(state, runs, ((Splice *)handler)->fallback, &pushed);
         }
-        Py_XDECREF(entry);
         Py_DECREF(handler);
         at = pushed.end;
     }
-    return runs == NULL ? NULL : Py_BuildValue("(Nn)", runs, (Py_ssize_t)(at - begin));
-}
-
-/* ---- Parsing ---- */
-
-enum { VARINT = 0, FIXED_64 = 1, BYTES = 2, FIXED_32 = 5 };
-
-enum {
-    PRODUCER_NAME = 1,
-    SEQUENCE_ID = 2,
-    PUBLISH_TIME = 3,
-    PROPERTIES = 4,
-    NUM_MESSAGES_IN_BATCH = 11,
-    ENCRYPTION_KEYS = 13,
-    DELIVER_AT_TIME = 19,
-    MARKER_TYPE = 20,
-    TXNID_LEAST_BITS = 22,
-    TXNID_MOST_BITS = 23,
-    UUID = 26,
-    TXN_ABORT = 22,
-};
-
-typedef struct {
-    size_t start; /* of the bytes for consumers */
-    int32_t messages;
-    int32_t marker_type;
-    int64_t deliver_at;
-    int64_t txn_least;
-    int64_t txn_most;
-    uint32_t seen; /* fields, as bits */
-} Found;
-
-/* One field. `value` is the number of a VARINT field; for other types, `value` bytes start at `begin`. */
-typedef struct {
-    uint32_t number;
-    int type;
-    uint64_t value;
-    const uint8_t *begin;
-} Field;
-
-/* Load the field at *at and move *at behind it. False for a damaged field, or one of a type that is left to Python (groups). */
-static bool load_field(const uint8_t **at, const uint8_t *end, Field *field) {
-    uint64_t tag, rest;
-    const uint8_t *begin = *at;
-    if (!load_varint(at, end, &tag) || *at - begin > 5 || tag > UINT32_MAX || tag < 8) {
-        return false;
+    PyObject *decoded = NULL;
+    if (status == 0) {
+        decoded = spliced == NULL ? Py_BuildValue("(OOn)", Py_None, runs, (Py_ssize_t)(at - begin))
+                                  : Py_BuildValue("((OO)On)", writes, spliced, runs, (Py_ssize_t)(at - begin));
     }
-    field->number = (uint32_t)(tag >> 3);
-    field->type = (int)(tag & 7);
-    switch (field->type) {
-    case VARINT:
-        return load_varint(at, end, &field->value);
-    case FIXED_64:
-        rest = 8;
-        break;
-    case FIXED_32:
-        rest = 4;
-        break;
-    case BYTES:
-        begin = *at;
-        if (!load_varint(at, end, &rest) || *at - begin > 5) {
-            return false;
-        }
-        break;
-    default:
-        return false;
-    }
-    if (rest > (uint64_t)(end - *at)) {
-        return false;
-    }
-    field->begin = *at;
-    field->value = rest;
-    *at += rest;
-    return true;
-}
-
-static bool fields_are_sound(const uint8_t *at, const uint8_t *end) {
-    Field field;
-    while (at < end) {
-        if (!load_field(&at, end, &field)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool parse_metadata(const uint8_t *at, const uint8_t *end, Found *found) {
-    Field field;
-    while (at < end) {
-        if (!load_field(&at, end, &field)) {
-            return false;
-        }
-        if (field.type == BYTES) {
-            switch (field.number) {
-            case PRODUCER_NAME:
-                break;
-            case PROPERTIES:
-                if (!fields_are_sound(field.begin, field.begin + field.value)) {
-                    return false;
-                }
-                break;
-            case ENCRYPTION_KEYS: /* messages within messages */
-            case UUID:            /* a part of a large message */
-                return false;
-            default:
-                continue;
-            }
-        } else if (field.type == VARINT) {
-            switch (field.number) {
-            case SEQUENCE_ID:
-            case PUBLISH_TIME:
-                break;
-            case NUM_MESSAGES_IN_BATCH:
-                found->messages = (int32_t)(uint32_t)field.value;
-                break;
-            case DELIVER_AT_TIME:
-                found->deliver_at = (int64_t)field.value;
-                break;
-            case MARKER_TYPE:
-                found->marker_type = (int32_t)(uint32_t)field.value;
-                break;
-            case TXNID_LEAST_BITS:
-                found->txn_least = (int64_t)field.value;
-                break;
-            case TXNID_MOST_BITS:
-                found->txn_most = (int64_t)field.value;
-                break;
-            default:
-                continue;
-            }
-        } else {
-            continue;
-        }
-        found->seen |= 1u << field.number;
-    }
-    const uint32_t required = 1u << PRODUCER_NAME | 1u << SEQUENCE_ID | 1u << PUBLISH_TIME;
-    return (found->seen & required) == required;
-}
-
-/* Return false if Python must parse the entry. */
-static bool parse_stored(const uint8_t *stored, size_t size, Found *found) {
-    *found = (Found){.messages = 1};
-    size_t at = 0;
-    if (size >= MAGIC + SIZE && stored[0] == 0x0E && stored[1] == 0x02) { /* the owner's own metadata */
-        size_t skipped = load_u32(stored + MAGIC);
-        if (skipped > size - MAGIC - SIZE) {
-            return false;
-        }
-        at = MAGIC + SIZE + skipped;
-    }
-    found->start = at;
-    if (size - at >= CHECKSUM && stored[at] == 0x0E && stored[at + 1] == 0x01) {
-        at += CHECKSUM;
-    }
-    if (size - at < SIZE) {
-        return false;
-    }
-    size_t metadata = load_u32(stored + at);
-    at += SIZE;
-    return metadata <= size - at && parse_metadata(stored + at, stored + at + metadata, found);
+    Py_XDECREF(spliced);
+    Py_XDECREF(writes);
+    Py_XDECREF(runs);
+    return decoded;
 }
 
 /* ---- EntryView ---- */
@@ -551,66 +365,16 @@ static PyType_Spec view_spec = {
 
 /* ---- Framing ---- */
 
-/* Common fields of MESSAGE frames; see encode_message_frame. */
-typedef struct {
-    uint64_t consumer_id;
-    uint64_t partition;
-    uint64_t redelivery_count;
-    uint64_t epoch;
-    size_t rest; /* bytes of the last two, if present */
-    bool has_epoch;
-    Py_ssize_t stripped; /* all bits, or none to send the owner's own metadata, too */
-} Frames;
-
-typedef struct {
-    size_t id;      /* MessageIdData */
-    size_t body;    /* CommandMessage */
-    size_t command; /* BaseCommand */
-    size_t total;
-} Sizes;
-
-static Py_ssize_t start_of(const Frames *frames, const View *view) { return view->start & frames->stripped; }
-
-static void size_up(const Frames *frames, const View *view, Sizes *sizes) {
-    sizes->id = 3 + varint_size((uint64_t)view->ledger_id) + varint_size((uint64_t)view->entry_id) +
-                varint_size(frames->partition);
-    sizes->body = 2 + varint_size(frames->consumer_id) + varint_size(sizes->id) + sizes->id + frames->rest;
-    sizes->command = 3 + varint_size(sizes->body) + sizes->body;
-    sizes->total = SIZE + sizes->command + (size_t)(PyBytes_GET_SIZE(view->stored) - start_of(frames, view));
+static Framed framed_of(const View *view) {
+    return (Framed){
+        .ledger_id = (uint64_t)view->ledger_id,
+        .entry_id = (uint64_t)view->entry_id,
+        .stored = (const uint8_t *)PyBytes_AS_STRING(view->stored),
+        .size = (size_t)PyBytes_GET_SIZE(view->stored),
+        .start = (size_t)view->start,
+    };
 }
 
-static uint8_t *put_frame(uint8_t *at, const Frames *frames, const View *view) {
-    Sizes sizes;
-    size_up(frames, view, &sizes);
-    at = store_u32(at, (uint32_t)sizes.total);
-    at = store_u32(at, (uint32_t)sizes.command);
-    *at++ = 0x08; /* type: MESSAGE */
-    *at++ = 0x09;
-    *at++ = 0x4A; /* message */
-    at = store_varint(at, sizes.body);
-    *at++ = 0x08; /* consumer_id */
-    at = store_varint(at, frames->consumer_id);
-    *at++ = 0x12; /* message_id */
-    at = store_varint(at, sizes.id);
-    *at++ = 0x08; /* ledgerId */
-    at = store_varint(at, (uint64_t)view->ledger_id);
-    *at++ = 0x10; /* entryId */
-    at = store_varint(at, (uint64_t)view->entry_id);
-    *at++ = 0x18; /* partition */
-    at = store_varint(at, frames->partition);
-    if (frames->redelivery_count) {
-        *at++ = 0x18;
-        at = store_varint(at, frames->redelivery_count);
-    }
-    if (frames->has_epoch) {
-        *at++ = 0x28;
-        at = store_varint(at, frames->epoch);
-    }
-    Py_ssize_t start = start_of(frames, view);
-    size_t size = (size_t)(PyBytes_GET_SIZE(view->stored) - start);
-    memcpy(at, PyBytes_AS_STRING(view->stored) + start, size);
-    return at + size;
-}
 
 /* Copy views into a tuple, which no other thread changes; NULL with an error for anything else. */
 static PyObject *sequence_of_views(State *state, PyObject *views) {
@@ -634,16 +398,7 @@ static PyObject *encode_views(PyObject *self, PyObject *args) {
                           &redelivery_count, &exposed)) {
         return NULL;
     }
-    Frames frames = {
-        .consumer_id = PyLong_AsUnsignedLongLongMask(consumer),
-        .partition = (uint64_t)(int64_t)(partition < 0 ? -1 : partition),
-        .redelivery_count = (uint64_t)redelivery_count,
-        .epoch = (uint64_t)epoch,
-        .has_epoch = epoch > NO_EPOCH,
-        .stripped = exposed ? 0 : -1,
-    };
-    frames.rest = (frames.redelivery_count ? 1 + varint_size(frames.redelivery_count) : 0) +
-                  (frames.has_epoch ? 1 + varint_size(frames.epoch) : 0);
+    Frames frames = frames_for(PyLong_AsUnsignedLongLongMask(consumer), partition, epoch, (uint64_t)redelivery_count, exposed);
     PyObject *sequence = sequence_of_views(PyModule_GetState(self), views);
     if (sequence == NULL) {
         return NULL;
@@ -651,7 +406,8 @@ static PyObject *encode_views(PyObject *self, PyObject *args) {
     Sizes sizes;
     size_t size = 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence); i++) {
-        size_up(&frames, (View *)PyTuple_GET_ITEM(sequence, i), &sizes);
+        Framed framed = framed_of((View *)PyTuple_GET_ITEM(sequence, i));
+        size_up(&frames, &framed, &sizes);
         if (sizes.total > UINT32_MAX || size > (size_t)PY_SSIZE_T_MAX - SIZE - sizes.total) {
             PyErr_SetString(PyExc_OverflowError, "the frames are too large");
             Py_DECREF(sequence);
@@ -663,7 +419,8 @@ static PyObject *encode_views(PyObject *self, PyObject *args) {
     if (encoded != NULL) {
         uint8_t *at = (uint8_t *)PyBytes_AS_STRING(encoded);
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence); i++) {
-            at = put_frame(at, &frames, (View *)PyTuple_GET_ITEM(sequence, i));
+            Framed framed = framed_of((View *)PyTuple_GET_ITEM(sequence, i));
+            at = put_frame(at, &frames, &framed);
         }
     }
     Py_DECREF(sequence);
@@ -708,8 +465,13 @@ static int set_up(PyObject *self) {
     if (state->parse_stored == NULL) {
         return -1;
     }
+    state->last_readable = PyUnicode_InternFromString("last_readable");
     state->view_type = (PyTypeObject *)PyType_FromModuleAndSpec(self, &view_spec, NULL);
-    return state->view_type == NULL ? -1 : PyModule_AddType(self, state->view_type);
+    state->splice_type = (PyTypeObject *)PyType_FromModuleAndSpec(self, &splice_spec, NULL);
+    if (state->last_readable == NULL || state->view_type == NULL || state->splice_type == NULL) {
+        return -1;
+    }
+    return PyModule_AddType(self, state->view_type) < 0 ? -1 : PyModule_AddType(self, state->splice_type);
 }
 
 static int traverse(PyObject *self, visitproc visit, void *arg) {
@@ -717,6 +479,7 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(state->entry_type);
     Py_VISIT(state->position_type);
     Py_VISIT(state->view_type);
+    Py_VISIT(state->splice_type);
     Py_VISIT(state->parse_stored);
     return 0;
 }
@@ -726,7 +489,9 @@ static int clear(PyObject *self) {
     Py_CLEAR(state->entry_type);
     Py_CLEAR(state->position_type);
     Py_CLEAR(state->view_type);
+    Py_CLEAR(state->splice_type);
     Py_CLEAR(state->parse_stored);
+    Py_CLEAR(state->last_readable);
     return 0;
 }
 
@@ -734,7 +499,7 @@ static PyMethodDef functions[] = {
     {"checksum", checksum, METH_VARARGS, "CRC-32C of data from an offset on, without a copy."},
     {"decode_entries", decode_entries, METH_VARARGS, "The entries of a batch; None if one is damaged or rare."},
     {"decode_entry", decode_entry, METH_VARARGS, "An entry; None if it is damaged or rare."},
-    {"decode_pushed", decode_pushed, METH_VARARGS, "Handlers and entries of MESSAGEs, and the bytes that these take."},
+    {"decode_pushed", decode_pushed, METH_VARARGS, "Writes, and handlers with entries, of MESSAGEs, and the bytes that these take."},
     {"encode_views", encode_views, METH_VARARGS, "MESSAGE frames, one after another."},
     {"summarize", summarize, METH_O, "Messages and bytes of views, and whether all are plain, and loose."},
     {0},

@@ -1,10 +1,11 @@
 # What wire/bookie_v2.py, wire/entry.py and wire/entry_view.py do, in C. Entries are verified by CRC-32C.
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
 
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.position import Position
+from readonly_engine.wire.splice import ReadableLedger
 
 _Handler = TypeVar("_Handler")
 
@@ -26,13 +27,39 @@ class EntryView:
     _sticky_hash: int
     def __new__(cls, entry: Entry) -> Self: ...
 
+class Splice:
+    fallback: Callable[[list[Entry]], None]
+    entries: list[bytes]
+    ledger_id: int
+    entry_id: int
+    running: bool
+    def __new__(cls, fallback: Callable[[list[Entry]], None], /) -> Self: ...
+    def start(
+        self,
+        writer: object,
+        ledger: ReadableLedger,
+        ledger_id: int,
+        entry_id: int,
+        consumer_id: int,
+        partition: int,
+        epoch: int,
+        exposed: bool,
+        messages_left: int,
+        size_left: int,
+        /,
+    ) -> None: ...
+    def stop(self) -> None: ...
+    def take(self) -> tuple[list[bytes], int, int]: ...
+
 # CRC-32C of the bytes from `start` on, without a copy.
 def checksum(data: bytes | memoryview, start: int, /) -> int: ...
 
 # None where not all is sound.
 def decode_entries(frame: bytes | memoryview, start: int, ledger_id: int, first: int) -> list[Entry] | None: ...
 def decode_entry(body: bytes | memoryview, ledger_id: int, entry_id: int) -> Entry | None: ...
-def decode_pushed(data: bytes, handlers: dict[int, _Handler]) -> tuple[list[tuple[_Handler, list[Entry]]], int]: ...
+def decode_pushed(
+    data: bytes, handlers: dict[int, _Handler]
+) -> tuple[tuple[dict[object, list[bytes]], Splice] | None, list[tuple[_Handler, list[Entry]]], int]: ...
 def encode_views(
     views: Sequence[EntryView],
     consumer_id: int,

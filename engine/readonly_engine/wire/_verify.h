@@ -12,7 +12,6 @@
 enum {
     ENTRY_HEADER = 32, /* ledger id, entry id, LAC, length */
     DIGEST = 4,        /* CRC-32C; other digests are left to Python */
-    SIZE = 4,
     VIEWED = 4096, /* a view of fewer bytes costs more than a copy */
 };
 

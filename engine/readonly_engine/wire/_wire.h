@@ -9,6 +9,8 @@
 
 /* Numbers of a fixed size, big endian; the caller checks the bounds. */
 
+enum { SIZE = 4 }; /* bytes of a length */
+
 static inline uint32_t load_u32(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }

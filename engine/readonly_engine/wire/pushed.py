@@ -7,7 +7,7 @@ While messages are few, each arrives alone, and most of its cost is Python that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from readonly_engine import native
 from readonly_engine.wire.commands import decode_command
@@ -17,25 +17,31 @@ from readonly_engine.wire.framing import LENGTH_BYTES
 from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-H = TypeVar("H")
+    from readonly_engine.wire.splice import Splice
+
+    Handler = Callable[[list[Entry]], None]
+    Spliced = tuple[dict[Any, list[bytes]], Splice]
+    """Frames by the client's connection (`writer` of the splices), and the last splice that has delivered."""
 
 
-def pure_decode_pushed(data: bytes, handlers: Mapping[int, H]) -> tuple[list[tuple[H, list[Entry]]], int]:
+def pure_decode_pushed(
+    data: bytes, handlers: Mapping[int, Handler]
+) -> tuple[None, list[tuple[Handler, list[Entry]]], int]:
     """Decode the MESSAGEs at the beginning of received bytes, as far as they are complete, plain, and of known consumers.
 
     A plain MESSAGE has a position and nothing else: no redelivery count, no unacked messages of a batch.
 
     Args:
         data: length-prefixed frames; the last one may be incomplete.
-        handlers: a handler by consumer id.
+        handlers: a handler, or in C a splice, by consumer id.
 
     Returns:
-        Handlers with their next entries, confirmed by the delivery; and the number of bytes that these MESSAGEs take. The rest
-        takes the usual way.
+        What splices have delivered, to be written before the handlers are called, None for nothing; handlers with their next
+        entries, confirmed by the delivery; and the number of bytes that these MESSAGEs take. The rest takes the usual way.
     """
-    runs: list[tuple[H, list[Entry]]] = []
+    runs: list[tuple[Handler, list[Entry]]] = []
     at = 0
     while (found := _decode(data, at)) is not None:
         consumer_id, entry, end = found
@@ -47,7 +53,7 @@ def pure_decode_pushed(data: bytes, handlers: Mapping[int, H]) -> tuple[list[tup
         else:
             runs.append((handler, [entry]))
         at = end
-    return runs, at
+    return None, runs, at
 
 
 def _decode(data: bytes, at: int) -> tuple[int, Entry, int] | None:
@@ -73,7 +79,9 @@ def _decode(data: bytes, at: int) -> tuple[int, Entry, int] | None:
 
 
 class _DecodePushed(Protocol):
-    def __call__(self, data: bytes, handlers: dict[int, H], /) -> tuple[list[tuple[H, list[Entry]]], int]: ...
+    def __call__(
+        self, data: bytes, handlers: dict[int, Any], /
+    ) -> tuple[Spliced | None, list[tuple[Handler, list[Entry]]], int]: ...
 
 
 _native = native.load("readonly_engine.wire._entries")

@@ -20,6 +20,20 @@ MAX_CONNECTION_BATCH_BYTES: Final = 2 << 20
 """Largest batch of one group of a connection, for all its consumers together. Above this, each consumer reads for itself."""
 
 
+class GroupSplice(Protocol):
+    """Delivers to the only member of a group, past the group (see broker/tail/tail_splice.py)."""
+
+    @property
+    def following(self) -> Position:
+        """The position of the next entry."""
+
+    def settle(self) -> None:
+        """Count what was delivered."""
+
+    def end(self) -> None:
+        """Count what was delivered, and deliver no more."""
+
+
 class FanoutSubscriber(Protocol):
     """A subscription, which joins a group for its active consumer."""
 
@@ -81,11 +95,24 @@ class FanoutMember:
 
     def take_totals(self) -> DeliveredTotals:
         """Return the totals since the last call."""
-        group, (entries, messages, size), own = self._group, self._since, self.bytes
+        group = self._group
+        if group.splice is not None:
+            group.splice.settle()
+        (entries, messages, size), own = self._since, self.bytes
         self._since, self.bytes = (group.entries, group.messages, group.bytes), 0
         return DeliveredTotals(
             group.entries - entries, group.messages - messages, group.bytes - size + own, group.following
         )
+
+    @property
+    def group(self) -> FanoutGroup:
+        """Its group."""
+        return self._group
+
+    @property
+    def permits(self) -> int:
+        """The client's permits, as far as they are counted."""
+        return self.permitted_until - self._group.messages
 
     @property
     def alone(self) -> bool:
@@ -113,23 +140,28 @@ class FanoutGroup:
     Args:
         following: the position of the next entry.
         on_left: called with a member that has left.
+
+    Attributes:
+        splice: delivers past the group; None for nothing.
     """
 
     __slots__ = (
         "_changed",
+        "_following",
         "_on_left",
         "_order",
         "_permitted_until",
         "bytes",
         "entries",
-        "following",
         "members",
         "messages",
+        "splice",
     )
 
     def __init__(self, following: Position, on_left: Callable[[FanoutMember], None]) -> None:
         self.members: dict[FanoutMember, None] = {}
-        self.following = following
+        self.splice: GroupSplice | None = None
+        self._following = following
         self.entries = 0
         self.messages = 0
         self.bytes = 0
@@ -137,6 +169,11 @@ class FanoutGroup:
         self._order: list[FanoutMember] = []
         self._changed = False
         self._permitted_until = 0
+
+    @property
+    def following(self) -> Position:
+        """The position of the next entry."""
+        return self._following if self.splice is None else self.splice.following
 
     def join(self, subscriber: FanoutSubscriber, writer: DirectWriter, key: FanoutKey, permits: int) -> FanoutMember:
         """Add a consumer that already has the latest batch."""
@@ -146,11 +183,13 @@ class FanoutGroup:
 
     def add(self, member: FanoutMember) -> None:
         """Add a member."""
+        self._end_splice()
         self.members[member] = None
         self._changed = True
 
     def remove(self, member: FanoutMember) -> None:
         """Remove a member."""
+        self._end_splice()
         del self.members[member]
         self._changed = True
         self._on_left(member)
@@ -158,6 +197,24 @@ class FanoutGroup:
     def deliver(self, batch: TailBatch) -> None:
         """Send a batch to all members with enough permits. The others leave, and read for themselves."""
         raise NotImplementedError
+
+    def count_spliced(self, entries: int, messages: int, size: int, following: Position) -> None:
+        """Count entries that were delivered past the group.
+
+        Args:
+            entries: number of entries.
+            messages: number of their messages.
+            size: bytes of their frames.
+            following: the position after the last entry.
+        """
+        self.entries += entries
+        self.messages += messages
+        self.bytes += size
+        self._following = following
+
+    def _end_splice(self) -> None:
+        if self.splice is not None:
+            self.splice.end()
 
     def _prepare(self, batch: TailBatch) -> None:
         wanted = self.messages + batch.messages
@@ -180,7 +237,7 @@ class FanoutGroup:
         """Count a batch for all members. Call it before the remainders are sent, because that may remove members."""
         self.entries += len(batch)
         self.messages += batch.messages
-        self.following = batch.following
+        self._following = batch.following
 
 
 class BroadcastGroup(FanoutGroup):

@@ -130,6 +130,17 @@ class TailFanout:
         writer.direct_subscribers[subscriber] = None
         return member
 
+    def sole_member(self) -> FanoutMember | None:
+        """Return the only member of all groups; None without one, or with several."""
+        if len(self._direct_members) + len(self._connection_groups) != 1:
+            return None
+        groups = self._groups
+        return next(iter(groups[0].members)) if len(groups) == 1 and len(groups[0].members) == 1 else None
+
+    def on_spliced(self, batch: TailBatch) -> None:
+        """Continue after a batch that the only member has got past its group."""
+        self._latest_batch = batch
+
     def on_tail_batch(self) -> None:
         """Deliver the latest batch to all groups, or disband them if it does not follow the last one. Called by the topic."""
         batch, before = self._tail.latest_batch, self._latest_batch

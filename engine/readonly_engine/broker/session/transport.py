@@ -151,6 +151,13 @@ class ClientTransport(asyncio.Protocol):
                 return
         self.write_remainder(data, written)
 
+    def write_now(self, data: bytes) -> None:
+        """Write frames at once, after the pending ones."""
+        if self._unsent:
+            self.flush()
+        if self._transport is not None and not self._closed:
+            self._write(data, self._transport)
+
     def flush_all(self) -> None:
         """Write the pending frames of all clients now."""
         self._writes.write_coalescer.flush()

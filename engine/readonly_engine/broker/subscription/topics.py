@@ -27,6 +27,7 @@ from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.broker.tail.budget import PushTotals
 from readonly_engine.broker.tail.obstacles import PushPolicies
 from readonly_engine.broker.tail.owner_probes import OwnerProbes
+from readonly_engine.broker.tail.splicing import Splicing
 from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.config.limits import UNLIMITED, DispatchRate
 from readonly_engine.lease_guard import LeaseGuard
@@ -145,6 +146,7 @@ class TopicRegistry:
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
         self.dropped_counters = Counters()
         self.latency = LatencySampler(_after_sample_interval)
+        self._splicing = Splicing(self._lease_guard, self.latency, cache)
         self._pushed_before = PushTotals()
 
     @property
@@ -444,6 +446,8 @@ class TopicRegistry:
                 lambda: len(served.subscriptions),
                 self._owner_probes,
                 settings,
+                served.fanout,
+                self._splicing,
             )
 
     def _with_policies(self) -> list[TopicName]:
@@ -472,10 +476,10 @@ class TopicRegistry:
     def _follow_exposure(self) -> None:
         """Expose the owner's own metadata of entries as the owner brokers do after a restart."""
         exposed = self._queries.exposes_entry_metadata
-        if exposed:
-            self._cache.clear()  # an owner that did not expose it has pushed entries without it
         for subscription in self.subscriptions():
             subscription.expose_entry_metadata(exposed=exposed)
+        if exposed:
+            self._cache.clear()  # an owner that did not expose it has pushed entries without it
 
     def _count_tail_change(self) -> None:
         self.tail_changes += 1

@@ -10,6 +10,7 @@ from readonly_engine.background import ends
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.tail.budget import RETURN_S, PushBudget, SourceSchedule
 from readonly_engine.broker.tail.idle_checks import IdleChecks
+from readonly_engine.broker.tail.tail_splice import PushLimits, TailSplice
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 from readonly_engine.owner.resume import set_resume_position
 from readonly_engine.topic.entries import TopicEntry
@@ -28,8 +29,10 @@ from readonly_engine.wire.pulsar_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from readonly_engine.broker.fanout.tail_fanout import TailFanout
     from readonly_engine.broker.tail.budget import PushTotals, TailSettings
     from readonly_engine.broker.tail.owner_probes import OwnerProbes
+    from readonly_engine.broker.tail.splicing import Splicing
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.topic.log import TopicLog
@@ -73,6 +76,8 @@ class TailConsumer:
         readers: returns the number of the topic's subscriptions on this broker.
         probes: notices owners that are silent.
         settings: name of the subscription, and bound of the pushes.
+        fanout: the topic's fan-out.
+        splicing: what all splices share; None for no splices.
 
     Attributes:
         settings: as above.
@@ -92,6 +97,8 @@ class TailConsumer:
         readers: Callable[[], int],
         probes: OwnerProbes,
         settings: TailSettings,
+        fanout: TailFanout | None = None,
+        splicing: Splicing | None = None,
     ) -> None:
         self._topic = topic
         self._log = log_
@@ -125,6 +132,7 @@ class TailConsumer:
         self._check_timer: asyncio.TimerHandle | None = None
         self._leave_timer: asyncio.TimerHandle | None = None
         self._checking: asyncio.Task[None] | None = None
+        self._splice = None if fanout is None or splicing is None else TailSplice(log_, fanout, splicing, self)
         self.changes = 0
 
     @property
@@ -135,6 +143,8 @@ class TailConsumer:
     @property
     def delivered(self) -> PushTotals:
         """What the owner has pushed."""
+        if self._splice is not None and self._splice.running:
+            self._splice.settle()
         return self._budget.delivered
 
     def start(self) -> None:
@@ -283,7 +293,7 @@ class TailConsumer:
             self._later(RETURN_S[0], self._begin)
             return
         self._connection, self._consumer_id = connection, consumer_id
-        connection.call_with_entries(consumer_id, self._on_entries)
+        connection.call_with_entries(consumer_id, self.on_entries)
         self._probes.add(self, connection)
         self._retry_s, self._refused, self._failure = RETRY_S[0], "", ""
         self._schedule.pushed(now)
@@ -312,7 +322,7 @@ class TailConsumer:
         """Handle a command of the owner."""
         if command.type == _MESSAGE:
             where = command.message.message_id
-            self._on_entries([Entry(where.ledger_id, where.entry_id, where.entry_id, 0, payload)])
+            self.on_entries([Entry(where.ledger_id, where.entry_id, where.entry_id, 0, payload)])
         elif command.type == BaseCommand.CLOSE_CONSUMER:
             connection = self._connection or self._subscribing
             if connection is not None:
@@ -332,13 +342,16 @@ class TailConsumer:
             self._unsubscribe()
             self._retry_later()
 
-    def _on_entries(self, entries: list[Entry]) -> None:
+    def on_entries(self, entries: list[Entry]) -> None:
         """Put entries that have arrived together into the log, and give the owner permits for more.
 
-        This is hot: most of its cost is Python's.
+        This is hot: most of its cost is Python's. So a splice delivers most entries of topics with one reader.
         """
         if self._connection is None:
             return  # they were under way when the consumer was closed; bookies have them
+        splice = self._splice
+        if splice is not None and splice.running:
+            splice.end()
         pushed = [TopicEntry(entry) for entry in entries]
         now, first, last, count = self._loop.time(), pushed[0], pushed[-1], len(pushed)
         ledger_id, entry_id = position = last.position
@@ -349,7 +362,8 @@ class TailConsumer:
         self._next = (ledger_id, entry_id + 1)
         self._on_pushed(pushed)  # first, so that the entries wait for no other answer
         self._log.push(pushed, now)
-        if self._compares:
+        compares = self._compares
+        if compares:
             self._checks.pushed(now)
             self._check_later()
         self._unacked = position
@@ -362,6 +376,15 @@ class TailConsumer:
             self._read_bookies()
         elif budget.permits <= self._rate.window // 2:
             self._give_permits(now)
+        if splice is not None and not compares and self._connection is not None:
+            spare = budget.permits - self._rate.window // 2 - 1
+            splice.begin(self._connection, self._consumer_id, position, PushLimits(spare, int(budget.bytes_left)))
+
+    def on_spliced(self, last: Position, messages: int, size: int) -> None:
+        """As PushedTail."""
+        self._next = (last.ledger_id, last.entry_id + 1)
+        self._unacked = last
+        self._budget.on_delivered(messages, size)
 
     def _note_gaps(self, entries: list[TopicEntry]) -> None:
         """Record whether the owner left out entries: markers, or messages of aborted transactions."""
@@ -388,6 +411,11 @@ class TailConsumer:
 
     def _ack(self) -> None:
         """Move the cursor, so that the owner's statistics show no backlog."""
+        if self._splice is not None and self._splice.running:
+            if self._splice.lags:
+                self._splice.settle()
+            else:
+                self._splice.end()  # nothing has come for a while: the next entry starts the timer again
         if self._connection is not None and self._unacked is not None:
             ack = CommandAck(consumer_id=self._consumer_id, ack_type=CommandAck.Cumulative)
             ack.message_id.add(ledger_id=self._unacked[0], entry_id=self._unacked[1])
@@ -398,6 +426,8 @@ class TailConsumer:
     def _ack_due(self) -> None:
         self._ack_timer = None
         self._ack()
+        if self._splice is not None and self._splice.running:
+            self._ack_timer = self._loop.call_later(ACK_S, self._ack_due)
 
     # A topic at rest
 
@@ -473,6 +503,8 @@ class TailConsumer:
         self._on_change()
 
     def _stopped(self) -> None:
+        if self._splice is not None:
+            self._splice.end()
         for timer in (self._check_timer, self._ack_timer):
             if timer is not None:
                 timer.cancel()

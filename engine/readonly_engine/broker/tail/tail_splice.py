@@ -1,0 +1,166 @@
+"""When a topic's pushed entries go to its only consumer at once, and what the topic's parts learn of them (wire/splice.py).
+
+The decision is made after an entry that took the usual way. Each event that concerns the topic ends the splice: the parts of
+the topic then are as if all entries had taken the usual way. Until then they lag behind, except for the end of the ledger.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.splice import make_splice
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.fanout.groups import FanoutGroup
+    from readonly_engine.broker.fanout.tail_fanout import TailFanout
+    from readonly_engine.broker.tail.splicing import Splicing
+    from readonly_engine.owner.connection import OwnerConnection
+    from readonly_engine.topic.log import TopicLog
+    from readonly_engine.wire.splice import Splice
+
+MAX_SKIPPED: Final = 64
+"""Most entries that take the usual way after splices that have delivered nothing: each of them costs without a gain."""
+
+
+class PushedTail(Protocol):
+    """The owner's consumer that pushes the entries."""
+
+    def on_entries(self, entries: list[Entry]) -> None:
+        """Deliver entries the usual way."""
+
+    def on_spliced(self, last: Position, messages: int, size: int) -> None:
+        """Count entries that have bypassed the usual way.
+
+        Args:
+            last: the last one.
+            messages: number of their messages.
+            size: their bytes.
+        """
+
+
+class PushLimits(NamedTuple):
+    """What the owner may push before its consumer acts.
+
+    Attributes:
+        messages: number of messages.
+        bytes: bytes of entries.
+    """
+
+    messages: int
+    bytes: int
+
+
+class TailSplice:
+    """The splice of one topic: begins, is settled and ends.
+
+    Args:
+        log_: the topic's log.
+        fanout: the topic's fan-out.
+        splicing: what all splices share.
+        tail: the owner's consumer.
+
+    Attributes:
+        running: whether entries may bypass the usual way.
+    """
+
+    __slots__ = (
+        "_fanout",
+        "_group",
+        "_log",
+        "_skip",
+        "_skipped",
+        "_splice",
+        "_splicing",
+        "_tail",
+        "_used",
+        "running",
+    )
+
+    def __init__(self, log_: TopicLog, fanout: TailFanout, splicing: Splicing, tail: PushedTail) -> None:
+        self._log = log_
+        self._fanout = fanout
+        self._splicing = splicing
+        self._tail = tail
+        self._splice: Splice | None = None  # most topics are idle
+        self._group: FanoutGroup | None = None
+        self._skip = self._skipped = 0
+        self._used = False
+        self.running = False
+
+    @property
+    def following(self) -> Position:
+        """The position of the next entry."""
+        assert self._splice is not None
+        return Position(self._splice.ledger_id, self._splice.entry_id + 1)
+
+    def begin(self, connection: OwnerConnection, pushing_id: int, last: Position, limits: PushLimits) -> None:
+        """Let entries bypass the usual way from now on, if only one consumer waits for them, and nothing else does.
+
+        Args:
+            connection: the connection on which the owner pushes.
+            pushing_id: id of the owner's consumer there.
+            last: the last pushed entry, which took the usual way.
+            limits: what the owner may push before its consumer acts.
+        """
+        if make_splice is None or self.running:
+            return
+        if self._skipped < self._skip:
+            self._skipped += 1
+            return
+        member = self._fanout.sole_member()
+        if member is None or member.permits <= 0 or limits.messages <= 0:
+            return
+        ledger = self._log.begin_splice(last, self, self._fanout.on_tail_batch)
+        if ledger is None:
+            return
+        if self._splice is None:
+            self._splice = make_splice(self._tail.on_entries)
+        messages, size = min(member.permits, limits.messages), min(limits.bytes, self._splicing.size_limit)
+        consumer_id, partition, epoch, exposed = member.key
+        self._splice.start(member.writer, ledger, *last, consumer_id, partition, epoch, exposed, messages, size)
+        self._group = group = member.group
+        group.splice = self
+        connection.splicing = self._splicing
+        connection.call_with_entries(pushing_id, self._splice)
+        self._splicing.count += 1
+        self.running, self._used = True, False
+
+    @property
+    def lags(self) -> bool:
+        """Whether entries have bypassed the usual way since the last `settle`."""
+        return self._splice is not None and bool(self._splice.entries)
+
+    def settle(self) -> None:
+        """Pass on the entries that have bypassed the usual way."""
+        assert self._splice is not None
+        assert self._group is not None
+        stored, messages, frame_bytes = self._splice.take()
+        if not stored:
+            return
+        ledger_id, last = self._splice.ledger_id, self._splice.entry_id
+        first = last + 1 - len(stored)
+        batch = self._log.on_spliced(
+            [TopicEntry(Entry(ledger_id, first + at, first + at, 0, one)) for at, one in enumerate(stored)]
+        )
+        self._fanout.on_spliced(batch)
+        self._group.count_spliced(len(stored), messages, frame_bytes, batch.following)
+        self._tail.on_spliced(batch.last, messages, sum(map(len, stored)))
+        self._used = True
+
+    def end(self) -> None:
+        """Let all entries take the usual way from now on."""
+        if not self.running:
+            return
+        assert self._splice is not None
+        assert self._group is not None
+        self.running = False
+        self.settle()
+        self._splice.stop()
+        self._log.splice_ended()
+        self._group.splice = None
+        self._group = None
+        self._splicing.count -= 1
+        self._skip, self._skipped = 0 if self._used else min(2 * self._skip + 1, MAX_SKIPPED), 0
