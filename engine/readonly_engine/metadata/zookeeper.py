@@ -32,7 +32,7 @@ from readonly_engine.metadata.watchers import CHILDREN, DATA, Watchers
 from readonly_engine.metadata.watches import NodeRead, NodeWatch
 from readonly_engine.metadata.zookeeper_connection import Connection
 from readonly_engine.metadata.zookeeper_dry_run import dry_run
-from readonly_engine.metadata.zookeeper_handler import TlsHandler
+from readonly_engine.metadata.zookeeper_handler import PollHandler, TlsHandler
 from readonly_engine.metadata.zookeeper_requests import ZooKeeperRequests
 from readonly_engine.net.tls import ClientTls
 
@@ -64,7 +64,7 @@ class ZooKeeperStore:
             hosts=hosts,
             timeout=SESSION_TIMEOUT_S,
             connection_retry={"max_tries": -1, "max_delay": 5},
-            handler=None if security.tls is None else TlsHandler(ClientTls(security.tls)),
+            handler=PollHandler() if security.tls is None else TlsHandler(ClientTls(security.tls)),
             default_acl=None if login is None else _rights(security, login),
         )
         self._connection = Connection.of(self._client, security)
