@@ -84,11 +84,6 @@ class Watchers:
         """All watches."""
         return [watch for watches in self._watches.values() for watch in watches]
 
-    @property
-    def count(self) -> int:
-        """Number of watched nodes."""
-        return len(self._watches)
-
     def add(self, kind: int, path: str, watch: NodeWatch[Any]) -> None:
         """Add a watch on a node."""
         self._watches.setdefault(_Key(kind, path), set()).add(watch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from readonly_engine.metadata.errors import MetadataUnavailableError
 
@@ -37,6 +37,40 @@ class NodeRead(NamedTuple, Generic[T]):
     mark: int | None
 
 
+class PollRounds:
+    """Polls all watches of a store by turns. One timer serves all of them: a broker may watch tens of thousands of nodes."""
+
+    __slots__ = ("_timer", "_watches")
+
+    def __init__(self) -> None:
+        self._watches: dict[NodeWatch[Any], None] = {}  # the next one first
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, watch: NodeWatch[Any]) -> None:
+        """Poll a watch from now on."""
+        self._watches.setdefault(watch)
+        if self._timer is None:
+            self._schedule()
+
+    def discard(self, watch: NodeWatch[Any]) -> None:
+        """Poll a watch no more."""
+        self._watches.pop(watch, None)
+        if not self._watches and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _schedule(self) -> None:
+        pause = max(POLL_INTERVAL_S / len(self._watches), POLL_SPACING_S)
+        jittered = pause * random.uniform(0.75, 1.25)  # noqa: S311 - spreads polls of several brokers, no secret
+        self._timer = asyncio.get_running_loop().call_later(jittered, self._poll_next)
+
+    def _poll_next(self) -> None:
+        watch = next(iter(self._watches))
+        self._watches[watch] = self._watches.pop(watch)
+        self._schedule()
+        watch.poll()
+
+
 class NodeWatch(Generic[T]):
     """Watches one node and calls back on the event loop, at the start and after every change.
 
@@ -46,7 +80,7 @@ class NodeWatch(Generic[T]):
         probe: reads the node's mark only.
         changed: called with the value.
         stopped: called when the watch stops.
-        count: returns the number of nodes that are watched.
+        rounds: polls the watches of the store.
     """
 
     def __init__(
@@ -55,18 +89,18 @@ class NodeWatch(Generic[T]):
         read: Callable[[Callable[[object], None]], Awaitable[NodeRead[T]]],
         probe: Callable[[], Awaitable[int | None]],
         changed: Callable[[T], None],
+        rounds: PollRounds,
         stopped: Callable[[NodeWatch[T]], None] = lambda _: None,
-        count: Callable[[], int] = lambda: 0,
     ) -> None:
         self.name = name
         self._read = read
         self._probe = probe
         self._changed = changed
         self._stopped = stopped
-        self._count = count
+        self._rounds = rounds
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._retry: asyncio.TimerHandle | None = None
         self._wanted = False
         self._notified = False
         self._version: int | None = None
@@ -79,8 +113,9 @@ class NodeWatch(Generic[T]):
             return
         self.stopped = True
         self._stopped(self)
-        if self._timer is not None:
-            self._timer.cancel()
+        self._rounds.discard(self)
+        if self._retry is not None:
+            self._retry.cancel()
         if self._task is not None:
             self._task.cancel()
 
@@ -114,22 +149,20 @@ class NodeWatch(Generic[T]):
             self._notified, failed = False, True
         finally:
             self._task = None
-            self._schedule_poll(failed=failed)
+            if not self.stopped:
+                self._rounds.add(self)
+                if failed:
+                    self._retry_later()
 
-    def _schedule_poll(self, *, failed: bool = False) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if not self.stopped:
-            pause = RETRY_S if failed else max(POLL_INTERVAL_S, POLL_SPACING_S * self._count())
-            jittered = pause * random.uniform(0.75, 1.25)  # noqa: S311 - spreads polls, no secret
-            self._timer = self._loop.call_later(jittered, self._poll, failed)
+    def _retry_later(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        jittered = RETRY_S * random.uniform(0.75, 1.25)  # noqa: S311 - spreads retries, no secret
+        self._retry = self._loop.call_later(jittered, self.refresh)
 
-    def _poll(self, failed: bool) -> None:
-        if self._task is not None:
-            return  # the end of the task sets the timer again
-        if failed or not self._notified:
-            self.refresh()
-        else:
+    def poll(self) -> None:
+        """Compare the node's mark with that of the last read, unless a read is under way."""
+        if self._task is None and self._notified:
             self._task = self._loop.create_task(self._compare())
 
     async def _compare(self) -> None:
@@ -145,5 +178,3 @@ class NodeWatch(Generic[T]):
             self._task = None
             if self._wanted:
                 self.refresh()
-            else:
-                self._schedule_poll()

@@ -29,7 +29,7 @@ from readonly_engine.metadata.lease import (
 from readonly_engine.metadata.security import OPEN_STORE, LoginScheme, NodeRights
 from readonly_engine.metadata.store import OWN_ROOT, ClaimResult, Fence, Versioned, check_own, is_own
 from readonly_engine.metadata.watchers import CHILDREN, DATA, Watchers
-from readonly_engine.metadata.watches import NodeRead, NodeWatch
+from readonly_engine.metadata.watches import NodeRead, NodeWatch, PollRounds
 from readonly_engine.metadata.zookeeper_connection import Connection
 from readonly_engine.metadata.zookeeper_dry_run import dry_run
 from readonly_engine.metadata.zookeeper_handler import PollHandler, TlsHandler
@@ -78,6 +78,7 @@ class ZooKeeperStore:
         self._session_listeners: list[Callable[[SessionLease], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._node_watchers: Watchers | None = None
+        self._rounds = PollRounds()
 
     async def start(self) -> None:
         """Connect.
@@ -139,7 +140,7 @@ class ZooKeeperStore:
             stat = await self._call(self._client.exists_async, path)
             return None if stat is None else stat.mzxid
 
-        watch = NodeWatch(path, read, probe, changed, partial(watchers.remove, DATA, path), lambda: watchers.count)
+        watch = NodeWatch(path, read, probe, changed, self._rounds, partial(watchers.remove, DATA, path))
         watchers.add(DATA, path, watch)
         return watch
 
@@ -167,7 +168,7 @@ class ZooKeeperStore:
             for kind in (CHILDREN, DATA):
                 watchers.remove(kind, path, watch)
 
-        watch = NodeWatch(path, read, probe, changed, stopped, lambda: watchers.count)
+        watch = NodeWatch(path, read, probe, changed, self._rounds, stopped)
         for kind in (CHILDREN, DATA):  # DATA fires when a missing node is created
             watchers.add(kind, path, watch)
         return watch

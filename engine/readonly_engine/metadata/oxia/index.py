@@ -21,11 +21,6 @@ class WatchIndex:
         self._values: dict[str, list[NodeWatch[Any]]] = {}
         self._children: dict[str, list[NodeWatch[Any]]] = {}
 
-    @property
-    def count(self) -> int:
-        """Return the number of records that are watched."""
-        return len(self._values) + len(self._children)
-
     def add(self, path: str, watch: NodeWatch[Any]) -> None:
         """Wake a watch by changes of a record."""
         self._values.setdefault(path, []).append(watch)

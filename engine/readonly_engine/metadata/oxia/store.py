@@ -29,7 +29,7 @@ from readonly_engine.metadata.oxia.router import Router, SessionEndedError
 from readonly_engine.metadata.oxia.session import Session
 from readonly_engine.metadata.security import OPEN_STORE
 from readonly_engine.metadata.store import ClaimResult, Fence, Versioned, check_own
-from readonly_engine.metadata.watches import NodeRead, NodeWatch
+from readonly_engine.metadata.watches import NodeRead, NodeWatch, PollRounds
 from readonly_engine.wire.oxia_pb2 import (
     DeleteRequest,
     GetRequest,
@@ -78,6 +78,7 @@ class OxiaStore:
         self.address = address
         self._router = Router(address, namespace, Channels(channel_credentials(security)))
         self._watches = WatchIndex()
+        self._rounds = PollRounds()
         self._notifications = Notifications(self._router, self._watches.notify, self._watches.refresh_all)
         self._session = Session(self._router, self._notify_lease, self._register_all)
         self._session_listeners: list[Callable[[SessionLease], None]] = []
@@ -134,7 +135,7 @@ class OxiaStore:
             return None if found is None else int(found.version.version_id)
 
         watches = self._watches
-        watch = NodeWatch(path, read, probe, changed, partial(watches.remove, path), lambda: watches.count)
+        watch = NodeWatch(path, read, probe, changed, self._rounds, partial(watches.remove, path))
         watches.add(path, watch)
         return watch
 
@@ -149,7 +150,7 @@ class OxiaStore:
             return _mark(await self._list(path))
 
         watches = self._watches
-        watch = NodeWatch(path, read, probe, changed, partial(watches.remove_children, path), lambda: watches.count)
+        watch = NodeWatch(path, read, probe, changed, self._rounds, partial(watches.remove_children, path))
         watches.add_children(path, watch)
         return watch
 

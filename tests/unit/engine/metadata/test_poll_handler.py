@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import socket
 import threading
+from contextlib import suppress
 
 import pytest
 from kazoo.handlers.utils import selector_select
@@ -37,7 +38,7 @@ def it_hung_up(_ours, theirs):
 
 def its_buffer_is_full(ours, _theirs):
     ours.setblocking(False)
-    with pytest.raises(BlockingIOError):
+    with suppress(BlockingIOError):
         while True:
             ours.send(bytes(1 << 16))
 

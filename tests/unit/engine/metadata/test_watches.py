@@ -8,7 +8,7 @@ import pytest
 from readonly_engine.metadata import watches
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.store import check_own
-from readonly_engine.metadata.watches import NodeRead, NodeWatch
+from readonly_engine.metadata.watches import NodeRead, NodeWatch, PollRounds
 
 from tests.support.waiting import until
 
@@ -20,7 +20,8 @@ class Node:
         self.looks = self.probes = 0
         self.down = False
         self.told = []
-        self.watch = NodeWatch("/node", self.look, self.probe, self.told.append)
+        self.rounds = PollRounds()
+        self.watch = NodeWatch("/node", self.look, self.probe, self.told.append, self.rounds)
 
     async def look(self, fired):
         self.looks += 1
@@ -102,6 +103,7 @@ def test_what_could_not_be_looked_at_is_looked_at_later(monkeypatch):
 
 def test_the_slow_poll_finds_a_change_that_no_watch_told_of(monkeypatch, caplog):
     monkeypatch.setattr(watches, "POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr(watches, "POLL_SPACING_S", 0.01)
 
     async def scene(node):
         await until(lambda: node.probes >= 3)
@@ -116,25 +118,46 @@ def test_the_slow_poll_finds_a_change_that_no_watch_told_of(monkeypatch, caplog)
     assert "node has changed without its watch, reading again: node=/node" in caplog.text
 
 
-def test_the_slow_polls_of_many_nodes_are_spread(monkeypatch):
-    monkeypatch.setattr(watches, "POLL_INTERVAL_S", 0.01)
-    monkeypatch.setattr(watches, "POLL_SPACING_S", 10.0)
+def test_one_timer_polls_all_nodes_by_turns_and_ends_with_the_last(monkeypatch):
     monkeypatch.setattr(watches.random, "uniform", lambda _low, _high: 1.0)
 
     async def run():
-        loop, due = asyncio.get_running_loop(), []
-        monkeypatch.setattr(
-            loop, "call_later", lambda seconds, *_: due.append(seconds) or asyncio.TimerHandle(0, print, (), loop)
-        )
+        due, timers = [], []
 
-        async def read(_fired):
-            return NodeRead("one", 1)
+        def call_later(seconds, call):
+            due.append((seconds, call))
+            timers.append(asyncio.TimerHandle(0, call, (), asyncio.get_running_loop()))
+            return timers[-1]
 
-        for count in (0, 1, 50):
-            watch = NodeWatch("/node", read, None, lambda _: None, count=lambda count=count: count)
-            await watch._task
-            watch.stop()
-        assert due == [0.01, 10.0, 500.0]
+        monkeypatch.setattr(asyncio.get_running_loop(), "call_later", call_later)
+        rounds, probed = PollRounds(), []
+
+        def watch(number):
+            async def read(_fired):
+                return NodeRead("one", 1)
+
+            async def probe():
+                probed.append(number)
+                return 1
+
+            return NodeWatch(f"/{number}", read, probe, lambda _: None, rounds)
+
+        many = [watch(number) for number in range(50)]
+        await asyncio.gather(*(one._task for one in many))
+        assert [seconds for seconds, _ in due] == [watches.POLL_INTERVAL_S], "the first one has set the timer"
+        many[1].stop()
+        for _ in range(51):
+            due[-1][1]()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert probed == [0, *range(2, 50), 0, 2]
+        assert {seconds for seconds, _ in due[1:]} == {watches.POLL_SPACING_S}
+        for one in many[:-1]:
+            one.stop()
+        due[-1][1]()
+        assert due[-1][0] == watches.POLL_INTERVAL_S
+        many[-1].stop()
+        assert timers[-1].cancelled()
 
     asyncio.run(run())
 
