@@ -18,6 +18,9 @@ hostile: $(STAMP) ## raw-socket clients that break the protocol, at an owner and
 .PHONY: compat
 compat: $(STAMP) ## stock clients of three languages at the owner and through a pool: docs/reference/compatibility.md (COMPAT_OPTIONS=--write)
 	@$(PY) -m tests.compat $(COMPAT_OPTIONS)
+.PHONY: frameworks
+frameworks: $(STAMP) ## programs of frameworks at the owner and through a pool, also while servers are disturbed: docs/reference/frameworks.md (FRAMEWORKS_OPTIONS=--write)
+	@$(PY) -m tests.frameworks $(FRAMEWORKS_OPTIONS)
 .PHONY: compat-drivers
 compat-drivers: $(STAMP) ## tests of the drivers of make compat, each operation on a stock cluster
 	@$(PY) -m pytest tests/compat/test_drivers.py

@@ -100,6 +100,9 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "reference/compatibility.md": {
         "make compat": not_run("takes about 10 minutes; tests/integration/test_compat_short.py runs it in short"),
     },
+    "reference/frameworks.md": {
+        "make frameworks": not_run("takes more than an hour, and builds programs of several languages"),
+    },
     "reference/spark.md": {
         "python3 -m venv": not_run(
             "needs a release of the package in an index; tests/unit/release/test_extras.py installs the extra"

@@ -1,0 +1,146 @@
+"""The messages of a run: planned as blocks, and published by the stock client at the owner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pulsar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+BLOCK: Final = 10
+"""Messages of a block: one batch, or single messages."""
+
+_KEYS: Final = 4
+_SEND_TIMEOUT_MS: Final = 120_000
+"""Longer than an unload of the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One message before it is published.
+
+    Attributes:
+        payload: its payload, which no other message of the run has.
+        key: its key; empty for none.
+        properties: its properties.
+        batched: whether it goes into a batch with the rest of its block.
+    """
+
+    payload: str
+    key: str
+    properties: dict[str, str]
+    batched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One message that the owner has stored.
+
+    Attributes:
+        payload: its payload.
+        key: its key; empty for none.
+        partition: its partition; -1 if the topic has none.
+        entry: ledger and entry.
+        batch_index: its index in a batch; -1 for none.
+    """
+
+    payload: str
+    key: str
+    partition: int
+    entry: tuple[int, int]
+    batch_index: int
+
+
+def plan_blocks(tag: str, messages: int, *, keyed: bool) -> list[list[Planned]]:
+    """Plan messages in blocks of four kinds, in turn.
+
+    The kinds are: a batch, single messages with keys and properties, batches by key with keys and properties, single messages.
+
+    Args:
+        tag: begins each payload.
+        messages: their number.
+        keyed: whether every message gets a key, as Key_Shared needs.
+    """
+    blocks = []
+    for first in range(0, messages, BLOCK):
+        kind = first // BLOCK % 4
+        blocks.append(
+            [
+                Planned(
+                    payload=f"{tag}-{number:05d}",
+                    key=f"key-{number % _KEYS}" if keyed or kind in {1, 2} else "",
+                    properties={"number": str(number), "kind": "ä"} if kind in {1, 2} else {},
+                    batched=kind in {0, 2},
+                )
+                for number in range(first, min(first + BLOCK, messages))
+            ]
+        )
+    return blocks
+
+
+def plan_fillers(tag: str, messages: int) -> list[Planned]:
+    """Plan single messages that follow the others, until a program has as many as it waits for."""
+    return [
+        Planned(f"{tag}-end-{number:05d}", f"key-{number % _KEYS}", {}, batched=False) for number in range(messages)
+    ]
+
+
+class Publisher:
+    """Publishes to one topic, always at the owner.
+
+    Args:
+        service_url: the owner's.
+        topic: the topic.
+    """
+
+    def __init__(self, service_url: str, topic: str) -> None:
+        self._client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        options = {"send_timeout_millis": _SEND_TIMEOUT_MS, "block_if_queue_full": True}
+        self._single = self._client.create_producer(topic, **options)
+        batch = {"batching_enabled": True, "batching_max_publish_delay_ms": 60_000, "batching_max_messages": BLOCK}
+        self._batches = self._client.create_producer(topic, **options, **batch)
+        by_key = {**batch, "batching_type": pulsar.BatchingType.KeyBased}
+        self._batches_by_key = self._client.create_producer(topic, **options, **by_key)
+
+    def publish(self, messages: Sequence[Planned]) -> list[Sent]:
+        """Publish messages of one block; return them in the order in which they were given, when all are stored.
+
+        Raises:
+            pulsar.PulsarException: a message was not stored.
+        """
+        if not messages:
+            return []
+        stored: dict[str, pulsar.MessageId] = {}
+        results = set()
+
+        def on_sent(payload: str, result: pulsar.Result, message_id: pulsar.MessageId) -> None:
+            results.add(result)
+            stored[payload] = message_id
+
+        producer = self._single
+        if messages[0].batched:
+            producer = self._batches_by_key if messages[0].key else self._batches
+        for message in messages:
+            producer.send_async(
+                message.payload.encode(),
+                lambda result, message_id, payload=message.payload: on_sent(payload, result, message_id),
+                properties=message.properties or None,
+                partition_key=message.key or None,
+            )
+        producer.flush()
+        if bad := results - {pulsar.Result.Ok}:
+            raise pulsar.PulsarException(bad.pop())
+        return list(_sent(messages, stored))
+
+    def close(self) -> None:
+        """Close the client."""
+        self._client.close()
+
+
+def _sent(messages: Sequence[Planned], stored: dict[str, pulsar.MessageId]) -> Iterator[Sent]:
+    for message in messages:
+        at = stored[message.payload]
+        yield Sent(message.payload, message.key, at.partition(), (at.ledger_id(), at.entry_id()), at.batch_index())
