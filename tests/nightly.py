@@ -180,6 +180,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_reads_go_on_while_the_owner_is_dead_and_acks_land_afterwards",
         "test_reads_go_on_without_one_bookie",
     ),
+    "tests/integration/test_frameworks_short.py": (),
     "tests/integration/test_handover.py": (
         "test_a_consumer_that_is_on_its_way_in_is_refused_by_a_broker_that_leaves",
         "test_a_failover_consumer_that_takes_over_gets_nothing_that_is_about_to_be_acked",

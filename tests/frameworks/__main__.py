@@ -14,6 +14,7 @@ from devstack.errors import DevstackError
 from devstack.program import run_program
 from devstack.pulsar.cluster import PulsarCluster
 from tests.faults.table import write
+from tests.frameworks.build import ensure_built
 from tests.frameworks.cases import BY_NAME, CASES
 from tests.frameworks.program import TYPES, load_programs
 from tests.frameworks.results import load, merge, save
@@ -62,12 +63,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--write", action="store_true", help=f"keep the results, and write docs/reference/{DOCUMENT.name}"
     )
+    parser.add_argument("--build", action="store_true", help="build the programs, and run nothing")
     parser.add_argument("--table", action="store_true", help="run nothing; write the page from the kept results")
     parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
     parser.add_argument("--logs", type=Path, help="folder of logs (default: a temporary one)")
     args = parser.parse_args(argv)
     if args.workers < 1:
         parser.error(f"--workers {args.workers}: give 1 or more")
+    if args.build:
+        for program in programs:
+            if program.name in args.only:
+                say(f"{program.name}: {ensure_built(program)}")
+        return 0
     logging.getLogger().addHandler(logging.NullHandler())
     results: list[Result] = []
     if not args.table:

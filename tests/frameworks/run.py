@@ -48,9 +48,8 @@ _PAUSE_S: Final = 0.1
 _BLOCKS_BEFORE: Final = 3
 """Blocks before the disturbance, after the program has received the first half."""
 
-_IDLE_S: Final = 20
-_IDLE_DISTURBED_S: Final = 45
-"""Longer than the session of a killed broker, and a reconnect of any client after it."""
+_IDLE_S: Final = 60
+"""Longer than the session of a killed broker, a reconnect of any client after it, and the start of a job on a busy machine."""
 
 _BACKLOG_S: Final = 10.0
 _ERROR_LINES: Final = 4
@@ -167,7 +166,7 @@ class Runs:
             "SUBSCRIPTION": "frameworks",
             "SUBSCRIPTION_TYPE": job.type,
             "COUNT": str(MESSAGES + (_MARGIN if job.case.disturbance else 0)),
-            "IDLE_SECONDS": str(_IDLE_DISTURBED_S if job.case.disturbance else _IDLE_S),
+            "IDLE_SECONDS": str(_IDLE_S),
         }
         try:
             with closing(Publisher(self._stack.endpoints.writer_url, topic)) as publisher:

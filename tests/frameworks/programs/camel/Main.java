@@ -15,7 +15,11 @@ public final class Main {
     private static final Map<String, String> TYPES = Map.of(
             "Exclusive", "EXCLUSIVE", "Failover", "FAILOVER", "Shared", "SHARED", "Key_Shared", "KEY_SHARED");
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        Report.run(Main::receive);
+    }
+
+    private static void receive() throws Exception {
         try (PulsarClient client = PulsarClient.builder().serviceUrl(Report.SERVICE_URL).build();
                 CamelContext context = new DefaultCamelContext()) {
             PulsarComponent component = new PulsarComponent(context);
@@ -37,8 +41,6 @@ public final class Main {
             Report.await(Report.COUNT);
             context.stop();
         }
-        Report.done();
-        System.exit(0);
     }
 
     private static void tell(Exchange exchange) {

@@ -13,7 +13,11 @@ import reactor.core.publisher.Flux;
 
 /** A consumer or reader of the reactive client, as a Flux. */
 public final class Main {
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        Report.run(Main::receive);
+    }
+
+    private static void receive() throws Exception {
         try (PulsarClient client = PulsarClient.builder().serviceUrl(Report.SERVICE_URL).build()) {
             ReactivePulsarClient reactive = AdaptedReactivePulsarClientFactory.create(client);
             Report.ready();
@@ -24,7 +28,6 @@ public final class Main {
                     .doOnError(Report::error)
                     .blockLast();
         }
-        Report.done();
     }
 
     private static Flux<Message<byte[]>> consume(ReactivePulsarClient client) {

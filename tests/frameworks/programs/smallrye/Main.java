@@ -8,7 +8,11 @@ import org.jboss.weld.environment.se.Weld;
 
 /** A channel of the smallrye-pulsar connector in Weld. */
 public final class Main {
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        Report.run(Main::receive);
+    }
+
+    private static void receive() throws Exception {
         String channel = "mp.messaging.incoming.data.";
         Map.of("connector", "smallrye-pulsar",
                 "serviceUrl", Report.SERVICE_URL,
@@ -17,12 +21,10 @@ public final class Main {
                 "subscriptionName", Report.SUBSCRIPTION,
                 "subscriptionType", Report.TYPE,
                 "subscriptionInitialPosition", "Earliest").forEach((name, value) -> System.setProperty(channel + name, value));
-        try (var container = new Weld().initialize()) {
+        try (var container = new Weld().addBeanClass(Consumer.class).initialize()) {
             Report.ready();
             Report.await(Report.COUNT);
         }
-        Report.done();
-        System.exit(0);
     }
 
     @ApplicationScoped

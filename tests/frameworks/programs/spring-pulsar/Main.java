@@ -22,14 +22,16 @@ import org.springframework.pulsar.reader.PulsarReaderContainerProperties;
 
 /** A listener or reader of annotated methods, without Spring Boot. */
 public final class Main {
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        Report.run(Main::receive);
+    }
+
+    private static void receive() throws Exception {
         Class<?> bean = Report.isReader() ? Reader.class : Listener.class;
         try (var context = new AnnotationConfigApplicationContext(Config.class, bean)) {
             Report.ready();
             Report.await(Report.COUNT);
         }
-        Report.done();
-        System.exit(0);
     }
 
     private static void tell(Message<byte[]> message) {

@@ -18,10 +18,14 @@ import org.apache.pulsar.client.api.Message;
 public final class Main {
     private static final long STOP_SECONDS = 60;
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        Report.run(() -> receive(args.length > 0 && args[0].equals("savepoint")));
+    }
+
+    private static void receive(boolean restart) throws Exception {
         Path savepoints = Files.createTempDirectory("savepoints");
         String savepoint = null;
-        if (args.length > 0 && args[0].equals("savepoint")) {
+        if (restart) {
             JobClient first = start(null);
             Report.ready();
             Report.await(Report.COUNT / 2);
@@ -31,8 +35,6 @@ public final class Main {
         Report.ready();
         Report.await(Report.COUNT);
         stop(job, savepoints);
-        Report.done();
-        System.exit(0);
     }
 
     private static JobClient start(String savepoint) throws Exception {

@@ -41,12 +41,31 @@ public final class Report {
         return SubscriptionType.valueOf(TYPE);
     }
 
-    public static void ready() {
-        write("{\"event\":\"ready\"}");
+    /** A program; it ends when it has received COUNT messages, or none for IDLE_SECONDS. */
+    public interface Program {
+        void run() throws Exception;
     }
 
-    public static void done() {
-        write("{\"event\":\"done\"}");
+    /** Run a program, and end the process, whatever threads the framework has left. */
+    public static void run(Program program) {
+        int status = 0;
+        try {
+            program.run();
+            write("{\"event\":\"done\"}");
+        } catch (Throwable failure) {
+            failure.printStackTrace();
+            error(failure);
+            status = 1;
+        }
+        System.exit(status);
+    }
+
+    /** Report that the program has begun; the time without a message counts from here. */
+    public static void ready() {
+        write("{\"event\":\"ready\"}");
+        synchronized (LOCK) {
+            last = System.nanoTime();
+        }
     }
 
     public static void error(Object what) {
