@@ -217,7 +217,12 @@ class TopicLog:
 
     def confirm(self, position: Position) -> None:
         """Confirm an entry according to the owner broker, which may be ahead of the bookies."""
-        self._end_splice()
+        if self._splice is not None:
+            # A client may ask for the last message again and again.
+            if self.chain.readable(position):
+                self._splice.flush()
+            else:
+                self._splice.end()
         self.owner_end.confirm(position)
         tail = self._tails.get(position.ledger_id)
         if tail is not None:
@@ -300,7 +305,7 @@ class TopicLog:
 
         Args:
             last: the last entry of the topic.
-            splice: passes the entries on by `on_spliced` when it is settled.
+            splice: passes the entries on by `on_spliced` when it is flushed.
             listener: gets the entries; it must be the only one.
 
         Returns:

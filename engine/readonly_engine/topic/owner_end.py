@@ -30,7 +30,7 @@ MAX_WAITING: Final = 10_000
 class Lag(Protocol):
     """Entries that the owner has delivered, and that are not confirmed yet (see TopicLog.begin_splice)."""
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Confirm them."""
 
     def end(self) -> None:
@@ -78,7 +78,7 @@ class OwnerEnd:
     def counts(self, position: Position) -> bool:
         """Return whether the owner counts an entry, or it is not readable here, so that no client got it."""
         if self.lag is not None:
-            self.lag.settle()
+            self.lag.flush()
         return position <= self.position or not self._chain.readable(position)
 
     def call_when_counted(self, position: Position, call: Callable[[], None]) -> None:

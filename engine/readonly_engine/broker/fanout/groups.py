@@ -27,7 +27,7 @@ class GroupSplice(Protocol):
     def following(self) -> Position:
         """The position of the next entry."""
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Count what was delivered."""
 
     def end(self) -> None:
@@ -97,7 +97,7 @@ class FanoutMember:
         """Return the totals since the last call."""
         group = self._group
         if group.splice is not None:
-            group.splice.settle()
+            group.splice.flush()
         (entries, messages, size), own = self._since, self.bytes
         self._since, self.bytes = (group.entries, group.messages, group.bytes), 0
         return DeliveredTotals(

@@ -37,7 +37,7 @@ class Splicing:
 
     @property
     def size_limit(self) -> int:
-        """Bytes of entries that one more splice may hold until it is settled."""
+        """Bytes of entries that one more splice may hold until it is flushed."""
         return self._cache.max_bytes // CACHE_SHARE // (self.count + 1)
 
     def sample(self, splice: Splice) -> None:

@@ -144,7 +144,7 @@ class TailConsumer:
     def delivered(self) -> PushTotals:
         """What the owner has pushed."""
         if self._splice is not None and self._splice.running:
-            self._splice.settle()
+            self._splice.flush()
         return self._budget.delivered
 
     def start(self) -> None:
@@ -413,7 +413,7 @@ class TailConsumer:
         """Move the cursor, so that the owner's statistics show no backlog."""
         if self._splice is not None and self._splice.running:
             if self._splice.lags:
-                self._splice.settle()
+                self._splice.flush()
             else:
                 self._splice.end()  # nothing has come for a while: the next entry starts the timer again
         if self._connection is not None and self._unacked is not None:

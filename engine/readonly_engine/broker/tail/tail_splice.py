@@ -54,7 +54,7 @@ class PushLimits(NamedTuple):
 
 
 class TailSplice:
-    """The splice of one topic: begins, is settled and ends.
+    """The splice of one topic: begins, is flushed and ends.
 
     Args:
         log_: the topic's log.
@@ -130,10 +130,10 @@ class TailSplice:
 
     @property
     def lags(self) -> bool:
-        """Whether entries have bypassed the usual way since the last `settle`."""
+        """Whether entries have bypassed the usual way since the last `flush`."""
         return self._splice is not None and bool(self._splice.entries)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Pass on the entries that have bypassed the usual way."""
         assert self._splice is not None
         assert self._group is not None
@@ -157,7 +157,7 @@ class TailSplice:
         assert self._splice is not None
         assert self._group is not None
         self.running = False
-        self.settle()
+        self.flush()
         self._splice.stop()
         self._log.splice_ended()
         self._group.splice = None

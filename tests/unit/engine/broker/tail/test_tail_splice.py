@@ -273,6 +273,16 @@ async def is_waited_for(scene):
     await scene.entries(1)
 
 
+async def is_confirmed(scene):
+    log = scene.topic.log
+    log.confirm(log.limit)
+    scene.extra.append((log.owner_end.position, log.limit))
+
+
+async def is_confirmed_ahead(scene):
+    scene.topic.log.confirm(Position(scene.topic.ledger_id, scene.topic.next))
+
+
 async def has_no_lease(scene):
     def suspend(_):
         scene.subscription.pause(Pause.OWNER)
@@ -308,6 +318,8 @@ EVENTS = [
     comes_again,
     is_counted,
     is_waited_for,
+    is_confirmed,
+    is_confirmed_ahead,
     has_no_lease,
     leaves,
     has_new_policies,
