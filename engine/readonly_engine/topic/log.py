@@ -197,7 +197,8 @@ class TopicLog:
     @property
     def latest_batch(self) -> TailBatch | None:
         """The batch of the listeners' last call; None without readable new entries."""
-        self._end_splice()
+        if self._splice is not None:
+            self._splice.end()
         return self._notifier.latest_batch
 
     @property
@@ -265,7 +266,8 @@ class TopicLog:
             entries: at least one.
             now: the loop's time.
         """
-        self._end_splice()
+        if self._splice is not None:
+            self._splice.end()
         first, last = entries[0], entries[-1]
         self.owner_end.confirm(last.position)
         if last.ledger_id == first.ledger_id and last.entry_id - first.entry_id == len(entries) - 1:

@@ -130,6 +130,11 @@ class TailFanout:
         writer.direct_subscribers[subscriber] = None
         return member
 
+    @property
+    def shared(self) -> bool:
+        """Whether consumers of several connections are members."""
+        return len(self._direct_members) + len(self._connection_groups) > 1
+
     def sole_member(self) -> FanoutMember | None:
         """Return the only member of all groups; None without one, or with several."""
         if len(self._direct_members) + len(self._connection_groups) != 1:

@@ -10,7 +10,7 @@ from readonly_engine.background import ends
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.tail.budget import RETURN_S, PushBudget, SourceSchedule
 from readonly_engine.broker.tail.idle_checks import IdleChecks
-from readonly_engine.broker.tail.tail_splice import PushLimits, TailSplice
+from readonly_engine.broker.tail.tail_splice import TailSplice
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 from readonly_engine.owner.resume import set_resume_position
 from readonly_engine.topic.entries import TopicEntry
@@ -376,9 +376,13 @@ class TailConsumer:
             self._read_bookies()
         elif budget.permits <= self._rate.window // 2:
             self._give_permits(now)
-        if splice is not None and not compares and self._connection is not None:
+        if splice is None or compares:
+            return
+        if splice.skip:
+            splice.skip -= 1
+        elif self._connection is not None:
             spare = budget.permits - self._rate.window // 2 - 1
-            splice.begin(self._connection, self._consumer_id, position, PushLimits(spare, int(budget.bytes_left)))
+            splice.begin(self._connection, self._consumer_id, position, spare, budget.bytes_left)
 
     def on_spliced(self, last: Position, messages: int, size: int) -> None:
         """As PushedTail."""

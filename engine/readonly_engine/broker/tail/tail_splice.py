@@ -6,7 +6,7 @@ the topic then are as if all entries had taken the usual way. Until then they la
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 MAX_SKIPPED: Final = 64
 """Most entries that take the usual way after splices that have delivered nothing: each of them costs without a gain."""
+
+SHARED_SKIPPED: Final = 15
+"""Entries that take the usual way before the next attempt, where several consumers read the topic."""
 
 
 class PushedTail(Protocol):
@@ -41,18 +44,6 @@ class PushedTail(Protocol):
         """
 
 
-class PushLimits(NamedTuple):
-    """What the owner may push before its consumer acts.
-
-    Attributes:
-        messages: number of messages.
-        bytes: bytes of entries.
-    """
-
-    messages: int
-    bytes: int
-
-
 class TailSplice:
     """The splice of one topic: begins, is flushed and ends.
 
@@ -64,6 +55,7 @@ class TailSplice:
 
     Attributes:
         running: whether entries may bypass the usual way.
+        skip: number of entries before the next attempt to begin; the caller counts it down.
     """
 
     __slots__ = (
@@ -71,12 +63,12 @@ class TailSplice:
         "_group",
         "_log",
         "_skip",
-        "_skipped",
         "_splice",
         "_splicing",
         "_tail",
         "_used",
         "running",
+        "skip",
     )
 
     def __init__(self, log_: TopicLog, fanout: TailFanout, splicing: Splicing, tail: PushedTail) -> None:
@@ -86,7 +78,7 @@ class TailSplice:
         self._tail = tail
         self._splice: Splice | None = None  # most topics are idle
         self._group: FanoutGroup | None = None
-        self._skip = self._skipped = 0
+        self._skip = self.skip = 0
         self._used = False
         self.running = False
 
@@ -96,31 +88,31 @@ class TailSplice:
         assert self._splice is not None
         return Position(self._splice.ledger_id, self._splice.entry_id + 1)
 
-    def begin(self, connection: OwnerConnection, pushing_id: int, last: Position, limits: PushLimits) -> None:
+    def begin(self, connection: OwnerConnection, pushing_id: int, last: Position, messages: int, size: float) -> None:
         """Let entries bypass the usual way from now on, if only one consumer waits for them, and nothing else does.
 
         Args:
             connection: the connection on which the owner pushes.
             pushing_id: id of the owner's consumer there.
             last: the last pushed entry, which took the usual way.
-            limits: what the owner may push before its consumer acts.
+            messages: number of messages that the owner may push before its consumer acts.
+            size: bytes of entries that it may push.
         """
-        if make_splice is None or self.running:
-            return
-        if self._skipped < self._skip:
-            self._skipped += 1
-            return
         member = self._fanout.sole_member()
-        if member is None or member.permits <= 0 or limits.messages <= 0:
+        if member is None or make_splice is None:
+            self.skip = SHARED_SKIPPED if self._fanout.shared or make_splice is None else 0
+            return
+        messages = min(messages, member.permits)
+        if messages <= 0:
             return
         ledger = self._log.begin_splice(last, self, self._fanout.on_tail_batch)
         if ledger is None:
             return
         if self._splice is None:
             self._splice = make_splice(self._tail.on_entries)
-        messages, size = min(member.permits, limits.messages), min(limits.bytes, self._splicing.size_limit)
+        held = min(int(size), self._splicing.size_limit)
         consumer_id, partition, epoch, exposed = member.key
-        self._splice.start(member.writer, ledger, *last, consumer_id, partition, epoch, exposed, messages, size)
+        self._splice.start(member.writer, ledger, *last, consumer_id, partition, epoch, exposed, messages, held)
         self._group = group = member.group
         group.splice = self
         connection.splicing = self._splicing
@@ -163,4 +155,4 @@ class TailSplice:
         self._group.splice = None
         self._group = None
         self._splicing.count -= 1
-        self._skip, self._skipped = 0 if self._used else min(2 * self._skip + 1, MAX_SKIPPED), 0
+        self._skip = self.skip = 0 if self._used else min(2 * self._skip + 1, MAX_SKIPPED)
