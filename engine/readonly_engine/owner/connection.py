@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from readonly_engine.background import ends
 from readonly_engine.clock import lease_time
@@ -57,8 +57,13 @@ class Splicing(Protocol):
     def check(self) -> None:
         """Suspend deliveries that may not go on, before entries are decoded."""
 
-    def sample(self, splice: Splice) -> None:
-        """Measure the last entry of a splice, which was just written."""
+    def deliver(self, writes: dict[Any, list[bytes]], last: Splice) -> None:
+        """Write frames to the clients, before any other entry is handled.
+
+        Args:
+            writes: frames by the client's connection.
+            last: the last splice that has made one.
+        """
 
 
 class ConnectionEvents(Protocol):
@@ -385,11 +390,8 @@ class OwnerConnection(asyncio.Protocol):
             if splicing is not None:
                 splicing.check()
             spliced, runs, end = decode_pushed(data, self._push_handlers)
-            if spliced is not None:
-                for writer, frames in spliced[0].items():
-                    writer.write_now(frames[0] if len(frames) == 1 else b"".join(frames))
-                if splicing is not None:
-                    splicing.sample(spliced[1])
+            if spliced is not None and splicing is not None:
+                splicing.deliver(*spliced)
             for on_entries, entries in runs:
                 on_entries(entries)
             if end == len(data):

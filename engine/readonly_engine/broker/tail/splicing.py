@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.topic.entries import TopicEntry
@@ -10,8 +11,11 @@ from readonly_engine.wire.entry import Entry
 if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.latency import LatencySampler
     from readonly_engine.lease_guard import LeaseGuard
+    from readonly_engine.net.direct_writer import DirectWriter
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.wire.splice import Splice
+
+log = logging.getLogger(__name__)
 
 CACHE_SHARE: Final = 8
 """Entries that splices hold may take this part of the cache's limit, on top of it."""
@@ -40,8 +44,18 @@ class Splicing:
         """Bytes of entries that one more splice may hold until it is flushed."""
         return self._cache.max_bytes // CACHE_SHARE // (self.count + 1)
 
-    def sample(self, splice: Splice) -> None:
-        """Measure the last entry of a splice, which was just written."""
-        if self._latency.due and splice.entries:
-            entry = Entry(splice.ledger_id, splice.entry_id, splice.entry_id, 0, splice.entries[-1])
+    def deliver(self, writes: dict[DirectWriter, list[bytes]], last: Splice) -> None:
+        """Write frames to the clients, those of one client together.
+
+        Args:
+            writes: frames by the client's connection.
+            last: the last splice that has made one.
+        """
+        for writer, frames in writes.items():
+            try:
+                writer.write_now(frames[0] if len(frames) == 1 else b"".join(frames))
+            except Exception:
+                log.exception("a client cannot be sent to")
+        if self._latency.due and last.entries:
+            entry = Entry(last.ledger_id, last.entry_id, last.entry_id, 0, last.entries[-1])
             self._latency.observe(TopicEntry(entry), tail=True)

@@ -492,6 +492,22 @@ def test_splices_that_deliver_nothing_are_tried_less_and_less():
     both(scene)
 
 
+def test_a_client_that_cannot_be_sent_to_harms_no_other(caplog):
+    async def scene():
+        stage = Stage()
+        broken, sound = Scene(stage), Scene(stage)
+        for played in (broken, sound):
+            await played.open()
+            await played.entries(2)
+        received(sound.client)
+        stage.splicing.deliver({None: [b"x"], sound.connection: [b"a", b"b"]}, sound.topic.tail._splice._splice)
+        await until(lambda: received(sound.client) == b"ab")
+        stage.close()
+
+    asyncio.run(scene())
+    assert "a client cannot be sent to" in caplog.text
+
+
 def test_the_latency_of_a_spliced_entry_is_sampled():
     async def scene():
         stage = Stage()
