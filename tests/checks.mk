@@ -61,7 +61,7 @@ export-soak: $(STAMP) ## a continuous export: memory, checkpoint, log and lag st
 	@$(PY) -m tests.export_soak --minutes $(if $(filter file,$(origin MINUTES)),180,$(MINUTES)) $(EXPORT_SOAK_OPTIONS)
 
 .PHONY: spark-versions
-spark-versions: $(STAMP) ## the data source on Spark 4.0 and 4.1 (SPARK_VERSIONS_OPTIONS="--only 4.1")
+spark-versions: $(STAMP) ## the data source on Spark 4.0, 4.1 and 4.3 (SPARK_VERSIONS_OPTIONS="--only 4.1")
 	@$(PY) -m tests.spark_versions $(SPARK_VERSIONS_OPTIONS)
 
 .PHONY: chaos soak
