@@ -289,10 +289,11 @@ def test_the_rooms_of_the_broker_have_an_order():
 
 
 def test_the_operator_knows_the_engines_configuration_and_nothing_else_of_it():
+    """The forms of metadata stores are a part of it: one declaration for engine, operator and Spark."""
     files = sources(OPERATOR)
     assert files
     for path in files:
-        allowed = {"config", *(PLUGINS_OF_ENGINE if path.parent.name == "kubectl" else ())}
+        allowed = {"config", "metadata.url", *(PLUGINS_OF_ENGINE if path.parent.name == "kubectl" else ())}
         for name in imports_of(path):
             package, _, rest = name.partition(".")
             if package == "readonly_engine":

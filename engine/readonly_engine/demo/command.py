@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
         "--metadata-store",
         type=_store,
         metavar="URL",
-        help="its metadata store, zk:HOST:PORT or oxia://HOST:PORT/NAMESPACE",
+        help=f"its metadata store, {FORMS}",
     )
     running.add_argument("--writer-url", type=_writer_url, metavar="URL", help="its service URL, pulsar://HOST:PORT")
     running.add_argument("--admin-url", type=_admin_url, metavar="URL", help="its admin API, http://HOST:PORT")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.errors import AccessDeniedError, MetadataError, MetadataUnavailableError
@@ -16,9 +16,52 @@ BOOKIES_STORE: Final = "the bookies' store"
 """Begin of the text of an error of the bookies' store, where that is another one."""
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from readonly_engine.metadata.security import StoreSecurity
     from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.metadata.url import MetadataUrl
+
+
+def _zookeeper(url: MetadataUrl, security: StoreSecurity) -> MetadataStore:
+    # The target of a migration is reached without TLS, as by the owner brokers (DualMetadataStore.initializeTargetStore).
+    return MigratableStore(ZooKeeperStore(f"{url.hosts}{url.root}", security), store_at)
+
+
+def _check_zookeeper(security: StoreSecurity) -> None:
+    security.login()
+    if security.tls is not None:
+        ClientTls(security.tls)
+
+
+def _oxia(url: MetadataUrl, security: StoreSecurity) -> MetadataStore:
+    from readonly_engine.metadata.oxia.store import OxiaStore  # noqa: PLC0415 - loads gRPC, which ZooKeeper does without
+
+    return OxiaStore(url.hosts, url.root, security)
+
+
+def _check_oxia(security: StoreSecurity) -> None:
+    from readonly_engine.metadata.oxia.credentials import channel_credentials  # noqa: PLC0415 - loads gRPC
+
+    channel_credentials(security)
+
+
+class Connector(NamedTuple):
+    """How a kind of metadata store is connected.
+
+    Attributes:
+        make: returns the store of a URL.
+        check: checks the files of TLS and login.
+    """
+
+    make: Callable[[MetadataUrl, StoreSecurity], MetadataStore]
+    check: Callable[[StoreSecurity], None]
+
+
+CONNECTORS: Final[Mapping[StoreKind, Connector]] = {
+    StoreKind.ZOOKEEPER: Connector(_zookeeper, _check_zookeeper),
+    StoreKind.OXIA: Connector(_oxia, _check_oxia),
+}
 
 
 def store_at(url: MetadataUrl, security: StoreSecurity = OPEN_STORE) -> MetadataStore:
@@ -26,18 +69,13 @@ def store_at(url: MetadataUrl, security: StoreSecurity = OPEN_STORE) -> Metadata
 
     Args:
         url: the store.
-        security: TLS of the connections, and login at ZooKeeper.
+        security: TLS of the connections, and login at the store.
 
     Raises:
         TlsError: a file of TLS cannot be used.
         LoginError: the file of the login cannot be used, or the store has no logins.
     """
-    if url.kind is StoreKind.OXIA:
-        from readonly_engine.metadata.oxia.store import OxiaStore  # noqa: PLC0415 - loads gRPC, which ZooKeeper does without
-
-        return OxiaStore(url.hosts, url.root, security)
-    # The target of a migration is reached without TLS, as by the owner brokers (DualMetadataStore.initializeTargetStore).
-    return MigratableStore(ZooKeeperStore(f"{url.hosts}{url.root}", security), store_at)
+    return CONNECTORS[url.kind].make(url, security)
 
 
 def check_security(url: MetadataUrl, security: StoreSecurity) -> None:
@@ -47,14 +85,7 @@ def check_security(url: MetadataUrl, security: StoreSecurity) -> None:
         TlsError: a file of TLS cannot be used.
         LoginError: the file of the login cannot be used, or the store has no logins.
     """
-    if url.kind is StoreKind.OXIA:
-        from readonly_engine.metadata.oxia.credentials import channel_credentials  # noqa: PLC0415 - loads gRPC
-
-        channel_credentials(security)
-        return
-    security.login()
-    if security.tls is not None:
-        ClientTls(security.tls)
+    CONNECTORS[url.kind].check(security)
 
 
 class ClusterStores:

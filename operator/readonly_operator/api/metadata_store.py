@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from readonly_engine.metadata.url import STORES, StoreKind
 
 from readonly_operator.api.schema import Rule, Text
 from readonly_operator.api.values import HOST, PORT, qualified
 
-ZOOKEEPER = "zk"
-OXIA = "oxia"
-_FORM = "zk:HOST:PORT[,HOST:PORT][/CHROOT] or oxia://HOST:PORT[/NAMESPACE]"
-_PATTERN = rf"(zk:{HOST}:{PORT}(,{HOST}:{PORT})*(/[A-Za-z0-9._/-]*)?|oxia://{HOST}:{PORT}(/[A-Za-z0-9._-]*)?)"
+if TYPE_CHECKING:
+    from readonly_engine.metadata.url import StoreForm
+
+
+def _form(store: StoreForm) -> str:
+    return f"{store.scheme}HOST:PORT{'[,HOST:PORT]' if store.several else ''}[/{store.root.upper()}]"
+
+
+def _pattern(store: StoreForm) -> str:
+    more = f"(,{HOST}:{PORT})*" if store.several else ""
+    return rf"{store.scheme}{HOST}:{PORT}{more}(/[A-Za-z0-9._{'/' if store.nested else ''}-]*)?"
+
+
+FORM = " or ".join(map(_form, STORES.values()))
+"""The forms of URLs in specs."""
+
+_PATTERN = f"({'|'.join(map(_pattern, STORES.values()))})"
 _EXAMPLE = "for example zk:pulsar-zookeeper.pulsar:2181"
-_DEFAULT_NAMESPACE = "default"
 
 METADATA_STORE_URL = Text(
     512,
     _PATTERN,
-    f"must be {_FORM}, {_EXAMPLE}",
+    f"must be {FORM}, {_EXAMPLE}",
     (
         Rule(
             "self == oldSelf || (oldSelf.startsWith('zk:') && self.startsWith('oxia://'))"
@@ -33,19 +47,19 @@ METADATA_STORE_URL = Text(
     ),
 )
 
-BOOKKEEPER_METADATA_STORE_URL = Text(512, _PATTERN, f"must be {_FORM}, {_EXAMPLE}")
+BOOKKEEPER_METADATA_STORE_URL = Text(512, _PATTERN, f"must be {FORM}, {_EXAMPLE}")
 
 
 class StoreUrl(NamedTuple):
     """The URL of a metadata store.
 
     Attributes:
-        kind: ZOOKEEPER or OXIA.
+        kind: its kind.
         hosts: HOST:PORT of its servers.
         root: chroot of ZooKeeper, namespace of Oxia.
     """
 
-    kind: str
+    kind: StoreKind
     hosts: tuple[str, ...]
     root: str
 
@@ -54,7 +68,8 @@ class StoreUrl(NamedTuple):
         """Parse a URL that matches the pattern."""
         kind, _, rest = url.partition(":")
         hosts, _, root = rest.removeprefix("//").partition("/")
-        return cls(kind, tuple(hosts.split(",")), root or (_DEFAULT_NAMESPACE if kind == OXIA else ""))
+        store = StoreKind(kind)
+        return cls(store, tuple(hosts.split(",")), root or STORES[store].default_root)
 
     def seen_from(self, namespace: str, domain: str) -> StoreUrl:
         """Return the URL with one name for each server: SERVICE.NAMESPACE for a Service, in lower case.
@@ -81,4 +96,4 @@ def may_follow(former: str, wanted: str) -> bool:
     if former == wanted:
         return True
     old, new = StoreUrl.parse(former), StoreUrl.parse(wanted)
-    return old.kind == ZOOKEEPER and (new.kind == OXIA or new.shares_with(old))
+    return old.kind is StoreKind.ZOOKEEPER and (new.kind is StoreKind.OXIA or new.shares_with(old))

@@ -15,7 +15,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.api.metadata_store import OXIA, ZOOKEEPER, StoreUrl
+from readonly_engine.metadata.url import STORES
+
+from readonly_operator.api.metadata_store import StoreUrl
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING
 from readonly_operator.api.pool.source import TlsClient
 from readonly_operator.cluster.cursor_limits import NO_LIMITS, CursorLimits
@@ -41,8 +43,6 @@ _BROKER = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253})|\[[0-9A-Fa-f:.]{2
 """A broker in the admin API's list. Other text could name a path of any server."""
 FORBIDDEN = 403
 PULSAR_PORT = 6650
-ZOOKEEPER_PORT = 2181
-OXIA_PORT = 6648
 TLS_PORT = 6651
 HEALTH_SECONDS = 15.0
 """Deadline of a health check, which writes a message and reads it back."""
@@ -93,8 +93,7 @@ def check(
     problems += _unreachable("serviceUrl", source.service_url, _service_addresses(source.service_url), handshake)
     for field, url in source.metadata_stores:
         wanted = tls.metadata_store if tls else None
-        protocols = ("h2",) if StoreUrl.parse(url).kind == OXIA else ()
-        handshake = _Handshake(source.namespace, wanted, tls_context, protocols)
+        handshake = _Handshake(source.namespace, wanted, tls_context, STORES[StoreUrl.parse(url).kind].protocols)
         problems += _unreachable(field, url, _store_addresses(url), handshake)
     intervals: list[tuple[str, int]] = []
     unasked: list[tuple[str, str]] = []
@@ -335,7 +334,7 @@ def _service_addresses(url: str) -> list[tuple[str, int]]:
 
 def _store_addresses(url: str) -> list[tuple[str, int]]:
     store = StoreUrl.parse(url)
-    return _addresses(",".join(store.hosts), ZOOKEEPER_PORT if store.kind == ZOOKEEPER else OXIA_PORT)
+    return _addresses(",".join(store.hosts), STORES[store.kind].port)
 
 
 def _addresses(text: str, default_port: int) -> list[tuple[str, int]]:

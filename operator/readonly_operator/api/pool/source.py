@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from readonly_operator.api.metadata_store import BOOKKEEPER_METADATA_STORE_URL, METADATA_STORE_URL
+from readonly_operator.api.metadata_store import BOOKKEEPER_METADATA_STORE_URL, FORM, METADATA_STORE_URL
 from readonly_operator.api.pool.authentication import Authentication
 from readonly_operator.api.schema import Choice, Flag, Nested, Rule, Text, declare
 from readonly_operator.api.secrets import Certificate, LoginKey, TrustedCertificates
@@ -156,7 +156,7 @@ class Source:
     Attributes:
         service_url: pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://...
         admin_url: http(s)://HOST:PORT[,HOST:PORT], without a slash at the end.
-        metadata_store_url: zk:HOST:PORT[,HOST:PORT][/CHROOT] or oxia://HOST:PORT[/NAMESPACE]
+        metadata_store_url: the brokers' metadata store, in one of the forms of metadata_store.py
         bookkeeper_metadata_store_url: of the bookies, if it is another one; None for the same.
         authentication: the pool's identity at the admin API; None for none.
         metadata_store_login: the pool's login at ZooKeeper; None for none.
@@ -207,7 +207,7 @@ class Source:
     metadata_store_url: str = field(
         metadata=declare(
             METADATA_STORE_URL,
-            "Metadata store of the source cluster, zk:HOST:PORT[,HOST:PORT][/CHROOT] or oxia://HOST:PORT[/NAMESPACE]: the "
+            f"Metadata store of the source cluster, {FORM}: the "
             "value of metadataStoreUrl in broker.conf. It identifies the cluster: hosts may be replaced a few at a time, the "
             "chroot may not change. After a migration to Oxia it may become the new URL.",
             required="give the metadata store of the source cluster as its brokers have it in metadataStoreUrl, "
