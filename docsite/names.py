@@ -1,6 +1,6 @@
 """Generate docs/reference/names.md: one setting as option, key of the file, and field of the custom resources.
 
-Options, commands and forms come from the code, and the fields from crds/. `FIELDS` says which belong together.
+Options with their fields, commands and forms come from the code, and the choices of fields from crds/.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 from readonly_engine.command import PARTS
-from readonly_engine.config.option import Option, options_of
+from readonly_engine.config.option import NO_FIELD, SET_BY_OPERATOR, Option, options_of
 from readonly_engine.config.settings import EngineConfig
 from readonly_engine.config.tiered import TieredConfig
 
@@ -26,86 +26,6 @@ if TYPE_CHECKING:
 CRDS: Final = Path(__file__).resolve().parents[1] / "crds"
 POOL: Final = "readonlybrokerpools"
 BINDING: Final = "readonlytopicbindings"
-OPERATOR: Final = "the operator sets it"
-NONE: Final = "no field"
-
-_BROKERS: Final = "source.tls.brokers"
-_BOOKIES: Final = "source.tls.bookies"
-_STORE: Final = "source.tls.metadataStore"
-_TLS: Final = "listeners.tls"
-FIELDS: Final = {
-    "metadata-store": "source.metadataStoreUrl",
-    "writer-url": "source.serviceUrl",
-    "admin-url": "source.adminUrl",
-    "bookkeeper-metadata-store": "source.bookkeeperMetadataStoreUrl",
-    "metadata-tls-trust-certificates": f"{_STORE}.trustedCertificates",
-    "metadata-tls-certificate": f"{_STORE}.clientCertificate.certificate",
-    "metadata-tls-key": f"{_STORE}.clientCertificate.privateKey",
-    "metadata-tls-verify-hostname": f"{_STORE}.hostnameVerification",
-    "metadata-login-file": "source.metadataStoreLogin.secretRef",
-    "metadata-login-scheme": "source.metadataStoreLogin.scheme",
-    "metadata-node-rights": "source.metadataStoreLogin.nodeRights",
-    "writer-tls-trust-certificates": f"{_BROKERS}.trustedCertificates",
-    "writer-tls-certificate": f"{_BROKERS}.clientCertificate.certificate",
-    "writer-tls-key": f"{_BROKERS}.clientCertificate.privateKey",
-    "writer-tls-verify-hostname": f"{_BROKERS}.hostnameVerification",
-    "admin-token-file": "source.authentication.secretRef",
-    "admin-oauth2": "source.authentication.oauth2",
-    "bookie-tls-trust-certificates": f"{_BOOKIES}.trustedCertificates",
-    "bookie-tls-certificate": f"{_BOOKIES}.clientCertificate.certificate",
-    "bookie-tls-key": f"{_BOOKIES}.clientCertificate.privateKey",
-    "bookie-tls-verify-hostname": f"{_BOOKIES}.hostnameVerification",
-    "bookie-login-file": "source.bookieLogin.secretRef",
-    "listen": OPERATOR,
-    "http": OPERATOR,
-    "listen-timeout": NONE,
-    "advertised-url": OPERATOR,
-    "tls-listen": _TLS,
-    "tls-certificate": f"{_TLS}.certificate.certificate",
-    "tls-key": f"{_TLS}.certificate.privateKey",
-    "tls-trust-certificates": f"{_TLS}.clientAuthorities",
-    "advertised-tls-url": OPERATOR,
-    "advertised-listeners": "listeners.external",
-    "bind-addresses": OPERATOR,
-    "peer-tls-trust-certificates": f"{_TLS}.brokerAuthorities",
-    "topics": "binding: topics",
-    "bindings": OPERATOR,
-    "lookup-unbound": "lookup.unbound",
-    "tail": "binding: tail",
-    "cursors": "cursors",
-    "cursor-partitions": "cursorPartitions",
-    "pool": OPERATOR,
-    "pool-uid": OPERATOR,
-    "locality": NONE,
-    "locality-file": "locality.nodeLabels",
-    "cache-size": "cache.size",
-    "tiered-storage": "tieredStorage",
-    "dispatch-rate-per-subscription": "limits.dispatchRatePerSubscription",
-    "dispatch-rate-per-broker": "limits.dispatchRatePerBroker",
-    "max-connections": "limits.maxConnections",
-    "max-connections-per-ip": "limits.maxConnectionsPerIp",
-    "max-consumers-per-topic": "limits.maxConsumersPerTopic",
-    "max-consumers-per-subscription": "limits.maxConsumersPerSubscription",
-    "max-buffered-bytes": "limits.maxBufferedMemory",
-    "workers": "workers",
-    "log-level": "logLevel",
-    "log-format": OPERATOR,
-    "unknown-keys": OPERATOR,
-}
-"""Field of a pool's spec, or after `binding:` of a binding's, by option; OPERATOR and NONE where there is no field."""
-
-TIERED_FIELDS: Final = {
-    "read-priority": "tieredStorage.readPriority",
-    "endpoint": "tieredStorage.endpoint",
-    "region": "tieredStorage.region",
-    "bucket": "tieredStorage.bucket",
-    "credentials-file": "tieredStorage.credentials",
-    "filesystem-root": "tieredStorage.filesystemRoot",
-    "cache-size": "tieredStorage.cacheSize",
-    "read-size": NONE,
-    "request-timeout": NONE,
-}
-"""The same for the keys of `tiered-storage`."""
 
 HEAD: Final = f"""# Names of settings
 
@@ -139,8 +59,8 @@ def page() -> str:
     """Return the whole page, Markdown."""
     used = _commands()
     columns = ["option and key", "field", "name", "values of the field", "other commands"]
-    rows = [_row(one, FIELDS[one.key], used.get(one.flag, [])) for one in options_of(EngineConfig)]
-    tiered = [_row(one, TIERED_FIELDS[one.key], [])[:-1] for one in options_of(TieredConfig)]
+    rows = [_row(one, used.get(one.flag, [])) for one in options_of(EngineConfig)]
+    tiered = [_row(one, [])[:-1] for one in options_of(TieredConfig)]
     parts = [HEAD + table(columns, rows), "", "## Keys of `tiered-storage`", table(columns[:-1], tiered), ""]
     return "\n".join(parts)
 
@@ -166,8 +86,9 @@ def same_name(option: str, field: str) -> bool:
     return any("-".join(dashed[index:]) == option for index in range(len(dashed)))
 
 
-def _row(one: Option, field: str, commands: list[str]) -> list[str]:
-    if field in {OPERATOR, NONE}:
+def _row(one: Option, commands: list[str]) -> list[str]:
+    field = one.field
+    if field in {SET_BY_OPERATOR, NO_FIELD}:
         return [code(one.key), field, "", "", ", ".join(map(code, commands))]
     values = ", ".join(map(code, choices(field)))
     words = "the same" if same_name(one.key, field) else "another"

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SET_BY_OPERATOR: Final = "the operator sets it"
+NO_FIELD: Final = "no field"
+
 _DECLARATION: Final = "option"
 _OTHER_NAMES: Final = {
     "service-url": "writer-url",
@@ -89,9 +92,12 @@ class _Declaration:
     unit: str
     unset: str
     group: str
+    field: str
 
 
-def option(kind: Kind[Any], text: str, *, unit: str = "", unset: str = "", group: str = "") -> dict[str, _Declaration]:
+def option(
+    kind: Kind[Any], text: str, *, unit: str = "", unset: str = "", group: str = "", field: str = ""
+) -> dict[str, _Declaration]:
     """Return the metadata that makes a dataclass field an option.
 
     Args:
@@ -100,8 +106,10 @@ def option(kind: Kind[Any], text: str, *, unit: str = "", unset: str = "", group
         unit: unit of a number.
         unset: meaning of the default in words, where it is no value or a special one, for example 'no limit'.
         group: title of the group of options that begins here; the fields below belong to it.
+        field: of a setting of brokers: its field of a pool's spec, or after `binding: ` of a binding's, as in
+            docs/reference/names.md; or SET_BY_OPERATOR or NO_FIELD.
     """
-    return {_DECLARATION: _Declaration(kind, text, unit, unset, group)}
+    return {_DECLARATION: _Declaration(kind, text, unit, unset, group, field)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,7 @@ class Option:
         required: whether it has no default.
         default: as users write it; empty for no value.
         unset: meaning of the default in words; empty where the default says it.
+        field: as in `option`.
     """
 
     name: str
@@ -127,6 +136,7 @@ class Option:
     required: bool
     default: str
     unset: str
+    field: str
 
     @property
     def key(self) -> str:
@@ -174,7 +184,17 @@ def options_of(declaring: type) -> tuple[Option, ...]:
         required = item.default is MISSING and item.default_factory is MISSING
         default = "" if item.default in {MISSING, None, ""} else declared.kind.write(item.default)
         found.append(
-            Option(item.name, declared.kind, declared.help, declared.unit, group, required, default, declared.unset)
+            Option(
+                item.name,
+                declared.kind,
+                declared.help,
+                declared.unit,
+                group,
+                required,
+                default,
+                declared.unset,
+                declared.field,
+            )
         )
     return tuple(found)
 

@@ -28,7 +28,7 @@ from readonly_engine.config.kinds import (
 from readonly_engine.config.limits import DISPATCH_RATE, MAX_BUFFERED_BYTES, UNLIMITED, DispatchRate, LimitSettings
 from readonly_engine.config.listeners import ADVERTISED_LISTENERS, BIND_ADDRESSES, BindAddress, Urls
 from readonly_engine.config.oauth2 import OAUTH2, OAuth2Config
-from readonly_engine.config.option import Kind, option
+from readonly_engine.config.option import NO_FIELD, SET_BY_OPERATOR, Kind, option
 from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.security import LoginScheme, NodeRights, StoreSecurity
@@ -113,17 +113,35 @@ class EngineConfig:
     # Source cluster: its metadata store, brokers, admin API and bookies.
 
     metadata_store: str = field(
-        metadata=option(METADATA_STORE, f"metadata store of the source cluster, {FORMS}", group="Source cluster")
+        metadata=option(
+            METADATA_STORE,
+            f"metadata store of the source cluster, {FORMS}",
+            group="Source cluster",
+            field="source.metadataStoreUrl",
+        )
     )
     writer_url: str = field(
-        metadata=option(urls("pulsar", "pulsar+ssl"), "service URL of the source cluster; its hosts are tried in turn")
+        metadata=option(
+            urls("pulsar", "pulsar+ssl"),
+            "service URL of the source cluster; its hosts are tried in turn",
+            field="source.serviceUrl",
+        )
     )
     admin_url: str = field(
-        metadata=option(urls("http", "https"), "admin API of the source cluster; its hosts are tried in turn")
+        metadata=option(
+            urls("http", "https"),
+            "admin API of the source cluster; its hosts are tried in turn",
+            field="source.adminUrl",
+        )
     )
     bookkeeper_metadata_store: str | None = field(
         default=None,
-        metadata=option(METADATA_STORE, f"metadata store of the bookies, {FORMS}", unset="that of --metadata-store"),
+        metadata=option(
+            METADATA_STORE,
+            f"metadata store of the bookies, {FORMS}",
+            unset="that of --metadata-store",
+            field="source.bookkeeperMetadataStoreUrl",
+        ),
     )
     metadata_tls_trust_certificates: Path | None = field(
         default=None,
@@ -131,27 +149,48 @@ class EngineConfig:
             FILE,
             "PEM authorities of the metadata store's servers; any of the four metadata-tls options enables TLS to them",
             unset=_SYSTEM_TRUST,
+            field="source.tls.metadataStore.trustedCertificates",
         ),
     )
     metadata_tls_certificate: Path | None = field(
-        default=None, metadata=option(FILE, "PEM certificate that this broker presents to the metadata store")
+        default=None,
+        metadata=option(
+            FILE,
+            "PEM certificate that this broker presents to the metadata store",
+            field="source.tls.metadataStore.clientCertificate.certificate",
+        ),
     )
     metadata_tls_key: Path | None = field(
-        default=None, metadata=option(FILE, "PEM key of --metadata-tls-certificate, not encrypted")
+        default=None,
+        metadata=option(
+            FILE,
+            "PEM key of --metadata-tls-certificate, not encrypted",
+            field="source.tls.metadataStore.clientCertificate.privateKey",
+        ),
     )
     metadata_tls_verify_hostname: bool = field(
         default=True,
-        metadata=option(BOOLEAN, "whether a certificate of the metadata store must name the server's host"),
+        metadata=option(
+            BOOLEAN,
+            "whether a certificate of the metadata store must name the server's host",
+            field="source.tls.metadataStore.hostnameVerification",
+        ),
     )
     metadata_login_file: Path | None = field(
         default=None,
-        metadata=option(FILE, "file with USER:PASSWORD for ZooKeeper, read again at each connection", unset="no login"),
+        metadata=option(
+            FILE,
+            "file with USER:PASSWORD for ZooKeeper, read again at each connection",
+            unset="no login",
+            field="source.metadataStoreLogin.secretRef",
+        ),
     )
     metadata_login_scheme: LoginScheme = field(
         default=LoginScheme.SASL,
         metadata=option(
             member_of(LoginScheme),
             "how to log in: SASL DIGEST-MD5 (sasl), or ZooKeeper's scheme digest (digest)",
+            field="source.metadataStoreLogin.scheme",
         ),
     )
     metadata_node_rights: NodeRights | None = field(
@@ -161,27 +200,48 @@ class EngineConfig:
             "rights on the nodes that this broker creates: all for its own login and none for others (creator), or all for "
             "everyone (open)",
             unset="creator with --metadata-login-file, else open",
+            field="source.metadataStoreLogin.nodeRights",
         ),
     )
     writer_tls_trust_certificates: Path | None = field(
         default=None,
-        metadata=option(FILE, "PEM authorities of the source cluster's brokers", unset=_SYSTEM_TRUST),
+        metadata=option(
+            FILE,
+            "PEM authorities of the source cluster's brokers",
+            unset=_SYSTEM_TRUST,
+            field="source.tls.brokers.trustedCertificates",
+        ),
     )
     writer_tls_certificate: Path | None = field(
         default=None,
-        metadata=option(FILE, "PEM certificate that this broker presents to the source cluster's brokers"),
+        metadata=option(
+            FILE,
+            "PEM certificate that this broker presents to the source cluster's brokers",
+            field="source.tls.brokers.clientCertificate.certificate",
+        ),
     )
     writer_tls_key: Path | None = field(
-        default=None, metadata=option(FILE, "PEM key of --writer-tls-certificate, not encrypted")
+        default=None,
+        metadata=option(
+            FILE,
+            "PEM key of --writer-tls-certificate, not encrypted",
+            field="source.tls.brokers.clientCertificate.privateKey",
+        ),
     )
     writer_tls_verify_hostname: bool = field(
-        default=True, metadata=option(BOOLEAN, "whether the certificate of an owner broker must name its host")
+        default=True,
+        metadata=option(
+            BOOLEAN,
+            "whether the certificate of an owner broker must name its host",
+            field="source.tls.brokers.hostnameVerification",
+        ),
     )
     admin_token_file: Path | None = field(
         default=None,
         metadata=option(
             FILE,
             "token for the admin API, read again when the file changes; its role must be allowed to consume the served topics",
+            field="source.authentication.secretRef",
         ),
     )
     admin_oauth2: OAuth2Config | None = field(
@@ -190,6 +250,7 @@ class EngineConfig:
             OAUTH2,
             "access tokens of an OAuth 2.0 server, instead of --admin-token-file; keys as in the configuration file",
             unset="none",
+            field="source.authentication.oauth2",
         ),
     )
     bookie_tls_trust_certificates: Path | None = field(
@@ -198,16 +259,32 @@ class EngineConfig:
             FILE,
             "PEM authorities of the bookies; any of the four bookie-tls options enables TLS to bookies",
             unset=_SYSTEM_TRUST,
+            field="source.tls.bookies.trustedCertificates",
         ),
     )
     bookie_tls_certificate: Path | None = field(
-        default=None, metadata=option(FILE, "PEM certificate that this broker presents to bookies")
+        default=None,
+        metadata=option(
+            FILE,
+            "PEM certificate that this broker presents to bookies",
+            field="source.tls.bookies.clientCertificate.certificate",
+        ),
     )
     bookie_tls_key: Path | None = field(
-        default=None, metadata=option(FILE, "PEM key of --bookie-tls-certificate, not encrypted")
+        default=None,
+        metadata=option(
+            FILE,
+            "PEM key of --bookie-tls-certificate, not encrypted",
+            field="source.tls.bookies.clientCertificate.privateKey",
+        ),
     )
     bookie_tls_verify_hostname: bool = field(
-        default=True, metadata=option(BOOLEAN, "whether the certificate of a bookie must name its host")
+        default=True,
+        metadata=option(
+            BOOLEAN,
+            "whether the certificate of a bookie must name its host",
+            field="source.tls.bookies.hostnameVerification",
+        ),
     )
     bookie_login_file: Path | None = field(
         default=None,
@@ -215,6 +292,7 @@ class EngineConfig:
             FILE,
             "file with USER:PASSWORD for bookies (SASL DIGEST-MD5), read again at each connection",
             unset="no login",
+            field="source.bookieLogin.secretRef",
         ),
     )
 
@@ -223,32 +301,53 @@ class EngineConfig:
     listen: Address = field(
         default=LISTEN,
         metadata=option(
-            ADDRESS, "address for clients without TLS; * is all addresses, IPv4 and IPv6", group="Addresses and TLS"
+            ADDRESS,
+            "address for clients without TLS; * is all addresses, IPv4 and IPv6",
+            group="Addresses and TLS",
+            field=SET_BY_OPERATOR,
         ),
     )
-    http: Address = field(default=HTTP, metadata=option(ADDRESS, "address for health, metrics and statistics"))
+    http: Address = field(
+        default=HTTP, metadata=option(ADDRESS, "address for health, metrics and statistics", field=SET_BY_OPERATOR)
+    )
     listen_timeout: int = field(
         default=10,
         metadata=option(
             number_between(0, MAX_LISTEN_TIMEOUT_S, "0 to fail at once"),
             "time to wait for an address in use, as that of a broker that drains",
             unit="seconds",
+            field=NO_FIELD,
         ),
     )
     advertised_url: str = field(
-        default="", metadata=option(url("pulsar"), "URL of this broker in lookup answers", unset="made from --listen")
+        default="",
+        metadata=option(
+            url("pulsar"), "URL of this broker in lookup answers", unset="made from --listen", field=SET_BY_OPERATOR
+        ),
     )
     tls_listen: Address | None = field(
-        default=None, metadata=option(ADDRESS, "address for clients with TLS", unset="no TLS")
+        default=None, metadata=option(ADDRESS, "address for clients with TLS", unset="no TLS", field="listeners.tls")
     )
     tls_certificate: Path | None = field(
-        default=None, metadata=option(FILE, "PEM certificate for clients, read again when it changes")
+        default=None,
+        metadata=option(
+            FILE,
+            "PEM certificate for clients, read again when it changes",
+            field="listeners.tls.certificate.certificate",
+        ),
     )
-    tls_key: Path | None = field(default=None, metadata=option(FILE, "PEM key of --tls-certificate, not encrypted"))
+    tls_key: Path | None = field(
+        default=None,
+        metadata=option(
+            FILE, "PEM key of --tls-certificate, not encrypted", field="listeners.tls.certificate.privateKey"
+        ),
+    )
     tls_trust_certificates: Path | None = field(
         default=None,
         metadata=option(
-            FILE, "PEM authorities of client certificates; with it, each client must present a certificate"
+            FILE,
+            "PEM authorities of client certificates; with it, each client must present a certificate",
+            field="listeners.tls.clientAuthorities",
         ),
     )
     advertised_tls_url: str = field(
@@ -257,6 +356,7 @@ class EngineConfig:
             url("pulsar+ssl"),
             "URL of this broker in lookup answers to clients with TLS",
             unset="made from --tls-listen",
+            field=SET_BY_OPERATOR,
         ),
     )
     advertised_listeners: Mapping[str, Urls] = field(
@@ -266,6 +366,7 @@ class EngineConfig:
             "URLs of this broker for clients that name a listener, or connect at its port (PIP-61); PORT may be "
             "FIRST+STEP*ORDINAL, as in 30000+2*7",
             unset="no named listeners",
+            field="listeners.external",
         ),
     )
     bind_addresses: tuple[BindAddress, ...] = field(
@@ -274,12 +375,15 @@ class EngineConfig:
             BIND_ADDRESSES,
             "further addresses for clients of named listeners, in addition to --listen and --tls-listen (PIP-95)",
             unset="none",
+            field=SET_BY_OPERATOR,
         ),
     )
     peer_tls_trust_certificates: Path | None = field(
         default=None,
         metadata=option(
-            FILE, "PEM authorities of the pool's own brokers; with it, they connect to each other with TLS only"
+            FILE,
+            "PEM authorities of the pool's own brokers; with it, they connect to each other with TLS only",
+            field="listeners.tls.brokerAuthorities",
         ),
     )
 
@@ -291,10 +395,14 @@ class EngineConfig:
             list_of("PATTERN", "topics or patterns"),
             "bound topics, in addition to those of --bindings: names, or regular expressions (RE2) that match full names",
             group="Topics and pool",
+            field="binding: topics",
         ),
     )
     bindings: Path | None = field(
-        default=None, metadata=option(FILE, "file of bindings, read again when it changes; the operator writes it")
+        default=None,
+        metadata=option(
+            FILE, "file of bindings, read again when it changes; the operator writes it", field=SET_BY_OPERATOR
+        ),
     )
     lookup_unbound: Unbound = field(
         default=Unbound.REDIRECT,
@@ -302,6 +410,7 @@ class EngineConfig:
             member_of(Unbound),
             "answer to lookups of unbound topics: the owner broker (redirect), a broker of this pool, which relays everything "
             "(proxy), or an error (reject)",
+            field="lookup.unbound",
         ),
     )
     tail: Tail = field(
@@ -310,6 +419,7 @@ class EngineConfig:
             member_of(Tail),
             "source of new entries: the owner while they are few and bookies while they are many (auto), bookies only "
             "(bookies), or the owner only (owner)",
+            field="binding: tail",
         ),
     )
     cursors: Cursors = field(
@@ -318,6 +428,7 @@ class EngineConfig:
             member_of(Cursors),
             "keeper of the subscriptions' cursors: the owner broker (owner), or the pool itself (local), for very many "
             "subscriptions of a topic",
+            field="cursors",
         ),
     )
     cursor_partitions: int = field(
@@ -326,10 +437,12 @@ class EngineConfig:
             number_between(1, MAX_PARTITIONS, "best four for each broker of the pool"),
             "partitions of a new topic with local cursors, which the brokers of the pool share; an existing one keeps its number",
             unit="partitions",
+            field="cursorPartitions",
         ),
     )
     pool: str = field(
-        default="default", metadata=option(NAME, "name of the pool; brokers of one pool share its consumers")
+        default="default",
+        metadata=option(NAME, "name of the pool; brokers of one pool share its consumers", field=SET_BY_OPERATOR),
     )
     pool_uid: str = field(
         default="",
@@ -337,6 +450,7 @@ class EngineConfig:
             TEXT,
             "identity that keeps pools of the same name in one metadata store apart; the operator passes the pool's uid",
             unset="none, the name is enough",
+            field=SET_BY_OPERATOR,
         ),
     )
     locality: str = field(
@@ -346,18 +460,27 @@ class EngineConfig:
             "rack of this broker, as in `pulsar-admin bookies set-bookie-rack`; bookies near it are read first, and clients near "
             "it are sent here",
             unset="none, all bookies and clients are equal",
+            field=NO_FIELD,
         ),
     )
     locality_file: Path | None = field(
         default=None,
-        metadata=option(FILE, "file with the rack, read again when it changes; it wins over --locality"),
+        metadata=option(
+            FILE, "file with the rack, read again when it changes; it wins over --locality", field="locality.nodeLabels"
+        ),
     )
 
     # Storage, memory and limits.
 
     cache_size: int = field(
         default=256 << 20,
-        metadata=option(SIZE, "memory for cached entries, such as 512MiB", unit="bytes", group="Storage and limits"),
+        metadata=option(
+            SIZE,
+            "memory for cached entries, such as 512MiB",
+            unit="bytes",
+            group="Storage and limits",
+            field="cache.size",
+        ),
     )
     tiered_storage: TieredConfig = field(
         default=AS_STORED,
@@ -365,11 +488,18 @@ class EngineConfig:
             TIERED_STORAGE,
             "how offloaded ledgers are read; keys as in the configuration file",
             unset="as the owner brokers stored it",
+            field="tieredStorage",
         ),
     )
     dispatch_rate_per_subscription: DispatchRate = field(
         default=UNLIMITED,
-        metadata=option(DISPATCH_RATE, "limit of each subscription's dispatch", unit="per second", unset="no limit"),
+        metadata=option(
+            DISPATCH_RATE,
+            "limit of each subscription's dispatch",
+            unit="per second",
+            unset="no limit",
+            field="limits.dispatchRatePerSubscription",
+        ),
     )
     dispatch_rate_per_broker: DispatchRate = field(
         default=UNLIMITED,
@@ -378,30 +508,53 @@ class EngineConfig:
             "limit of the dispatch to all subscriptions of this broker together",
             unit="per second",
             unset="no limit",
+            field="limits.dispatchRatePerBroker",
         ),
     )
     max_connections: int = field(
-        default=0, metadata=option(LIMIT, "limit of client connections", unit="connections", unset="no limit")
+        default=0,
+        metadata=option(
+            LIMIT, "limit of client connections", unit="connections", unset="no limit", field="limits.maxConnections"
+        ),
     )
     max_connections_per_ip: int = field(
         default=0,
-        metadata=option(LIMIT, "limit of client connections from one address", unit="connections", unset="no limit"),
+        metadata=option(
+            LIMIT,
+            "limit of client connections from one address",
+            unit="connections",
+            unset="no limit",
+            field="limits.maxConnectionsPerIp",
+        ),
     )
     max_consumers_per_topic: int = field(
         default=0,
         metadata=option(
-            LIMIT, "limit of consumers of a topic or partition on this broker", unit="consumers", unset="no limit"
+            LIMIT,
+            "limit of consumers of a topic or partition on this broker",
+            unit="consumers",
+            unset="no limit",
+            field="limits.maxConsumersPerTopic",
         ),
     )
     max_consumers_per_subscription: int = field(
         default=0,
         metadata=option(
-            LIMIT, "limit of consumers of a subscription on this broker", unit="consumers", unset="no limit"
+            LIMIT,
+            "limit of consumers of a subscription on this broker",
+            unit="consumers",
+            unset="no limit",
+            field="limits.maxConsumersPerSubscription",
         ),
     )
     max_buffered_bytes: int = field(
         default=MAX_BUFFERED_BYTES,
-        metadata=option(SIZE, "limit of data that waits for slow clients, of all clients together", unit="bytes"),
+        metadata=option(
+            SIZE,
+            "limit of data that waits for slow clients, of all clients together",
+            unit="bytes",
+            field="limits.maxBufferedMemory",
+        ),
     )
 
     # Processes and logs.
@@ -414,13 +567,18 @@ class EngineConfig:
             f"plus {2 * PORT_OFFSET} and so on",
             unit="processes",
             group="Processes and logs",
+            field="workers",
         ),
     )
     log_level: str = field(
-        default="info", metadata=option(choice_of("debug", "info", "warning", "error"), "lowest level of log lines")
+        default="info",
+        metadata=option(choice_of("debug", "info", "warning", "error"), "lowest level of log lines", field="logLevel"),
     )
     log_format: str = field(
-        default="text", metadata=option(choice_of("text", "json"), "form of log lines: text, or one JSON object each")
+        default="text",
+        metadata=option(
+            choice_of("text", "json"), "form of log lines: text, or one JSON object each", field=SET_BY_OPERATOR
+        ),
     )
     unknown_keys: str = field(
         default=REJECT_UNKNOWN,
@@ -428,6 +586,7 @@ class EngineConfig:
             choice_of(REJECT_UNKNOWN, WARN_UNKNOWN),
             "keys of the file that this version does not have: an error, or a warning in the log; the operator sets warn, so "
             "that brokers of the release before its own accept its file",
+            field=SET_BY_OPERATOR,
         ),
     )
 

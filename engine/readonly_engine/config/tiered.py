@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.config.kinds import ENDPOINT, FILE, FOLDER, SECONDS, SIZE, TEXT, choice_of, mapping_of
-from readonly_engine.config.option import ConfigError, option
+from readonly_engine.config.option import NO_FIELD, ConfigError, option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,33 +33,55 @@ class TieredConfig:
             choice_of(TIERED_STORAGE_FIRST, BOOKKEEPER_FIRST),
             "copy that is read first while both exist, as the brokers' managedLedgerDataReadPriority; the other copy is read "
             "after an error",
+            field="tieredStorage.readPriority",
         ),
     )
     endpoint: str = field(
         default="",
-        metadata=option(ENDPOINT, "address of the store as seen from here, instead of the one that the brokers use"),
+        metadata=option(
+            ENDPOINT,
+            "address of the store as seen from here, instead of the one that the brokers use",
+            field="tieredStorage.endpoint",
+        ),
     )
-    region: str = field(default="", metadata=option(TEXT, "region of the store, instead of the brokers'"))
-    bucket: str = field(default="", metadata=option(TEXT, "bucket, instead of the brokers'"))
+    region: str = field(
+        default="", metadata=option(TEXT, "region of the store, instead of the brokers'", field="tieredStorage.region")
+    )
+    bucket: str = field(
+        default="", metadata=option(TEXT, "bucket, instead of the brokers'", field="tieredStorage.bucket")
+    )
     credentials_file: Path | None = field(
         default=None,
         metadata=option(
             FILE,
             "credentials, read again when the file changes: for S3 an ini file as of the AWS tools (section `default`), for "
             "Azure one with azure_storage_account and azure_storage_access_key there, for Google a service account's JSON",
+            field="tieredStorage.credentials",
         ),
     )
     filesystem_root: Path | None = field(
         default=None,
-        metadata=option(FOLDER, "mount point of the filesystem driver's file system, instead of the brokers' path"),
+        metadata=option(
+            FOLDER,
+            "mount point of the filesystem driver's file system, instead of the brokers' path",
+            field="tieredStorage.filesystemRoot",
+        ),
     )
-    read_size: int = field(default=1 << 20, metadata=option(SIZE, "size of one request, at least 64KiB", unit="bytes"))
+    read_size: int = field(
+        default=1 << 20, metadata=option(SIZE, "size of one request, at least 64KiB", unit="bytes", field=NO_FIELD)
+    )
     cache_size: int = field(
         default=64 << 20,
-        metadata=option(SIZE, "memory for parts of objects, at least four times the read-size", unit="bytes"),
+        metadata=option(
+            SIZE,
+            "memory for parts of objects, at least four times the read-size",
+            unit="bytes",
+            field="tieredStorage.cacheSize",
+        ),
     )
     request_timeout: float = field(
-        default=30.0, metadata=option(SECONDS, "deadline of one request, with its retries", unit="seconds")
+        default=30.0,
+        metadata=option(SECONDS, "deadline of one request, with its retries", unit="seconds", field=NO_FIELD),
     )
 
 
