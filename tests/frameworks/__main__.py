@@ -35,16 +35,19 @@ _WORKERS: Final = 2
 
 
 def jobs_of(programs: Sequence[Program], types: Sequence[str], cases: Sequence[Case]) -> list[Job]:
-    """Return the runs of programs: each type in each case. Only the first type reads partitions, and asks a pool's HTTP port."""
+    """Return the runs of programs: each type in each case, the first type of all programs first.
+
+    Only the first type reads partitions, and asks a pool's HTTP port.
+    """
     found = []
-    for program in programs:
-        for type_ in program.types:
-            first = type_ == program.types[0]
+    for number in range(len(TYPES)):
+        for program in programs:
             found += [
                 Job(program, type_, case)
+                for type_ in program.types[number : number + 1]
                 for case in cases
                 if type_ in types
-                and (first or not (case.partitions or case.admin_of_pool))
+                and (number == 0 or not (case.partitions or case.admin_of_pool))
                 and (program.partitions or not case.partitions)
                 and (program.admin or not case.admin_of_pool)
             ]

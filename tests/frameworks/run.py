@@ -121,9 +121,12 @@ class Runs:
                     keep(result)
                 say(f"{jobs[index]}: {result.line()}")
 
-            with ThreadPoolExecutor(self._workers) as workers:
+            workers = ThreadPoolExecutor(self._workers)
+            try:
                 for each in [workers.submit(finish, index) for index in range(len(jobs))]:
                     each.result()
+            finally:
+                workers.shutdown(cancel_futures=True)
         return [results[index] for index in range(len(jobs))]
 
     def _try(self, job: Job, loop: RelayLoop, pools: queue.Queue[PoolAddress]) -> Result:

@@ -93,6 +93,10 @@ def test_runs_of_a_program(tmp_path: Path) -> None:
     plain, asks = load_program(write(tmp_path / "one")), load_program(write(tmp_path / "two", admin=True))
     whole = load_program(write(tmp_path / "three", partitions=False))
     names = [[(job.type, job.case.name) for job in jobs_of([one], one.types, CASES)] for one in (plain, asks, whole)]
+    mixed = jobs_of([plain, asks], plain.types, CASES[:1])
+    assert [(job.program.name, job.type) for job in mixed] == [
+        (name, type_) for type_ in plain.types for name in ("one", "two")
+    ]
     assert len(names[0]) == len(CASES) - 1 + len(CASES) - 3
     assert set(names[1]) - set(names[0]) == {("Shared", "pool-admin")}
     assert set(names[0]) - set(names[2]) == {("Shared", "owner-partitions"), ("Shared", "pool-partitions")}

@@ -32,8 +32,8 @@ public final class Main {
         @Incoming("data")
         CompletionStage<Void> consume(Message<byte[]> message) {
             var metadata = message.getMetadata(PulsarIncomingMessageMetadata.class).orElseThrow();
-            Report.message(message.getPayload(), Report.id(metadata.getMessageId()), metadata.getRedeliveryCount());
-            return message.ack();
+            Report.received(message.getPayload(), Report.id(metadata.getMessageId()), metadata.getRedeliveryCount());
+            return message.ack().thenRun(Report::handled);
         }
     }
 }

@@ -72,11 +72,21 @@ public final class Report {
         write("{\"event\":\"error\",\"text\":" + quote(String.valueOf(what)) + "}");
     }
 
-    /** Report a message; id and redeliveries may be null. */
+    /** Report and count a message that the framework acks; id and redeliveries may be null. */
     public static void message(byte[] payload, String id, Integer redeliveries) {
+        received(payload, id, redeliveries);
+        handled();
+    }
+
+    /** Report a message that the program acks itself; it calls handled() afterwards. */
+    public static void received(byte[] payload, String id, Integer redeliveries) {
         String text = new String(payload, java.nio.charset.StandardCharsets.UTF_8);
         write("{\"event\":\"message\",\"payload\":" + quote(text) + ",\"id\":" + (id == null ? "null" : quote(id))
                 + ",\"redeliveries\":" + redeliveries + "}");
+    }
+
+    /** Count a message. */
+    public static void handled() {
         synchronized (LOCK) {
             received++;
             last = System.nanoTime();
