@@ -73,20 +73,21 @@ class PoolAddress:
         self._pool.wait_members(POOL_BROKERS)
 
     def end_serving(self, topic: str, how: str) -> None:
-        """End the broker that serves a topic's consumers, by SIGTERM (DRAIN) or by kill -9.
+        """End the broker that serves a topic, by SIGTERM (DRAIN) or by kill -9; else one through which its consumers are relayed.
 
         Raises:
-            DevstackError: no broker serves it.
+            DevstackError: no broker has its consumers.
         """
+        relays = []
         for broker in self._live():
-            subscriptions = broker.stats()["topics"].get(topic, {"subscriptions": {}})["subscriptions"]
-            if any(one["consumers"] and "servedBy" not in one for one in subscriptions.values()):
-                if how == DRAIN:
-                    broker.stop()
-                else:
-                    broker.kill()
+            subscriptions = broker.stats()["topics"].get(topic, {"subscriptions": {}})["subscriptions"].values()
+            if any("servedBy" not in one for one in subscriptions):
+                _end(broker, how)
                 return
-        raise DevstackError(f"no broker of the pool serves {topic}")
+            relays += [broker] if subscriptions else []
+        if not relays:
+            raise DevstackError(f"no broker of the pool has consumers of {topic}")
+        _end(relays[0], how)
 
     def close(self) -> None:
         """Stop its brokers, and close the address."""
@@ -95,3 +96,10 @@ class PoolAddress:
 
     def _live(self) -> list[BrokerProcess]:
         return [broker for broker in self._pool.brokers if broker.process.poll() is None]
+
+
+def _end(broker: BrokerProcess, how: str) -> None:
+    if how == DRAIN:
+        broker.stop()
+    else:
+        broker.kill()
