@@ -6,6 +6,7 @@ import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.connector.pulsar.source.PulsarSource;
+import org.apache.flink.connector.pulsar.source.PulsarSourceBuilder;
 import org.apache.flink.connector.pulsar.source.enumerator.cursor.StartCursor;
 import org.apache.flink.connector.pulsar.source.reader.deserializer.PulsarDeserializationSchema;
 import org.apache.flink.core.execution.JobClient;
@@ -14,44 +15,54 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.Collector;
 import org.apache.pulsar.client.api.Message;
 
-/** A job on a local cluster; with the argument "savepoint" it is stopped in the middle, and a new job continues from a savepoint. */
+/**
+ * A job on a local cluster.
+ *
+ * <p>With the argument "savepoint" it is stopped in the middle, and a new job continues from a savepoint. With "pattern" its topic
+ * is found by a pattern.
+ */
 public final class Main {
     private static final long STOP_SECONDS = 60;
 
     public static void main(String[] args) {
-        Report.run(() -> receive(args.length > 0 && args[0].equals("savepoint")));
+        String how = args.length > 0 ? args[0] : "";
+        Report.run(() -> receive(how.equals("savepoint"), how.equals("pattern")));
     }
 
-    private static void receive(boolean restart) throws Exception {
+    private static void receive(boolean restart, boolean pattern) throws Exception {
         Path savepoints = Files.createTempDirectory("savepoints");
         String savepoint = null;
         if (restart) {
-            JobClient first = start(null);
+            JobClient first = start(null, pattern);
             Report.ready();
             Report.await(Report.COUNT / 2);
             savepoint = stop(first, savepoints);
         }
-        JobClient job = start(savepoint);
+        JobClient job = start(savepoint, pattern);
         Report.ready();
         Report.await(Report.COUNT);
         stop(job, savepoints);
     }
 
-    private static JobClient start(String savepoint) throws Exception {
+    private static JobClient start(String savepoint, boolean pattern) throws Exception {
         Configuration configuration = new Configuration();
         configuration.setString("execution.checkpointing.interval", "1 s");
         if (savepoint != null) {
             configuration.setString("execution.savepoint.path", savepoint);
         }
         StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(1, configuration);
-        PulsarSource<String> source = PulsarSource.builder()
+        PulsarSourceBuilder<String> builder = PulsarSource.builder()
                 .setServiceUrl(Report.SERVICE_URL)
-                .setTopics(Report.TOPIC)
                 .setSubscriptionName(Report.SUBSCRIPTION)
                 .setStartCursor(StartCursor.earliest())
-                .setDeserializationSchema(new Deserializer())
-                .build();
-        env.fromSource(source, WatermarkStrategy.noWatermarks(), "pulsar").uid("pulsar").map(Main::tell).returns(Types.INT).uid("tell").print();
+                .setDeserializationSchema(new Deserializer());
+        builder = pattern ? builder.setTopicPattern(Report.TOPIC + ".*") : builder.setTopics(Report.TOPIC);
+        env.fromSource(builder.build(), WatermarkStrategy.noWatermarks(), "pulsar")
+                .uid("pulsar")
+                .map(Main::tell)
+                .returns(Types.INT)
+                .uid("tell")
+                .print();
         return env.executeAsync();
     }
 
