@@ -89,6 +89,7 @@ class Runs:
         self._admin = stack.admin()
         self._namespace = f"public/frameworks-{uuid.uuid4().hex[:8]}"
         self._lock = threading.Lock()
+        self._not_built: dict[str, str] = {}
 
     def run(self, jobs: Sequence[Job], keep: Callable[[Result], None]) -> list[Result]:
         """Run jobs; run those with faults once more.
@@ -130,10 +131,13 @@ class Runs:
         return [results[index] for index in range(len(jobs))]
 
     def _try(self, job: Job, loop: RelayLoop, pools: queue.Queue[PoolAddress]) -> Result:
-        try:
-            built = ensure_built(job.program)
-        except DevstackError as error:
-            return failed_build(job.program, job.type, job.case, f"{error} {error.hint or ''}", machine())
+        if job.program.name not in self._not_built:
+            try:
+                built = ensure_built(job.program)
+            except DevstackError as error:
+                self._not_built[job.program.name] = f"{error} {error.hint or ''}"
+        if failure := self._not_built.get(job.program.name):
+            return failed_build(job.program, job.type, job.case, failure, machine())
         begin = time.monotonic()
         pool = None if job.case.target == OWNER else pools.get()
         try:

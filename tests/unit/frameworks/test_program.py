@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,14 +11,17 @@ import yaml
 from devstack.errors import DevstackError
 from tests.frameworks.__main__ import jobs_of
 from tests.frameworks.build import ensure_built
-from tests.frameworks.cases import CASES
+from tests.frameworks.cases import CASES, OWNER
 from tests.frameworks.process import ProgramProcess
 from tests.frameworks.program import load_program, load_programs
 from tests.frameworks.reasons import ANY, REASONS
+from tests.frameworks.run import Runs
 from tests.frameworks.templates import template
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.frameworks.results import Result
 
 GOOD: dict[str, Any] = {
     "title": "One",
@@ -72,9 +76,23 @@ def test_a_build_is_done_once_for_each_content(tmp_path: Path, monkeypatch: pyte
     assert ensure_built(program) == folder
     assert (folder / "made").read_text() == "x\n"
     assert (folder / "shared" / "java" / "Report.java").exists()
-    assert ensure_built(load_program(write(tmp_path / "one", version="2"))) != folder
+    newer = [ensure_built(load_program(write(tmp_path / "one", version=version))) for version in ("2", "3")]
+    assert [each.exists() for each in (folder, *newer)] == [False, True, True]
     with pytest.raises(DevstackError, match="building one"):
         ensure_built(load_program(write(tmp_path / "one", build=[["false"]])))
+
+
+def test_a_program_that_cannot_be_built_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULSAR_READONLY_CACHE", str(tmp_path / "cache"))
+    tried = tmp_path / "tried"
+    program = load_program(write(tmp_path / "one", build=[["sh", "-c", f"echo x >> {tried}; echo no >&2; exit 1"]]))
+    stack = SimpleNamespace(admin=lambda: SimpleNamespace(create_namespace=lambda _: None))
+    jobs = [job for job in jobs_of([program], program.types, CASES) if job.case.target == OWNER]
+    kept: list[Result] = []
+    results = Runs(stack, tmp_path, 1).run(jobs, kept.append)  # type: ignore[arg-type] - asked for nothing else
+    assert results == kept
+    assert {result.build_error for result in results} == {"building one: sh failed with status 1 no"}
+    assert tried.read_text() == "x\n"
 
 
 def test_a_process_reports_events_and_its_end(tmp_path: Path) -> None:
