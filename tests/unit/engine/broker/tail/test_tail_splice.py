@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import struct
 import time
 
@@ -520,3 +521,43 @@ def test_the_latency_of_a_spliced_entry_is_sampled():
         stage.close()
 
     asyncio.run(scene())
+
+
+async def random_step(stage, choose):
+    step = choose.choice(
+        ["entries", "together", "odd", "flow", "ack", "redeliver", "pause", "count", "confirm", "timer"]
+    )
+    tail = stage.topic.tail
+    if step == "entries":
+        await stage.entries(choose.randint(1, 4))
+    elif step == "together":
+        await stage.push(*[None] * choose.randint(2, 5), together=True)
+    elif step == "odd":
+        await stage.push(None, choose.choice([*ODD.values()]), None, together=choose.random() < 0.5)
+    elif step == "flow":
+        stage.flow(choose.randint(1, 6))
+    elif step == "ack" and stage.subscription._dispatcher.outstanding and stage.topic.log.limit is not None:
+        stage.subscription.flush_accounting()
+        following = stage.subscription._dispatcher._next
+        stage.ack(choose.randrange(max(following.entry_id, 1)))
+    elif step == "redeliver":
+        await is_redelivered(stage)
+    elif step == "pause":
+        await stops_and_goes_on(stage)
+    elif step == "count":
+        await is_counted(stage)
+    elif step == "confirm" and stage.topic.log.limit is not None:
+        await is_confirmed(stage)
+    elif step == "timer":
+        tail._ack_due()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_events(seed):
+    async def scene(stage):
+        choose = random.Random(seed)
+        for _ in range(40):
+            await random_step(stage, choose)
+            await stage.rest()
+
+    both(scene, permits=random.Random(seed).randint(1, 40))
