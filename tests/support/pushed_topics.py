@@ -125,6 +125,19 @@ class Clients:
         return protocol, client
 
 
+class IgnoredAcks:
+    """A consumer at the owner that ignores its acks."""
+
+    def share_acks(self, acks: object) -> None:
+        """As OwnerConsumer."""
+
+    def ack_entries(self, ids: bytes) -> None:
+        """As OwnerConsumer."""
+
+    def send_acks(self, ids: bytes, on_response: object) -> None:
+        """As OwnerConsumer."""
+
+
 class Consumer:
     """The only consumer of an Exclusive subscription, as the subscription sees it."""
 
@@ -136,6 +149,7 @@ class Consumer:
         self.dispatch_state = make_consumer_state(subscribe, writable=True)
         self.dispatch_state.permits = permits
         self.lease_valid = True
+        self.owner_consumer = IgnoredAcks()
         self.messages = self.bytes = 0
 
     def deliver(self, frame: bytes, messages: int) -> None:

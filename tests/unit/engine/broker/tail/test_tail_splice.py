@@ -81,7 +81,6 @@ class Scene:
     def ack(self, *entry_ids):
         entries = [(self.topic.ledger_id, entry_id) for entry_id in entry_ids]
         ack = PlainAck(7, entries, encode_ids(entries))
-        self.consumer.owner_consumer = type("Relay", (), {"ack_entries": lambda *_: None})()
         assert self.subscription.ack_entries(self.consumer, ack)
 
     def result(self):
@@ -523,17 +522,19 @@ def test_the_latency_of_a_spliced_entry_is_sampled():
     asyncio.run(scene())
 
 
+HARMLESS = [one for name, one in ODD.items() if name != "a message of a transaction"]  # that would end all deliveries
+STEPS = ["entries", "together", "flow"] * 4 + ["odd", "ack", "redeliver", "pause", "count", "confirm", "timer"]
+
+
 async def random_step(stage, choose):
-    step = choose.choice(
-        ["entries", "together", "odd", "flow", "ack", "redeliver", "pause", "count", "confirm", "timer"]
-    )
+    step = choose.choice(STEPS)
     tail = stage.topic.tail
     if step == "entries":
         await stage.entries(choose.randint(1, 4))
     elif step == "together":
         await stage.push(*[None] * choose.randint(2, 5), together=True)
     elif step == "odd":
-        await stage.push(None, choose.choice([*ODD.values()]), None, together=choose.random() < 0.5)
+        await stage.push(None, choose.choice(HARMLESS), None, together=choose.random() < 0.5)
     elif step == "flow":
         stage.flow(choose.randint(1, 6))
     elif step == "ack" and stage.subscription._dispatcher.outstanding and stage.topic.log.limit is not None:
