@@ -257,6 +257,11 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "pulsar-readonly plan --admin-url": cluster(f"{PULSAR}::test_plan_of_a_cluster"),
         "Does a pool": no_commands(OUTPUT),
     },
+    "how-to/pool-pods.md": {
+        "kubectl get --raw": not_run(
+            "needs the Prometheus Adapter; tests/e2e/test_autoscaling.py serves the metrics itself"
+        ),
+    },
     "how-to/pools.md": {
         "authentication:": no_commands(YAML),
         "kubectl get ros": cluster(f"{KUBERNETES}::test_a_source_is_shared"),
@@ -264,9 +269,6 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "kubectl patch robp demo": cluster(f"{KUBERNETES}::test_the_tutorial"),
         "kubectl create role": cluster(f"{KUBERNETES}::test_rights_are_granted"),
         "listeners:": no_commands(YAML),
-        "kubectl get --raw": not_run(
-            "needs the Prometheus Adapter; tests/e2e/test_autoscaling.py serves the metrics itself"
-        ),
     },
     "how-to/release.md": {
         "make release VERSION": not_run("builds images for some minutes; tests/unit/release has its parts"),

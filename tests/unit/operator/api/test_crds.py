@@ -193,8 +193,9 @@ def test_examples_in_messages_are_right_by_their_own_rules():
         assert re.match(pattern, message.rpartition(" ")[2]), name
 
 
-def test_the_page_about_pools_shows_what_the_definitions_allow():
-    text = (CRDS.parent / "docs" / "how-to" / "pools.md").read_text()
+def test_the_pages_about_pools_show_what_the_definitions_allow():
+    pages = ("pools.md", "pool-network.md", "pool-pods.md")
+    text = "".join((CRDS.parent / "docs" / "how-to" / page).read_text() for page in pages)
     whole, listeners, *others = (load_yaml(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
     whole["metadata"]["uid"] = "uid"
     pool = Pool.load(whole)
