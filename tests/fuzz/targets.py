@@ -105,7 +105,7 @@ def _bookie_session(data: bytes) -> None:
     for number in range(4):
         session.read_entry(1, number, 1.0)
     session.receive_data(data)
-    session.expire(2.0)
+    session.on_timer(2.0)
 
 
 def _batch_reply(data: bytes) -> None:

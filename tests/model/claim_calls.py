@@ -79,7 +79,7 @@ def shifted(claims: Claims) -> None:
 
 def looked(claims: Claims) -> tuple[ClaimAction, ...]:
     """Check the lease, as the guard does by its timer and before each delivery."""
-    return tuple(claims.tick(NOW))
+    return tuple(claims.on_timer(NOW))
 
 
 def suspended(claims: Claims) -> bool:

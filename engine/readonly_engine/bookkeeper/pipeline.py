@@ -23,7 +23,7 @@ Reply = TypeVar("Reply")
 class Session(Protocol):
     """Interface of a session for the pipeline: the deadlines of requests."""
 
-    def expire(self, now: float) -> list[int]:
+    def on_timer(self, now: float) -> list[int]:
         """Drop the requests whose deadline has passed, and return their ids."""
 
     @property
@@ -109,7 +109,7 @@ class Pipeline(ABC, Generic[Reply]):
     def _expire(self) -> None:
         self._expiry = None
         now = self._loop.time()
-        late = self._requests.expire(now)
+        late = self._requests.on_timer(now)
         for request_id in late:
             future = self._futures.pop(request_id)
             self._given_up(request_id)

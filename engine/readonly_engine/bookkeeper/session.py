@@ -58,7 +58,7 @@ class BookieSession:
                 replies.append((request_id, reply))
         return replies
 
-    def expire(self, now: float) -> list[int]:
+    def on_timer(self, now: float) -> list[int]:
         """Drop the requests whose deadline has passed, and return their ids."""
         late = [request_id for request_id, deadline in self._deadlines.items() if deadline <= now]
         for request_id in late:

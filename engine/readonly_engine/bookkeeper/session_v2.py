@@ -107,7 +107,7 @@ class BatchSession:
         if not self._filled:  # otherwise `_carry` has changed the buffer already
             self._buffer = memoryview(buffer)
 
-    def expire(self, now: float) -> list[int]:
+    def on_timer(self, now: float) -> list[int]:
         """Drop the requests whose deadline has passed, and return their ids."""
         late = [request_id for request_id, deadline in self._deadlines.items() if deadline <= now]
         for request_id in late:

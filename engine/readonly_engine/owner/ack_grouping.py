@@ -145,12 +145,11 @@ class AckGroupingTracker(Generic[C]):
         if batch.entries >= MAX_ENTRIES:
             batch.due = now
 
-    @property
-    def due(self) -> float | None:
-        """Time of the next `take_due`; None without waiting acks."""
+    def next_timer(self) -> float | None:
+        """Return the time of the next `on_timer`; None without waiting acks."""
         return min([batch.due for batch in self._open.values()], default=None)
 
-    def take_due(self, now: float) -> Iterator[OutgoingAck[C]]:
+    def on_timer(self, now: float) -> Iterator[OutgoingAck[C]]:
         """Yield the commands that are due."""
         for connection in [connection for connection, batch in self._open.items() if batch.due <= now]:
             yield self._send(connection)

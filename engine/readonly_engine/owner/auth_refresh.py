@@ -39,7 +39,7 @@ class AuthRefresh(Generic[Client]):
     """
 
     def __init__(self, expired: bytes, asked: Iterable[Client], deadline: float) -> None:
-        self.deadline = deadline
+        self._deadline = deadline
         self.credentials: bytes | None = None
         self._expired = expired
         self._unanswered = set(asked)
@@ -75,9 +75,13 @@ class AuthRefresh(Generic[Client]):
         self._unchanged.discard(client)
         return self._reuse_expired()
 
-    def expire(self, now: float) -> RefreshOutcome[Client]:
+    def next_timer(self) -> float:
+        """Return the time of `on_timer`."""
+        return self._deadline
+
+    def on_timer(self, now: float) -> RefreshOutcome[Client]:
         """Handle the deadline, if it has passed."""
-        if now < self.deadline:
+        if now < self._deadline:
             return RefreshOutcome()
         late, self._unanswered = frozenset(self._unanswered), set()
         return RefreshOutcome(self._reuse_expired().credentials, late)

@@ -130,7 +130,7 @@ class GroupedAckSender:
         self._waiting = waiting
 
     def _schedule(self) -> None:
-        due = self._tracker.due
+        due = self._tracker.next_timer()
         if due is not None and (self._timer is None or self._timer.when() > due):
             if self._timer is not None:
                 self._timer.cancel()
@@ -140,7 +140,7 @@ class GroupedAckSender:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._send(self._tracker.take_due(self._loop.time() + SLACK_S))
+        self._send(self._tracker.on_timer(self._loop.time() + SLACK_S))
         self._schedule()
 
 

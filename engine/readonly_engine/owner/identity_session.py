@@ -260,9 +260,10 @@ class IdentitySession:
         else:
             self._challenge_data = challenge
             self._challengers = {connection}
-            deadline = asyncio.get_running_loop().time() + REFRESH_TIMEOUT_S
-            self._refresh = AuthRefresh(self._latest.refreshable, self._clients, deadline)
-            self._refresh_timer = asyncio.get_running_loop().call_at(deadline, self._expire_refresh, deadline)
+            loop = asyncio.get_running_loop()
+            self._refresh = AuthRefresh(self._latest.refreshable, self._clients, loop.time() + REFRESH_TIMEOUT_S)
+            at = self._refresh.next_timer()
+            self._refresh_timer = loop.call_at(at, self._expire_refresh, at)
             for client in list(self._clients):
                 self._challenge(client)
 
@@ -315,7 +316,7 @@ class IdentitySession:
     @ends("_fail_unexpectedly")
     def _expire_refresh(self, now: float) -> None:
         if self._refresh is not None:
-            self._apply(self._refresh.expire(now))
+            self._apply(self._refresh.on_timer(now))
 
     def _apply(self, outcome: RefreshOutcome[IdentityClient]) -> None:
         refresh = self._refresh

@@ -58,7 +58,7 @@ class DispatchHold:
         """Whether a dispatch is held."""
         return self._since is not None
 
-    def due(self) -> float:
+    def next_timer(self) -> float:
         """Return the time at which the hold ends without an answer; only while a dispatch is held."""
         assert self._since is not None
         return self._since + MAX_HOLD_S
@@ -80,7 +80,7 @@ class DispatchHold:
             return tail
         if self._since is None:
             self._since, self._tail, self._answered = now, tail, False
-        if not self._answered and now < self.due():
+        if not self._answered and now < self.next_timer():
             return None
         self.end()
         return limit if first <= limit else tail

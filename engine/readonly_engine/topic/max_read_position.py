@@ -68,13 +68,13 @@ class MaxReadPositionSchedule:
             self._wanted, self._tail_asked = position, EARLIEST
         self._wanted, self._tail = max(self._wanted, position), max(self._tail, tail)
 
-    def due(self) -> float | None:
+    def next_timer(self) -> float | None:
         """Return the time of the next request; None without an awaited entry."""
         if self._wanted is None:
             return None
         return min(self._next, self._exact_at) if self._tail_asked < self._tail else self._exact_at
 
-    def begin(self, now: float) -> bool:
+    def on_timer(self, now: float) -> bool:
         """Record the start of a request; return whether it must be the exact one."""
         exact = now >= self._exact_at
         if exact:
@@ -168,7 +168,7 @@ class MaxReadPosition:
             self._task.cancel()
 
     async def _ask(self) -> None:
-        while (at := self._schedule.due()) is not None:
+        while (at := self._schedule.next_timer()) is not None:
             now = self._loop.time()
             if at > now:
                 self._wanted.clear()
@@ -176,7 +176,7 @@ class MaxReadPosition:
                     async with asyncio.timeout_at(at):
                         await self._wanted.wait()
                 continue
-            exact = self._schedule.begin(now)
+            exact = self._schedule.on_timer(now)
             position = await self._exact() if exact else None
             if position is None:
                 exact = False

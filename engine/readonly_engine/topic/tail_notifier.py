@@ -267,7 +267,7 @@ class TailNotifier:
         if last is None:
             self._asked = True
             owner.request(limit, limit)
-            self._handle = self._loop.call_at(self._hold.due(), self._run)
+            self._handle = self._loop.call_at(self._hold.next_timer(), self._run)
         return last
 
     def _on_owner_answer(self, awaited: Position) -> None:

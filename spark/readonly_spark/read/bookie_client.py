@@ -225,7 +225,7 @@ class BookieClient:
         for connection in list(self._connections.values()):
             session = connection.batches or connection.singles
             assert session is not None
-            late = session.expire(now)
+            late = session.on_timer(now)
             for number in late:
                 self._fail(connection.tokens.pop(number), None, "no answer in time")
             if late and now - connection.received_at > READ_TIMEOUT_S:

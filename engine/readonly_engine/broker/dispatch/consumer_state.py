@@ -158,9 +158,8 @@ class Dispatcher(Protocol):
     def outstanding(self) -> bool:
         """Whether a consumer has unacked entries."""
 
-    @property
-    def next_due(self) -> int | None:
-        """Time of the next delayed message, in ms since the epoch; None without one."""
+    def next_timer(self) -> int | None:
+        """Return the time of the next delayed message, in ms since the epoch, for another `next_read`; None without one."""
 
 
 def total_permits(consumers: Iterable[ConsumerState]) -> int:

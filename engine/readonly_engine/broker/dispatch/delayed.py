@@ -66,7 +66,7 @@ class DelayedDeliveryTracker:
         """Record an entry without delay, after which delivery times are not in the order of entries."""
         self._in_order = False
 
-    def take_due(self, now: int) -> Iterator[tuple[Position, int]]:
+    def on_timer(self, now: int) -> Iterator[tuple[Position, int]]:
         """Remove the due entries and yield their positions and slots, in the order of their times."""
         heap = self.heap
         while heap and heap[0].deliver_at <= now:
@@ -80,9 +80,8 @@ class DelayedDeliveryTracker:
         self.heap.clear()
         self._highest, self._in_order = 0, True
 
-    @property
-    def next_due(self) -> int | None:
-        """Time of the first entry, in ms since the epoch; None without one."""
+    def next_timer(self) -> int | None:
+        """Return the time of the first entry, in ms since the epoch; None without one."""
         return self.heap[0].deliver_at if self.heap else None
 
     @property

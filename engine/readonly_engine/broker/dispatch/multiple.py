@@ -246,10 +246,9 @@ class MultipleDispatcher:
         """Whether a consumer has unacked entries."""
         return any(consumer.pending for consumer in self.consumers)
 
-    @property
-    def next_due(self) -> int | None:
-        """Time of the next delayed message, in ms since the epoch; None without one."""
-        return self._delayed.next_due
+    def next_timer(self) -> int | None:
+        """Return the time of the next delayed message, in ms since the epoch; None without one."""
+        return self._delayed.next_timer()
 
     # Used by subclasses
 
@@ -262,9 +261,9 @@ class MultipleDispatcher:
 
     def _release_due(self, now: int) -> None:
         """Read the delayed entries again that are due."""
-        due = self._delayed.next_due
+        due = self._delayed.next_timer()
         if due is not None and due <= now:
-            for position, slot in self._delayed.take_due(now):
+            for position, slot in self._delayed.on_timer(now):
                 self._replay(position, slot)
 
     def _is_delayed(self, entry: TopicEntry, now: int) -> bool:

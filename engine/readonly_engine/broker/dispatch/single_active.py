@@ -38,8 +38,6 @@ class SingleActiveDispatcher:
 
     __slots__ = ("_chain", "_cursor", "_elected", "_keys", "_next", "active", "consumers")
 
-    next_due = None
-
     def __init__(self, chain: LedgerChain, cursor: CursorReplica, *, elected: bool) -> None:
         self._chain = chain
         self._cursor = cursor
@@ -182,6 +180,10 @@ class SingleActiveDispatcher:
     def rewind(self) -> None:
         """Start again at the first unacked entry."""
         self._next = self._cursor.first_unacked()
+
+    def next_timer(self) -> int | None:
+        """Return None: it delays no message."""
+        return None
 
     @property
     def outstanding(self) -> bool:

@@ -106,8 +106,9 @@ class ClaimStore:
         Returns:
             Time of the next call.
         """
-        self._execute(self._claims.tick(now))
-        return math.inf if self._claims.suspended else self._claims.until
+        self._execute(self._claims.on_timer(now))
+        at = self._claims.next_timer()
+        return math.inf if at is None else at
 
     async def acquire(self, key: ClaimKey) -> ClaimHandle:
         """Claim a subscription for a consumer; `release` must follow.

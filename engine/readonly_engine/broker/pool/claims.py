@@ -137,7 +137,7 @@ class Claims:
             number: unique number of the consumer.
             now: the time.
         """
-        actions = self.tick(now)
+        actions = self.on_timer(now)
         if self._suspended:
             return [*actions, ClaimAction(ActionKind.RETRY, key, (number,))]
         claim = self._claims.get(key)
@@ -235,15 +235,19 @@ class Claims:
         if self._suspended and now < self.until:
             self._suspended = False
             actions += [ClaimAction(ActionKind.RESUME, key) for key in self.held]
-        return actions + self.tick(now)
+        return actions + self.on_timer(now)
 
     def ended(self) -> list[ClaimAction]:
         """Handle the end of the session: its nodes are removed."""
         self.until = NEVER
-        return self.tick(0.0)
+        return self.on_timer(0.0)
 
-    def tick(self, now: float) -> list[ClaimAction]:
-        """Suspend claimed subscriptions if the lease has ended. Call it at `until`."""
+    def next_timer(self) -> float | None:
+        """Return the time of the next `on_timer`: the end of the lease; None while subscriptions are suspended."""
+        return None if self._suspended else self.until
+
+    def on_timer(self, now: float) -> list[ClaimAction]:
+        """Suspend claimed subscriptions if the lease has ended."""
         if self._suspended or now < self.until:
             return []
         self._suspended = True

@@ -187,7 +187,7 @@ class DeliveryLoop(Pausable):
                 return
             now = time.time_ns() // NS_PER_MS
             next_read = self._dispatcher.next_read(now)
-            due = self._dispatcher.next_due
+            due = self._dispatcher.next_timer()
             if due is not None:
                 self._schedule_read((due - now + 1) / MS_PER_S)
             if next_read is None:

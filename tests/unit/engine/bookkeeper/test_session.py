@@ -59,17 +59,17 @@ def test_requests_expire_at_their_own_deadlines():
     session = BookieSession()
     late, _ = session.read_entry(47, 0, 5.0)
     later, _ = session.long_poll(47, 2, 9000, 14.0)
-    assert session.expire(4.9) == []
-    assert session.expire(5.0) == [late]
-    assert session.expire(13.0) == []
+    assert session.on_timer(4.9) == []
+    assert session.on_timer(5.0) == [late]
+    assert session.on_timer(13.0) == []
     assert session.waiting == 1
-    assert session.expire(99.0) == [later]
+    assert session.on_timer(99.0) == [later]
 
 
 def test_a_reply_after_the_deadline_is_dropped_and_the_next_still_matches(reply_to):
     session = BookieSession()
     late, _ = session.read_entry(47, 0, 5.0)
-    session.expire(6.0)
+    session.on_timer(6.0)
     waiting, _ = session.read_entry(47, 1, 9.0)
     replies = session.receive_data(reply_to("bookie_read_0", late) + reply_to("bookie_read_1", waiting))
     assert [request_id for request_id, _ in replies] == [waiting]
@@ -94,7 +94,7 @@ def test_every_request_ends_exactly_once(steps, data):
             waiting[asked[-1]] = deadline
         elif step == "expire":
             now += 1
-            gone = session.expire(now)
+            gone = session.on_timer(now)
             assert sorted(gone) == sorted(request for request, deadline in waiting.items() if deadline <= now)
             ended += gone
             for request in gone:
@@ -109,7 +109,7 @@ def test_every_request_ends_exactly_once(steps, data):
             waiting.pop(request, None)
             ended += [number for number, _ in found]
     assert session.waiting == len(waiting)
-    assert sorted(ended + session.expire(1e9)) == asked
+    assert sorted(ended + session.on_timer(1e9)) == asked
 
 
 def test_a_peer_that_is_no_bookie_ends_the_session(golden):

@@ -111,8 +111,8 @@ def test_replies_can_stay_where_they_are(sizes, most):
 def test_late_replies_are_dropped_and_the_next_still_match():
     session = BatchSession()
     late, _ = ask(session, 5.0)
-    assert session.expire(4.9) == []
-    assert session.expire(5.0) == [late]
+    assert session.on_timer(4.9) == []
+    assert session.on_timer(5.0) == [late]
     waiting, _ = ask(session)
     assert [header.request_id for header, _ in feed(session, reply(late) + reply(waiting))] == [waiting]
 

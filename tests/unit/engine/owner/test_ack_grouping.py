@@ -27,13 +27,13 @@ def two_consumers():
 
 def test_acks_of_one_connection_go_together_through_the_first_consumer():
     batches = two_consumers()
-    assert batches.due is None
+    assert batches.next_timer() is None
     batches.add("b", ids(1), 1, 1.0)
     batches.add("a", ids(2, 3), 2, 1.005)
-    assert batches.due == 1.0 + DELAY
-    assert sent(batches.take_due(1.009)) == []
-    assert sent(batches.take_due(1.01)) == [("b", [1, 2, 3])]
-    assert batches.due is None
+    assert batches.next_timer() == 1.0 + DELAY
+    assert sent(batches.on_timer(1.009)) == []
+    assert sent(batches.on_timer(1.01)) == [("b", [1, 2, 3])]
+    assert batches.next_timer() is None
     assert batches.unanswered == ids(1, 2, 3)
     batches.answered(1)
     assert batches.unanswered == b""
@@ -44,7 +44,7 @@ def test_a_full_command_is_due_at_once():
     batches = two_consumers()
     batches.add("a", ids(1), 1, 1.0)
     batches.add("b", ids(2), MAX_ENTRIES, 1.001)
-    assert batches.due == 1.001
+    assert batches.next_timer() == 1.001
 
 
 def test_connections_have_separate_commands():
@@ -63,7 +63,7 @@ def test_unanswered_acks_of_a_closed_channel_go_through_another():
     (first,) = batches.flush_all()
     batches.add("b", ids(2), 1, 1.0)
     batches.channel_closed("a", 1.0)
-    assert sent(batches.take_due(2.0)) == [("b", [1, 2])]
+    assert sent(batches.on_timer(2.0)) == [("b", [1, 2])]
     batches.answered(first.number)
     assert batches.unanswered == ids(2, 1), "an answer to what was sent again says nothing of it"
 
@@ -74,10 +74,10 @@ def test_a_closing_channel_gets_no_acks_but_its_answers_count():
     (first,) = batches.flush("line")
     batches.add("a", ids(2), 1, 1.0)
     batches.channel_closing("a", 1.0)
-    assert sent(batches.take_due(2.0)) == [("b", [2])]
+    assert sent(batches.on_timer(2.0)) == [("b", [2])]
     batches.answered(first.number)
     batches.channel_closed("a", 2.0)
-    assert batches.due is None, "it was answered"
+    assert batches.next_timer() is None, "it was answered"
 
 
 def test_acks_wait_for_a_channel():
@@ -86,10 +86,10 @@ def test_acks_wait_for_a_channel():
     batches.channel_closed("a", 1.0)
     batches.channel_closed("b", 1.0)
     batches.add("a", ids(2), 1, 1.0)
-    assert batches.due is None
+    assert batches.next_timer() is None
     assert batches.unanswered == ids(1, 2)
     batches.channel_opened("b", "new line", 5.0)
-    assert sent(batches.take_due(5.0)) == [("b", [1, 2])]
+    assert sent(batches.on_timer(5.0)) == [("b", [1, 2])]
 
 
 def test_first_unanswered_is_the_oldest_unanswered_ack():
@@ -101,7 +101,7 @@ def test_first_unanswered_is_the_oldest_unanswered_ack():
     assert batches.first_unanswered <= before
     batches.lost(first.number, 1.0)
     assert batches.first_unanswered <= before, "it goes again, and is as old as it was"
-    (again,) = batches.take_due(2.0)
+    (again,) = batches.on_timer(2.0)
     batches.add("b", ids(3), 1, 2.0)
     batches.answered(again.number)
     assert batches.first_unanswered > before
@@ -114,7 +114,7 @@ def test_forget_drops_all_acks():
     batches.add("a", ids(2), 1, 1.0)
     batches.forget()
     batches.lost(first.number, 1.0)
-    assert (batches.due, batches.unanswered) == (None, b"")
+    assert (batches.next_timer(), batches.unanswered) == (None, b"")
 
 
 WAYS = st.sampled_from(["a", "b", "c"])
@@ -154,8 +154,8 @@ def test_every_ack_reaches_the_owner_at_least_once_whatever_closes_in_between(st
             acked += 1
             batches.add(way, ids(acked), 1, now)
         elif what == "take":
-            send(batches.take_due(now))
-            assert batches.due is None or batches.due > now
+            send(batches.on_timer(now))
+            assert batches.next_timer() is None or batches.next_timer() > now
         elif what == "flush":
             send(batches.flush("line"))
         elif what in {"answer", "lose"} and under_way:
@@ -171,7 +171,7 @@ def test_every_ack_reaches_the_owner_at_least_once_whatever_closes_in_between(st
         batches.channel_closed(way, now)  # answers that never come
     there = {"d": "last line"}
     batches.channel_opened("d", "last line", now)
-    send(batches.take_due(now))
+    send(batches.on_timer(now))
     assert taken | {number for one in under_way.values() for number in one.ids} == set(range(1, acked + 1))
     for number, one in list(under_way.items()):
         if one.channel == "d":

@@ -48,16 +48,16 @@ def test_without_newer_credentials_the_old_ones_go_to_the_owners():
 def test_silent_clients_are_disconnected_at_the_deadline():
     asked = renewal("a", "b")
     asked.answer("a", NEW)
-    assert asked.expire(29.9) == NOTHING
-    assert asked.expire(30.0) == RefreshOutcome(None, frozenset("b"))
+    assert asked.on_timer(29.9) == NOTHING
+    assert asked.on_timer(30.0) == RefreshOutcome(None, frozenset("b"))
     assert asked.done
 
 
 def test_at_the_deadline_the_old_credentials_go_to_the_owners():
     asked = renewal("a", "b")
     asked.answer("a", OLD)
-    assert asked.expire(30.0) == RefreshOutcome(OLD, frozenset("b"))
-    assert renewal("a").expire(30.0) == RefreshOutcome(None, frozenset("a"))
+    assert asked.on_timer(30.0) == RefreshOutcome(OLD, frozenset("b"))
+    assert renewal("a").on_timer(30.0) == RefreshOutcome(None, frozenset("a"))
 
 
 def test_a_disconnected_client_does_not_delay_the_renewal():

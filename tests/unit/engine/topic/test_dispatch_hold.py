@@ -29,7 +29,7 @@ def test_what_the_owner_allows_is_not_held():
 def test_a_dispatch_waits_for_an_answer_and_ends_at_the_limit():
     hold = DispatchHold()
     assert decide(hold, 3, 7, at(3), 100) is None
-    assert hold.due() == 100 + MAX_HOLD_S
+    assert hold.next_timer() == 100 + MAX_HOLD_S
     assert decide(hold, 3, 9, at(4), 100.1) is None, "the owner has not answered, and may allow more"
     hold.answered(at(6))
     assert decide(hold, 3, 9, at(4), 100.1) is None, "the request was earlier than the entry"
@@ -97,9 +97,9 @@ class Topic:
             self.held_from = self.tail
 
     def step(self):
-        due = self.schedule.due()
+        due = self.schedule.next_timer()
         if due is not None and due <= self.now:
-            exact = self.schedule.begin(self.now)
+            exact = self.schedule.on_timer(self.now)
             self.asked += 1
             if not self.silent:
                 self.schedule.answered(self.allowed, self.now, exact=exact)

@@ -19,28 +19,28 @@ def at(entry_id):
 
 def test_nothing_is_asked_while_nobody_waits():
     asking = MaxReadPositionSchedule()
-    assert asking.due() is None
+    assert asking.next_timer() is None
     asking.answered(at(5), 0)
     asking.request(at(5), at(9), 1)
-    assert asking.due() is None
+    assert asking.next_timer() is None
     assert asking.limit == at(5)
 
 
 def test_who_waits_first_has_the_owner_asked_at_once_and_the_cheap_question():
     asking = MaxReadPositionSchedule()
     asking.request(at(3), at(3), 100)
-    assert asking.due() <= 100
-    assert not asking.begin(100)
+    assert asking.next_timer() <= 100
+    assert not asking.on_timer(100)
     assert asking.answered(at(3), 100.001)
-    assert asking.due() is None
+    assert asking.next_timer() is None
 
 
 def test_while_the_tail_moves_questions_keep_their_distance():
     asking, now, questions = MaxReadPositionSchedule(), 100.0, []
     for entry_id in range(1000):
         asking.request(at(entry_id), at(entry_id), now)
-        if asking.due() <= now:
-            assert not asking.begin(now), "an owner that answers in time is not asked for more"
+        if asking.next_timer() <= now:
+            assert not asking.on_timer(now), "an owner that answers in time is not asked for more"
             questions.append(now)
             asking.answered(at(entry_id), now + 0.0005)
         now += 0.001
@@ -50,14 +50,14 @@ def test_while_the_tail_moves_questions_keep_their_distance():
 def test_an_answer_that_does_not_cover_what_is_waited_for_leads_to_the_exact_question_and_to_longer_and_longer_waits():
     asking, now = MaxReadPositionSchedule(), 100.0
     asking.request(at(3), at(3), now)
-    asking.begin(now)
+    asking.on_timer(now)
     asking.answered(at(1), now)
     waits = []
     for _ in range(12):
-        due = asking.due()
+        due = asking.next_timer()
         waits.append(due - now)
         now = due
-        assert asking.begin(now)
+        assert asking.on_timer(now)
         asking.answered(at(1), now, exact=True)
     assert waits[0] == pytest.approx(EXACT_S[0])
     assert waits == sorted(waits)
@@ -68,37 +68,37 @@ def test_an_answer_that_does_not_cover_what_is_waited_for_leads_to_the_exact_que
 def test_what_comes_at_the_tail_may_be_the_end_of_the_transaction():
     asking, now = MaxReadPositionSchedule(), 100.0
     asking.request(at(3), at(3), now)
-    asking.begin(now)
+    asking.on_timer(now)
     for _ in range(10):
-        now = asking.due()
-        asking.begin(now)
-    quiet = asking.due()
+        now = asking.next_timer()
+        asking.on_timer(now)
+    quiet = asking.next_timer()
     asking.request(at(3), at(4), now + 0.5)
-    assert asking.due() < now + 0.5 < quiet
-    assert not asking.begin(now + 0.5)
-    assert asking.due() == quiet
+    assert asking.next_timer() < now + 0.5 < quiet
+    assert not asking.on_timer(now + 0.5)
+    assert asking.next_timer() == quiet
 
 
 def test_markers_at_the_end_are_no_sign_of_a_transaction_that_is_open():
     asking = MaxReadPositionSchedule()
     asking.request(at(4), at(4), 100)
-    asking.begin(100)
+    asking.on_timer(100)
     asking.answered(at(3), 100)
-    assert asking.begin(asking.due())
+    assert asking.on_timer(asking.next_timer())
     asking.answered(at(4), 101, exact=True)
     assert not asking.held
-    assert asking.due() is None
+    assert asking.next_timer() is None
 
 
 def test_what_comes_while_the_owner_is_asked_is_no_sign_of_a_transaction_either():
     asking = MaxReadPositionSchedule()
     asking.request(at(3), at(3), 100)
-    asking.begin(100)
-    assert asking.begin(asking.due())
+    asking.on_timer(100)
+    assert asking.on_timer(asking.next_timer())
     asking.request(at(7), at(7), 101)
     assert asking.answered(at(3), 102, exact=True)
     assert not asking.held
-    assert asking.begin(103)
+    assert asking.on_timer(103)
     asking.answered(at(6), 104, exact=True)
     assert asking.held
 
@@ -120,9 +120,9 @@ def test_every_entry_is_let_through_as_soon_as_the_owner_lets_it_and_never_befor
 
     def ask_until(end):
         nonlocal now
-        while (due := asking.due()) is not None and due <= end:
+        while (due := asking.next_timer()) is not None and due <= end:
             now = max(now, due)
-            exact = asking.begin(now)
+            exact = asking.on_timer(now)
             asking.answered(at(limit()), now, exact=exact)
             assert asking.limit <= at(limit())
         now = end
@@ -141,7 +141,7 @@ def test_every_entry_is_let_through_as_soon_as_the_owner_lets_it_and_never_befor
     held_from = None
     ask_until(now + 2 * EXACT_S[1])
     assert asking.limit == (at(tail) if steps else EARLIEST)
-    assert asking.due() is None
+    assert asking.next_timer() is None
 
 
 class Owner:

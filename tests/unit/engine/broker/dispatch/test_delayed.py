@@ -20,11 +20,11 @@ def test_each_comes_once_when_it_is_due_and_in_the_order_of_time(entries, steps)
     now, got = NOW, []
     for step in [*steps, 101]:
         now += step
-        due = [slot for _, slot in held.take_due(now)]
+        due = [slot for _, slot in held.on_timer(now)]
         assert due == sorted(delay for delay, _, _ in entries if delay <= now - NOW)[len(got) :]
         got += due
         later = [delay for delay, _, _ in entries if delay > now - NOW]
-        assert held.next_due == (NOW + min(later) if later else None)
+        assert held.next_timer() == (NOW + min(later) if later else None)
         assert len(held) == len(later)
     assert len(got) == len(entries)
 
@@ -48,7 +48,7 @@ def test_memory_is_bounded_in_any_order(monkeypatch):
         assert not held.full
         held.add(Position(1, entry_id), NOW - 2000 * entry_id)
     assert held.full
-    assert len(list(held.take_due(NOW - 6000))) == 1
+    assert len(list(held.on_timer(NOW - 6000))) == 1
     assert not held.full
     held.clear()
-    assert (len(held), held.next_due) == (0, None)
+    assert (len(held), held.next_timer()) == (0, None)

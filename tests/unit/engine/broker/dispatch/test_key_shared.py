@@ -201,7 +201,7 @@ class KeySharedMachine(RuleBasedStateMachine):
             self.holder.clear()
         assert not self.left()
         assert not self.dispatcher.outstanding
-        assert self.dispatcher.next_due is None
+        assert self.dispatcher.next_timer() is None
 
 
 class StickyMachine(KeySharedMachine):

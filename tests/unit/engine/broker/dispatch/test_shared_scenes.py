@@ -71,11 +71,11 @@ def test_a_message_comes_when_its_time_has_come_and_others_before_it(topic, shar
     topic.write()
     topic.write(deliver_at=NOW - 1)
     assert read_more(topic, shared) == [("one", 2), ("one", 3)]
-    assert shared.next_due == NOW + 1000
+    assert shared.next_timer() == NOW + 1000
     assert read_more(topic, shared, NOW + 999) == []
     assert read_more(topic, shared, NOW + 1000) == [("one", 1)]
     assert read_more(topic, shared, NOW + 5000) == [("one", 0)]
-    assert shared.next_due is None
+    assert shared.next_timer() is None
 
 
 def test_what_is_due_while_nobody_has_permits_comes_later_and_does_not_keep_the_broker_awake(topic, shared):
@@ -85,7 +85,7 @@ def test_what_is_due_while_nobody_has_permits_comes_later_and_does_not_keep_the_
     assert read_more(topic, shared) == []
     receiver.permits = 0
     assert read_more(topic, shared, NOW + 2000) == []
-    assert shared.next_due is None
+    assert shared.next_timer() is None
     receiver.permits = 1
     assert read_more(topic, shared, NOW + 2000) == [("one", 0)]
 

@@ -235,10 +235,10 @@ def test_a_session_that_was_kept_is_not_felt(pool):
     a.request()
     a.run()
     a.answered(100.0)
-    a.do(a.claims.tick(100.0 + LEASE_S - 0.1))
+    a.do(a.claims.on_timer(100.0 + LEASE_S - 0.1))
     assert a.serves
     a.answered(102.0)
-    a.do(a.claims.tick(102.0 + LEASE_S - 0.1))
+    a.do(a.claims.on_timer(102.0 + LEASE_S - 0.1))
     assert a.serves
     assert not a.calls
 
@@ -249,7 +249,7 @@ def test_long_doubt_suspends_what_is_claimed_until_the_session_proves_to_be_the_
     a.run()
     a.answered(100.0)
     a.now = 100.0 + LEASE_S
-    a.do(a.claims.tick(a.now))
+    a.do(a.claims.on_timer(a.now))
     assert not a.serves
     assert KEY in a.suspended
     assert a.answers[a.request()] is None
@@ -425,7 +425,7 @@ def test_never_two_at_once(seed):
         elif what == "heal" and since is not None:
             del cut_off[broker.url]
         elif what == "tick":
-            broker.do(broker.claims.tick(now))
+            broker.do(broker.claims.on_timer(now))
         for one in brokers:
             if one.url not in cut_off:
                 heard[one.url] = now
