@@ -136,7 +136,7 @@ def test_definitions_are_upgraded_before_helm_upgrades_the_rest(fresh):
 
 
 def test_definitions_of_earlier_commits_are_moved_by_the_commands_of_the_page(fresh, tmp_path):
-    """Those had v1alpha1, which they stored, beside v1beta1, with the same schema."""
+    """Those had v1alpha1, which they stored and in which they applied statuses, beside v1beta1, with the same schema."""
     for path in CRDS.values():
         former = load_yaml(path.read_text())
         (version,) = former["spec"]["versions"]
@@ -145,6 +145,15 @@ def test_definitions_of_earlier_commits_are_moved_by_the_commands_of_the_page(fr
     fresh("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{name}" for name in NAMED))
     fresh("apply", "-f", str(ROOT / "examples" / "shared-source.yaml"))
     before = fresh.get("robp", "orders", "default")["metadata"]["uid"]
+
+    def report(version: str) -> None:
+        name = {"name": "orders", "namespace": "default"}
+        kind = {"apiVersion": f"pulsar-readonly.io/{version}", "kind": "ReadOnlyBrokerPool"}
+        status = json.dumps({**kind, "metadata": name, "status": {"observedGeneration": 1}})
+        as_operator = ("--server-side", "--subresource=status", "--field-manager=pulsar-readonly-operator")
+        fresh("apply", *as_operator, "-f", "-", stdin=status)
+
+    report("v1alpha1")
     refused = fresh.run("apply", "--server-side", "--force-conflicts", "-f", str(CHART / "crds"))
     reason = "(missing from|must appear in) spec.versions"
     assert re.search(f'status.storedVersions\\[0\\]: Invalid value: "v1alpha1": {reason}', refused.stderr)
@@ -155,6 +164,7 @@ def test_definitions_of_earlier_commits_are_moved_by_the_commands_of_the_page(fr
         shell.run(find("reference/api-versions.md", begin))
     assert [one["status"]["storedVersions"] for one in definitions(fresh).values()] == [[VERSION]] * len(NAMED)
     assert fresh.get("robp", "orders", "default")["metadata"]["uid"] == before
+    report("v1beta1")
 
 
 def test_by_kustomize(fresh):
