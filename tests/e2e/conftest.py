@@ -202,7 +202,9 @@ def may_finalize(operator, namespace) -> Iterator[None]:
         },
     )
     yield
-    for one in operator.list("robp,rotb", namespace):  # the rights go with the namespace
+    # the rights go with the namespace; an object that is not being deleted gets the finalizer again
+    operator("delete", "robp,rotb", "--all", "-n", namespace, "--wait=false")
+    for one in operator.list("robp,rotb", namespace):
         if one["metadata"].get("finalizers"):
             names = (one["kind"], one["metadata"]["name"], "-n", namespace)
             operator.run("patch", *names, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')

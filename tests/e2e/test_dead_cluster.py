@@ -64,7 +64,7 @@ def test_a_deletion_at_a_healthy_cluster_does_not_wait_for_a_dead_one(
         "adminUrl": "http://" + ",".join(f"{host}:8080" for host in hosts),
         "metadataStoreUrl": "zk:" + ",".join(f"{host}:2181" for host in hosts),
     }
-    names = [f"dead-{number}" for number in range(POOLS)]
+    names = [f"lost-{number}" for number in range(POOLS)]
     spec = {"cursors": "Local", "onDeletion": "Release", "source": source, "replicas": 0}
     made = [_pool(namespace, name, **spec, lookup={"clusterName": f"{namespace}-{name}"}) for name in names]
     for name in names:
