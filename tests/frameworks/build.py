@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ from devstack.cache import cache_root, content_key
 from devstack.common.locks import file_lock
 from devstack.common.run import run
 from devstack.console import step
+from tests.frameworks.program import DESCRIPTION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +33,7 @@ def ensure_built(program: Program) -> Path:
         DevstackError: a command of the build fails, is missing, or takes more than half an hour.
     """
     root = cache_root() / "frameworks"
-    folder = root / f"{program.name}-{content_key(program.folder, *program.shared)}"
+    folder = root / f"{program.name}-{_key(program)}"
     with file_lock(root / f"{program.name}.lock", f"building {program.name}"):
         if not (folder / _MARK).exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -45,6 +47,13 @@ def ensure_built(program: Program) -> Path:
         (folder / _MARK).touch()
         _forget_older(root, program.name)
     return folder
+
+
+def _key(program: Program) -> str:
+    """Return a key of the commands and of all files but the description, whose texts change no build."""
+    files = sorted(path for path in program.folder.rglob("*") if path.is_file() and path.name != DESCRIPTION)
+    parts = [part for path in files for part in (str(path.relative_to(program.folder)), path)]
+    return content_key(json.dumps(program.build), *parts, *program.shared)
 
 
 def build_environment() -> dict[str, str]:

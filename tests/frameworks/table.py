@@ -105,7 +105,7 @@ def _problem(result: Result, kept: Mapping[tuple[str, str, str], Result]) -> str
 
 
 def _cell(program: Program, case: str, kept: Kept, notes: dict[str, int]) -> str:
-    """Return the results of all types in one case: one sign if they are equal."""
+    """Return the results of all types in one case: one sign if all types ran with the same result."""
     signs: dict[str, list[str]] = {}
     for type_ in program.types:
         result = kept.get((program.name, type_, case))
@@ -118,7 +118,8 @@ def _cell(program: Program, case: str, kept: Kept, notes: dict[str, int]) -> str
             text = reason(*result.key) or f"No reason is known: {what}."
             sign = (_FAULT if result.faults else _DIFFERENT) + _mark(text, notes)
         signs.setdefault(sign, []).append(type_)
-    if len(signs) == 1:
+    ran = [type_ for types in signs.values() for type_ in types]
+    if len(signs) == 1 and ran == list(program.types[:1] if BY_NAME[case].partitions else program.types):
         return next(iter(signs))
     return "<br>".join(f"{sign} {', '.join(types)}" for sign, types in signs.items()) or _NONE
 

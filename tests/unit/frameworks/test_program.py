@@ -76,7 +76,8 @@ def test_a_build_is_done_once_for_each_content(tmp_path: Path, monkeypatch: pyte
     assert ensure_built(program) == folder
     assert (folder / "made").read_text() == "x\n"
     assert (folder / "shared" / "java" / "Report.java").exists()
-    newer = [ensure_built(load_program(write(tmp_path / "one", version=version))) for version in ("2", "3")]
+    assert ensure_built(load_program(write(tmp_path / "one", page="Another text.", shared=["java"]))) == folder
+    newer = [ensure_built(load_program(write(tmp_path / "one", build=[["touch", name]]))) for name in ("2", "3")]
     assert [each.exists() for each in (folder, *newer)] == [False, True, True]
     with pytest.raises(DevstackError, match="building one"):
         ensure_built(load_program(write(tmp_path / "one", build=[["false"]])))
