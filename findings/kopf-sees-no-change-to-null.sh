@@ -21,4 +21,4 @@ print("seen: ", seen)
 if seen != expected:
     raise SystemExit(f"changed: it was {expected!r}")
 PROGRAM
-# Here: the operator takes no diffs of kopf, only events (operator/readonly_operator/runtime/controller.py).
+# Here: the operator takes no diffs of kopf, only events (operator/readonly_operator/runtime/handlers.py).
