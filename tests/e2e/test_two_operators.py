@@ -123,7 +123,7 @@ def test_each_serves_its_own_and_a_label_hands_a_pool_over(two, writer, namespac
         check_only("fresh", "stable", 2)
     wait_for_scale("stable", 2)
 
-    # bindings of all pools count for conflicts, whoever serves them
+    # bindings of pools of both operators count for conflicts
     kubernetes.apply(binding("clash", f"{topic}-stable", pool="fresh"))
     kubernetes.expect("rotb", "clash", namespace, {"Ready": ("False", "Conflict")}, timeout=60)
     kubernetes("delete", "rotb", "clash", "-n", namespace)
