@@ -112,6 +112,8 @@ class Passthrough:
 
 Route = Served | Local | Relay | Passthrough
 
+_SERVED: Final = Served()
+
 
 def may_be_moved(request: LocalRequest | None, *, durable: bool) -> bool:
     """Return whether a request is about a local cursor that may exist although the owner keeps the subscription's now."""
@@ -135,7 +137,7 @@ def choose_route(placement: Placement, peer: str, relayed_by: str | None, needs_
         raise OwnerUnavailableError(f"{relayed_by} takes this broker for the one that serves the subscription")
     if peer:
         return Relay(peer)
-    if placement.cursor is CursorPlace.POOL and needs_owner:
+    if needs_owner and placement.cursor is CursorPlace.POOL:
         subject = f"subscription {placement.info.name} of {placement.topic}"
         why = f"{subject} needs the owner's cursor ({needs_owner}): bind it with cursors: Owner"
         raise OwnerRefusedError(ServerError.NotAllowedError, why)
@@ -143,4 +145,4 @@ def choose_route(placement: Placement, peer: str, relayed_by: str | None, needs_
         return Local(placement.request is LocalRequest.FORCE)
     if needs_owner or not placement.bound:
         return Passthrough(placement.bound)
-    return Served()
+    return _SERVED

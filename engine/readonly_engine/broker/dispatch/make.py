@@ -87,10 +87,11 @@ def make_consumer_state(subscribe: CommandSubscribe, *, writable: bool, name: st
         name: its name, to share the text; None for that in the SUBSCRIBE.
     """
     single = subscribe.sub_type not in MULTIPLE
+    ranges = subscribe.key_shared_meta.hash_ranges if subscribe.HasField("key_shared_meta") else ()
     return ConsumerState(
         writable=writable,
         epoch=subscribe.consumer_epoch if single and subscribe.HasField("consumer_epoch") else NO_EPOCH,
         name=subscribe.consumer_name if name is None else name,
         priority=subscribe.priority_level,
-        ranges=tuple((found.start, found.end) for found in subscribe.key_shared_meta.hash_ranges),
+        ranges=tuple([(found.start, found.end) for found in ranges]) if ranges else (),
     )
