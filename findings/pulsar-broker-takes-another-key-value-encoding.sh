@@ -40,4 +40,4 @@ public class Program {
 }
 PROGRAM
 java -Xmx128m -Dlog4j2.configurationFile=quiet.xml -cp 'apache-pulsar-4.0.8/lib/*' Program.java
-# Here: a pair is read by the encoding of its own version (spark/readonly_spark/values/decoder.py).
+# Here: a pair is read by the encoding that its version has in the registry (spark/readonly_spark/values/decoder.py).
