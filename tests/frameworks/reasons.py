@@ -6,7 +6,13 @@ from typing import Final
 
 ANY: Final = "*"
 
-REASONS: Final[dict[tuple[str, str, str], str]] = {}
+REASONS: Final[dict[tuple[str, str, str], str]] = {
+    (
+        "python-mqclient",
+        ANY,
+        ANY,
+    ): "It acks by serialized ids. Its client then knows nothing of the rest of a batch, and acks no batch, at the owner too.",
+}
 """Reasons by program, type and case; ANY stands for all of them."""
 
 
