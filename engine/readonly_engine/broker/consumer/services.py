@@ -76,5 +76,12 @@ class Services(Protocol):
             locality: locality that the client gives; empty for none: then it is that of this broker, which the client asked.
         """
 
+    def note_refused(self, url: str) -> None:
+        """Answer no lookups with a broker of the pool whose address has just refused a connection.
+
+        Args:
+            url: URL of the address, of a broker of the pool or of an owner.
+        """
+
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a task of the broker; an unexpected error is logged."""

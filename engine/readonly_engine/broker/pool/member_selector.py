@@ -19,6 +19,9 @@ TOLERANCE = 1.2
 SLACK = 1
 """Additional consumers of a member, so that a few consumers are not moved back and forth."""
 
+REFUSED_S = 15.0
+"""Time for which a member that refused a connection gets no clients. It is longer than the session of a killed broker, 10 s."""
+
 
 def max_consumers(members: Collection[Member]) -> float:
     """Return the number of consumers above which a member gets no more; 0 without members."""
@@ -62,24 +65,50 @@ class MemberSelector:
         self.selected = dict.fromkeys(Nearness, 0)
         self._start = start
         self._turn = 0
+        self._refused: dict[str, float] = {}  # URLs of members, with the time when they get clients again
         self._turns: dict[
             str, int
         ] = {}  # the last turn of each member; members of one locality take turns among themselves
 
+    def note_refused(self, url: str, members: Collection[Member], now: float) -> None:
+        """Note that an address refused a connection of this broker.
+
+        A killed broker is a member until its session ends. Some clients try the address of a lookup's answer and no other:
+        the Rust client pulsar 6.9.1 gives up after 40 s.
+
+        Args:
+            url: URL of the address; ignored unless it is a member's.
+            members: the live members.
+            now: the time.
+        """
+        self._refused = {each: end for each, end in self._refused.items() if end > now}
+        for member in members:
+            if url in {member.url, member.tls_url}:
+                self._refused[member.url] = now + REFUSED_S
+
     def choose(
-        self, members: Collection[Member], *, tls: bool = False, listener: str = DEFAULT, locality: str = ""
+        self,
+        members: Collection[Member],
+        *,
+        tls: bool = False,
+        listener: str = DEFAULT,
+        locality: str = "",
+        now: float = 0.0,
     ) -> Member | None:
-        """Return the member for the next consumer; None without one.
+        """Return the member for the next consumer; None without one. One that refused a connection is the last resort.
 
         Args:
             members: the live members.
             tls: whether the client needs a TLS address.
             listener: name of the client's listener.
             locality: locality of the client; empty if unknown: then all members are equally near.
+            now: the time.
         """
         candidates = sorted((m for m in members if m.urls_for(listener).serve(tls=tls)), key=lambda member: member.url)
         if not candidates:
             return None
+        if self._refused:
+            candidates = [one for one in candidates if self._refused.get(one.url, now) <= now] or candidates
         nearness = Nearness.UNKNOWN
         if locality:
             distances = [distance(locality, member.locality) for member in candidates]

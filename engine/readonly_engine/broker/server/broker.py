@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from readonly_engine.background import run_forever
@@ -231,8 +232,20 @@ class Broker:
             locality: locality that the client gives; empty for none: then it is that of this broker, which the client asked.
         """
         return self.member_selector.choose(
-            self.pool.members.values(), tls=tls, listener=listener, locality=locality or self.pool.locality
+            self.pool.members.values(),
+            tls=tls,
+            listener=listener,
+            locality=locality or self.pool.locality,
+            now=time.monotonic(),
         )
+
+    def note_refused(self, url: str) -> None:
+        """Answer no lookups with a broker of the pool whose address has just refused a connection.
+
+        Args:
+            url: URL of the address, of a broker of the pool or of an owner.
+        """
+        self.member_selector.note_refused(url, self.pool.members.values(), time.monotonic())
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a task of the broker; an unexpected error is logged."""

@@ -12,7 +12,7 @@ from readonly_engine.broker.consumer.services import Services
 from readonly_engine.broker.session.bounds import MAX_BROKER_SUBSCRIBES, MAX_CONCURRENT_SUBSCRIBES, MAX_REQUEST_BYTES
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.errors import RelayError
+from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
 from readonly_engine.wire.commands import decode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
 
@@ -144,6 +144,8 @@ class ClientConsumers:
                 self._refuse_draining(request_id)
             raise
         except RelayError as error:
+            if isinstance(error, OwnerUnavailableError) and error.refused:
+                self._client.services.note_refused(error.refused)
             self._client.refuse(request_id, error.code, str(error))
         except MetadataError as error:
             self._client.refuse(request_id, ServerError.MetadataError, str(error))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from readonly_engine.broker.pool.member_selector import MemberSelector, Nearness, excess, max_consumers
+from readonly_engine.broker.pool.member_selector import REFUSED_S, MemberSelector, Nearness, excess, max_consumers
 from readonly_engine.broker.pool.membership import Member
 from readonly_engine.config.listeners import Urls
 
@@ -158,3 +158,15 @@ def test_moving_the_excess_settles(loads):
             loads[giver] -= 1
             loads[MEMBERS.index(replace(rotations[giver].choose(members), consumers=0))] += 1
     raise AssertionError(loads)
+
+
+def test_a_member_that_refused_a_connection_gets_no_clients_for_a_while():
+    secure = replace(MEMBERS[2], tls_url="pulsar+ssl://pool-2.pool-headless.team.svc:6651")
+    members = [MEMBERS[0], MEMBERS[1], secure]
+    selector = MemberSelector(0)
+    selector.note_refused(MEMBERS[1].url, members, now=100.0)
+    selector.note_refused(secure.tls_url, members, now=100.0)
+    selector.note_refused("pulsar://owner:6650", members, now=100.0)
+    assert {selector.choose(members, now=100.0 + REFUSED_S - 0.01) for _ in range(8)} == {MEMBERS[0]}
+    assert selector.choose([MEMBERS[1]], now=100.0) == MEMBERS[1]
+    assert {selector.choose(members, now=100.0 + REFUSED_S) for _ in range(8)} == set(members)

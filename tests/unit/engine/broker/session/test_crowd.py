@@ -169,3 +169,18 @@ def test_nobody_comes_in_when_the_client_has_gone(play):
         assert MAX_CONCURRENT_SUBSCRIBES not in client.admissions
 
     play(scene)
+
+
+def test_an_address_that_refused_a_connection_is_noted(play):
+    async def scene(client):
+        noted = []
+        client.broker.note_refused = noted.append
+        client.subscribes(range(2))
+        await settle()
+        client.admissions[0].set_exception(OwnerUnavailableError("cannot be reached", refused="pulsar://pool-1:6650"))
+        client.admissions[1].set_exception(OwnerUnavailableError("did not answer"))
+        await settle()
+        assert noted == ["pulsar://pool-1:6650"]
+        assert client.answers == [("ERROR", 0), ("ERROR", 1)]
+
+    play(scene)
