@@ -7,6 +7,10 @@ from typing import Final
 ANY: Final = "*"
 
 REASONS: Final[dict[tuple[str, str, str], str]] = {
+    ("rust-pulsar", ANY, "pool-kill"): (
+        "A lookup may name a killed broker until its session ends, 10 s later. This client tries that address for 40 s, "
+        "without another lookup, and then ends. By its source it does the same after the death of an owner."
+    ),
     (
         "python-mqclient",
         ANY,
