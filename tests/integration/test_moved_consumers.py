@@ -152,7 +152,7 @@ def test_an_unsubscribe_does_not_wait_for_liars_that_the_owner_refuses(pool: Poo
     with RawClient(url) as honest, RawClient(url) as liar:
         honest.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
         for value in ("pulsar://127.0.0.1:1", ""):
-            mark = [KeyValue(key=RELAYED_BY, value=value)] * 2
+            mark = [KeyValue(key=RELAYED_BY, value=value)]
             with pytest.raises(RefusedError, match="ConsumerBusy"):
                 liar.subscribe(topic, "s", sub_type=CommandSubscribe.Key_Shared, metadata=mark)
         unsubscribe = CommandUnsubscribe(consumer_id=0, request_id=77)
