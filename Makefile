@@ -84,7 +84,7 @@ E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubect
 E2E_TESTS ?= tests/e2e
 .PHONY: test test-all test-unit test-integration test-slow test-e2e e2e test-kind lint types
 test: SELECTED = not slow and not nightly
-test: test-all ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals: 20 minutes on 2 cores, 25 more the first time
+test: test-all ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals: 15 minutes on 2 cores, 25 more the first time
 SELECTED = not slow
 test-all: setup lint types ## the same with the nightly tests (tests/nightly.py)
 	@$(PY) -m tests.suites -m "$(SELECTED)" $(PYTEST_OPTIONS) $(E2E_OPTIONS)

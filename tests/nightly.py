@@ -137,6 +137,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
     "tests/integration/test_churn_short.py": (),
     "tests/integration/test_claims.py": ("test_claims_rest_while_zookeeper_hangs_and_go_on_with_the_same_session",),
     "tests/integration/test_closed_topics.py": (),
+    "tests/integration/test_compat_short.py": (),
     "tests/integration/test_compacted.py": (
         "test_a_compacted_read_from_a_position",
         "test_a_compacted_read_sees_what_it_sees_at_the_owner",

@@ -160,8 +160,8 @@ GROUPS: Final = (
     SuiteGroup((LOCAL_KUBERNETES, "tests/e2e")),
     *INTEGRATION_GROUPS[:2],
     SuiteGroup(HALF_OF_UNIT_TESTS),
-    *INTEGRATION_GROUPS[2:],
     SuiteGroup((UNIT_TESTS, *(f"--ignore={path}" for path in HALF_OF_UNIT_TESTS))),
+    *INTEGRATION_GROUPS[2:],
 )
 """No two of them use the same servers, because a group stops its servers at its end."""
 

@@ -117,7 +117,7 @@ ENDS = {
     "owner.connection.OwnerConnection.connection_made": "@ends",
     "owner.consumer.OwnerConsumer.send_acks": PROCESS,
     "owner.consumer.OwnerConsumer._on_owner_lost": "the consumer",
-    "owner.directory.OwnerDirectory.authenticate": AWAITED,
+    "owner.directory.OwnerDirectory._admit": AWAITED,
     "owner.directory.OwnerDirectory._auth_attempt_done": TRIVIAL,
     "owner.directory.OwnerDirectory.owner_of": TRIVIAL,
     "owner.grouped_acks.GroupedAckSender._schedule": PROCESS,
