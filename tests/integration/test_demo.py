@@ -33,7 +33,7 @@ def test_one_of_two_brokers_is_killed_and_nothing_is_lost(pulsar: Endpoints, adm
         timeout=180,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     rows = [
         line.split() for line in done.stdout.splitlines() if re.match(r"(exclusive|failover|shared) +\w+ +\d", line)
     ]
