@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import TYPE_CHECKING, Any, Final
 
 import pulsar
 from pulsar.asyncio import Client
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from readonly_engine.net.tls import TlsFiles
+
+
+log = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT_S: Final = 5.0
+"""Time to close; a silent server would take the time of a whole request (30 s by default), after the drain's."""
 
 
 class StockClient(Client):  # type: ignore[misc] # the package has no types
@@ -25,7 +32,10 @@ class StockClient(Client):  # type: ignore[misc] # the package has no types
         (pulsar-client 3.13.0, tried). So what is still under way fails here, while the loop runs.
         """
         try:
-            await super().close()
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await super().close()
+        except TimeoutError:
+            log.info("the client did not close in time, ending its requests: timeout=%gs", CLOSE_TIMEOUT_S)
         finally:
             await asyncio.to_thread(self.shutdown)
 
