@@ -41,8 +41,8 @@ setup: packages-test $(STAMP) ## download and build now what the tests need, els
 venv: $(STAMP) ## the locked Python packages, in .venv, and the project with its modules in C
 $(STAMP):
 	@$(NEW_PYTHON)
-	@$(PY) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing the locked Python packages into $(VENV)"
+	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(if $(CI),CFLAGS=-Werror) $(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(PY) -m readonly_engine.native
@@ -53,16 +53,18 @@ lock: $(STAMP) ## resolve and lock the Python packages again (needs uv)
 # The main job
 $(DEMO_STAMP):
 	@$(NEW_PYTHON)
-	@$(DEMO_PY) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(DEMO_VENV)
 	@echo "installing 26 locked Python packages into $(DEMO_VENV): half a minute, once"
+	@$(DEMO_PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(DEMO_VENV)
 	@$(DEMO_PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/engine.txt -r requirements/build.txt
 	@$(DEMO_PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@rm -f $(DEMO_VENV)/.stamp-* && touch $@
-.PHONY: demo demo-kubernetes clean-demo
+.PHONY: demo demo-addresses demo-kubernetes clean-demo
 DEMO_OPTIONS = $(if $(PULSAR_URL)$(ADMIN_URL),--writer-url '$(PULSAR_URL)' --admin-url '$(ADMIN_URL)' --metadata-store '$(METADATA)') \
-	$(if $(KEEP),--keep) $(if $(OPEN),--open) $(if $(MESSAGES),--messages '$(MESSAGES)') $(if $(TOKEN_FILE),--token-file '$(TOKEN_FILE)') $(if $(YES),--yes)
-demo: packages-demo $(DEMO_STAMP) ## a stock Pulsar, a pool of two, one killed: 0 lost (KEEP=1 OPEN=1, or your own: PULSAR_URL= ADMIN_URL= METADATA=)
+	$(if $(KEEP),--keep) $(if $(OPEN),--open) $(if $(MESSAGES),--messages '$(MESSAGES)') $(if $(TOKEN_FILE),--token-file '$(TOKEN_FILE)') \
+	$(if $(NAMESPACE),--namespace '$(NAMESPACE)') $(if $(YES),--yes)
+demo-addresses:
 	@$(if $(and $(PULSAR_URL)$(ADMIN_URL),$(if $(and $(PULSAR_URL),$(ADMIN_URL),$(METADATA)),,missing)),echo "a cluster of yours needs PULSAR_URL= and ADMIN_URL= and METADATA= together" >&2; exit 2)
+demo: demo-addresses packages-demo $(DEMO_STAMP) ## a stock Pulsar, a pool of two, one killed: 0 lost (KEEP=1 OPEN=1, or your own: PULSAR_URL= ADMIN_URL= METADATA=)
 	@$(DEMO_PY) -m readonly_engine.command demo $(DEMO_OPTIONS)
 demo-kubernetes: packages-kubernetes $(DEMO_STAMP) ## the same by kubectl apply, on kind or on a local Kubernetes, which it builds first: 14 minutes
 	@$(DEMO_PY) -m devstack demo run

@@ -136,6 +136,11 @@ def produce(url: str, topic: str, count: str, rate: str = "0") -> dict[str, Any]
     return {"produced": results["ok"], "failed": results["failed"]}
 
 
+def number_of(body: bytes) -> int | None:
+    """Return the number in a message; None for a message of somebody else, as anyone may publish to a demo that is kept."""
+    return int(body) if body.isdigit() else None
+
+
 class Consumers:
     """Consumers of one subscription that stop together when everything has arrived."""
 
@@ -159,8 +164,9 @@ class Consumers:
                 if not consumer.is_connected():  # what its broker had sent without passing the acks on comes again
                     self._connected_since = time.monotonic()
                 continue
-            number = int(message.data())
             consumer.acknowledge(message)
+            if (number := number_of(message.data())) is None:
+                continue
             mine.append(number)
             with self._lock:
                 self.acked += 1

@@ -263,9 +263,20 @@ class Demo:
         seen = f"Seen in {elapsed():.0f} s: the pool delivered {delivered:,} messages, {killed}{lost} lost."
         lines = [] if problems else [seen]
         if not self._options.keep:
-            lines.append("Stay in it: make demo KEEP=1, or pulsar-readonly demo --keep; all runs until Ctrl-C.")
-        lines.append("Next: docs/tutorials/process.md, a read-only broker as a process, step by step.")
+            lines.append(f"Stay in it: {self._command('--keep')}; all runs until Ctrl-C.")
+        lines.append(
+            "Next: docs/tutorials/demo.md explains the table; docs/tutorials/process.md starts a read-only broker step by step."
+        )
         print("\n".join(lines), flush=True)
+
+    def _command(self, option: str) -> str:
+        """Return the command of this run with one more option, to paste."""
+        words = [sys.executable, "-m", "readonly_engine.command", "demo", option]
+        if (cluster := self._options.cluster) is not None:
+            words += ["--metadata-store", cluster.metadata_store, "--writer-url", cluster.writer_url]
+            words += ["--admin-url", cluster.admin_url, "--namespace", self._options.namespace]
+            words += ["--token-file", self._options.token_file] if self._options.token_file else []
+        return shlex.join(words)
 
     async def _stay(self, cluster: SourceCluster, pool: Pool) -> None:
         """Start ended brokers again, let some messages flow, and wait for Ctrl-C."""
@@ -273,14 +284,21 @@ class Demo:
         for broker in ended:
             await pool.replace(broker)
             print_progress(f"started {broker.name} again")
-        await self._start_client("consume", pool.url, self._topic, "kept", "Shared", "1", ENDLESS)
-        await self._start_client("produce", cluster.writer_url, self._topic, ENDLESS, str(KEPT_RATE))
+        kept = [
+            await self._start_client("consume", pool.url, self._topic, "kept", "Shared", "1", ENDLESS),
+            await self._start_client("produce", cluster.writer_url, self._topic, ENDLESS, str(KEPT_RATE)),
+        ]
         program = Path(sys.executable).with_name("pulsar-readonly")
+        quiet = "logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)"
         consumer = (
-            f"import pulsar; client = pulsar.Client({pool.url!r}, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)); "
+            f"import pulsar; client = pulsar.Client({pool.url!r}, {quiet}); "
             f"consumer = client.subscribe({self._topic!r}, 'mine', initial_position=pulsar.InitialPosition.Earliest); "
             "messages = [consumer.receive() for _ in range(10)]; "
             "[(print(one.data()), consumer.acknowledge(one)) for one in messages]; client.close()"
+        )
+        producer = (
+            f"import pulsar; client = pulsar.Client({cluster.writer_url!r}, {quiet}); "
+            f"client.create_producer({self._topic!r}).send(b'hello'); client.close()"
         )
         lines = [
             "",
@@ -290,13 +308,20 @@ class Demo:
             f"  topic       {self._topic}",
             f"  admin API   {cluster.admin_url}",
             f"  store       {cluster.metadata_store}",
+            f"  status page {pool.brokers[0].http_url}/",
             f"  top         {program} top {' '.join(broker.http_url for broker in pool.brokers)}",
             f"  logs        {self._folder}",
-            "A stock consumer, to paste into another terminal:",
+            f"A stock consumer and a producer, to paste into another terminal; the topic has {PARTITIONS} partitions:",
             f"  {sys.executable} -c {shlex.quote(consumer)}",
+            f"  {sys.executable} -c {shlex.quote(producer)}",
         ]
         print("\n".join(lines), flush=True)
-        await asyncio.Event().wait()
+        ended, _ = await asyncio.wait(
+            [asyncio.ensure_future(client.output()) for client in kept], return_when=asyncio.FIRST_COMPLETED
+        )
+        for client in ended:
+            client.result()
+        raise DemoError("a client of the demo has ended")
 
 
 async def _has_subscribed(child: Child, consumers: int) -> bool:
@@ -329,8 +354,7 @@ async def run_demo(options: DemoOptions) -> None:
                 await demo.clean_up()
             finally:
                 await children.close()
-            if options.keep:
-                print_progress("all has ended")
+            print_progress("all has ended")
 
 
 @contextmanager

@@ -82,7 +82,9 @@ class SourceCluster:
         """
         if self.recording is None or self.archives is None:
             return
-        print_progress("recording Java's classes, once: the next start takes half the time")
+        print_progress(
+            "the demo is over, and Ctrl-C is safe: recording Java's classes, once, for a start in half the time"
+        )
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 for server in (self.owner, self.bookie, self.zookeeper):  # a broker ends only while its bookie runs

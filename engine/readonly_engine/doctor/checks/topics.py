@@ -119,8 +119,8 @@ def topic_findings(answers: TopicAnswers, option: str = TOKEN_FILE, *, local_cur
         found.append(
             warn(
                 CHECK_PASSTHROUGH,
-                f"Shared or Key_Shared subscriptions have consumers at the owner: {listed}{more}",
-                "move all consumers of a subscription to the pool; until then the owner serves it",
+                f"Shared or Key_Shared subscriptions have consumers at the owner or at another pool: {listed}{more}",
+                "name their pool with --pool, or move all consumers of a subscription here; until then the owner serves it",
                 topic,
             )
         )

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.demo import clients
-from readonly_engine.demo.clients import Consumers
+from readonly_engine.demo.clients import Consumers, number_of
 
 
 class NothingYetError(Exception):
@@ -44,3 +44,10 @@ def test_consumers_wait_while_one_has_no_connection(monkeypatch: pytest.MonkeyPa
     group.run(Played(clock, away), [], NothingYetError)
     assert group.acked == acked
     assert clock[0] < clients.DEADLINE_S + 10
+
+
+@pytest.mark.parametrize(
+    ("body", "number"), [(b"0", 0), (b"9999", 9999), (b"hello", None), (b"", None), (b"\xff", None), (b"-1", None)]
+)
+def test_messages_of_others_have_no_number(body: bytes, number: int | None) -> None:
+    assert number_of(body) == number
