@@ -9,6 +9,7 @@ from typing import Final
 
 from devstack.clients.versions import CLIENTS
 from devstack.pulsar.assembled import assembled_versions
+from devstack.pulsar.java import needed_java
 from devstack.pulsar.spec import STOCK_VERSION
 from docsite.markdown import NOTE, table
 
@@ -44,7 +45,14 @@ def _rows() -> list[list[str]]:
     rows = [["Pulsar", STOCK_VERSION, "whole"]]
     rows += [["Pulsar", version, "in short"] for version in assembled_versions()]
     rows += [
-        ["BookKeeper", "that of each Pulsar: 4.17.2, 4.17.3, 4.18.0", "as the Pulsar"],
+        [
+            "Java of the servers",
+            f"{needed_java(STOCK_VERSION)} or newer; {needed_java('5')} or newer for 5.0",
+            "as the Pulsar",
+        ]
+    ]
+    rows += [
+        ["BookKeeper", "that of each Pulsar: 4.17.2, 4.17.3, 4.18.2", "as the Pulsar"],
         ["metadata store", "ZooKeeper, that of each Pulsar: 3.9.4, 3.9.5", "as the Pulsar"],
         ["metadata store", f"Oxia {_go_module('devstack/oxia/src', 'github.com/oxia-db/oxia')}", "in short"],
         ["Kubernetes", _go_module("devstack/kube/src/kube", "k8s.io/kubernetes"), "whole"],

@@ -20,6 +20,7 @@ from devstack.pulsar import preflight
 from devstack.pulsar.admin import AdminError, PulsarAdmin
 from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.distribution import ensure_distribution
+from devstack.pulsar.java import java_environment
 from devstack.pulsar.oxia_servers import forget_oxia_bookie, oxia_plan, oxia_server
 from devstack.pulsar.registration import forget_bookie
 from devstack.pulsar.spec import CLUSTER_NAME, LOOPBACK, OXIA, ZOOKEEPER, default_state
@@ -219,6 +220,7 @@ class PulsarCluster:
             argv=(*site.launcher, str(home / "bin" / "pulsar"), kind),
             env={
                 variable: str(self.state.conf(name)),
+                **java_environment(self.spec.version),
                 "PULSAR_LOG_DIR": str(self.state.log(name).parent),
                 **_jvm_environment(memory, flags + (_QUICK if self.spec.quick else "")),
                 **(self._class_archive(home, kind) if self.spec.quick else {}),
@@ -313,6 +315,7 @@ class PulsarCluster:
                     command,
                     env={
                         **os.environ,
+                        **java_environment(self.spec.version),
                         **_jvm_environment("-Xms64m -Xmx128m", f"-XX:+UseSerialGC{_QUICK}"),
                         **environment,
                     },
@@ -375,7 +378,7 @@ class PulsarCluster:
                 return
 
     def _preflight(self, missing: Sequence[Server]) -> None:
-        preflight.check_java()
+        java_environment(self.spec.version)
         preflight.check_memory(sum(_MEMORY[_kind(s.name)] for s in missing))
         self.state.make()
         preflight.check_disk(self.state.root)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import shutil
 import socket
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,35 +15,9 @@ from devstack.pulsar.spec import HOST
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_JAVA_MAJOR: Final = 17
 _FREE_DISK: Final = 3 << 30
 _FULLEST: Final = 0.97
 """Used share of the disk above which bookies become read-only (diskUsageWarnThreshold)."""
-
-
-def check_java() -> None:
-    """Raise DevstackError unless the Java of Pulsar's scripts exists and is new enough."""
-    home = os.environ.get("JAVA_HOME")
-    java = f"{home}/bin/java" if home else "java"
-    where = f"JAVA_HOME={home}" if home else "PATH"
-    if shutil.which(java) is None:
-        raise DevstackError(f"java is missing ({where})", f"install a Java runtime, {_JAVA_MAJOR} or newer")
-    version = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    major = java_major(version.stderr)
-    if major is None or major < _JAVA_MAJOR:
-        first = (version.stderr.splitlines() or ["no version"])[0]
-        raise DevstackError(
-            f"java is too old ({where}): {first}", f"Pulsar needs Java {_JAVA_MAJOR} or newer; set JAVA_HOME to one"
-        )
-
-
-def java_major(version: str) -> int | None:
-    """Return the major version in the output of `java -version`; None without one."""
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', version)
-    if match is None:
-        return None
-    first, second = match.groups()
-    return int(second) if first == "1" and second else int(first)
 
 
 def check_memory(needed: int) -> None:

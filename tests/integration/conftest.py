@@ -24,6 +24,7 @@ from tests.integration.secure_stores import OWN_ROOT, secrets_folder, session
 from tests.integration.secured import secured_stack
 from tests.integration.spark_driver import Driver
 from tests.integration.spark_session import local_spark
+from tests.support.java import need_java
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -350,7 +351,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneS
 
 
 STORED_POLICIES: Final = {
-    "5.0.0-M1": (
+    "5.0.1": (
         Setting(
             "broker",
             "topicPoliciesServiceClassName",
@@ -364,6 +365,7 @@ STORED_POLICIES: Final = {
 @pytest.fixture(scope="session", params=assembled_versions())
 def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
     """The smallest cluster of each release that is not the default; its topics have several ledgers."""
+    need_java(request.param)
     stack = PulsarCluster(
         PulsarSpec(
             name="release",

@@ -18,6 +18,7 @@ from devstack.pulsar.spec import DEFAULT_VERSION, MIGRATION, PulsarSpec
 from tests.integration.conftest import KEPT_LEDGERS
 from tests.integration.fleet import SHARED, TESTS, Feed, Sink, claims_of, quiet_client
 from tests.integration.number_reader import NumberReader, stored_numbers
+from tests.support.java import need_java
 from tests.support.messages import numbers_of
 from tests.support.waiting import wait_until
 
@@ -36,6 +37,7 @@ SEND_MS = 120_000
 @pytest.fixture(params=RELEASES)
 def cluster(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
     """A cluster on ZooKeeper, with an empty Oxia beside it."""
+    need_java(request.param)
     stack = PulsarCluster(
         PulsarSpec(
             name="migration",

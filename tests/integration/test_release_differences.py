@@ -39,7 +39,7 @@ DEFAULTS: Final = {
         "keySharedLookAheadMsgInReplayThresholdPerConsumer": "2000",
         "keySharedLookAheadMsgInReplayThresholdPerSubscription": "20000",
     },
-    "5.0.0-M1": {
+    "5.0.1": {
         "acknowledgmentAtBatchIndexLevelEnabled": "true",
         "managedLedgerPersistIndividualAckAsLongArray": "true",
         "managedLedgerInfoCompressionType": "LZ4",
@@ -187,7 +187,7 @@ def test_key_shared_looks_ahead_as_far_as_the_release(
 def test_policies_of_a_topic_count_wherever_they_are_stored(
     release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str
 ) -> None:
-    """5.0.0-M1 keeps them in the metadata store here (PIP-469), earlier releases in the namespace's system topic."""
+    """5.0.1 keeps them in the metadata store here (PIP-469), earlier releases in the namespace's system topic."""
     consumer = release_owner.subscribe(topic, "s", SHARED)
     consumer.close()
     admin, limit = release.admin(), 20

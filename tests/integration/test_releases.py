@@ -19,6 +19,7 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import OXIA, PulsarSpec
 from tests.integration.conftest import KEPT_LEDGERS, LEDGER_ENTRIES
 from tests.integration.fleet import quiet_client
+from tests.support.java import need_java
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.waiting import wait_until
 
@@ -42,6 +43,7 @@ def backlogs(admin: PulsarAdmin, topic: str) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def on_oxia() -> Iterator[PulsarCluster]:
     """The newest release on Oxia as by Pulsar's Helm chart: brokers and bookies have a namespace each."""
+    need_java(assembled_versions()[-1])
     stack = PulsarCluster(
         PulsarSpec(
             name="on-oxia",

@@ -13,7 +13,9 @@ from devstack.pool import Pool
 from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution
+from devstack.pulsar.java import java_program
 from devstack.pulsar.spec import PulsarSpec
+from tests.support.java import need_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +29,7 @@ RELEASE = next(version for version in assembled_versions() if version.startswith
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[PulsarCluster]:
+    need_java(RELEASE)
     stack = PulsarCluster(
         PulsarSpec(name="scalable", version=RELEASE, base_port=BASE_PORT, bookies=1, brokers=1, quick=True)
     )
@@ -55,8 +58,10 @@ def pool(cluster: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> It
 def played(url: str, topic: str) -> str:
     """Publish and receive with the client; return what it says."""
     ended = subprocess.run(
-        ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{ensure_distribution(RELEASE)}/lib/*", str(SOURCE), url, topic,
-         str(COUNT)],
+        [
+            java_program(RELEASE), "-Xmx256m", "-XX:TieredStopAtLevel=1",
+            "-cp", f"{ensure_distribution(RELEASE)}/lib/*", str(SOURCE), url, topic, str(COUNT),
+        ],
         capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return next(line for line in ended.stdout.splitlines() if line.startswith(("received", "error")))

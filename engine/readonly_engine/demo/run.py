@@ -316,11 +316,10 @@ class Demo:
             f"  {sys.executable} -c {shlex.quote(producer)}",
         ]
         print("\n".join(lines), flush=True)
-        ended, _ = await asyncio.wait(
-            [asyncio.ensure_future(client.output()) for client in kept], return_when=asyncio.FIRST_COMPLETED
-        )
-        for client in ended:
-            client.result()
+        outputs = [asyncio.ensure_future(client.output()) for client in kept]
+        done, _ = await asyncio.wait(outputs, return_when=asyncio.FIRST_COMPLETED)
+        for output in done:
+            output.result()
         raise DemoError("a client of the demo has ended")
 
 

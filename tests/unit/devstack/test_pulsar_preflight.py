@@ -3,52 +3,11 @@
 from __future__ import annotations
 
 import socket
-import stat
-from typing import TYPE_CHECKING
 
 import pytest
 
 from devstack.errors import DevstackError
 from devstack.pulsar import preflight
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.mark.parametrize(
-    ("told", "major"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15', 17),
-        ('openjdk version "21" 2023-09-19', 21),
-        ('openjdk version "17-internal"', 17),
-        ('java version "1.8.0_392"', 8),
-        ("sh: java: not found", None),
-        ("", None),
-    ],
-)
-def test_java_version(told: str, major: int | None) -> None:
-    assert preflight.java_major(told) == major
-
-
-def test_java_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(DevstackError, match=f"java is missing .JAVA_HOME={tmp_path}"):
-        preflight.check_java()
-    monkeypatch.delenv("JAVA_HOME")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(DevstackError, match=r"java is missing \(PATH\)"):
-        preflight.check_java()
-
-
-def test_java_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
-    java.chmod(java.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(DevstackError, match=r"java is too old .*11\.0\.2") as refused:
-        preflight.check_java()
-    assert "17 or newer" in refused.value.hint
 
 
 def test_available_memory() -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 CHECK: Final = "Pulsar version"
 
-TESTED_PULSAR: Final = ("4.0.8", "4.2.4", "5.0.0-M1")
+TESTED_PULSAR: Final = ("4.0.8", "4.2.4", "5.0.1")
 """Versions in docs/reference/support.md; a unit test compares them with that page."""
 
 OLDEST_PULSAR: Final = (4, 0)
