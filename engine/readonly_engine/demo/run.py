@@ -312,15 +312,19 @@ class Demo:
             f"  top         {program} top {' '.join(broker.http_url for broker in pool.brokers)}",
             f"  logs        {self._folder}",
             f"A stock consumer and a producer, to paste into another terminal; the topic has {PARTITIONS} partitions:",
-            f"  {sys.executable} -c {shlex.quote(consumer)}",
-            f"  {sys.executable} -c {shlex.quote(producer)}",
+            f'  {sys.executable} -c "{consumer}"',
+            f'  {sys.executable} -c "{producer}"',
         ]
         print("\n".join(lines), flush=True)
         outputs = [asyncio.ensure_future(client.output()) for client in kept]
-        done, _ = await asyncio.wait(outputs, return_when=asyncio.FIRST_COMPLETED)
-        for output in done:
-            output.result()
-        raise DemoError("a client of the demo has ended")
+        try:
+            done, _ = await asyncio.wait(outputs, return_when=asyncio.FIRST_COMPLETED)
+            for output in done:
+                output.result()
+            raise DemoError("a client of the demo has ended")
+        finally:
+            for output in outputs:
+                output.cancel()
 
 
 async def _has_subscribed(child: Child, consumers: int) -> bool:
