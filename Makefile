@@ -11,7 +11,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 NATIVE := $(sort $(wildcard engine/readonly_engine/*/*.[ch] spark/readonly_spark/*/*.[ch]))
 # Made again when what it depends on changes, and when the folder was moved.
-STAMP := $(VENV)/.stamp-$(shell { cat requirements/dev.txt pyproject.toml $(NATIVE); pwd; } | sha256sum | cut -c1-16)
+STAMP := $(VENV)/.stamp-$(shell { cat requirements/dev.txt pyproject.toml lab/pyproject.toml $(NATIVE); pwd; } | sha256sum | cut -c1-16)
 # The demo needs a fifth of the packages.
 DEMO_VENV := .venv-demo
 DEMO_PY := $(DEMO_VENV)/bin/python
@@ -26,12 +26,12 @@ help: ## the targets for each day
 help-all: ## all targets, with the long tests and benches
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 20
 
-include devstack/pulsar.mk devstack/kube.mk tests/checks.mk bench/bench.mk docs.mk
+include lab/pulsar.mk lab/kube.mk tests/checks.mk lab/bench.mk lab/docs.mk
 
 # Set-up. Each target installs what it needs; a package that is missing is named before anything is downloaded.
 .PHONY: system packages-demo packages-kubernetes packages-test packages-system setup venv lock
 packages-demo packages-kubernetes packages-test packages-system: packages-%:
-	@PULSAR_URL='$(PULSAR_URL)' NO_INSTALL='$(NO_INSTALL)' devstack/install-packages $*
+	@PULSAR_URL='$(PULSAR_URL)' NO_INSTALL='$(NO_INSTALL)' lab/devstack/install-packages $*
 system: packages-system ## install all Debian packages that are missing
 setup: packages-test $(STAMP) ## download and build now what the tests need, else done on first use: 25 minutes
 	@$(PY) -m devstack pulsar fetch --all
@@ -44,7 +44,7 @@ $(STAMP):
 	@echo "installing the locked Python packages into $(VENV)"
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(if $(CI),CFLAGS=-Werror) $(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(if $(CI),CFLAGS=-Werror) $(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e . -e lab
 	@$(PY) -m readonly_engine.native
 	@rm -f $(VENV)/.stamp-* && touch $@
 lock: $(STAMP) ## resolve and lock the Python packages again (needs uv)
@@ -67,9 +67,9 @@ demo-addresses:
 demo: demo-addresses packages-demo $(DEMO_STAMP) ## a stock Pulsar, a pool of two, one killed: 0 lost (KEEP=1 OPEN=1, or your own: PULSAR_URL= ADMIN_URL= METADATA=)
 	@$(DEMO_PY) -m readonly_engine.command demo $(DEMO_OPTIONS)
 demo-kubernetes: packages-kubernetes $(DEMO_STAMP) ## the same by kubectl apply, on kind or on a local Kubernetes, which it builds first: 14 minutes
-	@$(DEMO_PY) -m devstack demo run
+	@PYTHONPATH=lab $(DEMO_PY) -m devstack demo run
 clean-demo: $(DEMO_STAMP) ## end the Kubernetes of demo-kubernetes and all that runs in it
-	@$(DEMO_PY) -m devstack demo clean
+	@PYTHONPATH=lab $(DEMO_PY) -m devstack demo clean
 
 # Checks
 ifdef PULSAR
@@ -82,7 +82,7 @@ ifdef STORES
 export PULSAR_READONLY_STORES := $(STORES)
 endif
 NODES ?= 2
-E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubectl --cluster-name=pulsar-readonly --keep-cluster
+E2E_OPTIONS = --kind-bin=lab/devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubectl --cluster-name=pulsar-readonly --keep-cluster
 E2E_TESTS ?= tests/e2e
 .PHONY: test test-all test-unit test-integration test-slow test-e2e e2e test-kind lint types
 test: SELECTED = not slow and not nightly

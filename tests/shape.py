@@ -17,9 +17,9 @@ PACKAGES: Final = (
     "engine/readonly_engine",
     "operator/readonly_operator",
     "spark/readonly_spark",
-    "devstack",
-    "bench",
-    "docsite",
+    "lab/devstack",
+    "lab/bench",
+    "lab/docsite",
     "tests",
 )
 SHIPPED: Final = PACKAGES[:3]

@@ -1,6 +1,6 @@
 """A Kubernetes with the operator and a source Pulsar in it, and a namespace for each test.
 
-    pytest tests/e2e --kind-bin=devstack/bin/kind --kind-kubectl-bin=PATH --keep-cluster
+    pytest tests/e2e --kind-bin=lab/devstack/bin/kind --kind-kubectl-bin=PATH --keep-cluster
 
 With a Docker engine that is kind; else the devstack's own node answers as the kind program.
 """

@@ -97,7 +97,7 @@ def _exact(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 def targets() -> frozenset[str]:
     """Return the targets of the Makefile and of the files that it includes."""
-    files = [ROOT / "Makefile", ROOT / "docs.mk", *ROOT.glob("*/*.mk")]
+    files = [ROOT / "Makefile", *ROOT.glob("*/*.mk")]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     return frozenset(re.findall(r"^([a-z0-9-]+):", text, re.MULTILINE))
 
@@ -122,7 +122,7 @@ def _script(path: str) -> ModuleType:
 
 
 def _module(arguments: list[str]) -> list[str]:
-    if arguments[:1] == ["-m"] and arguments[1].partition(".")[0] in {"devstack", "bench", "docsite", "tests"}:
+    if arguments[:1] == ["-m"] and arguments[1].partition(".")[0] in {"devstack", "bench", "docsite", "longtests", "tests"}:
         return [] if importlib.util.find_spec(arguments[1]) else [f"there is no module {arguments[1]}"]
     return []
 

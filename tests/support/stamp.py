@@ -8,5 +8,5 @@ from bench.document import machine
 
 
 def stamp() -> str:
-    """Return the line, which Markdown does not show; docsite/results.py reads it."""
+    """Return the line, which Markdown does not show; lab/docsite/results.py reads it."""
     return f"<!-- run of {time.strftime('%Y-%m-%d', time.gmtime())}; {machine()} -->"

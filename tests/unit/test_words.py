@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("engine", "operator", "spark", "tests", "bench", "devstack")
+FOLDERS = ("engine", "operator", "spark", "tests", "lab")
 PRODUCTS = ("engine", "operator", "spark")
 
 

@@ -1,4 +1,4 @@
-// Marks the folder. The modules in use, with their versions, are in devstack/clients/locks.
+// Marks the folder. The modules in use, with their versions, are in lab/devstack/clients/locks.
 module compat
 
 go 1.24.0

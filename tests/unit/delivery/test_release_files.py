@@ -172,7 +172,7 @@ def test_the_bundle_of_olm_names_the_images(tmp_path):
 
 def test_no_release_file_of_the_project_names_a_registry():
     paths = [
-        *(ROOT / "devstack" / "release").glob("*.py"),
+        *(ROOT / "lab" / "devstack" / "release").glob("*.py"),
         *(ROOT / ".github" / "workflows").glob("*.yaml"),
         *(ROOT / "docs" / "how-to").glob("*.md"),
         ROOT / "Makefile",

@@ -47,7 +47,7 @@ def test_every_target_exists(path: Path) -> None:
 
 
 def test_kind_is_the_release_that_tests_run_with_and_has_their_kubernetes() -> None:
-    module = (ROOT / "devstack" / "kube" / "src" / "kind" / "go.mod").read_text(encoding="utf-8")
+    module = (ROOT / "lab" / "devstack" / "kube" / "src" / "kind" / "go.mod").read_text(encoding="utf-8")
     (kind,) = [
         step["with"] for step in steps(ROOT / ".github/workflows/ci.yaml") if "kind-action" in step.get("uses", "")
     ]
@@ -56,7 +56,7 @@ def test_kind_is_the_release_that_tests_run_with_and_has_their_kubernetes() -> N
 
 
 def test_kubeadm_is_of_the_same_kubernetes_as_the_other_programs() -> None:
-    module = (ROOT / "devstack" / "kube" / "src" / "kind" / "go.mod").read_text(encoding="utf-8")
+    module = (ROOT / "lab" / "devstack" / "kube" / "src" / "kind" / "go.mod").read_text(encoding="utf-8")
     assert programs.module_version(module, "k8s.io/kubernetes") == programs.KUBE.version()
 
 

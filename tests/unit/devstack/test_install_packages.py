@@ -16,7 +16,7 @@ from devstack.kube.preflight import main, parse_packages
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCRIPT = PROJECT / "devstack" / "install-packages"
+SCRIPT = PROJECT / "lab" / "devstack" / "install-packages"
 KUBERNETES = [package.name for package in parse_packages((SCRIPT.parent / "kube" / "debian-packages.txt").read_text())]
 PYTHON = ["python3", "python3-venv"]
 COMPILER = ["gcc", "libc6-dev", "python3-dev"]

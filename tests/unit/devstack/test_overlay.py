@@ -21,7 +21,7 @@ PYTHONPATH=$2 exec "$1" -c 'from devstack.common.overlay import *; print(*map(st
 @pytest.mark.skipif(not succeeds(["unshare", "-m", "true"]), reason="mounting needs root")
 def test_no_overlay_is_mounted_on_an_overlay(tmp_path: Path) -> None:
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", SCRIPT, "sh", sys.executable, str(PROJECT)],
+        ["unshare", "-m", "sh", "-c", SCRIPT, "sh", sys.executable, str(PROJECT / "lab")],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -42,7 +42,7 @@ def test_an_interrupted_program_cleans_up(
     tmp_path: Path, send: Callable[[int, int], None], number: signal.Signals
 ) -> None:
     program = PROGRAM.format(script=CLEANS_UP.format(number.name[3:]))
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT / "lab")}
     process = subprocess.Popen(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, start_new_session=True, stderr=subprocess.PIPE
     )

@@ -47,7 +47,7 @@ def test_folders_of_the_machine_and_made_up_names_are_not_shown(tmp_path):
         ("healthy-open", 0, [OK] * 201, "201 findings instead of 1 to 200"),
         ("wrong-admin-url", 0, [OK], "no finding of admin API is fail"),
         ("clock-skew", 2, [BAD], "no finding of clock is fail"),
-        ("../wrong", 0, [OK], "no scenario of docsite/doctor.py"),
+        ("../wrong", 0, [OK], "no scenario of lab/docsite/doctor.py"),
     ],
 )
 def test_a_report_that_does_not_show_its_scenario_is_not_written(tmp_path, name, status, findings, text):

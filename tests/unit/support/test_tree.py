@@ -88,7 +88,7 @@ def test_folders_count_files_and_lines(tmp_path: Path) -> None:
 def test_the_command_fails_on_a_circle_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in shape.PACKAGES:
         (tmp_path / name).mkdir(parents=True)
-    package = tmp_path / "bench"
+    package = tmp_path / "lab" / "bench"
     (package / "a.py").write_text("import bench.b\n")
     (package / "b.py").write_text("")
     assert shape.main(["--root", str(tmp_path)]) == 0
