@@ -26,7 +26,7 @@ help: ## the targets for each day
 help-all: ## all targets, with the long tests and benches
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 20
 
-include lab/pulsar.mk lab/kube.mk tests/checks.mk lab/bench.mk lab/docs.mk
+include lab/pulsar.mk lab/kube.mk lab/checks.mk lab/bench.mk lab/docs.mk
 
 # Set-up. Each target installs what it needs; a package that is missing is named before anything is downloaded.
 .PHONY: system packages-demo packages-kubernetes packages-test packages-system setup venv lock

@@ -21,4 +21,4 @@ print("seen: ", seen)
 if seen != expected:
     raise SystemExit(f"changed: it was {expected!r}")
 PROGRAM
-# Here: ids of the Python client are compared by their parts (tests/compat/python/values.py).
+# Here: ids of the Python client are compared by their parts (lab/longtests/compat/python/values.py).

@@ -20,6 +20,7 @@ PACKAGES: Final = (
     "lab/devstack",
     "lab/bench",
     "lab/docsite",
+    "lab/longtests",
     "tests",
 )
 SHIPPED: Final = PACKAGES[:3]

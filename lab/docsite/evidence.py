@@ -52,8 +52,8 @@ def page(root: Path = ROOT) -> str:
     Raises:
         ResultsError: a file of results is missing, or has another form.
     """
-    chaos = records(root / "tests" / "chaos" / "results.json")
-    cells = records(root / "tests" / "matrix" / "results.json")
+    chaos = records(root / "lab" / "longtests" / "chaos" / "results.json")
+    cells = records(root / "lab" / "longtests" / "matrix" / "results.json")
     head = ("subject", "command", "day", "machine", "result", "figures", "source")
     return "".join(
         [
@@ -104,7 +104,7 @@ def _chaos(runs: list[dict[str, Any]]) -> list[str]:
     seeds = " ".join(str(run["seed"]) for run in runs)
     command = f'make chaos CHAOS_OPTIONS="--seed {seeds} --write"'
     result = verdict(bool(runs) and all(map(_clean, sums)))
-    source = "`tests/chaos/results.json`"
+    source = "`lab/longtests/chaos/results.json`"
     return ["chaos", code(command), _common(runs, "date"), _common(runs, "machine"), result, figures, source]
 
 
@@ -260,7 +260,15 @@ def _suites(cells: list[dict[str, Any]]) -> list[list[str]]:
         command = f'make matrix MATRIX_OPTIONS="--suite {suites}"'
         days, machines = _common(own, "date"), _common(own, "machine")
         rows.append(
-            [f"matrix: {name}", code(command), days, machines, verdict(not bad), figures, "`tests/matrix/results.json`"]
+            [
+                f"matrix: {name}",
+                code(command),
+                days,
+                machines,
+                verdict(not bad),
+                figures,
+                "`lab/longtests/matrix/results.json`",
+            ]
         )
     return rows
 

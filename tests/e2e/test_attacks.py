@@ -17,10 +17,10 @@ from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
 
 from devstack.kube import programs
+from longtests.scale.control_plane import control_plane
 from tests.e2e.conftest import SYSTEM
 from tests.e2e.install import ROOT
 from tests.e2e.kubernetes import Kubernetes, eventually
-from tests.scale.control_plane import control_plane
 from tests.support.attacks import OBJECT_ATTACKS, POD_ATTACKS, with_value
 from tests.unit.operator.model.test_children import EVERYTHING
 

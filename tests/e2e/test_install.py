@@ -13,10 +13,10 @@ from readonly_operator.kube.names import VERSION
 from devstack.kube import programs
 from devstack.release.build import write_files
 from devstack.release.inputs import ReleaseInputs
+from longtests.scale.control_plane import control_plane
 from tests.e2e.conftest import SYSTEM
 from tests.e2e.install import CHART, RELEASE, ROOT, helm
 from tests.e2e.kubernetes import Kubernetes
-from tests.scale.control_plane import control_plane
 from tests.shell_blocks.running import Shell, find
 from tests.support.yaml_documents import load_all_yaml, load_yaml
 

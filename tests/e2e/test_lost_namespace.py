@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from devstack.kube import programs
+from longtests.scale.control_plane import OPERATOR, control_plane, stop
 from tests.e2e.conftest import SYSTEM, _pool
 from tests.e2e.install import CHART, ROOT, helm
 from tests.e2e.kubernetes import Kubernetes
-from tests.scale.control_plane import OPERATOR, control_plane, stop
 from tests.support.waiting import wait_until
 from tests.support.yaml_documents import load_all_yaml
 

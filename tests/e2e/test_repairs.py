@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from readonly_operator.kube.names import ANNOTATION_LOCALITY, ANNOTATION_POOL_UID, LABEL_POOL
 
+from longtests.scale import audit
+from longtests.scale.control_plane import ScaleError, control_plane
+from longtests.scale.installing import install
+from longtests.scale.objects import API
+from longtests.scale.operator_process import LOOKS, operator
 from tests.e2e.kubernetes import eventually
-from tests.scale import audit
-from tests.scale.control_plane import ScaleError, control_plane
-from tests.scale.installing import install
-from tests.scale.objects import API
-from tests.scale.operator_process import LOOKS, operator
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_PORT = 23790

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.chaos.net import Network
+from longtests.chaos.net import Network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,9 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from tests.churn.plan import make_plan
-from tests.churn.report import lines
-from tests.churn.run import BROKERS, Run
+from longtests.churn.plan import make_plan
+from longtests.churn.report import lines
+from longtests.churn.run import BROKERS, Run
 
 if TYPE_CHECKING:
     from pathlib import Path

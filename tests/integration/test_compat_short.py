@@ -7,16 +7,16 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.compat import table
-from tests.compat.cells import Verdict
-from tests.compat.run import Named, Run
-from tests.compat.scenarios.catalogue import SCENARIOS
-from tests.compat.stack import make_place
+from longtests.compat import table
+from longtests.compat.cells import Verdict
+from longtests.compat.run import Named, Run
+from longtests.compat.scenarios.catalogue import SCENARIOS
+from longtests.compat.stack import make_place
 
 if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
 
-DRIVER = Path(__file__).parents[1] / "compat" / "python" / "driver.py"
+DRIVER = Path(__file__).parents[2] / "lab" / "longtests" / "compat" / "python" / "driver.py"
 ROWS = (
     "exclusive",
     "exclusive_busy",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.frameworks.cases import BY_NAME
-from tests.frameworks.program import PROGRAMS, load_program
-from tests.frameworks.run import Job, Runs
-from tests.frameworks.table import problems
+from longtests.frameworks.cases import BY_NAME
+from longtests.frameworks.program import PROGRAMS, load_program
+from longtests.frameworks.run import Job, Runs
+from longtests.frameworks.table import problems
 
 if TYPE_CHECKING:
     from pathlib import Path

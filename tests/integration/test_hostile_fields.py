@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from devstack.pool import Pool
-from tests.hostile.commands import SILENT
-from tests.hostile.field_run import react_to_all
-from tests.hostile.frames import CLIENT_COMMANDS
-from tests.hostile.run import Innocent, make_topic
+from longtests.hostile.commands import SILENT
+from longtests.hostile.field_run import react_to_all
+from longtests.hostile.frames import CLIENT_COMMANDS
+from longtests.hostile.run import Innocent, make_topic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ def test_no_value_of_a_field_harms_anybody(pulsar: Endpoints, tmp_path: Path, cu
     """Each frame is answered, ignored or closes its connection; no error is unexpected, and no turn of the loop is long."""
     turns, launcher = tmp_path / "turns", tmp_path / "python"
     turns.touch()
-    launcher.write_text(f'#!/bin/sh\nshift 3\nexec {sys.executable} -m tests.hostile.measured {turns} "$@"\n')
+    launcher.write_text(f'#!/bin/sh\nshift 3\nexec {sys.executable} -m longtests.hostile.measured {turns} "$@"\n')
     launcher.chmod(0o755)
     options = ["--topics", f"{TOPICS}.*", "--cursors", cursors]
     pool = Pool(pulsar, tmp_path, uuid.uuid4().hex, options, python=str(launcher))

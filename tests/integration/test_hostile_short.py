@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.hostile.attacks import ATTACKS
-from tests.hostile.commands import ROWS, broker_counts, run_row, settled, worse_row
-from tests.hostile.run import run_attack, worse
+from longtests.hostile.attacks import ATTACKS
+from longtests.hostile.commands import ROWS, broker_counts, run_row, settled, worse_row
+from longtests.hostile.run import run_attack, worse
 from tests.integration.raw_client import RawClient
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from devstack.pool import Pool
     from devstack.pulsar.status import Endpoints
-    from tests.hostile.attacks import Attack
-    from tests.hostile.commands import CommandRow
+    from longtests.hostile.attacks import Attack
+    from longtests.hostile.commands import CommandRow
 
 TOPICS = "persistent://public/default/test-"
 

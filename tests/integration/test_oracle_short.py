@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from tests.oracle.run import Options, Run
+from longtests.oracle.run import Options, Run
 
 if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster

@@ -12,11 +12,11 @@ import pulsar as pulsar_lib
 import pytest
 from readonly_spark.errors import SourceError
 
+from longtests.oracle.publish import Publisher, make_keys
+from longtests.oracle.workload import plan_rounds, plan_topics
 from tests.integration.java_client import JavaClient
 from tests.integration.spark_driver import Driver, numbers, publish, read, read_rows
 from tests.integration.spark_session import batch, stream
-from tests.oracle.publish import Publisher, make_keys
-from tests.oracle.workload import plan_rounds, plan_topics
 from tests.support.topics import create_settled_topic
 from tests.support.waiting import wait_until
 

@@ -19,9 +19,9 @@ from readonly_spark.errors import SourceError
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.values.type_names import spark_name
 
+from longtests.oracle.publish import make_keys
 from tests.integration.spark_driver import DEADLINE_S, Driver, publish
 from tests.integration.spark_session import batch
-from tests.oracle.publish import make_keys
 from tests.support.records import delete_record
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tests.chaos.net import Network
+from longtests.chaos.net import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

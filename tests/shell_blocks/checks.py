@@ -35,6 +35,9 @@ OURS: Final = {
 COMPARE: Final = "examples/canary/compare.py"
 """The script that pages pass to an interpreter in a pod or container."""
 
+PACKAGES: Final = frozenset({"bench", "devstack", "docsite", "longtests", "tests"})
+"""Of the repository, for `python -m`."""
+
 FOLDERS: Final = ("charts/", "crds/", "examples/", "manifests/")
 """Paths of commands that begin so must exist in the repository."""
 
@@ -122,7 +125,7 @@ def _script(path: str) -> ModuleType:
 
 
 def _module(arguments: list[str]) -> list[str]:
-    if arguments[:1] == ["-m"] and arguments[1].partition(".")[0] in {"devstack", "bench", "docsite", "longtests", "tests"}:
+    if arguments[:1] == ["-m"] and arguments[1].partition(".")[0] in PACKAGES:
         return [] if importlib.util.find_spec(arguments[1]) else [f"there is no module {arguments[1]}"]
     return []
 

@@ -78,7 +78,7 @@ OUTPUT: Final = "output"
 SAME: Final = "the same command as on the page of Apache's chart, which a test runs"
 PICTURE: Final = "picture"
 RELEASE: Final = (
-    "needs the files of a release and a registry; `make test-release` runs it with both (tests/release_walk)"
+    "needs the files of a release and a registry; `make test-release` runs it with both (lab/longtests/release_walk)"
 )
 TUTORIAL: Final = "a short form of docs/tutorials; tests run the commands of these pages"
 
@@ -180,7 +180,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "python examples": cluster(f"{PULSAR}::test_the_comparison_of_the_guide"),
         "pulsar-admin topics unsubscribe": cluster(f"{PULSAR}::test_the_comparison_of_the_guide"),
         "bin/pulsar zookeeper-shell": not_run(
-            "removes nodes of a pool in Kubernetes; `make test-release` runs it after the rollback (tests/release_walk)"
+            "removes nodes of a pool in Kubernetes; `make test-release` runs it after the rollback (lab/longtests/release_walk)"
         ),
     },
     "how-to/bindings.md": {

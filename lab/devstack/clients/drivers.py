@@ -10,7 +10,7 @@ from devstack.clients import golang, java, python
 if TYPE_CHECKING:
     from devstack.clients.versions import ClientVersion
 
-DRIVERS: Final = Path(__file__).parents[3] / "tests" / "compat"
+DRIVERS: Final = Path(__file__).parents[2] / "longtests" / "compat"
 # A quick start counts for more than speed: a driver lives for seconds.
 _JVM: Final = ("-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.chaos.check import LATE_RESET_S, check
-from tests.chaos.observed import NEAR_S, Done, Faults, Stored, Topic, Watched
-from tests.chaos.verdict import Limits, Verdict, Violation
-from tests.churn.history import Event, Id, Kind
+from longtests.chaos.check import LATE_RESET_S, check
+from longtests.chaos.observed import NEAR_S, Done, Faults, Stored, Topic, Watched
+from longtests.chaos.verdict import Limits, Verdict, Violation
+from longtests.churn.history import Event, Id, Kind
 
 if TYPE_CHECKING:
     import random

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.chaos.cursors import Cursors
-from tests.churn.history import Id
+from longtests.chaos.cursors import Cursors
+from longtests.churn.history import Id
 
 
 def test_only_a_position_before_the_last_one_is_one_that_went_back() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.chaos.histories import read_events
-from tests.churn.history import Event, Id, Kind, encode
+from longtests.chaos.histories import read_events
+from longtests.churn.history import Event, Id, Kind, encode
 
 if TYPE_CHECKING:
     from pathlib import Path

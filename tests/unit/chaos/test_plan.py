@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.chaos.plan import (
+from longtests.chaos.plan import (
     CHAOS_GAP_S,
     LINK_FAULTS,
     MENU,

@@ -8,14 +8,14 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
-from tests.chaos.net import NETWORK, Network, _plain
-from tests.chaos.observed import Done
-from tests.chaos.plan import NODES, make_plan
-from tests.chaos.report import lines, result
-from tests.chaos.run import Outcome
-from tests.chaos.runs import FaultResult, RunResult, add, load, summary, table
-from tests.chaos.verdict import Found, Verdict, Violation
-from tests.churn.history import Id
+from longtests.chaos.net import NETWORK, Network, _plain
+from longtests.chaos.observed import Done
+from longtests.chaos.plan import NODES, make_plan
+from longtests.chaos.report import lines, result
+from longtests.chaos.run import Outcome
+from longtests.chaos.runs import FaultResult, RunResult, add, load, summary, table
+from longtests.chaos.verdict import Found, Verdict, Violation
+from longtests.churn.history import Id
 
 
 def outcome() -> Outcome:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from devstack.common.run import tail
-from tests.chaos.stack import lacked_store
+from longtests.chaos.stack import lacked_store
 
 REFUSED = "pulsar-readonly serve: --metadata-store: no ZooKeeper answers at 198.18.17.9:31870 within 10 s"
 

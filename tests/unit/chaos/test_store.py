@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.chaos.store import ROOT, _leaves
+from longtests.chaos.store import ROOT, _leaves
 
 
 def test_records_without_records_below_them_are_found_but_for_brokers_and_folders() -> None:

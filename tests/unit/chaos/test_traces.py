@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.chaos.curves import Panel, draw
-from tests.chaos.samples import LEAST, Sample, growing, trends
-from tests.chaos.traces import FILES, MEMORY_MB, TASKS, Traces, compare
+from longtests.chaos.curves import Panel, draw
+from longtests.chaos.samples import LEAST, Sample, growing, trends
+from longtests.chaos.traces import FILES, MEMORY_MB, TASKS, Traces, compare
 
 BEFORE = Traces(
     memory_mb={"ro-0": 60},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.churn.check import Fault, Stored, Watched, check
-from tests.churn.history import Event, Id, Kind, decode, encode
+from longtests.churn.check import Fault, Stored, Watched, check
+from longtests.churn.history import Event, Id, Kind, decode, encode
 
 S = "t/s"
 IDS = [Id(1, entry) for entry in range(5)]

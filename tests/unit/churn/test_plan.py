@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.churn.plan import MOST, TYPES, Plan, make_plan
+from longtests.churn.plan import MOST, TYPES, Plan, make_plan
 
 PLAN = make_plan(7, 600, topics=2, brokers=3)
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from tests.churn.check import Verdict
-from tests.churn.plan import make_plan
-from tests.churn.run import PER_OPENING, Outcome
+from longtests.churn.check import Verdict
+from longtests.churn.plan import make_plan
+from longtests.churn.run import PER_OPENING, Outcome
 
 NAME = "topic-0/shared"
 ALLOWED = PER_OPENING * (3 + 2 + 4)

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from devstack.clients import CLIENTS
-from tests.compat.differences import ANY, LOCAL_REASONS, QUIRKS, REASONS, quirk, reason
-from tests.compat.scenarios.catalogue import SCENARIOS
+from longtests.compat.differences import ANY, LOCAL_REASONS, QUIRKS, REASONS, quirk, reason
+from longtests.compat.scenarios.catalogue import SCENARIOS
 
 if TYPE_CHECKING:
     import pytest

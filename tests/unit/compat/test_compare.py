@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.compat.cells import Verdict
-from tests.compat.process import Driver, DriverError, OperationError, UnsupportedError
-from tests.compat.registry import Scenario
-from tests.compat.run import compare
-from tests.compat.session import Environment
+from longtests.compat.cells import Verdict
+from longtests.compat.process import Driver, DriverError, OperationError, UnsupportedError
+from longtests.compat.registry import Scenario
+from longtests.compat.run import compare
+from longtests.compat.session import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.compat.session import Session
+    from longtests.compat.session import Session
 
 ANSWERS = """
 import json, sys

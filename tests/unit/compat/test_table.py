@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.compat import table
-from tests.compat.cells import Cell, Matrix, Notes, Verdict
-from tests.compat.differences import REASONS
-from tests.compat.registry import Scenario
+from longtests.compat import table
+from longtests.compat.cells import Cell, Matrix, Notes, Verdict
+from longtests.compat.differences import REASONS
+from longtests.compat.registry import Scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.compat.session import Session
+    from longtests.compat.session import Session
 
 CLIENTS = ("java-4.0.0", "go-0.14.0")
 

@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from tests.scale import audit, report, stand_ins
-from tests.scale.__main__ import Phase
-from tests.scale.objects import Load
-from tests.scale.watching import ReadyChanges
+from longtests.scale import audit, report, stand_ins
+from longtests.scale.__main__ import Phase
+from longtests.scale.objects import Load
+from longtests.scale.watching import ReadyChanges
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 SOURCE = {"serviceUrl": "pulsar://a:1", "adminUrl": "http://a:1", "metadataStoreUrl": "zk:a:1"}

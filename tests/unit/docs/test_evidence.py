@@ -16,8 +16,8 @@ from tests.support.stamp import stamp
 
 ROOT = DOCS.parent
 FILES = (
-    "tests/chaos/results.json",
-    "tests/matrix/results.json",
+    "lab/longtests/chaos/results.json",
+    "lab/longtests/matrix/results.json",
     "docs/testing/chaos.md",
     "docs/testing/hostile-clients.md",
     "docs/testing/messages.md",
@@ -73,7 +73,7 @@ def test_every_subject_has_command_day_machine_result_and_source(tree):
 
 
 def test_a_run_with_a_lost_message_is_a_failure_and_so_is_the_sum(tree):
-    path = tree / "tests" / "chaos" / "results.json"
+    path = tree / "lab" / "longtests" / "chaos" / "results.json"
     runs = records(path)
     assert row(evidence.page(tree), "chaos")[4] == evidence.PASSED
     for name in ("lost", "disorder", "other"):
@@ -87,7 +87,7 @@ def test_a_run_with_a_lost_message_is_a_failure_and_so_is_the_sum(tree):
 
 
 def test_days_and_machines_are_shown_where_they_are_recorded(tree):
-    path = tree / "tests" / "chaos" / "results.json"
+    path = tree / "lab" / "longtests" / "chaos" / "results.json"
     runs = records(path)[:2]  # those of before days were recorded
     runs[0] |= {"date": "2026-12-01", "machine": "8 CPUs"}
     path.write_text(json.dumps(runs), encoding="utf-8")
@@ -110,7 +110,7 @@ def test_the_line_of_a_run_gives_day_and_machine(tree):
 
 
 def test_a_failed_cell_of_the_matrix_is_shown_at_its_suite_and_its_release(tree):
-    path = tree / "tests" / "matrix" / "results.json"
+    path = tree / "lab" / "longtests" / "matrix" / "results.json"
     cells = [cell | {"passed": True} for cell in records(path)]
     path.write_text(json.dumps(cells), encoding="utf-8")
     assert evidence.FAILED not in evidence.page(tree)
@@ -153,8 +153,8 @@ def test_a_violation_in_a_table_is_a_failure(tree, page, old, new, subject):
         ),
         ("docs/testing/chaos.md", "| all | 124 | 0 |", "| all | 124 | none |", "a cell of a table is no number"),
         ("docs/reference/compatibility.md", "157 features, ", "157 ", "the counts do not follow the mark"),
-        ("tests/chaos/results.json", '"lost"', '"gone"', "results.json of chaos: seed 12"),
-        ("tests/matrix/results.json", "[", "{", "results.json: no JSON"),
+        ("lab/longtests/chaos/results.json", '"lost"', '"gone"', "results.json of chaos: seed 12"),
+        ("lab/longtests/matrix/results.json", "[", "{", "results.json: no JSON"),
         ("docs/explanation/performance/fan-out.json", '"at"', '"when"', "fan-out.json: KeyError"),
     ],
 )
@@ -165,7 +165,7 @@ def test_a_file_of_another_form_is_one_error_that_names_it(tree, name, old, new,
 
 
 def test_a_missing_file_is_named(tree):
-    (tree / "tests" / "matrix" / "results.json").unlink()
+    (tree / "lab" / "longtests" / "matrix" / "results.json").unlink()
     with pytest.raises(ResultsError, match=r"results.json: No such file"):
         evidence.page(tree)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from readonly_engine.topic.position import Position
 
-from tests.faults.probes import Probe, Seen
-from tests.faults.run import Outcome, ProbeResult, judge
-from tests.faults.scenarios import SCENARIOS
-from tests.faults.table import BEGIN, END, table, write
+from longtests.faults.probes import Probe, Seen
+from longtests.faults.run import Outcome, ProbeResult, judge
+from longtests.faults.scenarios import SCENARIOS
+from longtests.faults.table import BEGIN, END, table, write
 
 if TYPE_CHECKING:
     from pathlib import Path

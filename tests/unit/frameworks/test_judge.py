@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.frameworks.cases import BY_NAME
-from tests.frameworks.events import Events
-from tests.frameworks.judge import NO_BACKLOG, Counts, Verdict, differences, judge
-from tests.frameworks.workload import Sent
+from longtests.frameworks.cases import BY_NAME
+from longtests.frameworks.events import Events
+from longtests.frameworks.judge import NO_BACKLOG, Counts, Verdict, differences, judge
+from longtests.frameworks.workload import Sent
 
 SENT = [Sent(f"p{n}", f"k{n % 2}", n % 3, (7, n // 2), n % 2) for n in range(12)]
 PLAIN, DISTURBED = BY_NAME["pool"], BY_NAME["pool-kill"]

@@ -9,19 +9,19 @@ import pytest
 import yaml
 
 from devstack.errors import DevstackError
-from tests.frameworks.__main__ import jobs_of
-from tests.frameworks.build import ensure_built
-from tests.frameworks.cases import CASES, OWNER
-from tests.frameworks.process import ProgramProcess
-from tests.frameworks.program import load_program, load_programs
-from tests.frameworks.reasons import ANY, REASONS
-from tests.frameworks.run import Runs
-from tests.frameworks.templates import template
+from longtests.frameworks.__main__ import jobs_of
+from longtests.frameworks.build import ensure_built
+from longtests.frameworks.cases import CASES, OWNER
+from longtests.frameworks.process import ProgramProcess
+from longtests.frameworks.program import load_program, load_programs
+from longtests.frameworks.reasons import ANY, REASONS
+from longtests.frameworks.run import Runs
+from longtests.frameworks.templates import template
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.frameworks.results import Result
+    from longtests.frameworks.results import Result
 
 GOOD: dict[str, Any] = {
     "title": "One",

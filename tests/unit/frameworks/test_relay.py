@@ -7,7 +7,7 @@ import json
 
 from aiohttp import ClientSession, web
 
-from tests.frameworks.relay import AddressRelay, AdminRecorder, RelayLoop
+from longtests.frameworks.relay import AddressRelay, AdminRecorder, RelayLoop
 from tests.support.waiting import until
 
 

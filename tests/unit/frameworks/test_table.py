@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tests.frameworks.cases import CASES
-from tests.frameworks.program import Program
-from tests.frameworks.reasons import REASONS
-from tests.frameworks.results import Result, load, merge, save
-from tests.frameworks.table import problems, tables
+from longtests.frameworks.cases import CASES
+from longtests.frameworks.program import Program
+from longtests.frameworks.reasons import REASONS
+from longtests.frameworks.results import Result, load, merge, save
+from longtests.frameworks.table import problems, tables
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ import time
 import pytest
 from readonly_engine.wire.errors import WireError
 
-from tests.fuzz import fuzz as fuzzer
-from tests.fuzz.fuzz import Result, damage, fuzz
-from tests.fuzz.targets import TARGETS, Target
+from longtests.fuzz import fuzz as fuzzer
+from longtests.fuzz.fuzz import Result, damage, fuzz
+from longtests.fuzz.targets import TARGETS, Target
 
 EXECUTIONS = 60
 SECONDS = 60.0
@@ -67,8 +67,8 @@ def test_a_hang_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_unbounded_memory_is_found() -> None:
     script = (
-        "from tests.fuzz.fuzz import fuzz, limit_memory\n"
-        "from tests.fuzz.targets import Target\n"
+        "from longtests.fuzz.fuzz import fuzz, limit_memory\n"
+        "from longtests.fuzz.targets import Target\n"
         "limit_memory()\n"
         "print(fuzz(Target('t', lambda data: bytearray(1 << 30), (), (b'a',)), 30, 1, 10).failure)\n"
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.hostile.commands import ROWS, SILENT, Reactions, settled, worse_row
-from tests.hostile.frames import CLIENT_COMMANDS, MALFORMED, SERVER_COMMANDS
-from tests.hostile.table import commands_table
+from longtests.hostile.commands import ROWS, SILENT, Reactions, settled, worse_row
+from longtests.hostile.frames import CLIENT_COMMANDS, MALFORMED, SERVER_COMMANDS
+from longtests.hostile.table import commands_table
 
 COUNTS = {
     "connections": 1,

@@ -16,8 +16,8 @@ from readonly_engine.wire.long_acks import LONG_BYTES, split_long
 from readonly_engine.wire.pulsar_pb2 import BaseCommand
 from readonly_engine.wire.well_formed import check_command
 
-from tests.hostile.fields import RANGES, extremes, messages_of_clients
-from tests.hostile.frames import CLIENT_COMMANDS
+from longtests.hostile.fields import RANGES, extremes, messages_of_clients
+from longtests.hostile.frames import CLIENT_COMMANDS
 
 TOPIC = "persistent://public/default/a"
 BOUND_S = 0.02

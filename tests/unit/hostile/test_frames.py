@@ -11,7 +11,7 @@ from readonly_engine.wire.framing import FRAME_BYTES, LENGTH_BYTES, FrameSplitte
 from readonly_engine.wire.pulsar_pb2 import BaseCommand
 from readonly_engine.wire.well_formed import check_command
 
-from tests.hostile.frames import CLIENT_COMMANDS, MALFORMED, SERVER_COMMANDS, make_command, malformed
+from longtests.hostile.frames import CLIENT_COMMANDS, MALFORMED, SERVER_COMMANDS, make_command, malformed
 
 TOPIC = "persistent://public/default/a"
 TYPES = BaseCommand.DESCRIPTOR.enum_types_by_name["Type"].values_by_name

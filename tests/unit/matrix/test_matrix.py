@@ -15,16 +15,16 @@ from readonly_engine.demo.report import render as demo_render
 from devstack.common import processes
 from devstack.pulsar.spec import default_state
 from devstack.pulsar.state import StateFolder
-from tests.churn.report import lines as churn_lines
-from tests.compat.__main__ import select
-from tests.faults.run import Outcome, ProbeResult
-from tests.faults.scenarios import SCENARIOS
-from tests.faults.table import table as faults_table
-from tests.matrix import suites
-from tests.matrix.__main__ import DOCUMENT, FORMER, RELEASES, RESULTS, main, run_cell
-from tests.matrix.cells import Cell, load, merge, save
-from tests.matrix.page import BEGIN, END, table
-from tests.oracle.run import Options, Report
+from longtests.churn.report import lines as churn_lines
+from longtests.compat.__main__ import select
+from longtests.faults.run import Outcome, ProbeResult
+from longtests.faults.scenarios import SCENARIOS
+from longtests.faults.table import table as faults_table
+from longtests.matrix import suites
+from longtests.matrix.__main__ import DOCUMENT, FORMER, RELEASES, RESULTS, main, run_cell
+from longtests.matrix.cells import Cell, load, merge, save
+from longtests.matrix.page import BEGIN, END, table
+from longtests.oracle.run import Options, Report
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model.__main__ import search
-from tests.model.scenarios import MUTANTS, SCENARIOS
+from longtests.model.__main__ import search
+from longtests.model.scenarios import MUTANTS, SCENARIOS
 
 SHORT = [found.name for found in SCENARIOS if found.short]
 QUICKLY_FOUND = 40_000

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.topic.position import Position
 
-from tests.oracle.compare import TXN_ABORT, TXN_COMMIT, Comparison, StoredFrame, TransactionId, compare
-from tests.oracle.owner import OwnerFrame
+from longtests.oracle.compare import TXN_ABORT, TXN_COMMIT, Comparison, StoredFrame, TransactionId, compare
+from longtests.oracle.owner import OwnerFrame
 
 ONE, TWO = TransactionId(0, 1), TransactionId(0, 2)
 

@@ -7,7 +7,15 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracle.workload import MAX_MESSAGE_BYTES, ROUNDS, Round, message_count, messages, plan_rounds, plan_topics
+from longtests.oracle.workload import (
+    MAX_MESSAGE_BYTES,
+    ROUNDS,
+    Round,
+    message_count,
+    messages,
+    plan_rounds,
+    plan_topics,
+)
 
 
 def plan(seed: int, topics: int, entries: int) -> list[list[Round]]:

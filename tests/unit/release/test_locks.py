@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devstack.release import lockfile
-from tests.spark_versions import REQUIREMENTS
+from longtests.spark_versions import REQUIREMENTS
 
 LOCKS = sorted(set(REQUIREMENTS.glob("*.txt")) - set(REQUIREMENTS.glob("spark-*.txt")))
 """All but those whose purpose is another version."""

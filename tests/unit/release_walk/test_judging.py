@@ -10,10 +10,10 @@ from readonly_engine import native
 
 from devstack.errors import DevstackError
 from devstack.registry.server import Request
-from tests.release_walk import judging
-from tests.release_walk.cluster import Cluster, check_program, ours, pulled
-from tests.release_walk.judging import Losses, Sent
-from tests.release_walk.walk import check_version, wrong_containers
+from longtests.release_walk import judging
+from longtests.release_walk.cluster import Cluster, check_program, ours, pulled
+from longtests.release_walk.judging import Losses, Sent
+from longtests.release_walk.walk import check_version, wrong_containers
 
 
 def log(*lines: dict) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.export_soak import LEAST, Sample, grown, main, pause, report
+from longtests.export_soak import LEAST, Sample, grown, main, pause, report
 
 FLAT = Sample(memory=800.0, files=300, checkpoint=1.0, log=0.0, table_log=0.5, lag=2.0)
 

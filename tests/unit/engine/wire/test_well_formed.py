@@ -16,7 +16,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 from readonly_engine.wire.well_formed import _REQUIRED, check_command
 
-from tests.hostile.frames import CLIENT_COMMANDS, SERVER_COMMANDS, make_command
+from longtests.hostile.frames import CLIENT_COMMANDS, SERVER_COMMANDS, make_command
 
 RECORDED = [
     "client_ack_cumulative",

@@ -13,7 +13,7 @@ from readonly_engine.wire.client_commands import CLIENT_COMMANDS
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, KeyValue, ServerError
 
-from tests.hostile.frames import make_command
+from longtests.hostile.frames import make_command
 
 NAMES = {kind: command.names for kind, command in CLIENT_COMMANDS.items() if command.names}
 LISTS = {kind: command.lists for kind, command in CLIENT_COMMANDS.items() if command.lists}

@@ -1,0 +1,1 @@
+"""Tests on several Kubernetes clusters at once, or over two versions of the project."""
