@@ -91,11 +91,11 @@ SELECTED = not slow
 test-all: setup lint types ## the same with the nightly tests (tests/nightly.py)
 	@$(PY) -m tests.suites -m "$(SELECTED)" $(PYTEST_OPTIONS) $(E2E_OPTIONS)
 test-unit: $(STAMP) ## the fast ones
-	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/unit
+	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/unit lab/tests
 test-integration: $(STAMP) ## on a real Pulsar
 	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/integration
 test-slow: $(STAMP) ## tests that wait long, and are left out of the others (those of Spark: make test-spark)
-	@$(PY) -m pytest -m slow --ignore-glob='*/test_spark*.py' $(PYTEST_OPTIONS) tests/unit tests/integration
+	@$(PY) -m pytest -m slow --ignore-glob='*/test_spark*.py' $(PYTEST_OPTIONS) tests/unit lab/tests tests/integration
 test-e2e: packages-test $(STAMP) ## on a real Kubernetes of two nodes (INSTALL=helm: the operator by the chart instead of kustomize)
 	@$(PY) -m devstack kube build $(if $(filter helm,$(INSTALL)),--with helm)
 	@$(PY) -m devstack kube up --fresh --nodes $(NODES)

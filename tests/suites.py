@@ -141,7 +141,7 @@ class SuiteGroup:
     stack: str = "first"
 
 
-UNIT_TESTS: Final = "tests/unit"
+UNIT_TESTS: Final = ("tests/unit", "lab/tests")
 HALF_OF_UNIT_TESTS: Final = ("tests/unit/engine", "tests/unit/spark")
 """Half of the unit tests, by time: in one group all of them would run alone at the end, on one of two cores."""
 
@@ -160,7 +160,7 @@ GROUPS: Final = (
     SuiteGroup((LOCAL_KUBERNETES, "tests/e2e")),
     *INTEGRATION_GROUPS[:2],
     SuiteGroup(HALF_OF_UNIT_TESTS),
-    SuiteGroup((UNIT_TESTS, *(f"--ignore={path}" for path in HALF_OF_UNIT_TESTS))),
+    SuiteGroup((*UNIT_TESTS, *(f"--ignore={path}" for path in HALF_OF_UNIT_TESTS))),
     *INTEGRATION_GROUPS[2:],
 )
 """No two of them use the same servers, because a group stops its servers at its end."""

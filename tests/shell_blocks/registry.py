@@ -105,7 +105,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     },
     "reference/spark.md": {
         "python3 -m venv": not_run(
-            "needs a release of the package in an index; tests/unit/release/test_extras.py installs the extra"
+            "needs a release of the package in an index; lab/tests/release/test_extras.py installs the extra"
         ),
     },
     "testing/messages.md": {
@@ -271,7 +271,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "listeners:": no_commands(YAML),
     },
     "how-to/release.md": {
-        "make release VERSION": not_run("builds images for some minutes; tests/unit/release has its parts"),
+        "make release VERSION": not_run("builds images for some minutes; lab/tests/release has its parts"),
         "python -m devstack": not_run("needs the artefacts of two machines of different architectures"),
         "make release-check": not_run("builds a release twice, for some minutes"),
         "make test-release": not_run("builds a release and starts a Kubernetes of its own, for some minutes"),

@@ -34,6 +34,14 @@ def test_what_is_listed_is_there():
     assert ROOT / suites.LOCAL_KUBERNETES in FILES
 
 
+def test_every_folder_of_tests_without_servers_is_run():
+    """The long forms have tests, too, which need clusters of their own: lab/longtests."""
+    paths = {path for group in suites.GROUPS for path in group.paths}
+    folders = {*ROOT.glob("tests/*"), *ROOT.glob("lab/*")}
+    with_tests = {str(one.relative_to(ROOT)) for one in folders if next(one.rglob("test_*.py"), None)}
+    assert with_tests - {"lab/longtests"} == {path for path in paths if path.count("/") == 1}
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_file_is_in_the_group_of_its_servers(path):
     fixtures = fixtures_of(path)

@@ -10,7 +10,7 @@ import pytest
 from devstack.errors import DevstackError
 from devstack.release import inputs as module
 from devstack.release import tree
-from tests.unit.release.conftest import ROOT
+from lab.tests.release.conftest import ROOT
 
 FILES = (
     "pyproject.toml",

@@ -12,10 +12,10 @@ import pytest
 from devstack.errors import DevstackError
 from devstack.release import checksums
 from devstack.release.outcome import Outcome
+from lab.tests.release.conftest import ROOT, ReleaseInputs
 from longtests.release_walk import artefacts
 from longtests.release_walk.__main__ import main, parser
 from longtests.release_walk.artefacts import Artefacts, ImageIds
-from tests.unit.release.conftest import ROOT, ReleaseInputs
 
 INPUTS = ReleaseInputs("0.1.0", "registry.example.com/team", "c" * 40, 1_700_000_000)
 

@@ -14,7 +14,7 @@ import pytest
 from devstack.errors import DevstackError
 from devstack.release import lockfile, oci, sbom
 from devstack.release.inputs import IMAGES
-from tests.unit.release.conftest import ROOT
+from lab.tests.release.conftest import ROOT
 
 LOCK = """\
 Some_Name==1.0+local \\

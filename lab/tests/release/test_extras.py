@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from devstack.common.run import run
-from tests.unit.release.conftest import ROOT
+from lab.tests.release.conftest import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from devstack.images.buildah import Buildah
 from devstack.release import build, checksums, images, provenance
 from devstack.release.oci import ImageContent
 from devstack.release.outcome import Outcome
-from tests.unit.release.conftest import ROOT
+from lab.tests.release.conftest import ROOT
 
 
 class Fake:

@@ -10,7 +10,7 @@ import yaml
 
 from devstack.release import command
 from devstack.release.inputs import IMAGES, MACHINES
-from tests.unit.release.conftest import ROOT
+from lab.tests.release.conftest import ROOT
 
 TEXT = (ROOT / ".github" / "workflows" / "release.yaml").read_text()
 WORKFLOW = yaml.load(TEXT, Loader=yaml.BaseLoader)  # BaseLoader: `on` is no boolean

@@ -11,7 +11,7 @@ from devstack.errors import DevstackError
 from devstack.release import wheels
 from devstack.release.outcome import Outcome
 from devstack.release.wheels import WheelTarget
-from tests.unit.release.conftest import ROOT
+from lab.tests.release.conftest import ROOT
 
 MODULES = {name.replace(".", "/") for name in native.MODULES}
 X86, ARM = b"\x7fELF".ljust(18, b"\0") + b"\x3e\0", b"\x7fELF".ljust(18, b"\0") + b"\xb7\0"

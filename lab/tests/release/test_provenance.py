@@ -12,7 +12,7 @@ import pytest
 from devstack.errors import DevstackError
 from devstack.release import build, checksums, command, compare, provenance
 from devstack.release.outcome import Outcome
-from tests.unit.release.conftest import ROOT
+from lab.tests.release.conftest import ROOT
 
 
 def release(folder, inputs, files, *, made=(), missing=None, bases=None):
