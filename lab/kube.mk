@@ -1,20 +1,22 @@
-# Kubernetes, images and the source cluster; included by the Makefile, which sets PY.
-
-DEVSTACK := $(PY) -m devstack
-KUBE_PACKAGES := lab/devstack/kube/debian-packages.txt
-
+# Kubernetes, images and the source cluster.
 .PHONY: kube-programs kube-up kube-down images writer-up writer-down clean-kube
-kube-programs: $(STAMP) ## build the local Kubernetes' programs (minutes, once)
+kube-programs: venv ## build the local Kubernetes' programs (minutes, once)
 	@$(DEVSTACK) kube build
-kube-up: $(STAMP) ## a Kubernetes: kind where a Docker engine runs, else a local node
+kube-up: venv ## a Kubernetes: kind where a Docker engine runs, else a local node
 	@$(DEVSTACK) kube up
-kube-down: $(STAMP) ## end it; `make kube-up` brings the same one back
+kube-down: venv ## end it; `make -C lab kube-up` brings the same one back
 	@$(DEVSTACK) kube down
-images: $(STAMP) ## build the container images whose sources have changed
+images: venv ## build the container images whose sources have changed
 	@$(DEVSTACK) image build all
 writer-up: kube-up ## a stock source Pulsar inside the Kubernetes
 	@$(DEVSTACK) writer up
-writer-down: $(STAMP) ## delete the source Pulsar and its data
+writer-down: venv ## delete the source Pulsar and its data
 	@$(DEVSTACK) writer down
-clean-kube: $(STAMP) ## end the Kubernetes and forget its state; programs and images stay cached
+clean-kube: venv ## end the Kubernetes and forget its state; programs and images stay cached
 	@$(DEVSTACK) kube down --purge
+
+.PHONY: test-kind
+NODES ?= 1
+test-kind: venv ## `make test-e2e` on real kind of one node, on a Docker engine in namespaces of its own, as root (E2E_TESTS=tests/e2e/test_pool.py)
+	@$(DEVSTACK) kind up --nodes $(NODES)
+	@$(DEVSTACK) kind run -- make test-e2e NODES=$(NODES)

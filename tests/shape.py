@@ -1,4 +1,4 @@
-"""`make shape`: files of each folder, the largest files, import circles, and files that repeat lines of others.
+"""`make -C lab shape`: files of each folder, the largest files, import circles, and files that repeat lines of others.
 
 Exit status 1 where modules import each other in a circle, imports for type checking included.
 """
@@ -28,7 +28,7 @@ SHIPPED: Final = PACKAGES[:3]
 
 def main(argv: list[str] | None = None) -> int:
     """Print the shape; return 1 where there is a circle, 2 for a wrong argument."""
-    parser = argparse.ArgumentParser(prog="make shape", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab shape", description=__doc__)
     parser.add_argument(
         "--largest", type=int, default=10, metavar="N", help="number of files to list (default %(default)s)"
     )

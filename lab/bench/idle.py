@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-BEGIN: Final = "<!-- idle: made by make bench-idle -->"
+BEGIN: Final = "<!-- idle: made by make -C lab bench-idle -->"
 END: Final = "<!-- end of idle -->"
 BASE_PORT: Final = 24750
 CONNECTIONS: Final = 10_000

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 SOURCE: Final = ROOT / "lab" / "bench" / "java" / "StorageBench.java"
 DOCUMENT: Final = ROOT / "docs" / "explanation" / "performance.md"
-BEGIN: Final = "<!-- storage: made by make bench-storage -->"
+BEGIN: Final = "<!-- storage: made by make -C lab bench-storage -->"
 END: Final = "<!-- end of storage -->"
 BASE_PORT: Final = 24650
 SINGLE_ENTRIES: Final = 20_000

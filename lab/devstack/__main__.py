@@ -18,7 +18,7 @@ _GROUPS = {
     "release": ("devstack.release.command", "packages, images, chart and manifests of a version, from one commit"),
     "demo": ("devstack.demo.command", "from nothing to messages that are read through a pool"),
     "screenshots": ("devstack.screenshots.command", "pictures of the status pages and of the terminal, for docs/"),
-    "clients": ("devstack.clients.fetch", "stock clients of several languages and releases, for `make compat`"),
+    "clients": ("devstack.clients.fetch", "stock clients of several languages and releases, for `make -C lab compat`"),
     "jars": (
         "devstack.jars.command",
         "jars by Maven coordinates: Delta for the `spark` image, what benches compare with",

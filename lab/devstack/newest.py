@@ -1,4 +1,4 @@
-"""`make newest`: versions in the registries that are newer than those of the tests, as a table.
+"""`make -C lab newest`: versions in the registries that are newer than those of the tests, as a table.
 
 The registries are those that pip, Maven and Go are configured for. A registry may list a version of which it lacks parts.
 """
@@ -149,7 +149,7 @@ def table(rows: Sequence[tuple[str, str, str]]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table; return the exit status: 0, or 1 if a registry did not answer."""
-    argparse.ArgumentParser(prog="make newest", description=__doc__).parse_args(argv)
+    argparse.ArgumentParser(prog="make -C lab newest", description=__doc__).parse_args(argv)
     rows, failed = [], False
     for one in subjects():
         say(one.name)

@@ -102,7 +102,7 @@ def _chaos(runs: list[dict[str, Any]]) -> list[str]:
     lost, bad = sum(one["lost"] for one in sums), sum(one["disorder"] + one["other"] for one in sums)
     figures = f"{len(runs)} runs, {faults:,} faults, {messages:,} messages, {lost} lost, {bad} other violations"
     seeds = " ".join(str(run["seed"]) for run in runs)
-    command = f'make chaos CHAOS_OPTIONS="--seed {seeds} --write"'
+    command = f'make -C lab chaos CHAOS_OPTIONS="--seed {seeds} --write"'
     result = verdict(bool(runs) and all(map(_clean, sums)))
     source = "`lab/longtests/chaos/results.json`"
     return ["chaos", code(command), _common(runs, "date"), _common(runs, "machine"), result, figures, source]
@@ -115,7 +115,7 @@ def _runs(runs: list[dict[str, Any]]) -> str:
         pause = max((fault["pause"] for fault in run["faults"].values()), default=0.0)
         rows.append(
             [
-                code(f"make chaos SEED={run['seed']} MINUTES={run['minutes']:g}"),
+                code(f"make -C lab chaos SEED={run['seed']} MINUTES={run['minutes']:g}"),
                 str(run.get("date") or UNKNOWN),
                 str(run.get("machine") or UNKNOWN),
                 verdict(_clean(sums)),
@@ -190,7 +190,7 @@ def _pages(root: Path) -> list[list[str]]:
         _release(root / "docs" / "how-to" / "release.md"),
         [
             "fuzz",
-            code("make fuzz"),
+            code("make -C lab fuzz"),
             UNKNOWN,
             UNKNOWN,
             "",
@@ -219,7 +219,7 @@ def _list(counts: dict[str, int]) -> str:
 
 
 def _compat(path: Path) -> list[str]:
-    begin = "<!-- made by make compat: begin -->\n"
+    begin = "<!-- made by make -C lab compat: begin -->\n"
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -227,14 +227,14 @@ def _compat(path: Path) -> list[str]:
     day, machine, rest = stamped(text.partition(begin)[2])
     line = rest.partition("\n")[0].rstrip(".")
     if " features, " not in line:
-        raise ResultsError(f"{path.name}: the counts do not follow the mark of make compat")
-    return ["compat", code("make compat"), day, machine, "", line, "[Client compatibility](compatibility.md)"]
+        raise ResultsError(f"{path.name}: the counts do not follow the mark of make -C lab compat")
+    return ["compat", code("make -C lab compat"), day, machine, "", line, "[Client compatibility](compatibility.md)"]
 
 
 def _release(path: Path) -> list[str]:
     """Return the row of the installation from a release; it has a note and no table before its first run."""
     run = written(path, "release walk")
-    subject, command = "installation", code("make test-release")
+    subject, command = "installation", code("make -C lab test-release")
     source = "[Make a release](../how-to/release.md#installation-from-the-files-alone)"
     if not run.tables:
         return [subject, command, run.day, run.machine, "", "not run yet", source]
@@ -257,7 +257,7 @@ def _suites(cells: list[dict[str, Any]]) -> list[list[str]]:
         bad = [f"{cell['release']} {cell['suite']}" for cell in own if not cell["passed"]]
         figures = f"{len(own) - len(bad)} of {len(own)} passed" + (f"; failed: {', '.join(bad)}" if bad else "")
         suites = " ".join(dict.fromkeys(str(cell["suite"]) for cell in own))
-        command = f'make matrix MATRIX_OPTIONS="--suite {suites}"'
+        command = f'make -C lab matrix MATRIX_OPTIONS="--suite {suites}"'
         days, machines = _common(own, "date"), _common(own, "machine")
         rows.append(
             [

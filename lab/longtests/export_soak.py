@@ -1,4 +1,4 @@
-"""`make export-soak`: a continuous export for hours; memory, files, checkpoint, log and lag stay flat, and no message is missing.
+"""`make -C lab export-soak`: an export for hours: memory, files, checkpoint, log and lag stay flat, and no message is missing.
 
 A producer publishes at a steady rate. The export runs as users run it, in a process of its own. Samples of its last third are
 compared with those of its middle third; the first one has the start of the JVM in it.
@@ -225,7 +225,7 @@ def run(minutes: float, form: str, base_port: int, interval: float) -> tuple[lis
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 1 if something grows, or a message is not in the table once."""
-    parser = argparse.ArgumentParser(prog="make export-soak", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab export-soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=180.0, help="duration (default %(default)g)")
     parser.add_argument("--format", choices=FORMS, default=FORMS[0], help="the table's format (default %(default)s)")
     parser.add_argument("--interval", type=float, default=5.0, help="seconds between triggers (default %(default)g)")

@@ -1,4 +1,4 @@
-"""`make spark-versions`: the tests of the data source that run in a real Spark, on other versions of Spark.
+"""`make -C lab spark-versions`: the tests of the data source that run in a real Spark, on other versions of Spark.
 
 The version of the lock file `requirements/dev.txt` is what all other tests run on. Each other version has a lock file of its own
 and a folder in the cache, which comes before the installed packages. Tests without Spark are left out.
@@ -94,7 +94,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 if all tests of all versions passed."""
-    parser = argparse.ArgumentParser(prog="make spark-versions", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab spark-versions", description=__doc__)
     parser.add_argument(
         "--only", nargs="+", choices=VERSIONS, default=VERSIONS, metavar="VERSION", help=", ".join(VERSIONS)
     )

@@ -1,4 +1,4 @@
-"""The verdict of `make export-soak`."""
+"""The verdict of `make -C lab export-soak`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ def two_nodes(kubernetes):
         if not any(taint["effect"] == "NoSchedule" for taint in one["spec"].get("taints", ()))
     ]
     if len(found) < 2:
-        pytest.skip(f"a drain needs two nodes that take pods, and there is {', '.join(found)}: make e2e brings up two")
+        pytest.skip(
+            f"a drain needs two nodes that take pods, and there is {', '.join(found)}: make test-e2e brings up two"
+        )
     yield found
     kubernetes("uncordon", *found)
 

@@ -24,7 +24,7 @@ FORMAT: Final = "pulsar-readonly"
 LIMITS: Final = find_spec("pyspark.sql.streaming.datasource") is not None
 
 needs_limits = pytest.mark.skipif(not LIMITS, reason="only Spark 4.2 and later limit micro-batches")
-"""Of tests that `make spark-versions` cannot run."""
+"""Of tests that `make -C lab spark-versions` cannot run."""
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",

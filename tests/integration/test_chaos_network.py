@@ -1,4 +1,4 @@
-"""The network that `make chaos` breaks: losses one way and both, slow links, and nothing left behind."""
+"""The network that `make -C lab chaos` breaks: losses one way and both, slow links, and nothing left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chaos in short: a few faults on a stack in namespaces (`make chaos` is the full form)."""
+"""The chaos in short: a few faults on a stack in namespaces (`make -C lab chaos` is the full form)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The churn in short: comings and goings, one read-only broker killed, one unload (`make churn` is the full form)."""
+"""The churn in short: comings and goings, one read-only broker killed, one unload (`make -C lab churn` is the full form)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The feature matrix in short: a few scenarios with one client (`make compat` is the full form)."""
+"""The feature matrix in short: a few scenarios with one client (`make -C lab compat` is the full form)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frameworks in short: two programs with a pool whose serving broker is killed (`make frameworks` is the full form)."""
+"""Frameworks in short: two programs with a pool whose serving broker is killed (`make -C lab frameworks` is the full form)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile clients in short: at the owner and at a pool, with an innocent client beside each (`make hostile` is the full form)."""
+"""Hostile clients in short: at the owner and at a pool, with an innocent client beside each (`make -C lab hostile` has all)."""
 
 from __future__ import annotations
 

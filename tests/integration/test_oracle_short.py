@@ -1,4 +1,4 @@
-"""The oracle in short: a random workload, and each entry of storage as its owner delivers it (`make oracle` is the full form)."""
+"""The oracle in short: a random workload, and each entry of storage as its owner delivers it (`make -C lab oracle` has more)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The status pages of a running pool in a real Chromium: figures, foreign names, links and forms, and accessibility.
 
-`make screenshots` makes pictures of these pages, for people to look at.
+`make -C lab screenshots` makes pictures of these pages, for people to look at.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCS: Final = ROOT / "docs"
-TOP: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
+TOP: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "lab/README.md")
 """Pages outside docs/."""
 
 GENERATED: Final = frozenset({"reference/api.md", "reference/cli.md"})

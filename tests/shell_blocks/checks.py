@@ -53,7 +53,9 @@ def problems(words: list[str]) -> list[str]:
     if name == "pulsar-readonly":
         return _ours(words[1:])
     if name == "make":
-        return [f"there is no target {word}" for word in words[1:] if "=" not in word and word not in targets()]
+        lab = words[1:3] == ["-C", "lab"]
+        asked = [word for word in words[3 if lab else 1 :] if "=" not in word]
+        return [f"there is no target {word}" for word in asked if word not in targets(lab=lab)]
     if name in {"python", "python3"}:
         return _python(words[1:])
     if name == "helm":
@@ -98,11 +100,12 @@ def _exact(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return parser
 
 
-def targets() -> frozenset[str]:
-    """Return the targets of the Makefile and of the files that it includes."""
-    files = [ROOT / "Makefile", *ROOT.glob("*/*.mk")]
+def targets(*, lab: bool) -> frozenset[str]:
+    """Return the targets of the Makefile, or of that of lab/ with the files that it includes."""
+    files = [ROOT / "lab" / "Makefile", *ROOT.glob("lab/*.mk")] if lab else [ROOT / "Makefile"]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    return frozenset(re.findall(r"^([a-z0-9-]+):", text, re.MULTILINE))
+    lines = re.findall(r"^([a-z0-9 -]+):(?!=)", text, re.MULTILINE)
+    return frozenset(target for line in lines for target in line.split())
 
 
 def _python(arguments: list[str]) -> list[str]:

@@ -77,9 +77,7 @@ OUTPUT: Final = "output"
 
 SAME: Final = "the same command as on the page of Apache's chart, which a test runs"
 PICTURE: Final = "picture"
-RELEASE: Final = (
-    "needs the files of a release and a registry; `make test-release` runs it with both (lab/longtests/release_walk)"
-)
+RELEASE: Final = "needs the files of a release and a registry; `make -C lab test-release` runs it with both"
 TUTORIAL: Final = "a short form of docs/tutorials; tests run the commands of these pages"
 
 DEMO: Final = "tests/integration/test_demo.py runs it as the command"
@@ -98,10 +96,12 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "kubectl patch --subresource": cluster(FORMER_CRDS),
     },
     "reference/compatibility.md": {
-        "make compat": not_run("takes about 10 minutes; tests/integration/test_compat_short.py runs it in short"),
+        "make -C lab compat": not_run(
+            "takes about 10 minutes; tests/integration/test_compat_short.py runs it in short"
+        ),
     },
     "reference/frameworks.md": {
-        "make frameworks": not_run("takes more than an hour, and builds programs of several languages"),
+        "make -C lab frameworks": not_run("takes more than an hour, and builds programs of several languages"),
     },
     "reference/spark.md": {
         "python3 -m venv": not_run(
@@ -109,7 +109,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         ),
     },
     "testing/messages.md": {
-        "make oracle": not_run("takes minutes; tests/integration/test_oracle_short.py runs it in short"),
+        "make -C lab oracle": not_run("takes minutes; tests/integration/test_oracle_short.py runs it in short"),
     },
     "testing/kubernetes.md": {
         "PULSAR_READONLY_KUBE_RELEASE=1.30 make test-e2e": not_run("takes half an hour, on a Kubernetes of its own"),
@@ -180,7 +180,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "python examples": cluster(f"{PULSAR}::test_the_comparison_of_the_guide"),
         "pulsar-admin topics unsubscribe": cluster(f"{PULSAR}::test_the_comparison_of_the_guide"),
         "bin/pulsar zookeeper-shell": not_run(
-            "removes nodes of a pool in Kubernetes; `make test-release` runs it after the rollback (lab/longtests/release_walk)"
+            "removes nodes of a pool in Kubernetes; `make -C lab test-release` runs it after the rollback"
         ),
     },
     "how-to/bindings.md": {
@@ -249,7 +249,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         ),
     },
     "how-to/olm.md": {
-        "make olm": not_run("needs a registry, and the tools of OLM, which the tests do without"),
+        "make -C lab olm": not_run("needs a registry, and the tools of OLM, which the tests do without"),
     },
     "how-to/plan-size.md": {
         "pulsar-readonly plan --readers": local("Does a pool suit this load?"),
@@ -271,10 +271,10 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "listeners:": no_commands(YAML),
     },
     "how-to/release.md": {
-        "make release VERSION": not_run("builds images for some minutes; lab/tests/release has its parts"),
+        "make -C lab release VERSION": not_run("builds images for some minutes; lab/tests/release has its parts"),
         "python -m devstack": not_run("needs the artefacts of two machines of different architectures"),
-        "make release-check": not_run("builds a release twice, for some minutes"),
-        "make test-release": not_run("builds a release and starts a Kubernetes of its own, for some minutes"),
+        "make -C lab release-check": not_run("builds a release twice, for some minutes"),
+        "make -C lab test-release": not_run("builds a release and starts a Kubernetes of its own, for some minutes"),
     },
     "how-to/rights.md": {
         "kubectl create rolebinding": local("kind: RoleBinding"),
@@ -331,12 +331,12 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "kubectl delete": not_run("removes the operator that all end-to-end tests share"),
     },
     "tutorials/process.md": {
-        "make pulsar-up": not_run("starts the stack of a developer; the tests have stacks of their own"),
+        "make -C lab pulsar-up": not_run("starts the stack of a developer; the tests have stacks of their own"),
         ".venv/bin/pulsar-readonly serve": cluster(f"{PULSAR}::test_the_tutorial_of_a_process"),
         ".venv/bin/python": cluster(f"{PULSAR}::test_the_tutorial_of_a_process"),
         "curl": cluster(f"{PULSAR}::test_the_tutorial_of_a_process"),
         ".venv/bin/pulsar-readonly topic": cluster(f"{PULSAR}::test_the_tutorial_of_a_process"),
-        "make pulsar-down": not_run("removes the stack of a developer with its data"),
+        "make -C lab pulsar-down": not_run("removes the stack of a developer with its data"),
     },
     "tutorials/spark.md": {
         "PYSPARK_PYTHON": cluster(f"{PULSAR}::test_the_tutorial_of_spark"),

@@ -363,6 +363,12 @@ def test_the_engine_does_not_import_the_operator():
         assert not any(name.partition(".")[0] == "readonly_operator" for name in imports_of(path)), path
 
 
+def test_the_product_imports_nothing_of_the_laboratory_and_the_tests():
+    others = {"bench", "devstack", "docsite", "lab", "longtests", "tests"}
+    for path in (file for folder in (ENGINE, OPERATOR, SPARK) for file in sources(folder)):
+        assert not {name.partition(".")[0] for name in imports_of(path)} & others, path
+
+
 SPARK_BELOW = {
     "values": set(),
     "rows": {"values"},

@@ -59,7 +59,7 @@ def program(name: str, hint: str, path: str | None = None) -> str:
     """
     found = shutil.which(name, path=path)
     if found is None:
-        raise DevstackError(f"the program {name} is missing: it makes the clients of `make compat` ready", hint)
+        raise DevstackError(f"the program {name} is missing: it makes the clients of `make -C lab compat` ready", hint)
     return found
 
 

@@ -46,7 +46,7 @@ def mounts(layout: Layout, mountinfo: str) -> Iterator[str]:
     """Yield the cluster's mounts in a text of /proc/PID/mountinfo.
 
     Bind mounts of its folders have such a folder as their root. containerd keeps the network namespace of each pod by a mount
-    with the prefix `cni-`. Other namespaces belong to other programs, for example to `make chaos`.
+    with the prefix `cni-`. Other namespaces belong to other programs, for example to `make -C lab chaos`.
     """
     for line in mountinfo.splitlines():
         fields = line.split()

@@ -55,7 +55,7 @@ def read(folder: Path) -> dict[str, str]:
         lines = (folder / FILE).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError as error:
         raise DevstackError(
-            f"release: {folder} has no {FILE}: it is no complete release", "run make release"
+            f"release: {folder} has no {FILE}: it is no complete release", "run make -C lab release"
         ) from error
     found = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""Compare releases of one commit: `make release-check` builds twice, and `join` puts the architectures together."""
+"""Compare releases of one commit: `make -C lab release-check` builds twice, and `join` puts the architectures together."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class BuildahImages:
             return None
         return (
             f"no Docker engine runs here, and buildah makes its base from packages of this machine's architecture {self._host}: "
-            f"run make release on a machine that is {architecture} and join both (python -m devstack release join)"
+            f"run make -C lab release on a machine that is {architecture} and join both (python -m devstack release join)"
         )
 
     def base(self) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Provenance of a release: which commit and which inputs its files were made from.
 
 Facts: in-toto Statement v1 with SLSA's predicate of build provenance v1. It has no times and no host, so that the same commit
-gives the same statement. `make release` does not sign it; the release workflow does.
+gives the same statement. `make -C lab release` does not sign it; the release workflow does.
 """
 
 from __future__ import annotations
@@ -112,4 +112,4 @@ def read(out: Path) -> Statement:
             outcome=Outcome(dict(internal["missing"]), set(internal["made"])),
         )
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise DevstackError(f"release: {out / FILE} is no provenance of make release ({error!r})") from error
+        raise DevstackError(f"release: {out / FILE} is no provenance of make -C lab release ({error!r})") from error

@@ -95,7 +95,8 @@ def obstacle(target: WheelTarget, host: str) -> str | None:
     if shutil.which(compiler) is None:
         return (
             f"this machine is {host} and has no cross compiler {compiler}: install gcc-{machine}-linux-gnu, "
-            f"or run make release on a machine that is {target.architecture} and join both (python -m devstack release join)"
+            f"or run make -C lab release on a machine that is {target.architecture}, and join both "
+            "(python -m devstack release join)"
         )
     where = "import sysconfig; print(sysconfig.get_path('include'))"
     include = Path(run([f"python{target.python}", "-c", where], what=f"release: asking Python {target.python}").strip())

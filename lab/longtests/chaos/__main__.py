@@ -1,4 +1,4 @@
-"""`make chaos` and `make soak`: random faults on a pool and its cluster, and a check of every message."""
+"""`make -C lab chaos` and `make -C lab soak`: random faults on a pool and its cluster, and a check of every message."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RESULTS: Final = Path(__file__).with_name("results.json")
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 no errors, 1 errors, 2 wrong usage."""
-    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab chaos", description=__doc__)
     parser.add_argument("--seed", type=int, nargs="+", help="seeds of plans, one run each (default: a new one)")
     parser.add_argument(
         "--minutes", type=float, default=15.0, help="duration of the faults in each run (default %(default)s)"

@@ -1,4 +1,4 @@
-"""Histories of client processes, as input of the check of `make chaos`."""
+"""Histories of client processes, as input of the check of `make -C lab chaos`."""
 
 from __future__ import annotations
 

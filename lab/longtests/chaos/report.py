@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from longtests.chaos.run import Outcome
     from longtests.chaos.verdict import Found, Violation
 
-BEGIN: Final = "<!-- chaos: written by make chaos CHAOS_OPTIONS=--write -->"
+BEGIN: Final = "<!-- chaos: written by make -C lab chaos CHAOS_OPTIONS=--write -->"
 END: Final = "<!-- end of chaos -->"
-SOAK_BEGIN: Final = "<!-- soak: written by make soak CHAOS_OPTIONS=--write -->"
+SOAK_BEGIN: Final = "<!-- soak: written by make -C lab soak CHAOS_OPTIONS=--write -->"
 SOAK_END: Final = "<!-- end of soak -->"
 _EXAMPLES: Final = 6
 _LAST_FAULTS: Final = 6

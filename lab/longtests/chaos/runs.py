@@ -1,4 +1,4 @@
-"""Results of `make chaos` in a file: long runs are executed one by one, and the table sums them."""
+"""Results of `make -C lab chaos` in a file: long runs are executed one by one, and the table sums them."""
 
 from __future__ import annotations
 

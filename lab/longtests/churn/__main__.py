@@ -1,4 +1,4 @@
-"""`make churn`: consumers of all four types connect and disconnect while brokers are killed and topics are unloaded."""
+"""`make -C lab churn`: consumers of all four types connect and disconnect while brokers are killed and topics are unloaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPICS = 2
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 no errors, 1 errors, 2 wrong usage."""
-    parser = argparse.ArgumentParser(prog="make churn", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab churn", description=__doc__)
     parser.add_argument("--seed", type=int, help="repeats a plan (default: a new one)")
     parser.add_argument("--minutes", type=float, default=10.0, help="duration of the churn (default %(default)s)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""`make owner-kill`: kills an owner while 100 consumers read a backlog, by turns through a pool and at the owner itself."""
+"""`make -C lab owner-kill`: kills an owner while 100 consumers read a backlog, by turns through a pool and directly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 DOCUMENT: Final = Path(__file__).resolve().parents[3] / "docs" / "testing" / "messages.md"
-BEGIN: Final = "<!-- owner-kill: written by make owner-kill OWNER_KILL_OPTIONS=--write -->"
+BEGIN: Final = "<!-- owner-kill: written by make -C lab owner-kill OWNER_KILL_OPTIONS=--write -->"
 END: Final = "<!-- end of owner-kill -->"
 READERS: Final = 100
 BROKERS: Final = 2
@@ -224,7 +224,7 @@ def _publish(url: str, topic: str) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 the pool's gaps are shorter, 1 they are not, or the run failed."""
-    parser = argparse.ArgumentParser(prog="make owner-kill", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab owner-kill", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="runs of each way, by turns (default %(default)s)")
     parser.add_argument("--write", action="store_true", help="write the table to docs/testing/messages.md")
     parser.add_argument("--keep", action="store_true", help="keep the stack and its data")

@@ -1,4 +1,4 @@
-"""`make compat`: compares observations of stock clients at the owner and through a pool, feature by feature."""
+"""`make -C lab compat`: compares observations of stock clients at the owner and through a pool, feature by feature."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORKERS = 10
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 all equal or explained, 1 not so, 2 wrong usage."""
-    parser = argparse.ArgumentParser(prog="make compat", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab compat", description=__doc__)
     parser.add_argument(
         "--clients",
         nargs="+",

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from longtests.compat.cells import Cell, Matrix
 
-BEGIN: Final = "<!-- made by make compat: begin -->"
-END: Final = "<!-- made by make compat: end -->"
+BEGIN: Final = "<!-- made by make -C lab compat: begin -->"
+END: Final = "<!-- made by make -C lab compat: end -->"
 
 _SIGNS: Final = {
     Verdict.EQUAL: "=",

@@ -1,4 +1,4 @@
-"""`make faults`: kills and stalls servers and damages their files while readers are at the tail."""
+"""`make -C lab faults`: kills and stalls servers and damages their files while readers are at the tail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "testing" / "messages.
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 no errors, 1 errors, 2 wrong usage."""
     names = [scenario.name for scenario in SCENARIOS]
-    parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab faults", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="runs of each fault (default 3)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="FAULT", help=", ".join(names))
     parser.add_argument("--write", action="store_true", help="write the table to docs/testing/messages.md")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from longtests.faults.run import Outcome
     from longtests.faults.scenarios import Scenario
 
-BEGIN: Final = "<!-- faults: written by make faults FAULTS_OPTIONS=--write -->"
+BEGIN: Final = "<!-- faults: written by make -C lab faults FAULTS_OPTIONS=--write -->"
 END: Final = "<!-- end of faults -->"
 
 

@@ -1,4 +1,4 @@
-"""`make frameworks`: programs of frameworks at the owner and through a pool, also while servers are disturbed."""
+"""`make -C lab frameworks`: programs of frameworks at the owner and through a pool, also while servers are disturbed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 all equal or explained, 1 not so, 2 wrong usage."""
     programs = load_programs()
     names = [program.name for program in programs]
-    parser = argparse.ArgumentParser(prog="make frameworks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab frameworks", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--case", nargs="+", choices=list(BY_NAME), default=list(BY_NAME), help="default: all")
     parser.add_argument("--type", nargs="+", choices=TYPES, default=TYPES, help="default: all of the program")

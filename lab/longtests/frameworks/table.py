@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from longtests.frameworks.program import Program
     from longtests.frameworks.results import Result
 
-BEGIN: Final = "<!-- frameworks: made by make frameworks -->"
+BEGIN: Final = "<!-- frameworks: made by make -C lab frameworks -->"
 END: Final = "<!-- end of frameworks -->"
 
 _COLUMNS: Final = (

@@ -1,4 +1,4 @@
-"""`make fuzz`: every parser of the engine against damaged input, each in a process of its own with bounded time and memory."""
+"""`make -C lab fuzz`: every parser of the engine against damaged input, each in a process with bounded time and memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARGIN_S = 120.0
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit status: 0 nothing found, 1 a defect, 2 wrong usage."""
-    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="for each parser (default 10)")
     parser.add_argument("--seed", type=int, help="repeats a run (default: a new one, which is printed)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parsers at a time (default: all cores)")

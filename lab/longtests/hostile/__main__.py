@@ -1,4 +1,4 @@
-"""`make hostile`: raw-socket clients that violate the protocol, on an owner and on a pool, each beside an innocent client."""
+"""`make -C lab hostile`: clients that violate the protocol, on an owner and on a pool, each beside an innocent client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETTLED_S: Final = 60.0
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 if the pool is nowhere worse, 1 if it is, 2 for wrong usage."""
     names = [*(attack.name for attack in ATTACKS), *(row.name for row in ROWS)]
-    parser = argparse.ArgumentParser(prog="make hostile", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab hostile", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="CLIENT", help=", ".join(names))
     parser.add_argument("--local-cursors", action="store_true", help="the pool keeps the cursors")
     parser.add_argument("--write", action="store_true", help="put the table into docs/testing/hostile-clients.md")

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from longtests.hostile.commands import CommandRow, Reactions
     from longtests.hostile.run import Outcome
 
-BEGIN: Final = "<!-- hostile: written by make hostile HOSTILE_OPTIONS=--write -->"
+BEGIN: Final = "<!-- hostile: written by make -C lab hostile HOSTILE_OPTIONS=--write -->"
 END: Final = "<!-- end of hostile -->"
-COMMANDS_BEGIN: Final = "<!-- hostile commands: written by make hostile HOSTILE_OPTIONS=--write -->"
+COMMANDS_BEGIN: Final = "<!-- hostile commands: written by make -C lab hostile HOSTILE_OPTIONS=--write -->"
 COMMANDS_END: Final = "<!-- end of hostile commands -->"
 
 

@@ -1,4 +1,4 @@
-"""`make matrix`: runs the suites on every release of Pulsar that the devstack has, and keeps one result for each.
+"""`make -C lab matrix`: runs the suites on every release of Pulsar that the devstack has, and keeps one result for each.
 
 A result replaces the earlier one of the same release and suite. So single cells can be run again with --only and --suite.
 """
@@ -87,7 +87,7 @@ def run_cell(release: str, suite: Suite, sizes: Sizes, log: Path, environment: M
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 all passed, 1 a suite failed, 2 wrong usage or a stack that runs."""
     releases, names = list(RELEASES), [suite.name for suite in SUITES]
-    parser = argparse.ArgumentParser(prog="make matrix", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab matrix", description=__doc__)
     parser.add_argument(
         "--only",
         nargs="+",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from longtests.matrix.cells import Cell
 
-BEGIN: Final = "<!-- matrix: written by make matrix -->"
+BEGIN: Final = "<!-- matrix: written by make -C lab matrix -->"
 END: Final = "<!-- end of matrix -->"
 
 

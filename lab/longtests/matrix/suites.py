@@ -137,10 +137,13 @@ def variables(release: str) -> list[str]:
     return [f"PULSAR={version}", *([f"METADATA={metadata}"] if metadata else [])]
 
 
+_LAB: Final = ("make", "-C", "lab")
+
+
 def _oracle(seed: int) -> Suite:
     return Suite(
         f"oracle-{seed}",
-        lambda release, sizes: ["make", "oracle", f"SEED={seed}", f"ENTRIES={sizes.entries}", *variables(release)],
+        lambda release, sizes: [*_LAB, "oracle", f"SEED={seed}", f"ENTRIES={sizes.entries}", *variables(release)],
         oracle_figures,
     )
 
@@ -157,7 +160,7 @@ SUITES: Final = (
     Suite(
         "churn",
         lambda release, sizes: [
-            "make",
+            *_LAB,
             "churn",
             f"SEED={CHURN_SEED}",
             f"MINUTES={sizes.minutes:g}",
@@ -168,7 +171,7 @@ SUITES: Final = (
     Suite(
         "churn-local",
         lambda release, sizes: [
-            "make",
+            *_LAB,
             "churn",
             f"SEED={CHURN_SEED}",
             f"MINUTES={sizes.minutes:g}",
@@ -179,13 +182,13 @@ SUITES: Final = (
     ),
     Suite(
         "faults",
-        lambda release, _: ["make", "faults", "FAULTS_OPTIONS=--runs 1", *variables(release)],
+        lambda release, _: [*_LAB, "faults", "FAULTS_OPTIONS=--runs 1", *variables(release)],
         faults_figures,
     ),
     Suite(
         "compat",
         lambda release, _: [
-            "make",
+            *_LAB,
             "compat",
             f"COMPAT_OPTIONS=--clients {' '.join(COMPAT_CLIENTS)}",
             *variables(release),

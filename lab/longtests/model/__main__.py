@@ -1,4 +1,4 @@
-"""`make model`: visits every interleaving of small systems that consist of the engine's own state machines."""
+"""`make -C lab model`: visits every interleaving of small systems that consist of the engine's own state machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROCESSES = 2
 DOCUMENT: Final = Path(__file__).resolve().parents[3] / "docs" / "testing" / "model.md"
-MARKS: Final = ("<!-- model: written by make model MODEL_OPTIONS=--write -->", "<!-- end of model -->")
+MARKS: Final = ("<!-- model: written by make -C lab model MODEL_OPTIONS=--write -->", "<!-- end of model -->")
 
 
 def search(name: str, mutants: tuple[str, ...] = (), most: int = MAX_STATES) -> Outcome:
@@ -36,7 +36,7 @@ def search(name: str, mutants: tuple[str, ...] = (), most: int = MAX_STATES) -> 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 as expected, 1 not as expected, 2 wrong usage."""
-    parser = argparse.ArgumentParser(prog="make model", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab model", description=__doc__)
     parser.add_argument("--only", choices=[found.name for found in SCENARIOS], help="run one search only")
     parser.add_argument(
         "--mutant", choices=[found.name for found in MUTANTS], help="run one mutant only, and print its steps"

@@ -1,4 +1,4 @@
-"""`make oracle`: compares the storage layer with the stock owner, on random workloads. Exit status 0: no difference."""
+"""`make -C lab oracle`: compares the storage layer with the stock owner, on random workloads. Exit status 0: no difference."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _positive(text: str) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 equal, 1 different, 2 wrong usage."""
-    parser = argparse.ArgumentParser(prog="make oracle", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab oracle", description=__doc__)
     parser.add_argument("--seed", type=int, help="seed of a run to repeat (default: a new one, which is printed)")
     parser.add_argument("--entries", type=_positive, default=FULL_ENTRIES, help=f"default {FULL_ENTRIES:,}")
     parser.add_argument("--topics", type=_positive, default=_TOPICS, help=f"default {_TOPICS}")
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
             stack.down(purge=True)
     sys.stdout.write("\n".join(report.lines()) + "\n")
     if not report.passed:
-        say(f"FAILED; repeat it with: make oracle SEED={seed} ENTRIES={args.entries}")
+        say(f"FAILED; repeat it with: make -C lab oracle SEED={seed} ENTRIES={args.entries}")
     return 0 if report.passed else 1
 
 

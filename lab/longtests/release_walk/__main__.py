@@ -1,4 +1,4 @@
-"""`make test-release`: install a release from its files alone, read the first message through a pool, and roll back with 0 lost.
+"""`make -C lab test-release`: install a release from its files alone, read a first message through a pool, roll back with 0 lost.
 
 It makes a release of the commit, or takes one, and pushes its images to a registry on this machine. On a fresh local
 Kubernetes it follows the pages install.md, kubernetes.md and adopt.md by their own commands, in a folder that has nothing but the
@@ -41,7 +41,7 @@ CLUSTER: Final = 3
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     made = argparse.ArgumentParser(
-        prog="make test-release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="make -C lab test-release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     made.add_argument(
         "--release", type=Path, metavar="FOLDER", help="an existing release (default: make one of the commit)"
@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status: 1 if a message is lost, or something is left."""
     args = parser().parse_args(argv)
     if args.release and not args.release.is_dir():
-        raise DevstackError(f"--release {args.release}: there is no such folder", "make one with: make release")
+        raise DevstackError(f"--release {args.release}: there is no such folder", "make one with: make -C lab release")
     if args.work:
         check_empty(args.work)
     folder = args.work or Path(tempfile.mkdtemp(prefix="release-walk-"))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from longtests.release_walk.judging import Losses
 
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "how-to" / "release.md"
-BEGIN: Final = "<!-- release walk: written by make test-release RELEASE_WALK_OPTIONS=--write -->"
+BEGIN: Final = "<!-- release walk: written by make -C lab test-release RELEASE_WALK_OPTIONS=--write -->"
 END: Final = "<!-- end of release walk -->"
 FIRST_STEPS: Final = (
     "helm install, until the operator is ready",

@@ -1,4 +1,4 @@
-"""`make scale`: measures the cost of hundreds of pools and thousands of bindings for the operator and a real API server."""
+"""`make -C lab scale`: the cost of hundreds of pools and thousands of bindings for the operator and a real API server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IMAGES = ("images.example.org/pulsar-readonly-engine:1", "images.example.org/pul
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status: 0 all settled, 1 an object did not settle."""
-    parser = argparse.ArgumentParser(prog="make scale", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make -C lab scale", description=__doc__)
     parser.add_argument("--pools", type=int, default=200, help="number of pools (default %(default)s)")
     parser.add_argument("--brokers", type=int, default=3, help="brokers of each pool; 0 for none (default %(default)s)")
     parser.add_argument(
@@ -81,7 +81,7 @@ def main(argv: list[str] | None = None) -> int:
                     stack.enter_context(nodes(plane.client()))
                 phases, peak = _run(plane, load, args)
     except (ScaleError, DevstackError) as error:
-        say(f"make scale: {error}")
+        say(f"make -C lab scale: {error}")
         return 1
     text = report.text(load, phases, peak, args.rolling_pools)
     sys.stdout.write(text)

@@ -1,4 +1,4 @@
-"""Costs of one part of a `make scale` run."""
+"""Costs of one part of a `make -C lab scale` run."""
 
 from __future__ import annotations
 

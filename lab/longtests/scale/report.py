@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 TEXT = """# Scale of the operator
 
-`make scale` starts an etcd, a kube-apiserver and Kubernetes' controller of StatefulSets, without nodes. It runs the operator of
-the checkout, creates {pools} pools of {brokers} brokers in {namespaces} namespaces, and {bindings} bindings, {each} per pool.
+`make -C lab scale` starts an etcd, a kube-apiserver and Kubernetes' controller of StatefulSets, without nodes. It runs the
+operator of this checkout, creates {pools} pools of {brokers} brokers in {namespaces} namespaces, and {bindings} bindings,
+{each} per pool.
 The operator has the rights of `manifests/`. Stand-ins take the place of kubelets and brokers: a pod is ready after
 {start:.0f} s, and holds the bindings of its pool at once. Pools share {writers} source clusters: stand-ins that answer at once.
 The API server's audit log counts the operator's requests.
-Memory and processor time are those of its process. `make scale SCALE_OPTIONS=--write` writes this page.
+Memory and processor time are those of its process. `make -C lab scale SCALE_OPTIONS=--write` writes this page.
 
 Measured on {processors} processors, with a load average of {load_average:.1f} by all processes of the machine. Other load
 increases the durations; requests and memory do not depend on it.
@@ -35,8 +36,8 @@ increases the durations; requests and memory do not depend on it.
 An operator of commit 43cbc8f4 (`--operator FOLDER`) has no budget of rollouts, and counts a binding as ready only while all
 brokers serve it. With it all pools rolled at once: 34.5 s and 1,800 status writes. Ready became False in 700 of 2,000 bindings.
 
-`make scale SCALE_OPTIONS=--together` puts all topics into one namespace of Pulsar, with an expression in every tenth binding:
-the most interaction of bindings. `--pools 1 --namespaces 1 --bindings 1000` puts all bindings into one pool.
+`make -C lab scale SCALE_OPTIONS=--together` puts all topics into one namespace of Pulsar, with an expression in each tenth
+binding: the most interaction of bindings. `--pools 1 --namespaces 1 --bindings 1000` puts all bindings into one pool.
 
 * Settled: the status of every object is that of its current spec, and pools and bindings are ready. After a restart: every pool
   was reconciled, and none is queued. After a rollout: all pods have the new image, and are ready.

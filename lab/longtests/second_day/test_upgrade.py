@@ -1,6 +1,6 @@
 """From the version before to this one, under traffic: nothing is lost, and pools are replaced within the budget.
 
-    make test-upgrade FROM=v0.1.0
+    make -C lab test-upgrade FROM=v0.1.0
 
 Both operators and engines are built from their own checkouts. Without FROM the version before is the newest tag.
 """
@@ -41,7 +41,7 @@ def before(request) -> Iterator[Path]:
     if not chosen:
         tags = git("tag", "--list", "v*", "--sort=-v:refname").splitlines()
         if not tags:
-            pytest.skip("there is no tag of a version before; name a commit: make test-upgrade FROM=COMMIT")
+            pytest.skip("there is no tag of a version before; name a commit: make -C lab test-upgrade FROM=COMMIT")
         chosen = tags[0]
     folder = cache_root() / "upgrade" / git("rev-parse", "--short=12", f"{chosen}^{{commit}}")
     if not folder.exists():

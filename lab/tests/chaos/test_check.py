@@ -1,4 +1,4 @@
-"""The checker of `make chaos`: good histories pass, and each kind of violation is found in a bad one."""
+"""The checker of `make -C lab chaos`: good histories pass, and each kind of violation is found in a bad one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plans of `make chaos`: the same for the same seed, dense enough, and possible."""
+"""The plans of `make -C lab chaos`: the same for the same seed, dense enough, and possible."""
 
 from __future__ import annotations
 

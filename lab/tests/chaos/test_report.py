@@ -1,4 +1,4 @@
-"""The table of `make chaos`."""
+"""The table of `make -C lab chaos`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker of `make churn`: good histories pass, and each kind of violation is found in a bad one."""
+"""The checker of `make -C lab churn`: good histories pass, and each kind of violation is found in a bad one."""
 
 from __future__ import annotations
 

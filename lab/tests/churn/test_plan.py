@@ -1,4 +1,4 @@
-"""The plan of `make churn`."""
+"""The plan of `make -C lab churn`."""
 
 from __future__ import annotations
 

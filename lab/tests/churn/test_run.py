@@ -1,4 +1,4 @@
-"""When a run of `make churn` has passed: the owner sends nothing but what brokers ask of it when they begin to serve."""
+"""When a run of `make -C lab churn` has passed: the owner sends nothing but what brokers ask of it when they begin to serve."""
 
 from __future__ import annotations
 

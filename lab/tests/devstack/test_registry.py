@@ -1,4 +1,4 @@
-"""The registry of `make test-release`: its configuration, its log, and the files by which containerd finds it."""
+"""The registry of `make -C lab test-release`: its configuration, its log, and the files by which containerd finds it."""
 
 from __future__ import annotations
 

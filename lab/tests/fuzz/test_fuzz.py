@@ -1,4 +1,4 @@
-"""Every parser survives a little fuzzing (`make fuzz` is the long form), and the fuzzer finds what it is for."""
+"""Every parser survives a little fuzzing (`make -C lab fuzz` is the long form), and the fuzzer finds what it is for."""
 
 from __future__ import annotations
 

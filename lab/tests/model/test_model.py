@@ -1,4 +1,4 @@
-"""The short form of `make model`: small systems have no violation, and the search finds each mutant."""
+"""The short form of `make -C lab model`: small systems have no violation, and the search finds each mutant."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def test_each_package_has_one_version_in_all_files():
         for one in lockfile.read(path).values():
             found.setdefault(one.name, {}).setdefault(one.version, []).append(path.name)
     assert len(LOCKS) == 8
-    assert {name: versions for name, versions in found.items() if len(versions) > 1} == {}, "make lock"
+    assert {name: versions for name, versions in found.items() if len(versions) > 1} == {}, "make -C lab lock"
 
 
 def test_no_file_names_an_index():

@@ -62,7 +62,7 @@ def test_what_it_says_can_be_read_back(inputs, tmp_path):
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"predicate": 7}'])
 def test_another_file_of_that_name_is_no_provenance(tmp_path, text):
     (tmp_path / provenance.FILE).write_text(text)
-    with pytest.raises(DevstackError, match="is no provenance of make release"):
+    with pytest.raises(DevstackError, match="is no provenance of make -C lab release"):
         provenance.read(tmp_path)
 
 

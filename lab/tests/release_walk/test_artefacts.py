@@ -1,4 +1,4 @@
-"""The files of a release as `make test-release` takes them: checksums, digests of images, a folder of their own."""
+"""The files of a release as `make -C lab test-release` takes them: checksums, digests of images, a folder of their own."""
 
 from __future__ import annotations
 

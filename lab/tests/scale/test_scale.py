@@ -1,4 +1,4 @@
-"""Counts of `make scale`, and its page."""
+"""Counts of `make -C lab scale`, and its page."""
 
 from __future__ import annotations
 

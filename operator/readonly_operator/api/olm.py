@@ -1,4 +1,4 @@
-"""Generate a bundle for the Operator Lifecycle Manager: `python -m readonly_operator.api.olm FOLDER`, run by `make olm`.
+"""Generate a bundle for the Operator Lifecycle Manager: `python -m readonly_operator.api.olm FOLDER`, run by `make -C lab olm`.
 
 Deployment and rights are those of manifests/, kinds and fields those of the typed specs. No image name is in the sources: the
 arguments give them. Facts: bundle format `registry+v1` of the Operator Framework, and its ClusterServiceVersion `v1alpha1`.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CHANNEL = "alpha"
 MEDIA_TYPE = "registry+v1"
 MIN_KUBE_VERSION = "1.30.0"
-HEADER = "# Made by `make olm`; do not edit.\n"
+HEADER = "# Made by `make -C lab olm`; do not edit.\n"
 PLACEHOLDER = "OPERATOR_IMAGE"
 """Image in manifests/operator/deployment.yaml."""
 EXAMPLES = ("quickstart.yaml", "shared-source.yaml")

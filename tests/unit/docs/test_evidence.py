@@ -68,7 +68,7 @@ def test_every_subject_has_command_day_machine_result_and_source(tree):
         assert cells[1].startswith("`make ")
         assert all(cells[2:4])
         assert cells[6]
-    assert "`make chaos SEED=12 MINUTES=15`" in page
+    assert "`make -C lab chaos SEED=12 MINUTES=15`" in page
     assert "| fan-out | `python -m bench fan-out` | 2026-11-24 | 2 CPUs, x86_64, Python 3.11.7 | Pulsar 4.0.8 |" in page
 
 
@@ -82,8 +82,8 @@ def test_a_run_with_a_lost_message_is_a_failure_and_so_is_the_sum(tree):
         path.write_text(json.dumps(broken), encoding="utf-8")
         page = evidence.page(tree)
         assert row(page, "chaos")[4] == evidence.FAILED
-        assert row(page, f"`make chaos SEED={runs[2]['seed']} MINUTES=15`")[3] == evidence.FAILED
-        assert row(page, f"`make chaos SEED={runs[1]['seed']} MINUTES=12`")[3] == evidence.PASSED
+        assert row(page, f"`make -C lab chaos SEED={runs[2]['seed']} MINUTES=15`")[3] == evidence.FAILED
+        assert row(page, f"`make -C lab chaos SEED={runs[1]['seed']} MINUTES=12`")[3] == evidence.PASSED
 
 
 def test_days_and_machines_are_shown_where_they_are_recorded(tree):
@@ -93,12 +93,12 @@ def test_days_and_machines_are_shown_where_they_are_recorded(tree):
     path.write_text(json.dumps(runs), encoding="utf-8")
     page = evidence.page(tree)
     assert row(page, "chaos")[2:4] == [f"2026-12-01, {UNKNOWN}", f"8 CPUs, {UNKNOWN}"]
-    assert row(page, "`make chaos SEED=12 MINUTES=15`")[1:3] == ["2026-12-01", "8 CPUs"]
+    assert row(page, "`make -C lab chaos SEED=12 MINUTES=15`")[1:3] == ["2026-12-01", "8 CPUs"]
     assert row(page, "soak")[2:4] == [UNKNOWN, UNKNOWN]
 
 
 def test_the_line_of_a_run_gives_day_and_machine(tree):
-    line, soak, compat = stamp(), "make soak CHAOS_OPTIONS=--write -->", "make compat: begin -->"
+    line, soak, compat = stamp(), "make -C lab soak CHAOS_OPTIONS=--write -->", "make -C lab compat: begin -->"
     change(tree / "docs" / "testing" / "chaos.md", soak, f"{soak}\n{line}")
     change(tree / "docs" / "reference" / "compatibility.md", compat, f"{compat}\n{line}")
     page = evidence.page(tree)

@@ -12,7 +12,7 @@ from docsite.__main__ import DOCS
 
 ROOT = DOCS.parent
 ENGINE = ROOT / "engine" / "readonly_engine"
-PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"])
+PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md", ROOT / "lab" / "README.md"])
 WALKS = (DOCS / "explanation" / "walks.md").read_text(encoding="utf-8")
 ELSEWHERE = {"orders.py", "frame.py", "test_NAME.py", "apply-config-from-env.py"}
 """Files that the reader writes in tutorials, a placeholder, and a file of Pulsar's image."""

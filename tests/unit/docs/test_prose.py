@@ -23,7 +23,7 @@ GENERATED = {
 }
 PAGES = [
     *(path for path in sorted(DOCS.rglob("*.md")) if str(path.relative_to(DOCS)) not in GENERATED),
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "lab/README.md")),
 ]
 MAX_WORDS = 25
 """Of a sentence, parentheses left out."""
@@ -42,7 +42,9 @@ HOME_MADE = (
 """Words that have a better one in the field: zero-permit consumer, pool, connects, go idle."""
 
 _CODE = re.compile(r"^( *)```.*?^\1```", re.DOTALL | re.MULTILINE)
-_MADE = re.compile(r"<!-- [^>]*\b(?:made|written)\b[^>]*-->.*?<!-- (?:end|made by make compat: end)[^>]*-->", re.DOTALL)
+_MADE = re.compile(
+    r"<!-- [^>]*\b(?:made|written)\b[^>]*-->.*?<!-- (?:end|made by make -C lab compat: end)[^>]*-->", re.DOTALL
+)
 _ITEM = re.compile(r"(?:[-*]|\d+\.) ")
 
 

@@ -402,7 +402,7 @@ def test_the_bench_counts_the_cpu_of_all_processes() -> None:
     lines = table(results).splitlines()
     assert lines[2] == "| a topic | noop | pulsar-readonly | 500 | 0 | 200 | 75% | 4.0 s | 1.0 s |  |"
     assert lines[3].endswith("| 1.00 |")
-    text = "a\n<!-- spark: made by make bench-spark -->\nold\n<!-- end of spark -->\nz\n"
+    text = "a\n<!-- spark: made by make -C lab bench-spark -->\nold\n<!-- end of spark -->\nz\n"
     assert inserted(text, "spark", "new") == text.replace("old", "new")
 
 

@@ -1,4 +1,4 @@
-"""The tool behind `make shape`, on small trees."""
+"""The tool behind `make -C lab shape`, on small trees."""
 
 from __future__ import annotations
 
