@@ -53,6 +53,13 @@ EXPECTED: Final[dict[str, tuple[str, list[Any]]]] = {
         )
         for encoding in ("INLINE", "SEPARATED")
     },
+    **{
+        f"{other}-joins-{encoding}": (
+            f"struct<key:int,value:{ROW_TYPE}>",
+            [{"key": 7, "value": ROW}, {"key": 8, "value": ROW}],
+        )
+        for encoding, other in (("INLINE", "SEPARATED"), ("SEPARATED", "INLINE"))
+    },
     "protobuf": (
         PROTOBUF_TYPE,
         [

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from readonly_spark.values.key_value import KEY, KEY_VALUE, VALUE, split_pair
+from readonly_spark.values.key_value import KEY, KEY_VALUE, VALUE, message_pair
 from readonly_spark.values.native_avro import compiled
 from readonly_spark.values.schema import UNREADABLE, names_of, value_type, written_as
 
@@ -73,17 +73,16 @@ def _pair_reader(writer: Definition, newest: Definition, target: pa.DataType) ->
         return None
 
     def read(payloads: pa.Array, keys: pa.Array | None) -> pa.Array | None:
-        if separated:
-            assert keys is not None
-            pair = {KEY: keys, VALUE: payloads}
-            nulls = pc.and_(keys.is_null(), payloads.is_null())
+        assert keys is not None
+        if separated and not keys.null_count:
+            pair, nulls = {KEY: keys, VALUE: payloads}, None
         else:
             try:
-                found = [(None, None) if one is None else split_pair(one) for one in payloads.to_pylist()]
+                found = list(map(partial(message_pair, separated), keys.to_pylist(), payloads.to_pylist()))
             except UNREADABLE:
                 return None
-            pair = {name: pa.array([one[at] for one in found], pa.binary()) for at, name in enumerate(_PAIR)}
-            nulls = payloads.is_null()
+            pair = {name: pa.array([one and one[at] for one in found], pa.binary()) for at, name in enumerate(_PAIR)}
+            nulls = pa.array([one is None for one in found])
         parts = [decode(pair[name]) for name, decode in readers.items() if decode is not None]
         if any(one is None for one in parts):
             return None

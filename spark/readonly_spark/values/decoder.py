@@ -18,7 +18,7 @@ from readonly_spark.values.avro_limits import AvroLimits
 from readonly_spark.values.avro_resolution import resolution
 from readonly_spark.values.column_readers import column_reader
 from readonly_spark.values.json_values import json_reader
-from readonly_spark.values.key_value import KEY, KEY_VALUE, VALUE, split_pair
+from readonly_spark.values.key_value import KEY, KEY_VALUE, VALUE, message_pair
 from readonly_spark.values.meaning import check_fits
 from readonly_spark.values.protobuf import to_python
 from readonly_spark.values.protobuf_limits import ProtobufLimits
@@ -273,10 +273,9 @@ def _key_value_reader(
     }
 
     def read(found: tuple[bytes | None, bytes | None]) -> dict[str, Any] | None:
-        message_key, payload = found
-        if not separated and payload is None:
+        pair = message_pair(separated, *found)
+        if pair is None:
             return None
-        pair = (message_key, payload) if separated else split_pair(payload or b"")
         return {
             name: None if part is None else parts[name](part)
             for name, part in zip((KEY, VALUE), pair, strict=True)

@@ -23,6 +23,7 @@ SEPARATED: Final = "SEPARATED"
 """Where the key is stored: before the value in the payload, or as the key of the message."""
 
 _SIZE_BYTES: Final = 4
+_EMPTY_BYTES: Final = 2 * _SIZE_BYTES
 _NONE: Final = -1
 
 
@@ -107,6 +108,42 @@ def split_pair(payload: bytes) -> tuple[bytes | None, bytes | None]:
         found.append(None if size == _NONE else payload[at : at + size])
         at += max(size, 0)
     return found[0], found[1]
+
+
+def message_pair(
+    separated: bool, message_key: bytes | None, payload: bytes | None
+) -> tuple[bytes | None, bytes | None] | None:
+    """Return key and value of a message; None if it has neither.
+
+    Pulsar's registry compares type and definition of schemas, not their properties (tried with 4.0.8). So producers of both
+    encodings share a version, with the encoding of the first one. A message shows its own: a separated one has a key, unless
+    this is null, and an inline payload is as long as its lengths say.
+
+    Args:
+        separated: the encoding of the version.
+        message_key: the key of the message.
+        payload: its payload.
+
+    Raises:
+        MalformedFrameError: the message has no key, and its payload is not a pair.
+    """
+    if payload is None:
+        return (message_key, None) if separated and message_key is not None else None
+    if separated:
+        # A null key leaves none either, and then numbers may look like a pair whose key is empty, or both parts null.
+        inline = (
+            message_key is None and len(payload) > _EMPTY_BYTES and any(payload[:_SIZE_BYTES]) and _is_pair(payload)
+        )
+    else:
+        inline = message_key is None or _is_pair(payload)
+    return split_pair(payload) if inline else (message_key, payload)
+
+
+def _is_pair(payload: bytes) -> bool:
+    try:
+        return join_pair(*split_pair(payload)) == payload
+    except MalformedFrameError:
+        return False
 
 
 def join_pair(key: bytes | None, value: bytes | None) -> bytes:

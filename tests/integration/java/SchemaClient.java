@@ -58,6 +58,11 @@ public class SchemaClient {
                 new KeyValue<>(7, row), new KeyValue<>(8, null));
             publish("json-" + encoding, Schema.KeyValue(Schema.JSON(Row.class), Schema.JSON(Row.class), encoding),
                 new KeyValue<>(row, new Row("b", 2)), new KeyValue<>(row, null));
+            KeyValueEncodingType other =
+                encoding == KeyValueEncodingType.INLINE ? KeyValueEncodingType.SEPARATED : KeyValueEncodingType.INLINE;
+            String topic = other + "-joins-" + encoding;  // The registry has one version for both.
+            publish(topic, Schema.KeyValue(Schema.INT32, Schema.AVRO(Row.class), encoding), new KeyValue<>(7, row));
+            publish(topic, Schema.KeyValue(Schema.INT32, Schema.AVRO(Row.class), other), new KeyValue<>(8, row));
         }
         publish("protobuf", ProtobufSchema.of(Type.class), Type.newBuilder().setName("a").addAllOneofs(List.of("x", "y"))
             .setSyntax(Syntax.SYNTAX_PROTO3).build(), Type.getDefaultInstance());

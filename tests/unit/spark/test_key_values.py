@@ -30,13 +30,13 @@ ROW = record("name", n={"type": "int"})
 NEWER = record("name", n={"type": "int"}, more={"type": ["null", "string"], "default": None})
 
 
-def definition(encoding, value=ROW, key="INT32"):
+def definition(encoding, value=ROW, key="INT32", value_kind="AVRO"):
     """A schema as the registry has it."""
     text = json.dumps(value).encode()
     properties = {
         "kv.encoding.type": encoding,
         "key.schema.name": "", "key.schema.type": key, "key.schema.properties": "{}",
-        "value.schema.name": "", "value.schema.type": "AVRO", "value.schema.properties": json.dumps({"x": "y"}),
+        "value.schema.name": "", "value.schema.type": value_kind, "value.schema.properties": json.dumps({"x": "y"}),
     }  # fmt: skip
     return Definition("KEY_VALUE", b"\0\0\0\0" + len(text).to_bytes(4, "big") + text, properties)
 
@@ -104,6 +104,30 @@ def test_an_encoding_that_changed_is_that_of_the_version():
         decode(schema, [(b"x", join_pair(number(7), row)), (number(7), row)], [version(0), version(1)])
         == [{"key": 7, "value": {"name": "a", "n": 1}}] * 2
     )
+
+
+@pytest.mark.parametrize(
+    ("encoding", "key", "payload", "expected"),
+    [
+        (SEPARATED, None, join_pair(b"k", b"v"), (b"k", b"v")),
+        (SEPARATED, None, join_pair(b"k", None), (b"k", None)),
+        (SEPARATED, None, join_pair(None, b"v"), (None, b"v")),
+        (SEPARATED, None, b"v", (None, b"v")),
+        (INLINE, b"k", b"v", (b"k", b"v")),
+        (INLINE, b"own", join_pair(b"k", b"v"), (b"k", b"v")),
+    ],
+)
+def test_a_message_in_the_other_encoding_than_its_version(encoding, key, payload, expected):
+    schema = ValueSchema(definition(encoding, key="BYTES", value_kind="BYTES"))
+    usual = (b"a", b"b") if encoding == SEPARATED else (None, join_pair(b"a", b"b"))
+    rows = [{"key": b"a", "value": b"b"}, None, dict(zip(("key", "value"), expected, strict=True))]
+    assert decode(schema, [usual, (None, None), (key, payload)]) == rows
+
+
+@pytest.mark.parametrize("value", [0, -1, 0xFFFFFFFF, -1 << 32])
+def test_a_number_without_a_key_is_not_taken_for_an_inline_pair(value):
+    schema = ValueSchema(definition(SEPARATED, value_kind="INT64"))
+    assert decode(schema, [(None, struct.pack(">q", value))]) == [{"key": None, "value": value}]
 
 
 @pytest.mark.parametrize(
