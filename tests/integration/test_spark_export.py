@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.parquet as pq
 import pytest
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Long, Record, String
+from readonly_spark.export.file_writer import FileWriter
 from readonly_spark.export.iceberg import CATALOG_FILE
 from readonly_spark.export.settings import ExportSettings
 from readonly_spark.export.totals import Totals
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from devstack.pulsar.cluster import PulsarCluster
 
@@ -136,9 +137,21 @@ def test_a_micro_batch_without_rows_is_committed(
         if partition_by:
             rows = rows.selectExpr("*", "date'2026-11-25' AS publishDate")
         for number in range(4):
-            sink.commit(rows if number == 2 else rows.limit(0), name, number)
+            batch = rows if number == 2 else rows.limit(0)
+            sink.commit(written(spark, wanted, batch) if form == "parquet" else batch, name, number)
         assert sink.last_committed(name) == 3
     assert values(tmp_path, form) == [1]
+
+
+def written(spark: SparkSession, wanted: ExportSettings, rows: DataFrame) -> DataFrame:
+    """The files of a micro-batch, as the tasks of an export write them."""
+    from readonly_spark.export.file_source import FILES, layout_of  # noqa: PLC0415
+
+    batches = rows.toArrow().to_batches()
+    with FileWriter(layout_of(wanted, rows.schema, "snappy"), rows.toArrow().schema, 0) as writer:
+        for batch in batches:
+            writer.write(batch)
+        return spark.createDataFrame(writer.finish(), FILES)
 
 
 def test_a_continuous_export_follows_its_topic(spark, spark_stack, spark_client, topic, tmp_path) -> None:

@@ -445,7 +445,7 @@ def test_the_data_source_plans_and_decodes_without_spark_and_sockets(name):
 
 def test_only_the_shell_of_the_data_source_knows_spark():
     knowing = {path.name for path in sources(SPARK) if any(name.startswith("pyspark") for name in imports_of(path))}
-    assert knowing == {"source.py", "session.py", "command.py", "progress.py", "listener.py"}
+    assert knowing == {"source.py", "file_source.py", "session.py", "command.py", "progress.py", "listener.py"}
 
 
 def test_generated_protobuf_modules_match_their_schemas(tmp_path):

@@ -42,7 +42,10 @@ STORE_PORT: Final = 60
 MASTER: Final = "local[2]"
 MEMORY: Final = "2g"
 WARM_UP: Final = 2
-SINKS: Final = ("noop", "parquet")
+EXPORT: Final = "export"
+SINKS: Final = ("noop", "parquet", EXPORT)
+"""`parquet` is Spark's writer. `export` is the one of `pulsar-readonly export`, and Spark's for the other sources."""
+
 _SQL: Final = {"long": "bigint", "string": "string"}
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
@@ -208,7 +211,8 @@ class Bench:
         side, servers = self._sides[client], self._servers(client, case)
         columns = _columns(client, case, COLUMNS[client])
         spark, server = whole_family(side.pid), cpu_seconds(servers)
-        answer = side.ask(sink, reading.source, columns, self._folder / "table", reading.options)
+        command = "parquet" if sink == EXPORT and client != ENGINE else sink
+        answer = side.ask(command, reading.source, columns, self._folder / "table", reading.options)
         return Round(
             rows=messages,
             size=case.size,

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+from readonly_spark.export.file_source import FILES, FORMAT, WrittenFiles, layout_of, options_for
+from readonly_spark.export.files import LocalFiles
+from readonly_spark.export.parquet import ParquetTable
+from readonly_spark.export.settings import ExportSettings
 from readonly_spark.rows.columns import BY_NAME
 from readonly_spark.source import PulsarReadOnly
 
@@ -40,6 +47,7 @@ def main(master: str, memory: str) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.dataSource.register(PulsarReadOnly)
+    spark.dataSource.register(WrittenFiles)
     print(json.dumps({"ready": True}), flush=True)  # noqa: T201
     for line in sys.stdin:
         command, source, columns, folder, *options = line.rstrip("\n").split("\t")
@@ -64,11 +72,26 @@ def answered(
         found = rows.agg(sf.count(sf.lit(1)), sf.sum(sf.expr(summed))).head()
         assert found is not None
         return {"rows": found[0], "checksum": found[1] or 0}
-    if command == "noop":
+    if command == "export":
+        export(spark, schema, folder, options)
+    elif command == "noop":
         rows.write.format("noop").mode("overwrite").save()
     else:
         rows.write.mode("overwrite").parquet(folder)
     return {"rows": 0}
+
+
+def export(spark: SparkSession, schema: str, folder: str, options: Mapping[str, str]) -> None:
+    """Write and commit a table as `pulsar-readonly export` does with one micro-batch."""
+    shutil.rmtree(folder, ignore_errors=True)
+    columns = StructType.fromDDL(schema)
+    assert isinstance(columns, StructType)
+    settings = ExportSettings(
+        source=options, to=folder, checkpoint=f"{folder}-checkpoint", columns=tuple(columns.names)
+    )
+    own = options_for(layout_of(settings, columns, "snappy"), columns)
+    files = spark.read.format(FORMAT).options(**options, **own).schema(FILES).load()
+    ParquetTable(settings, spark, LocalFiles(folder, folder)).commit(files, str(uuid4()), 0)
 
 
 def stream(spark: SparkSession, source: str, columns: list[str], folder: str, options: dict[str, str]) -> None:

@@ -2,7 +2,9 @@
 
 command      the command line
 settings     the settings of an export, checked before anything starts; pure
-session      the Spark session and the query; only this module and `command` import Spark
+session      the Spark session and the query; only this module, `command` and `file_source` import Spark
+file_source  the data source whose tasks write Parquet files, with file_writer; its rows are these files
+partitions   the folders of partitions; pure
 table        lock, ownership check, and the commit of each micro-batch
 ownership    whether an export may write a table; pure
 marker       the owner of a table and the content of its micro-batches; pure

@@ -1,9 +1,9 @@
 """Tables of Parquet files: micro-batches are committed to `_spark_metadata`, the log of Spark's file sink, each exactly once.
 
-On a local file system a micro-batch is written to a staging folder, renamed to names with the checkpoint's id, and committed. So
-readers see whole files only, and leftovers of a killed export can be identified. In an object store a file appears when it is
-complete and a rename is a copy, so Spark's sink writes directly to the table, and the footers hold the checkpoint's id. If the
-store has conditional writes, the export commits the micro-batch with one (see `sink_log`).
+On a local file system tasks write to a staging folder (see `file_source`). The files of a micro-batch are renamed to names with
+the checkpoint's id, and committed. So readers see whole files only, and leftovers of a killed export can be identified. In an
+object store a file appears when it is complete and a rename is a copy, so Spark's sink writes directly to the table, and the
+footers hold the checkpoint's id. If the store has conditional writes, the export commits with one (see `sink_log`).
 """
 
 from __future__ import annotations
@@ -136,14 +136,14 @@ class ParquetTable:
         return log(log.VERSION(), self._session, where, self._jvm.scala.Option.empty())
 
     def _write_local(self, table: Path, batch: Any, checkpoint: str, number: int) -> None:
-        staging = table / STAGING / str(number)
-        batch.write.mode("overwrite").partitionBy(*self._settings.partition_by).parquet(str(staging))
+        staging = table / STAGING
         statuses = []
-        for index, staged in enumerate(sorted(staging.rglob("part-*.parquet"))):
-            folder = table / staged.parent.relative_to(staging)
-            folder.mkdir(parents=True, exist_ok=True)
-            file = folder / file_name(index, checkpoint, number, staged.name.partition(".")[2])
-            staged.rename(file)
+        for index, name in enumerate(sorted(row["file"] for row in batch.collect())):
+            file = table / Path(name).with_name(
+                file_name(index, checkpoint, number, name.rpartition("/")[2].partition(".")[2])
+            )
+            file.parent.mkdir(parents=True, exist_ok=True)
+            (staging / name).rename(file)
             statuses.append(self._status(str(file)))
         entry = self._jvm.org.apache.spark.sql.execution.streaming.sinks.SinkFileStatus
         entries = self._spark.sparkContext._gateway.new_array(entry, len(statuses))  # noqa: SLF001

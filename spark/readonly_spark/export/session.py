@@ -15,9 +15,12 @@ import pyspark
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.field_names import check_field_names
+from readonly_spark.export.file_source import CODEC, FILES, WrittenFiles, layout_of, options_for
+from readonly_spark.export.file_source import FORMAT as FILES_FORMAT
 from readonly_spark.export.progress import ProgressListener
 from readonly_spark.export.settings import AVAILABLE_NOW, DELTA, DERIVED
 from readonly_spark.export.totals import OBSERVED
@@ -27,6 +30,7 @@ from readonly_spark.source import FORMAT, PulsarReadOnly
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
@@ -181,18 +185,22 @@ def start(
     kinds = {column.name: column.spark for column in COLUMNS}
     if settings.decodes:
         kinds["value"] = table.pinned_value_type(lambda: _value_type(reader))
-    rows = reader.schema(", ".join(f"{name} {kinds[name]}" for name in settings.source_columns)).load()
-    rows = rows.select(
-        *(sf.expr(DERIVED[name]).alias(name) if name in DERIVED else name for name in settings.table_columns)
-    )
+    columns = ", ".join(f"{name} {kinds[name]}" for name in settings.source_columns)
     counted = getattr(table.sink, "counted", None)
-    if counted is None:
-        sized = "value" in settings.table_columns and not settings.decodes
-        size = sf.sum(sf.octet_length("value")) if sized else sf.sum(sf.lit(0))
-        rows = rows.observe(OBSERVED, sf.count(sf.lit(1)).alias("messages"), size.alias("bytes"))
+    if settings.writes_files:
+        rows = _files(spark, settings, source, columns)
     else:
-        # Iceberg has no 96 bit timestamps, which are the default of a session that `session` did not make.
-        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        rows = reader.schema(columns).load()
+        rows = rows.select(
+            *(sf.expr(DERIVED[name]).alias(name) if name in DERIVED else name for name in settings.table_columns)
+        )
+        if counted is None:
+            sized = "value" in settings.table_columns and not settings.decodes
+            size = sf.sum(sf.octet_length("value")) if sized else sf.sum(sf.lit(0))
+            rows = rows.observe(OBSERVED, sf.count(sf.lit(1)).alias("messages"), size.alias("bytes"))
+        else:
+            # Iceberg has no 96 bit timestamps, which are the default of a session that `session` did not make.
+            spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     writer = rows.writeStream.foreachBatch(table.write).option("checkpointLocation", settings.checkpoint)
     if settings.trigger == AVAILABLE_NOW:
         writer = writer.trigger(availableNow=True)
@@ -201,3 +209,14 @@ def start(
     listener = ProgressListener(totals, {} if counted is None else counted)
     spark.streams.addListener(listener)
     return writer.start(), listener
+
+
+def _files(spark: SparkSession, settings: ExportSettings, source: Mapping[str, str], columns: str) -> DataFrame:
+    """Return the stream of the files that tasks write, with their numbers of messages observed."""
+    read = StructType.fromDDL(columns)
+    assert isinstance(read, StructType)
+    layout = layout_of(settings, read, str(spark.conf.get(CODEC)))
+    options = {**source, **options_for(layout, read)}
+    spark.dataSource.register(WrittenFiles)
+    files = spark.readStream.format(FILES_FORMAT).options(**options).schema(FILES).load()
+    return files.observe(OBSERVED, *(sf.sum(name).alias(name) for name in ("messages", "bytes")))

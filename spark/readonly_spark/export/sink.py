@@ -44,6 +44,11 @@ class Sink(Protocol):
     def commit(self, batch: Any, checkpoint: str, number: int) -> bool:
         """Commit a micro-batch; return False if there was nothing to commit.
 
+        Args:
+            batch: its rows, or the files that its tasks wrote (see `ExportSettings.writes_files`).
+            checkpoint: the id of the checkpoint.
+            number: the number of the micro-batch.
+
         Raises:
             ExportError: another export has committed this micro-batch.
         """
