@@ -1,4 +1,4 @@
-"""Health of pools and bindings for Argo CD and Flux: their checks and kstatus agree, also in the middle of a rollout."""
+"""Health of pools, bindings and sources for Argo CD and Flux: their checks and kstatus agree, also in the middle of a rollout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import pytest
 from readonly_operator.api.crds import DEFINITIONS
 from readonly_operator.api.status import NO_STATUS
-from readonly_operator.kube.kinds import SOURCE
 from readonly_operator.kube.names import GROUP, VERSION
 from readonly_operator.kube.status import STALLED_REASONS, Condition, ConditionStatus, complete, keep, paused, render
 
@@ -18,9 +17,7 @@ from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.delivery.conftest import ROOT
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
-REPORTED = [one for one in DEFINITIONS if one.kind != SOURCE]
-"""Definitions of kinds with conditions. A ReadOnlySource has none: pools report it, and tools take it for healthy."""
-KINDS = [one.kind.kind for one in REPORTED]
+KINDS = [one.kind.kind for one in DEFINITIONS]
 CONFIG_MAP = load_yaml((ROOT / "examples" / "argocd-health.yaml").read_text())
 EXPRESSIONS = {
     one["kind"]: one
@@ -116,7 +113,7 @@ def test_every_kind_has_its_checks_and_no_other_key_is_taken():
     assert {one["apiVersion"] for one in EXPRESSIONS.values()} == {f"{GROUP}/{VERSION}"}
 
 
-@pytest.mark.parametrize("definition", REPORTED, ids=lambda one: one.kind.plural)
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.kind.plural)
 def test_the_api_server_gives_a_new_object_a_status_that_tools_wait_for(definition):
     for version in definition.manifest()["spec"]["versions"]:
         schema = version["schema"]["openAPIV3Schema"]["properties"]["status"]
