@@ -35,7 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def devstack(number: int, *arguments: str, folder: Path = ROOT, timeout: float = 1800) -> None:
     """Run a command of a checkout's devstack for a cluster."""
-    environment = {**os.environ, NUMBER_VARIABLE: str(number)}
+    # What is installed is the devstack of this checkout.
+    environment = {**os.environ, NUMBER_VARIABLE: str(number), "PYTHONPATH": str(folder / "lab")}
     subprocess.run(
         [sys.executable, "-m", "devstack", *arguments], cwd=folder, env=environment, check=True, timeout=timeout
     )
