@@ -53,6 +53,7 @@ SPARK_STACK: Final = tuple(
         "spark_export_state",
         "spark_export_suspended",
         "spark_export_tables",
+        "spark_export_unshared",
         "spark_hold",
         "spark_java_values",
         "spark_killed",

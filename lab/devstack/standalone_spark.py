@@ -27,6 +27,7 @@ _ADDRESS: Final = "127.0.0.1"
 _LOG_END: Final = 2000
 _EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 _PYTHON: Final = b"pyspark.daemon"
+_EMPTY_FOLDER: Final = 'mount -t tmpfs none "$0"; exec "$@"'
 
 
 class StandaloneSpark:
@@ -36,12 +37,14 @@ class StandaloneSpark:
         folder: for logs and the files of applications; it is no folder of this project, so that no code is found there by chance.
         workers: how many.
         memory: of each worker, for its executors.
+        unshared: a folder of which the last worker sees an empty one of its own, as another machine would. Requires root.
     """
 
-    def __init__(self, folder: Path, workers: int = 2, memory: str = "1g") -> None:
+    def __init__(self, folder: Path, workers: int = 2, memory: str = "1g", unshared: Path | None = None) -> None:
         self._folder = folder
         self._workers = workers
         self._memory = memory
+        self._unshared = unshared
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._starts = 0
         self.url = ""
@@ -120,6 +123,8 @@ class StandaloneSpark:
             raise DevstackError("pyspark is missing", "run `make setup`")
         self._starts += 1
         log = self._folder / f"{name}-{self._starts}.log"
+        alone = self._unshared is not None and name == f"worker-{self._workers - 1}"
+        prefix = ["unshare", "--mount", "sh", "-ec", _EMPTY_FOLDER, str(self._unshared)] if alone else []
         environment = {
             **os.environ,
             "SPARK_LOCAL_IP": _ADDRESS,
@@ -130,8 +135,9 @@ class StandaloneSpark:
         script = str(Path(spec.origin).parent / "bin" / "spark-class")
         with log.open("wb") as out:
             self._running[name] = subprocess.Popen(
-                [script, f"{_DEPLOY}.{program}", *words], cwd=self._folder, env=environment, stdout=out, stderr=out
-            )
+                [*prefix, script, f"{_DEPLOY}.{program}", *words],
+                cwd=self._folder, env=environment, stdout=out, stderr=out,
+            )  # fmt: skip
         return log
 
     @staticmethod

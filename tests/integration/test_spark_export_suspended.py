@@ -2,7 +2,7 @@
 
 The second takes the lease over, and commits the micro-batch and all later ones. Then the first goes on.
 `SUSPENDED_EXPORTS=10` repeats it, with the first and the second micro-batch. The first export is held in turn within the request
-that commits, and before it looks into the table's log.
+that commits, and before it looks into the table's log. Another test kills the first instead.
 """
 
 from __future__ import annotations
@@ -184,3 +184,18 @@ def test_a_micro_batch_is_committed_once(export, relay, first, second, form, rep
     assert status == 1, first.said()
     assert "another export" in errors[-1]
     assert form != "parquet" or scene.unlisted() == []
+
+
+def test_files_of_a_killed_export_are_removed(export, relay, second, tmp_path) -> None:
+    scene = export("parquet")
+    relay.hold(commit("parquet", 1))
+    with ExportsInTurn(tmp_path, "killed", LEASE_S) as killed:  # by SIGKILL at the end
+        killed.start(scene.relayed)
+        until_held(killed, relay)
+    relay.release(drop=True)
+    left = scene.unlisted()
+    assert left, "its files are at their places, and not committed"
+    second.start(scene.direct)
+    assert second.wait() == 0, second.said()
+    assert scene.table.values() == list(range(MESSAGES))
+    assert scene.unlisted() == []
