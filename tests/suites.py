@@ -48,6 +48,7 @@ SPARK_STACK: Final = tuple(
         "spark_compacted",
         "spark_connect",
         "spark_export",
+        "spark_export_files",
         "spark_export_outages",
         "spark_export_leftovers",
         "spark_export_state",
