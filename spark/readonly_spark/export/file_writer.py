@@ -14,6 +14,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
 
 from readonly_spark.export.partitions import by_folder
 
@@ -36,10 +37,9 @@ CODECS: Final = {
     "snappy": ("snappy", ".snappy"),
     "gzip": ("gzip", ".gz"),
     "zstd": ("zstd", ".zstd"),
-    "brotli": ("brotli", ".br"),
     "lz4_raw": ("lz4", ".lz4raw"),
 }
-"""Codecs of Spark that Arrow has, as Arrow names them, with the suffix that Spark gives to names of files."""
+"""Codecs that Spark reads and Arrow has, as Arrow names them, with the suffix that Spark gives to names of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +141,11 @@ class FileWriter:
         path = Path(self._layout.folder, folder, f"part-{self._task:05d}-{uuid4()}{suffix}.parquet")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._paths.append(path)
-        # As Spark writes decimals, and without Arrow's own schema, which Spark does not write.
+        # The path is no URI. Decimals are as Spark writes them, and Spark does not write Arrow's own schema.
         writer = pq.ParquetWriter(
-            path, self._schema, compression=codec, store_schema=False, store_decimal_as_integer=True
-        )
+            path, self._schema, filesystem=LocalFileSystem(), compression=codec, store_schema=False,
+            store_decimal_as_integer=True,
+        )  # fmt: skip
         writer.add_key_value_metadata({SPARK_SCHEMA: self._layout.spark_schema})
         return _OpenFile(path, writer)
 

@@ -25,7 +25,7 @@ def at(year: int, month: int, day: int, hour: int = 0) -> dt.datetime:
 
 ROWS = pa.record_batch(
     {
-        "topic": ["a", "b", "a", None, "", "a/b=c d"],
+        "topic": ["a", "b", "a", None, "", "a/b=c d\t:ü"],
         "number": pa.array([1, -2, 1, None, 1, 1], pa.int64()),
         "flag": [True, False, True, None, True, True],
         "publishTime": pa.array(
@@ -42,7 +42,7 @@ NONE = "__HIVE_DEFAULT_PARTITION__"
     ("by", "folders"),
     [
         ((), {"": [0, 1, 2, 3, 4, 5]}),
-        (("topic",), {"topic=a": [0, 2], "topic=b": [1], f"topic={NONE}": [3, 4], "topic=a%2Fb%3Dc d": [5]}),
+        (("topic",), {"topic=a": [0, 2], "topic=b": [1], f"topic={NONE}": [3, 4], "topic=a%2Fb%3Dc d%09%3Aü": [5]}),
         (("number",), {"number=1": [0, 2, 4, 5], "number=-2": [1], f"number={NONE}": [3]}),
         (
             ("flag", "publishDate"),
