@@ -77,8 +77,6 @@ def test_a_pool_serves_another_namespace_while_it_allows_it(operator, writer, na
     assert "spec.allowedBindings.tenants" in message
     assert "public/default" in message
     eventually(released, timeout=AT_ONCE_SECONDS)
-    events = operator("get", "events", "-n", bound, "-o", "jsonpath={.items[*].reason}")
-    assert "NotAllowedByPool" in events
 
 
 def test_a_restart_of_the_operator_releases_no_binding_of_a_selected_namespace(
