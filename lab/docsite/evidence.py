@@ -202,7 +202,7 @@ def _pages(root: Path) -> list[list[str]]:
 
 def _row(subject: str, target: str, run: Written, passed: bool | None, figures: str, page: str) -> list[str]:
     result = "" if passed is None else verdict(passed)
-    return [subject, code(f"make {target}"), run.day, run.machine, result, figures, _source(page)]
+    return [subject, code(f"make -C lab {target}"), run.day, run.machine, result, figures, _source(page)]
 
 
 def _source(page: str) -> str:
