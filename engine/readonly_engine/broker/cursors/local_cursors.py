@@ -23,9 +23,9 @@ from readonly_engine.broker.cursors.partitions import (
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
 from readonly_engine.owner.single_flight import SingleFlight
-from readonly_engine.waiting import await_shared
+from readonly_engine.waiting import wait_until_done
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -206,11 +206,20 @@ class LocalCursors:
         opening = self._opening.get(key)
         if opening is None:
             opening = self._opening[key] = asyncio.get_running_loop().create_task(self._open(key))
-            opening.add_done_callback(lambda _: self._opening.pop(key, None))
+            opening.add_done_callback(lambda done: self._open_done(key, done))
+        await wait_until_done(opening)
+        if opening.cancelled():
+            raise OwnerUnavailableError("this broker stops; look the topic up again")
         try:
-            return await await_shared(opening)
+            return opening.result()
         except CursorStoreError as error:
             raise OwnerUnavailableError(str(error)) from error
+
+    def _open_done(self, key: ClaimKey, opening: asyncio.Task[HeldPartition]) -> None:
+        self._opening.pop(key, None)
+        # All that waited may have gone: then nobody else gets the error.
+        if not opening.cancelled() and isinstance(opening.exception(), (CursorStoreError, RelayError, MetadataError)):
+            log.info("local cursors not opened: topic=%s error=%s", key.topic, opening.exception())
 
     async def _open(self, key: ClaimKey) -> HeldPartition:
         claim = await self._claims.acquire(key)
@@ -307,7 +316,7 @@ class LocalCursors:
 
     async def close(self) -> None:
         """Store all cursors, and let other brokers have them."""
-        self._closed = True
+        await self._cancel_openings()
         if self._returning is not None:
             self._returning.cancel()
         for key in list(self._held):
@@ -319,6 +328,16 @@ class LocalCursors:
 
     async def disconnect(self) -> None:
         """Close the client. A drain that ran out of time did not get that far."""
+        await self._cancel_openings()
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+    async def _cancel_openings(self) -> None:
+        """End what is being opened, before its client closes; nothing is opened any more."""
+        self._closed = True
+        openings = set(self._opening.values())
+        for opening in openings:
+            opening.cancel()
+        if openings:
+            await asyncio.wait(openings)

@@ -97,6 +97,9 @@ class CursorStore:
             raise CursorStoreError(
                 f"the local cursors in {self._topic} cannot be read: {error or 'no answer'}"
             ) from error
+        except asyncio.CancelledError:
+            await self.close()
+            raise
 
     async def _open(self) -> None:
         await self._check_ours()

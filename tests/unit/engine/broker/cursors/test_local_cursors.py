@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,8 +11,10 @@ import pytest
 from readonly_engine.broker.cursors import local_cursors
 from readonly_engine.broker.cursors.local_cursors import LocalCursors
 from readonly_engine.broker.cursors.partitions import topic_properties
+from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.cursor_admin import PartitionedTopic
+from readonly_engine.owner.errors import OwnerUnavailableError
 
 from tests.support.waiting import until
 
@@ -63,10 +66,15 @@ class _Pool:
         for number in range(200):
             key = await ask[number % len(ask)].key_of(TOPIC, f"s{number}")
             if key not in self.claims:
-                url = await ask[number % len(ask)].place(key)
-                broker = self.brokers[url] if url else ask[number % len(ask)]
-                assert await broker.key_of(TOPIC, f"s{number}") == key
-                assert await broker.place(key) == "", "two brokers do not agree"
+                broker = ask[number % len(ask)]
+                for _ in range(20):  # what brokers know of each other is up to PLACE_S old
+                    url = await broker.place(key)
+                    if not url:
+                        break
+                    broker = self.brokers[url]
+                    assert await broker.key_of(TOPIC, f"s{number}") == key
+                else:
+                    raise AssertionError("the brokers do not agree")
                 await broker.open(key)
 
     @property
@@ -175,3 +183,49 @@ async def _settled(pool: _Pool) -> None:
         if await still():
             return
     raise AssertionError("the claims are read again and again")
+
+
+@pytest.mark.parametrize("end", ["close", "disconnect"])
+@pytest.mark.parametrize("stays", [True, False])
+def test_the_end_of_the_broker_ends_what_is_being_opened(
+    pool: _Pool, monkeypatch: pytest.MonkeyPatch, end: str, stays: bool
+) -> None:
+    """A client that closes fails what it reads: no error of the store, also if the consumer that asked has left before."""
+    read, states = asyncio.Event(), []
+
+    class Reading(_Store):
+        async def open(self) -> None:
+            try:
+                await read.wait()
+            except asyncio.CancelledError:
+                states.append("cancelled")
+                raise
+            raise CursorStoreError("AlreadyClosed")
+
+    class Client:
+        async def close(self) -> None:
+            states.append("client closed")
+            read.set()
+            await asyncio.sleep(0)
+
+    async def play() -> None:
+        unexpected: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
+        pool.join("pulsar://broker-0:6650")
+        broker = pool.brokers["pulsar://broker-0:6650"]
+        broker._make_client = lambda: cast("Any", Client())
+        key = await broker.key_of(TOPIC, "s")
+        asked = asyncio.create_task(broker.open(key))
+        await until(lambda: broker._client is not None)
+        if not stays:
+            asked.cancel()
+        await getattr(broker, end)()
+        with pytest.raises(OwnerUnavailableError if stays else asyncio.CancelledError):
+            await asked
+        with pytest.raises(OwnerUnavailableError):
+            await broker.open(key)
+        gc.collect()
+        assert (states, pool.claims, unexpected) == (["cancelled", "client closed"], {}, [])
+
+    monkeypatch.setattr(local_cursors, "CursorStore", Reading)
+    asyncio.run(play())
