@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from readonly_engine.config import schema
 from readonly_engine.config.option import ConfigError, options_of
@@ -11,12 +9,9 @@ from readonly_engine.config.reader import make_config
 from readonly_engine.config.settings import EngineConfig
 
 from tests.support.json_schema import is_valid
-from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.engine.config.test_settings import MALFORMED, REQUIRED
 
-ROOT = Path(__file__).parents[4]
 SCHEMA = schema.document()
-GOLDEN = sorted((ROOT / "tests" / "unit" / "operator" / "model" / "golden").glob("*.yaml"))
 
 LATER: dict[str, tuple[object, ...]] = {
     "writer-url": ("pulsar://host:99999",),
@@ -96,16 +91,3 @@ def test_every_option_is_described_with_its_default():
         text = SCHEMA["properties"][one.key]["description"]
         assert text.endswith(".")
         assert not one.default or one.default in text
-
-
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
-def test_the_operators_files_are_valid(path):
-    found = [
-        load_yaml(text)
-        for one in load_all_yaml(path.read_text(encoding="utf-8"))
-        if one and one.get("kind") == "ConfigMap"
-        for name, text in one.get("data", {}).items()
-        if name == "engine.yaml"
-    ]
-    assert found
-    assert all(is_valid(SCHEMA, one) for one in found)
