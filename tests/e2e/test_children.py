@@ -192,15 +192,3 @@ def test_a_child_that_the_api_server_refuses_is_reported(operator, namespace, po
     assert 'StatefulSet.apps "demo" is invalid: spec.template.labels: Invalid value: "bad key!"' in said["Ready"]
     operator.apply(pool(replicas=0, podTemplate={"metadata": {"labels": {"good-key": "x"}}}))
     operator.expect("robp", "demo", namespace, SCALED_TO_ZERO)
-
-
-def test_autoscalers_scale_the_pool_by_its_scale_subresource(operator, namespace, pool):
-    operator.apply(pool(replicas=0))
-    operator.expect("robp", "demo", namespace, SCALED_TO_ZERO)
-    scale = json.loads(
-        operator(
-            "get", "--raw", f"/apis/pulsar-readonly.io/v1beta1/namespaces/{namespace}/readonlybrokerpools/demo/scale"
-        )
-    )
-    assert scale["spec"].get("replicas", 0) == 0
-    assert scale["status"]["selector"] == "pulsar-readonly.io/pool=demo"

@@ -111,22 +111,6 @@ def test_the_setting_is_made_watched_and_put_back(operator, writer, namespace, p
     assert data(operator, namespace) == ("0", None)
 
 
-def test_what_was_set_stays_when_the_pool_says_so(operator, writer, namespace, pool, eventually):
-    write_as(operator, "helm", namespace, "0")
-    operator.apply(stateful_set(namespace))
-    grant(operator, namespace, *RULES)
-    lac = {"management": "Manage", "interval": "50ms", "target": TARGET, "onDeletion": "Keep"}
-    operator.apply(pool(replicas=0, explicitLac=lac))
-
-    def is_set():
-        assert data(operator, namespace)[0] == "50"
-
-    eventually(is_set, 60)
-    assert "finalizers" not in operator.get("robp", "demo", namespace)["metadata"], "there is nothing to do at the end"
-    operator("delete", "robp/demo", "-n", namespace, "--timeout=60s")
-    assert data(operator, namespace)[0] == "50"
-
-
 def test_a_deletion_does_not_wait_for_a_writer_that_is_gone(operator, namespace, pool, eventually):
     write_as(operator, "helm", namespace, "0")
     operator.apply(stateful_set(namespace))

@@ -50,46 +50,6 @@ def test_brokers_run_restricted(operator, writer, namespace, pool):
     assert operator.get("pod", "demo-0", namespace)["spec"]["automountServiceAccountToken"] is False
 
 
-def test_drift_is_repaired(operator, namespace, pool, eventually):
-    operator.apply(pool(replicas=0))
-    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
-    before = operator.get("service", "demo", namespace)["spec"]
-    operator("patch", "service", "demo", "-n", namespace, "-p", '{"spec":{"selector":{"app":"other"}}}')
-    operator("patch", "statefulset", "demo", "-n", namespace, "-p", '{"spec":{"updateStrategy":{"type":"OnDelete"}}}')
-    operator("patch", "configmap", "demo-config", "-n", namespace, "-p", '{"data":{"engine.yaml":"nonsense"}}')
-    for child in ("serviceaccount/demo", "service/demo-headless", "configmap/demo-bindings"):
-        operator("delete", child, "-n", namespace)
-
-    def repaired():
-        assert operator.get("service", "demo", namespace)["spec"] == before
-        assert operator.get("statefulset", "demo", namespace)["spec"]["updateStrategy"]["type"] == "RollingUpdate"
-        assert "metadata-store: zk:" in operator.get("configmap", "demo-config", namespace)["data"]["engine.yaml"]
-        assert len(names(operator, namespace)) == 6
-
-    eventually(repaired, 30)
-
-
-def test_maxunavailable_that_kubernetes_ignores_is_reported_and_on_delete_follows(
-    operator, namespace, pool, eventually
-):
-    def strategy() -> dict:
-        return operator.get("statefulset", "demo", namespace)["spec"]["updateStrategy"]
-
-    settled = {"Ready": ("True", "ScaledToZero"), "Progressing": ("False", "Settled")}
-    operator.apply(pool(replicas=0, updateStrategy={"maxUnavailable": "50%"}))
-    message = operator.expect("robp", "demo", namespace, settled)["Progressing"]
-    ignored = "maxUnavailable" not in strategy().get("rollingUpdate", {})
-    assert ("spec.updateStrategy.maxUnavailable" in message) is ignored
-    before = operator.get("statefulset", "demo", namespace)["metadata"]["resourceVersion"]
-    operator.apply(pool(replicas=0, updateStrategy={"type": "OnDelete"}))
-    eventually(lambda: operator.expect("robp", "demo", namespace, settled))
-    assert strategy() == {"type": "OnDelete"}
-    assert operator.get("statefulset", "demo", namespace)["metadata"]["resourceVersion"] != before
-    operator.apply(pool(replicas=0, updateStrategy={"partition": 1}))
-    operator.expect("robp", "demo", namespace, settled)
-    assert strategy()["rollingUpdate"]["partition"] == 1
-
-
 def test_labels_of_others_are_left_alone(operator, namespace, pool, eventually):
     operator.apply(pool(replicas=0))
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
@@ -162,11 +122,3 @@ def test_deletion_leaves_nothing(operator, writer, namespace, pool, eventually):
         assert names(operator, namespace) == set()
 
     eventually(nothing, 90)
-
-
-def test_a_pool_of_the_same_name_can_follow_at_once(operator, namespace, pool):
-    operator.apply(pool(replicas=0))
-    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
-    operator("delete", "robp/demo", "-n", namespace)
-    operator.apply(pool(replicas=0))
-    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")}, timeout=60)

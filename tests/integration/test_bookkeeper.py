@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import signal
 import socket
@@ -370,19 +369,6 @@ def tls(certificates: Path) -> TlsFiles:
 @pytest.mark.parametrize("part", [FEW, MANY], ids=["one by one", "in batches"])
 def test_reads_over_tls(make, tls: TlsFiles, part) -> None:
     assert read(make(), *part, security=BookieSecurity(ClientTls(tls))) == expected(*part)
-
-
-def test_the_lac_over_tls(make, tls: TlsFiles) -> None:
-    async def scene(reader, _pool):
-        assert (await reader.read_lac()).last_entry == len(PAYLOADS) - 1
-
-    with_reader(make(), scene, security=BookieSecurity(ClientTls(tls)))
-
-
-def test_a_bookie_of_another_authority_is_not_trusted(make, tls: TlsFiles) -> None:
-    stranger = dataclasses.replace(tls, trust=None)
-    with pytest.raises(ReadFailedError, match="certificate verify failed"):
-        read(make(), *FEW, security=BookieSecurity(ClientTls(stranger)))
 
 
 def test_a_bookie_that_asks_for_a_certificate_gets_none(make, tls: TlsFiles) -> None:

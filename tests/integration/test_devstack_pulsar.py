@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
 
 RECEIVE_MS = 15_000
 
@@ -43,20 +42,6 @@ def consume(client: pulsar_lib.Client, topic: str, subscription: str, count: int
     return got
 
 
-def test_produce_and_consume_through_both_brokers(pulsar: Endpoints, topic: str) -> None:
-    assert len(pulsar.brokers) == 2
-    quiet = pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-    clients = [pulsar_lib.Client(url, logger=quiet) for url in pulsar.brokers]
-    try:
-        produce(clients[0], topic, range(10))
-        produce(clients[1], topic, range(10, 20))
-        assert consume(clients[1], topic, "first", 20) == list(range(20))
-        assert consume(clients[0], topic, "second", 20) == list(range(20))
-    finally:
-        for client in clients:
-            client.close()
-
-
 def test_topics_get_several_ledgers_by_size_and_by_unload(
     pulsar_client: pulsar_lib.Client, admin: PulsarAdmin, topic: str
 ) -> None:
@@ -73,73 +58,6 @@ def test_topics_get_several_ledgers_by_size_and_by_unload(
     assert admin.last_message_id(topic) == MessageId(ids[-1].ledger_id(), ids[-1].entry_id())
     assert admin.stats(topic)["subscriptions"]["held"]["msgBacklog"] == full + 10
     assert consume(pulsar_client, topic, "held", full + 10) == list(range(full + 10))
-
-
-def test_explicit_lac_and_quick_rolls_are_set(admin: PulsarAdmin) -> None:
-    runtime = admin.runtime_configuration()
-    assert runtime["bookkeeperExplicitLacIntervalInMills"] == "100"
-    assert runtime["managedLedgerMinLedgerRolloverTimeMinutes"] == "0"
-    assert runtime["brokerDeleteInactiveTopicsEnabled"] == "false"
-
-
-def test_partitioned_topics_and_their_deletion(admin: PulsarAdmin, topic: str) -> None:
-    admin.create_partitioned_topic(topic, 4)
-    assert admin.partitions(topic) == 4
-    assert set(admin.partitioned_stats(topic)["partitions"]) == {f"{topic}-partition-{i}" for i in range(4)}
-    with pytest.raises(AdminError) as refused:
-        admin.create_partitioned_topic(topic, 4)
-    assert refused.value.status == 409
-    admin.delete_partitioned_topic(topic)
-    assert not [name for name in admin.topics() if name.startswith(topic)]
-
-
-def test_a_bookie_stops_and_comes_back(
-    breakable_pulsar: PulsarCluster, pulsar_client: pulsar_lib.Client, topic: str
-) -> None:
-    produce(pulsar_client, topic, range(10))
-    breakable_pulsar.stop_bookie(1)
-    stopped = {server.name for server in breakable_pulsar.status().servers if server.pid is None}
-    assert stopped == {"bookie-1"}
-    produce(pulsar_client, topic, range(10, 20))
-    assert consume(pulsar_client, topic, "s", 20) == list(range(20))
-    breakable_pulsar.start_bookie(1)
-    assert breakable_pulsar.status().healthy
-
-
-def test_a_killed_bookie_keeps_what_it_acknowledged(
-    breakable_pulsar: PulsarCluster, pulsar_client: pulsar_lib.Client, topic: str
-) -> None:
-    produce(pulsar_client, topic, range(20))
-    breakable_pulsar.kill_bookie(0)
-    breakable_pulsar.start_bookie(0)
-    assert consume(pulsar_client, topic, "s", 20) == list(range(20))
-
-
-def test_a_stopped_brokers_topics_move(breakable_pulsar: PulsarCluster, topic: str) -> None:
-    survivor = breakable_pulsar.admin(1)
-    client = pulsar_lib.Client(
-        breakable_pulsar.endpoints.brokers[1], logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-    )
-    try:
-        produce(client, topic, range(5))
-        breakable_pulsar.stop_broker(0)
-        produce(client, topic, range(5, 10))
-        assert survivor.lookup(topic) == breakable_pulsar.endpoints.brokers[1]
-        assert consume(client, topic, "s", 10) == list(range(10))
-    finally:
-        client.close()
-    breakable_pulsar.start_broker(0)
-    assert len(survivor.brokers()) == 2
-
-
-def test_a_killed_broker_comes_back(
-    breakable_pulsar: PulsarCluster, pulsar_client: pulsar_lib.Client, topic: str
-) -> None:
-    produce(pulsar_client, topic, range(5))
-    breakable_pulsar.kill_broker(1)
-    breakable_pulsar.start_broker(1)
-    produce(pulsar_client, topic, range(5, 10))
-    assert consume(pulsar_client, topic, "s", 10) == list(range(10))
 
 
 def test_any_brokers_admin_api_reaches_a_topics_owner(pulsar_stack: PulsarCluster, topic: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pulsar
@@ -124,28 +123,6 @@ def test_subscriptions_go_with_their_topic(
         later = subscribe(local_client, topic, name, initial_position=pulsar.InitialPosition.Latest)
         assert rest(later) == [], f"the former subscription {name} is still there"
     assert own_subscriptions(admin, topic) == {GUARD}
-
-
-@pytest.mark.parametrize("first", ["by id", "by time"])
-def test_seek(local_client: pulsar.Client, pulsar_client: pulsar.Client, topic: str, first: str) -> None:
-    ids = publish_numbers(pulsar_client, topic, range(5), batching_enabled=False)
-    between = int(time.time() * 1000) + 2
-    wait_until(lambda: time.time() * 1000 > between + 1, 5)  # the publish times of the two groups differ
-    publish_numbers(pulsar_client, topic, range(5, 10), batching_enabled=False)
-    consumer = subscribe(local_client, topic)
-    assert take(consumer, 10) == list(range(10))
-    if first == "by id":
-        consumer.seek(ids[3])
-        assert rest(consumer) == [4, 5, 6, 7, 8, 9]
-    else:
-        consumer.seek(between)
-        assert rest(consumer) == [5, 6, 7, 8, 9]
-    consumer.seek(pulsar.MessageId.earliest)
-    assert take(consumer, 10) == list(range(10))
-    consumer.seek(pulsar.MessageId.latest)
-    assert rest(consumer) == []
-    publish_numbers(pulsar_client, topic, [10])
-    assert take(consumer, 1) == [10]
 
 
 def test_an_exclusive_one_has_one_consumer_in_the_whole_pool(local_pool: Pool, topic: str) -> None:

@@ -13,7 +13,7 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, C
 
 from devstack.pool import Pool
 from tests.integration.fleet import quiet_client
-from tests.integration.raw_client import RawClient, RefusedError, message_frame
+from tests.integration.raw_client import RawClient, message_frame
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
 
 BOUND = "persistent://public/test-producers-.*"
-PRODUCERS = 5
-MESSAGES = 40
+
+
 AHEAD = 200
 CHUNKED_BYTES = 11 << 20
 QUIET_MS = 700
@@ -122,40 +122,6 @@ def stored(client: pulsar.Client, topic: str) -> list[int]:
 
 @pytest.mark.parametrize("deduplication", [False, True], ids=["plain", "deduplication"])
 @pytest.mark.parametrize("batching", [False, True], ids=["single", "batches"])
-@pytest.mark.parametrize("waiting", [False, True], ids=["async", "sync"])
-def test_everything_that_is_sent_is_stored_once_in_order(
-    producers_pool: Pool,
-    pulsar_client: pulsar.Client,
-    namespaces: dict[bool, str],
-    deduplication: bool,
-    batching: bool,
-    waiting: bool,
-) -> None:
-    client = quiet_client(producers_pool.url)
-    options: dict[str, Any] = {"batching_enabled": batching, "batching_max_publish_delay_ms": 1}
-    for _ in range(PRODUCERS):
-        topic = new_topic(namespaces, deduplication=deduplication)
-        producer = client.create_producer(topic, **options)
-        assert producer.is_connected(), "right after it was created"
-        receipts = Receipts()
-        for number in range(MESSAGES):
-            if waiting:
-                producer.send(b"%d" % number)
-            else:
-                producer.send_async(b"%d" % number, receipts)
-            assert producer.is_connected()
-        producer.flush()
-        assert producer.is_connected(), "and for life"
-        if not waiting:
-            receipts.wait(MESSAGES)
-        assert stored(pulsar_client, topic) == list(range(MESSAGES))
-        assert producer.last_sequence_id() == MESSAGES - 1
-        producer.close()
-    client.close()
-
-
-@pytest.mark.parametrize("deduplication", [False, True], ids=["plain", "deduplication"])
-@pytest.mark.parametrize("batching", [False, True], ids=["single", "batches"])
 def test_a_broker_that_leaves_loses_and_doubles_nothing(
     own_pool, pulsar_client: pulsar.Client, namespaces: dict[bool, str], deduplication: bool, batching: bool
 ) -> None:
@@ -184,24 +150,6 @@ def test_a_broker_that_leaves_loses_and_doubles_nothing(
     client.close()
 
 
-@pytest.mark.parametrize("batching", [False, True], ids=["single", "batches"])
-def test_an_owner_that_moves_loses_and_doubles_nothing_with_deduplication(
-    producers_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, namespaces: dict[bool, str], batching: bool
-) -> None:
-    client = quiet_client(producers_pool.url)
-    topic = new_topic(namespaces, deduplication=True)
-    flow = SendLoop(client, topic, batching_enabled=batching, batching_max_publish_delay_ms=1)
-    for _ in range(5):
-        mark = flow.confirmed
-        wait_until(lambda mark=mark: flow.confirmed > mark + 50, what="it publishes")
-        admin.unload(topic)
-    mark = flow.confirmed
-    wait_until(lambda: flow.confirmed > mark + 50, what="it goes on")
-    count = flow.stop()
-    assert stored(pulsar_client, topic) == list(range(count))
-    client.close()
-
-
 def test_what_is_sent_before_the_first_receipt_while_the_owner_moves_is_stored_once(
     producers_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, namespaces: dict[bool, str]
 ) -> None:
@@ -220,24 +168,6 @@ def test_what_is_sent_before_the_first_receipt_while_the_owner_moves_is_stored_o
     receipts.wait(40)
     assert producer.last_sequence_id() >= 39
     assert stored(pulsar_client, topic) == list(range(40))
-    client.close()
-
-
-def test_a_name_and_its_last_sequence_outlive_the_producer(
-    producers_pool: Pool, pulsar_client: pulsar.Client, namespaces: dict[bool, str]
-) -> None:
-    client = quiet_client(producers_pool.url)
-    topic = new_topic(namespaces, deduplication=True)
-    producer = client.create_producer(topic, producer_name="named")
-    for number in range(5):
-        producer.send(b"%d" % number)
-    producer.close()
-    again = client.create_producer(topic, producer_name="named")
-    assert again.last_sequence_id() == 4
-    again.send(b"5")
-    assert again.last_sequence_id() == 5
-    again.close()
-    assert stored(pulsar_client, topic) == list(range(6))
     client.close()
 
 
@@ -283,16 +213,6 @@ def test_a_name_of_a_client_that_is_gone_without_a_word_is_free_as_soon_as_at_th
         assert 4 < time.monotonic() - begin < 10, url
         for client in (entrance, silent, other):
             client.close()
-
-
-def test_a_name_of_a_client_that_lives_is_not_given_away(producers_pool: Pool, namespaces: dict[bool, str]) -> None:
-    topic = new_topic(namespaces, deduplication=False)
-    client = quiet_client(producers_pool.url)
-    producer = client.create_producer(topic, producer_name="taken")
-    with RawClient(producers_pool.brokers[0].url) as other, pytest.raises(RefusedError, match="already connected"):
-        other.produce(topic, producer_name="taken")
-    assert producer.is_connected()
-    client.close()
 
 
 @pytest.mark.parametrize("deduplication", [False, True], ids=["plain", "deduplication"])

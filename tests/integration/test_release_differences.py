@@ -131,27 +131,6 @@ def test_stored_acks_are_long_arrays(release: PulsarCluster, release_owner: puls
     assert not entry.individually_deleted
 
 
-def test_acks_of_single_messages_of_a_batch_count_by_default(
-    release_owner: pulsar.Client, release_pool: Pool, topic: str
-) -> None:
-    client = quiet_client(release_pool.url)
-    try:
-        consumer = client.subscribe(topic, "s", SHARED, batch_index_ack_enabled=True)
-        batch = {"batching_enabled": True, "batching_max_messages": 10, "batching_max_publish_delay_ms": 10_000}
-        publish_numbers(release_owner, topic, range(10), **batch)
-        messages = [consumer.receive(RECEIVE_MS) for _ in range(10)]
-        assert len({message.message_id().entry_id() for message in messages}) == 1
-        for message in messages[:4]:
-            consumer.acknowledge(message)
-        consumer.close()
-        consumer = client.subscribe(topic, "s", SHARED, batch_index_ack_enabled=True)
-        assert numbers_of([consumer.receive(RECEIVE_MS) for _ in range(6)]) == list(range(4, 10))
-        with pytest.raises(pulsar.Timeout):
-            consumer.receive(QUIET_MS)
-    finally:
-        client.close()
-
-
 @pytest.mark.parametrize("through", ["owner", "pool"])
 def test_key_shared_looks_ahead_as_far_as_the_release(
     release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str, through: str

@@ -6,7 +6,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -258,15 +257,6 @@ def test_a_certificate_of_another_authority(serve, files, stack, secrets, tmp_pa
     error = serve(stack.endpoints.pool_store, files)
     assert f"refuses the client certificate {stranger.certificate(READER)} (" in error
     assert "metadata-tls-certificate must be valid" in error
-
-
-def test_an_expired_certificate(serve, files, stack, secrets, tmp_path) -> None:
-    certificate, key = secrets.issue("late", tmp_path, days="0")
-    wait_until(lambda: time.time() > certificate.stat().st_mtime + 1.5, 5)
-    error = serve(
-        stack.endpoints.pool_store, files | {"--metadata-tls-certificate": certificate, "--metadata-tls-key": key}
-    )
-    assert f"refuses the client certificate {certificate} (" in error
 
 
 def test_no_client_certificate(serve, files, stack) -> None:

@@ -15,7 +15,7 @@ from readonly_spark.errors import SourceError
 from longtests.oracle.publish import Publisher, make_keys
 from longtests.oracle.workload import plan_rounds, plan_topics
 from tests.integration.java_client import JavaClient
-from tests.integration.spark_driver import Driver, numbers, publish, read, read_rows
+from tests.integration.spark_driver import Driver, numbers, publish, read_rows
 from tests.integration.spark_session import batch, stream
 from tests.support.topics import create_settled_topic
 from tests.support.waiting import wait_until
@@ -150,22 +150,6 @@ def test_rows_equal_what_a_stock_reader_gets(spark_stack: PulsarCluster, spark_c
         assert rows + sealed > 20, f"seed {seed}"
 
 
-def test_a_topic_may_end_with_a_message_that_the_stock_reader_discards(
-    spark_client, driver, topic, tmp_path: Path
-) -> None:
-    producer = spark_client.create_producer(
-        topic, compression_type=pulsar_lib.CompressionType.ZLib, batching_enabled=False
-    )
-    for value in (b"m-0", b""):
-        producer.send(value)
-    producer.close()
-    expected = {(topic, key): value for key, value in read_stock(spark_client, topic, make_keys(tmp_path)).items()}
-    assert [value[0] for value in expected.values()] == [b"m-0"]
-    reading = driver(topic)
-    wait_until(lambda: len(read_rows(reading.tasks())) == 2, DEADLINE_S)
-    assert compare(expected, read_rows(reading.tasks())) == (2, 0)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("streaming", [False, True])
 def test_rows_equal_what_a_stock_reader_gets_in_spark(
@@ -228,18 +212,6 @@ def test_offsets_must_name_what_is_read(spark_stack, spark_client, driver, topic
     named = json.dumps({name.format(topic=topic): where for name, where in offsets.items()})
     with pytest.raises(SourceError, match=told):
         driver(topic, startingOffsets=named).tasks()
-
-
-@pytest.mark.parametrize(
-    ("options", "least"),
-    [({"minPartitions": "7"}, 7), ({"maxBytesPerPartition": "2000"}, 8), ({"maxRecordsPerPartition": "90"}, 9)],
-)
-def test_a_topic_is_cut_into_tasks(spark_client, driver, topic, options, least) -> None:
-    publish(spark_client, topic, 0, 899, 3)
-    driver(topic).await_values(numbers(0, 899))
-    tasks = driver(topic, **options).tasks()
-    assert len(tasks) >= least
-    assert read(tasks) == numbers(0, 899)
 
 
 def test_topics_by_pattern(spark_stack, spark_client, driver) -> None:

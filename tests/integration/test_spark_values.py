@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +18,6 @@ from readonly_spark.errors import SourceError
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.values.type_names import spark_name
 
-from longtests.oracle.publish import make_keys
 from tests.integration.spark_driver import DEADLINE_S, Driver, publish
 from tests.integration.spark_session import batch
 from tests.support.records import delete_record
@@ -145,34 +143,6 @@ def values_now(driver: Driver, wanted: pa.DataType, entries: int) -> list[Any]:
     return [
         one for task in driver.plan(entries) for rows in read_task(task, schema) for one in rows["value"].to_pylist()
     ]
-
-
-def test_ciphertext_is_no_value_of_a_schema(spark_client, topic, driver, tmp_path) -> None:
-    made = order(evolved=False)
-    produce(spark_client, topic, AvroSchema, made, made(id=1, what="clear"))
-    secret = made(id=2, what="secret")
-    produce(spark_client, topic, AvroSchema, made, secret, encryption_key="k", crypto_key_reader=make_keys(tmp_path))
-    produce(spark_client, topic, AvroSchema, made, made(id=3, what="clear"))
-    wanted = pa.struct([("id", pa.int64()), ("what", pa.string())])
-    reader = driver(topic, valueSchema="auto")
-    reader.plan(3)
-    assert f"{topic}: an entry is encrypted and cannot be decoded" in refusal(reader, wanted)
-    lenient = driver(topic, valueSchema="auto", decodeErrors="null")
-    assert values_now(lenient, wanted, 3) == [{"id": 1, "what": "clear"}, None, {"id": 3, "what": "clear"}]
-
-
-def test_a_schema_that_is_given_heeds_the_version_that_a_message_names(spark_client, topic, driver) -> None:
-    """Two texts in another order: by the wrong version each would be read as the other, without an error."""
-    before, after = (
-        type("Swapped", (Record,), {name: String(required=True) for name in names}) for names in ("ab", "ba")
-    )
-    produce(spark_client, topic, AvroSchema, before, before(a="first", b="second"))
-    produce(spark_client, topic, AvroSchema, after, after(a="first", b="second"))
-    wanted = pa.struct([("a", pa.string()), ("b", pa.string())])
-    given = json.dumps({"type": "AVRO", "schema": AvroSchema(before).schema_info().schema()})
-    for schema in (given, "auto"):
-        found = values_now(driver(topic, valueSchema=schema), wanted, 2)
-        assert found == [{"a": "first", "b": "second"}] * 2
 
 
 def test_a_deleted_version_is_not_read_as_the_newest(spark_stack, spark_client, topic, driver) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pulsar
 import pytest
-from pulsar import ConsumerDeadLetterPolicy, ConsumerKeySharedPolicy, ConsumerType, KeySharedMode
-from pulsar import MessageId as BatchMessageId
+from pulsar import ConsumerType
 
 from devstack.pool import Pool
 from devstack.pulsar.admin import MessageId
@@ -101,39 +98,6 @@ def test_key_shared_keeps_the_order_of_a_key_at_the_consumer_that_the_owner_woul
     assert len({(name, number % KEYS) for name, found in got.items() for number in found}) == KEYS
 
 
-def test_batches_of_one_key_each(both) -> None:
-    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> dict[str, list[int]]:
-        consumers = {name: subscribe(client, topic, KEY_SHARED, consumer_name=name) for name in ("a", "b")}
-        assert not any(by_consumer(consumers, 500).values())
-        publish(writer, topic, range(300), batching_enabled=True, batching_type=pulsar.BatchingType.KeyBased)
-        return {name: sorted(found) for name, found in by_consumer(consumers).items()}
-
-    got = both(scene)
-    assert len({(name, number % KEYS) for name, found in got.items() for number in found}) == KEYS
-
-
-def test_key_shared_with_ranges_and_a_range_that_is_taken(both) -> None:
-    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
-        def policy(*ranges: tuple[int, int]) -> ConsumerKeySharedPolicy:
-            return ConsumerKeySharedPolicy(KeySharedMode.Sticky, sticky_ranges=list(ranges))
-
-        low = policy((0, 20_000), (40_000, 45_000))
-        high = policy((20_001, 39_999), (45_001, 65_535))
-        consumers = {
-            "low": subscribe(client, topic, KEY_SHARED, consumer_name="low", key_shared_policy=low),
-            "high": subscribe(client, topic, KEY_SHARED, consumer_name="high", key_shared_policy=high),
-        }
-        with pytest.raises(pulsar.PulsarException) as error:
-            subscribe(client, topic, KEY_SHARED, key_shared_policy=policy((19_000, 21_000)))
-        assert not any(by_consumer(consumers, 500).values())
-        publish(writer, topic, range(100), batching_enabled=False)
-        return by_consumer(consumers), type(error.value).__name__
-
-    got, _ = both(scene)
-    assert all(got.values())
-    assert sum(len(found) for found in got.values()) == 100
-
-
 def test_a_key_with_something_unacked_stays_where_it_is_when_a_consumer_arrives(both) -> None:
     def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
         first = subscribe(client, topic, KEY_SHARED, consumer_name="first")
@@ -155,63 +119,6 @@ def test_a_key_with_something_unacked_stays_where_it_is_when_a_consumer_arrives(
     assert sorted(stayed + after) == list(range(KEYS, 3 * KEYS))
 
 
-def test_key_shared_in_any_order(both) -> None:
-    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
-        policy = ConsumerKeySharedPolicy(allow_out_of_order_delivery=True)
-        first = subscribe(client, topic, KEY_SHARED, consumer_name="first", key_shared_policy=policy)
-        publish(writer, topic, range(KEYS), batching_enabled=False)
-        take(first, KEYS)
-        second = subscribe(client, topic, KEY_SHARED, consumer_name="second", key_shared_policy=policy)
-        assert rest(second) == []
-        publish(writer, topic, range(KEYS, 2 * KEYS), batching_enabled=False)
-        return numbers_of(rest(second)), numbers_of(rest(first))
-
-    to_second, to_first = both(scene)
-    assert to_second
-    assert sorted(to_second + to_first) == list(range(KEYS, 2 * KEYS))
-
-
-@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED, FAILOVER], ids=lambda kind: kind.name)
-def test_messages_wait_for_their_time_where_the_owner_lets_them_wait(both, kind) -> None:
-    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> list[bytes]:
-        consumer = subscribe(client, topic, kind)
-        producer = writer.create_producer(topic, batching_enabled=False)
-        begin = time.monotonic()
-        producer.send(b"in 6 s", deliver_after=timedelta(seconds=6), partition_key="k1")
-        producer.send(b"in 2.5 s", deliver_after=timedelta(seconds=2.5), partition_key="k2")
-        producer.send(b"now", partition_key="k3")
-        got = [message.data() for message in take(consumer, 3, ack=True)]
-        if kind != FAILOVER:
-            assert time.monotonic() - begin > 4.9, "the owner may be a tick early"
-        return got
-
-    expected = [b"in 6 s", b"in 2.5 s", b"now"]
-    assert both(scene) == (expected if kind == FAILOVER else expected[::-1])
-
-
-def test_delayed_messages_outlive_the_broker(pulsar: Endpoints, pulsar_client, topic: str, tmp_path: Path) -> None:
-    pool = Pool(pulsar, tmp_path, f"delayed-{time.time_ns()}", ["--topics", "persistent://public/default/test-.*"])
-    try:
-        (broker,) = pool.start()
-        client = _client(pool.url)
-        consumer = subscribe(client, topic)
-        producer = pulsar_client.create_producer(topic, batching_enabled=False)
-        producer.send(b"1", deliver_after=timedelta(seconds=6))
-        begin = time.monotonic()
-        producer.send(b"2")
-        take(consumer, 1, ack=True)
-        broker.kill()
-        pool.start()
-        client.close()
-        client = _client(pool.url)
-        consumer = subscribe(client, topic)
-        assert numbers_of(take(consumer, 1)) == [1]
-        assert time.monotonic() - begin > 5.5
-        client.close()
-    finally:
-        pool.close()
-
-
 def _client(url: str) -> pulsar.Client:
     return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
 
@@ -231,113 +138,6 @@ def test_a_consumer_with_too_much_unacked_waits_until_it_has_acked(both, admin: 
 
     first, _ = both(scene)
     assert first == list(range(20))
-
-
-def test_negative_acks_count_and_end_in_the_dead_letter_topic(both) -> None:
-    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
-        dead = writer.subscribe(f"{topic}-s-DLQ", "dead", initial_position=pulsar.InitialPosition.Earliest)
-        policy = ConsumerDeadLetterPolicy(max_redeliver_count=2, initial_subscription_name="dead")
-        consumer = subscribe(client, topic, dead_letter_policy=policy, negative_ack_redelivery_delay_ms=200)
-        publish(writer, topic, range(4), batching_enabled=False)
-        seen = defaultdict(list)
-        for _ in range(2 + 2 * 3):
-            message = consumer.receive(RECEIVE_MS)
-            seen[int(message.data())].append(message.redelivery_count())
-            if int(message.data()) % 2:
-                consumer.negative_acknowledge(message)
-            else:
-                consumer.acknowledge(message)
-        return dict(seen), sorted(numbers_of(take(dead, 2))), numbers_of(rest(consumer))
-
-    seen, dead, _ = both(scene)
-    assert seen == {0: [0], 1: [0, 1, 2], 2: [0], 3: [0, 1, 2]}
-    assert dead == [1, 3]
-
-
-@pytest.mark.parametrize(
-    ("both", "indexes"),
-    [("owner", False), ("owner", True), ("local", False)],  # this owner does not count acks of single messages
-    indirect=["both"],
-)
-def test_a_batch_that_is_acked_in_part_and_given_back(both, indexes: bool) -> None:
-    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
-        options = {"batch_index_ack_enabled": indexes, "negative_ack_redelivery_delay_ms": 200}
-        consumer = subscribe(client, topic, **options)
-        # Else a slow machine makes a batch of the first message alone, and batches differ between owner and pool.
-        batches = {"batching_enabled": True, "batching_max_messages": 10, "batching_max_publish_delay_ms": 10_000}
-        publish(writer, topic, range(20), **batches)
-        first = take(consumer, 20)
-        for message in first:
-            if int(message.data()) % 10 < 6:
-                consumer.acknowledge(message)
-            elif int(message.data()) % 10 == 7:
-                consumer.negative_acknowledge(message)
-        again = rest(consumer)
-        for message in [*first, *again]:
-            consumer.acknowledge(message)
-        counts = {message.redelivery_count() for message in again}
-        return sorted(set(numbers_of(again))), counts, numbers_of(rest(consumer))
-
-    both(scene)
-
-
-@pytest.mark.parametrize("seek", [False, True], ids=["stays", "seeks"])
-def test_a_batch_that_is_acked_in_part_comes_back_with_the_rest_of_it(
-    pulsar: Endpoints, pulsar_client, topic: str, tmp_path: Path, seek: bool
-) -> None:
-    """Where the owner does not count such acks; test_batch_indexes.py is about those that do."""
-
-    def scene(client: pulsar.Client, topic: str) -> list[int]:
-        consumer = subscribe(client, topic, batch_index_ack_enabled=True)
-        ids = publish(pulsar_client, topic, range(10), batching_enabled=True, batching_max_messages=10)
-        for message in take(consumer, 10)[:4]:
-            consumer.acknowledge(message)
-        assert rest(consumer, 1000) == []  # the client sends acks every 100 ms
-        if seek:
-            consumer.seek(BatchMessageId(-1, ids[0].ledger_id(), ids[0].entry_id(), -1))
-        consumer.close()
-        return numbers_of(rest(subscribe(client, topic, batch_index_ack_enabled=True)))
-
-    pool = Pool(pulsar, tmp_path, f"batches-{time.time_ns()}", ["--topics", "persistent://public/default/test-.*"])
-    try:
-        pool.start()
-        client = _client(pool.url)
-        assert scene(client, f"{topic}-through") == scene(pulsar_client, f"{topic}-direct")
-        client.close()
-    finally:
-        pool.close()
-
-
-def test_what_a_consumer_leaves_goes_to_others_without_counting(both) -> None:
-    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
-        first = subscribe(client, topic)
-        publish(writer, topic, range(40), batching_enabled=False)
-        held = take(first, 40)
-        second = subscribe(client, topic)
-        for message in held[:20]:
-            first.acknowledge(message)
-        first.close()
-        return [(int(message.data()), message.redelivery_count()) for message in take(second, 20)]
-
-    assert both(scene) == [(number, 0) for number in range(20, 40)]
-
-
-@pytest.mark.parametrize("kind", [ConsumerType.Exclusive, FAILOVER, SHARED, KEY_SHARED], ids=lambda kind: kind.name)
-def test_a_consumer_asks_for_all_that_it_has_not_acked(both, kind) -> None:
-    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
-        consumer = subscribe(client, topic, kind)
-        publish(writer, topic, range(30), batching_enabled=False)
-        for message in take(consumer, 30):
-            if int(message.data()) in {1, 2, 3, 10}:
-                consumer.acknowledge(message)
-        assert rest(consumer, 500) == []  # the client sends acks every 100 ms
-        consumer.redeliver_unacknowledged_messages()
-        again = take(consumer, 26)
-        return numbers_of(again), {message.redelivery_count() for message in again}, numbers_of(rest(consumer))
-
-    again, _, more = both(scene)
-    assert sorted(again) == [number for number in range(30) if number not in {1, 2, 3, 10}]
-    assert more == []
 
 
 @pytest.mark.parametrize("kind", [ConsumerType.Exclusive, SHARED], ids=lambda kind: kind.name)

@@ -135,28 +135,6 @@ def test_first_last_next_previous_and_distance(pulsar, pulsar_client, topic: str
     asyncio.run(run())
 
 
-def test_rolls_and_unloads_under_a_reader(pulsar, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
-    publish(pulsar_client, topic, range(10))
-
-    async def run():
-        async with logs_of(pulsar, topic) as (log,):
-            follower = LogFollower(log)
-            sent = 10
-            for _ in range(3):
-                await asyncio.to_thread(publish, pulsar_client, topic, range(sent, sent + 120))
-                sent += 120
-                await asyncio.to_thread(admin.unload, topic)
-                await asyncio.to_thread(publish, pulsar_client, topic, range(sent, sent + 1))
-                sent += 1
-            await follower.until(sent - 1)
-            assert follower.numbers == list(range(sent))
-            assert len({one.ledger_id for one in follower.positions}) >= 6
-            assert follower.reader.jumps == 0
-            follower.task.cancel()
-
-    asyncio.run(run())
-
-
 def test_a_new_owner_recovers_the_last_ledger(
     pulsar, pulsar_client, breakable_pulsar: PulsarCluster, topic: str
 ) -> None:
@@ -208,25 +186,6 @@ def test_truncation_under_a_reader(pulsar, pulsar_client, admin: PulsarAdmin, to
 
     asyncio.run(run())
     assert caplog.text.count("skipping deleted entries") == 1
-
-
-def test_termination_ends_a_reader(pulsar, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
-    publish(pulsar_client, topic, range(20))
-
-    async def run():
-        async with logs_of(pulsar, topic) as (log,):
-            follower = LogFollower(log)
-            await follower.until(19)
-            await asyncio.to_thread(admin._request, "POST", f"/admin/v2/{log.topic.rest_path}/terminate")
-            await follower.ended()
-            assert follower.numbers == list(range(20))
-            assert log.chain.ended
-        async with logs_of(pulsar, topic) as (log,):
-            follower = LogFollower(log)
-            await follower.ended()
-            assert follower.numbers == list(range(20))
-
-    asyncio.run(run())
 
 
 def test_a_topic_deleted_and_made_again_under_a_reader(pulsar, pulsar_client, admin: PulsarAdmin, topic: str) -> None:

@@ -66,21 +66,6 @@ def test_committed_messages_are_delivered_up_to_the_first_open_transaction(
     reader.do("close", "c")
 
 
-def test_aborted_messages_and_markers_are_acked_at_the_owner(txn_stack, txn_pool, owner, reader, topic) -> None:
-    reader.do("subscribe", "c", topic, "s", "Shared", "Earliest")
-    for outcome in ("abort", "commit"):
-        owner.do("begin", "a", 300)
-        for value in range(3):
-            owner.do("send", topic, "a", f"{outcome}-{value}")
-        owner.do(outcome, "a")
-    for value in range(3):
-        assert reader.values("c", 1) == [f"commit-{value}"]
-        reader.do("ack", "c", "-")
-    wait_until(lambda: txn_stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
-    assert served(txn_pool, topic) == 3
-    reader.do("close", "c")
-
-
 @pytest.mark.parametrize("kind", ["Shared", "Exclusive"])
 def test_a_subscription_that_starts_inside_of_an_open_transaction_waits_for_its_end(
     txn_pool, owner, reader, topic, kind
@@ -138,46 +123,6 @@ def test_a_message_that_is_stored_after_its_transaction_was_aborted_keeps_nothin
     assert served(txn_pool, topic) == 2
     for client in (owner, reader):
         client.do("close", "c")
-
-
-def test_a_reader_sees_that_messages_are_available_when_they_are_committed(owner, reader, topic) -> None:
-    owner.do("send", topic, "-", 0)
-    owner.do("begin", "a", 300)
-    owner.do("send", topic, "a", 1)
-    for client in (owner, reader):
-        client.do("reader", "r", topic, "earliest")
-        assert client.do("read", "r") == "0"
-    owner.do("send", topic, "-", 2)
-    assert reader.do("read", "r") == ""
-    owner.do("commit", "a")
-    for client in (owner, reader):
-        assert client.do("read", "r") == "1 2"
-        assert client.do("read", "r") == ""
-    owner.do("begin", "b", 300)
-    owner.do("send", topic, "b", 3)
-    owner.do("abort", "b")
-    for client in (owner, reader):
-        assert client.do("read", "r") == ""
-
-
-def test_a_transaction_through_the_pool_from_its_begin_to_its_end(txn_stack, txn_pool, reader, topic) -> None:
-    source, target = topic + "-source", topic + "-target"
-    for value in range(3):
-        reader.do("send", source, "-", value)
-    reader.do("subscribe", "source", source, "s", "Shared", "Earliest")
-    reader.do("subscribe", "target", target, "s", "Exclusive", "Earliest")
-    reader.do("begin", "a", 300)
-    for value in range(3):
-        assert reader.values("source", 1) == [str(value)]
-        reader.do("ack", "source", "a")
-        reader.do("send", target, "a", f"made-of-{value}")
-    assert reader.do("receive", "target", QUIET_MS) == "none"
-    reader.do("commit", "a")
-    assert reader.values("target", 3) == [f"made-of-{value}" for value in range(3)]
-    wait_until(lambda: txn_stack.admin().stats(source)["subscriptions"]["s"]["msgBacklog"] == 0)
-    assert served(txn_pool, source) == 3
-    for name in ("source", "target"):
-        reader.do("close", name)
 
 
 @pytest.mark.parametrize("kind", TYPES)
