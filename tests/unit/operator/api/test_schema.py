@@ -16,7 +16,6 @@ from readonly_operator.api.schema import (
     Nested,
     Number,
     Record,
-    Rule,
     Text,
     declare,
     json_name,
@@ -34,51 +33,10 @@ class Inner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outer:
-    RULES = (Rule("self.count > 0 || has(self.word)", "must have a word", ".word"),)
-
     word: str = field(metadata=declare(WORD, "A word.", required="give a word"))
     max_cpu: int = field(default=3, metadata=declare(Number(1, 9), "How many."))
     inner: Inner = field(default=Inner(), metadata=declare(Nested(Inner), "What is inside.", stored=True))
     inside_only: int = 7
-
-
-def test_a_dataclass_makes_a_schema():
-    assert Nested(Outer).openapi() == {
-        "type": "object",
-        "required": ["word"],
-        "x-kubernetes-validations": [
-            {"rule": "self.count > 0 || has(self.word)", "message": "must have a word", "fieldPath": ".word"},
-        ],
-        "properties": {
-            "word": {
-                "description": "Required. A word.",
-                "type": "string",
-                "maxLength": 8,
-                "pattern": "^([a-z]+)$",
-                "x-kubernetes-validations": [{"rule": "self.matches('^([a-z]+)$')", "message": "must be a word"}],
-            },
-            "maxCPU": {
-                "description": "How many. Default: 3.",
-                "type": "integer",
-                "format": "int32",
-                "minimum": 1,
-                "maximum": 9,
-            },
-            "inner": {
-                "description": "What is inside.",
-                "type": "object",
-                "properties": {
-                    "size": {
-                        "description": "How large. Default: 1Gi.",
-                        "type": "string",
-                        "maxLength": 8,
-                        "default": "1Gi",
-                    }
-                },
-                "default": {"size": "1Gi"},
-            },
-        },
-    }
 
 
 def test_the_same_dataclass_reads_values():

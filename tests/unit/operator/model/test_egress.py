@@ -126,17 +126,3 @@ def test_brokers_reach_the_workers_of_each_other(make_pool):
     assert rules(pool)[1] == ([6650, 6750, 6850, 8080, 8180, 8280], [OWN])
     fewer = make_pool(networkPolicy={"egress": {}})
     assert rules(fewer, {0: 2}) == rules(pool), "a broker that is not replaced yet"
-
-
-@pytest.mark.parametrize(
-    ("egress", "says"),
-    [
-        ({"bookies": {"to": []}}, r"egress\.bookies\.to must have 1 to 16 items, not 0"),
-        ({"brokers": {"ports": [0]}}, r"egress\.brokers\.ports\[0\] must be a whole number from 1 to 65535"),
-        ({"additional": [{"to": [NETWORK]}]}, r"additional\[0\]\.ports is missing: give the ports of these servers"),
-        ({"metadataStore": {"to": [{"ipBlock": {"cidr": "all"}}]}}, r"to\[0\]\.ipBlock\.cidr must be a network"),
-    ],
-)
-def test_what_is_wrong_is_named(make_pool, egress, says):
-    with pytest.raises(ApiSpecError, match=says):
-        make_pool(networkPolicy={"egress": egress})
