@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,9 @@ BLOCK: Final = 10
 _KEYS: Final = 4
 _SEND_TIMEOUT_MS: Final = 120_000
 """Longer than an unload of the topic."""
+
+_CALLBACKS_S: Final = _SEND_TIMEOUT_MS / 1000 + 10.0
+"""Limit of the callbacks of a block: each message has its result after the send timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +112,22 @@ class Publisher:
     def publish(self, messages: Sequence[Planned]) -> list[Sent]:
         """Publish messages of one block; return them in the order in which they were given, when all are stored.
 
+        The client's flush may return before the last callbacks have run, so this waits for these too.
+
         Raises:
-            pulsar.PulsarException: a message was not stored.
+            pulsar.PulsarException: a message was not stored, or has no result in time.
         """
         if not messages:
             return []
         stored: dict[str, pulsar.MessageId] = {}
         results = set()
+        complete = threading.Event()
 
         def on_sent(payload: str, result: pulsar.Result, message_id: pulsar.MessageId) -> None:
             results.add(result)
             stored[payload] = message_id
+            if len(stored) == len(messages):
+                complete.set()
 
         producer = self._single
         if messages[0].batched:
@@ -131,6 +140,8 @@ class Publisher:
                 partition_key=message.key or None,
             )
         producer.flush()
+        if not complete.wait(_CALLBACKS_S):
+            raise pulsar.PulsarException(pulsar.Result.Timeout)
         if bad := results - {pulsar.Result.Ok}:
             raise pulsar.PulsarException(bad.pop())
         return list(_sent(messages, stored))
