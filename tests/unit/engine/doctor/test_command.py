@@ -16,6 +16,7 @@ from readonly_engine.doctor.examination import Subjects, examine
 from readonly_engine.doctor.progress import Progress
 from readonly_engine.metadata.topic_name import parse_topic_name
 
+from tests.support.waiting import until
 from tests.unit.engine.doctor.played_cluster import (
     AdminApi,
     MemoryStore,
@@ -258,8 +259,7 @@ def test_progress_names_the_checks_that_still_run(monkeypatch):
 
     async def run():
         task = asyncio.ensure_future(progress.run())
-        await asyncio.sleep(0.2)
+        await until(lambda: "still checking: DNS\n" in stream.getvalue())
         task.cancel()
 
     asyncio.run(run())
-    assert "still checking: DNS\n" in stream.getvalue()

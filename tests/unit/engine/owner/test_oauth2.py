@@ -146,13 +146,14 @@ def test_a_broker_waits_for_its_first_token_but_not_for_a_silent_server(key_file
         async with Issuer().serving() as issuer:
             assert (await started(issuer))[0] == "token-1"
             issuer.refuses = lambda: web.json_response({}, status=503)
+            monkeypatch.setattr("readonly_engine.owner.oauth2.FIRST_S", 60.0)
             token, seconds = await started(issuer)
-            assert (token, seconds < 2.0) == ("", True)
+            assert (token, seconds < 30.0) == ("", True)
         monkeypatch.setattr("readonly_engine.owner.oauth2.FIRST_S", 0.1)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             issuer.base = f"http://127.0.0.1:{listener.getsockname()[1]}"
             token, seconds = await started(issuer)
-        assert (token, seconds < 2.0) == ("", True)
+        assert (token, seconds < 5.0) == ("", True)
 
     asyncio.run(run())
 

@@ -433,13 +433,14 @@ def test_dispatches_are_as_far_apart_as_requests(play, monkeypatch):
 
 def test_a_pushed_entry_is_dispatched_at_once_if_it_is_the_next_one(play):
     async def scene(stage):
-        def push(number):
+        def push(number, now=None):
             stage.chain.lac_advanced(3, number)
-            stage.notifier.on_pushed([entry(number)], asyncio.get_running_loop().time(), flows=False)
+            stage.notifier.on_pushed([entry(number)], now or asyncio.get_running_loop().time(), flows=False)
 
-        push(1)
+        now = asyncio.get_running_loop().time()
+        push(1, now)
         assert stage.told[-1] == (1, 1, True), "without another turn of the loop"
-        push(2)
+        push(2, now)
         push(3)
         assert stage.told[-1] == (1, 1, True), "within the interval"
         await stage.tells(2, 3, True)
