@@ -5,7 +5,6 @@ A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/engine/top/test_screen
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from readonly_engine.top.columns import Column, display_width, fit, lay_out, pad
 from readonly_engine.top.observed import Observed, merged
 from readonly_engine.top.screen import MORE, render
 
+from tests.support.golden import check_golden
 from tests.support.states import ALL_HOSTILE, CLIENTS, SMALL, TOPIC
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "top"
@@ -33,10 +33,7 @@ SCREENS = {
 
 @pytest.mark.parametrize("name", SCREENS)
 def test_the_screen_is_the_golden_one(name):
-    path, screen = GOLDEN / f"{name}.txt", "\n".join([*render(*SCREENS[name]), ""])
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(screen, encoding="utf-8")
-    assert screen == path.read_text(encoding="utf-8")
+    check_golden(GOLDEN / f"{name}.txt", "\n".join([*render(*SCREENS[name]), ""]))
 
 
 @pytest.mark.parametrize("width", [1, 2, 20, 79, 80, 200, 100_000])
