@@ -120,6 +120,10 @@ def test_codecs_touch_nothing_but_bytes(path):
         "owner/recent_acks.py",
         "owner/responses.py",
         "owner/resume.py",
+        "broker/split/codec.py",
+        "broker/split/coordinator.py",
+        "broker/split/leases.py",
+        "broker/split/member.py",
         "broker/consumer/relay_marks.py",
         "broker/consumer/route.py",
         "broker/session/handshake.py",
@@ -207,6 +211,7 @@ BROKERS_ROOMS = {
         "clock",
         "lease_guard",
     },
+    "split": {"subscription", "pool", "dispatch", "owner", "topic", "metadata", "wire", "background", "clock"},
     "passthrough": {"subscription", "dispatch", "owner", "topic", "metadata", "wire", "background", "waiting"},
     "consumer": {
         "cursors",

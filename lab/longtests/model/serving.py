@@ -122,6 +122,12 @@ def _entry(number: int) -> TopicEntry:
 
 _ENTRIES: Final = [_entry(number) for number in range(8)]
 
+
+def entry_at(number: int) -> TopicEntry:
+    """Return an entry of the topic."""
+    return _ENTRIES[number]
+
+
 # Operations. A command to the owner is a triple: its number, entries, and the client whose consumer sends it.
 
 

@@ -210,6 +210,11 @@ class CursorReplica:
                 return position
             position = self._chain.after(upper)
 
+    def unacked_until(self, position: Position, limit: Position) -> Position:
+        """Return the last of the consecutive unacked positions from an unacked one on, at most `limit`."""
+        lower = next(self._acked.after(position), (limit, limit))[0]
+        return min(lower, limit)
+
     def acked_beyond(self, position: Position) -> PositionRanges:
         """Return the acked ranges after a position, without acks in open transactions. Takes O(ranges), not O(entries)."""
         acked = PositionRanges()

@@ -54,6 +54,12 @@ class RedeliveryQueue:
             count += 1
         return count
 
+    def take_all(self) -> list[Position]:
+        """Remove all positions; return them, in order."""
+        taken = sorted(self._members)
+        self.clear()
+        return taken
+
     def clear(self) -> None:
         """Remove all positions."""
         self._heap.clear()

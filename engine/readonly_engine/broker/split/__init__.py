@@ -1,0 +1,1 @@
+"""Split subscriptions: one Shared subscription that several brokers of a pool serve."""

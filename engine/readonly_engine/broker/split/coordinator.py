@@ -1,0 +1,287 @@
+"""The coordinator of a split subscription: leases disjoint runs of entries to the members. Pure; time is an argument.
+
+It reads no entries. It knows which entries there are (the chain), which are acked (the cursor), and which members have. What a
+member gives back is leased again at once. What a lost member had is leased again at the end of its lease, after the owner's
+cursor was read: the member may have acked until then.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.split.leases import (
+    LEASE_S,
+    MAX_MEMBERS,
+    MAX_RANGES,
+    MAX_WANTED,
+    RUN_ENTRIES,
+    Grant,
+    Run,
+    ranges_of,
+    runs_of,
+)
+from readonly_engine.topic.position import Position, PositionRanges
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.dispatch.cursor import CursorReplica
+    from readonly_engine.broker.split.leases import Report
+    from readonly_engine.topic.chain import LedgerChain
+
+
+@dataclass(slots=True)
+class _Member:
+    """A member as the coordinator knows it.
+
+    Attributes:
+        held: its leased entries.
+        wanted: number of entries that it can take.
+        unacked: its number of delivered unacked messages, with the entries that were leased since it counted.
+        until: end of its lease.
+        answered: number of its last report.
+        connected: whether it can get leases.
+    """
+
+    held: PositionRanges = field(default_factory=PositionRanges)
+    wanted: int = 0
+    unacked: int = 0
+    until: float = 0.0
+    answered: int = 0
+    connected: bool = True
+
+
+class Coordinator:
+    """Leases the entries of one subscription.
+
+    Args:
+        epoch: identifies this coordinator among all that the subscription ever has; above 0.
+        chain: the topic's ledgers.
+        cursor: the cursor, as the owner has it, with the acks of all members.
+        max_unacked: limit of delivered unacked messages of the subscription; 0 for none.
+
+    Attributes:
+        epoch: as above.
+        lost: number of members whose leases have ended without a word.
+    """
+
+    def __init__(self, epoch: int, chain: LedgerChain, cursor: CursorReplica, max_unacked: int = 0) -> None:
+        self.epoch = epoch
+        self.lost = 0
+        self._chain = chain
+        self._cursor = cursor
+        self._max_unacked = max_unacked or sys.maxsize
+        self._blocked = False
+        self._members: dict[str, _Member] = {}
+        self._next = cursor.first_unacked()
+        self._free = PositionRanges()
+        self._counts: dict[Position, int] = {}
+        self._unknown = PositionRanges()
+        self._refreshing = PositionRanges()
+
+    @property
+    def members(self) -> list[str]:
+        """The members that are connected."""
+        return [name for name, member in self._members.items() if member.connected]
+
+    def follow(self, max_unacked: int) -> None:
+        """Apply a limit of unacked messages that has changed; 0 for none."""
+        self._max_unacked = max_unacked or sys.maxsize
+
+    # Members
+
+    def join(self, name: str, now: float) -> bool:
+        """Add a member, or connect it again; its report with all entries that it has must follow.
+
+        Returns:
+            False if there are too many.
+        """
+        member = self._members.get(name)
+        if member is None:
+            if len(self._members) >= MAX_MEMBERS:
+                return False
+            member = self._members[name] = _Member()
+        member.connected, member.wanted, member.answered = True, 0, 0
+        member.until = max(member.until, now + LEASE_S)
+        return True
+
+    def report(self, name: str, report: Report, now: float) -> bool:
+        """Handle a report.
+
+        Args:
+            name: the member.
+            report: its report.
+            now: the time.
+
+        Returns:
+            False if it is for another coordinator, and ignored: others may have its entries by now. The member must begin again.
+        """
+        member = self._members.get(name)
+        if member is None or not member.connected or report.epoch not in {0, self.epoch}:
+            return False
+        held = None if report.held is None else ranges_of(report.held)
+        if held is not None and held.without(member.held):
+            return False  # it has been away for longer than its lease
+        self._ack(report.acked)
+        member.held = member.held.without(ranges_of(report.acked))
+        if held is not None:
+            unknown = member.held.without(held)  # of a grant or a report that was lost
+            self._unknown.add_ranges(unknown)
+            member.held = member.held.without(unknown)
+        returned = ranges_of(report.returned)
+        given_back = member.held.without(member.held.without(returned))
+        member.held = member.held.without(returned)
+        self._free.add_ranges(given_back)
+        for run in report.returned:
+            if run.redelivery_count:
+                for entry_id in range(run.first, run.last + 1):
+                    if (position := Position(run.ledger_id, entry_id)) in given_back:
+                        self._counts[position] = run.redelivery_count
+        member.wanted = min(report.wanted, MAX_WANTED)
+        member.unacked = report.unacked
+        member.answered = max(member.answered, report.number)
+        member.until = now + LEASE_S
+        return True
+
+    def disconnect(self, name: str) -> None:
+        """Handle the end of a member's connection: its entries come back at the end of its lease, unless it returns."""
+        member = self._members.get(name)
+        if member is not None:
+            member.connected = False
+            member.wanted = 0
+
+    def leave(self, name: str) -> None:
+        """Handle the end of a member that has stopped, and has nothing: what it had and did not give back, it may have acked."""
+        member = self._members.pop(name, None)
+        if member is not None:
+            self._unknown.add_ranges(member.held)
+
+    def _ack(self, acked: tuple[Run, ...]) -> None:
+        known = [run.range for run in acked if self._chain.holds(Position(run.ledger_id, run.last))]
+        if known:
+            self._cursor.load_acked_ranges(known)
+
+    # Time
+
+    def next_timer(self) -> float | None:
+        """Return the time of the next `on_timer`: the end of a lost member's lease; None without one."""
+        return min((member.until for member in self._members.values() if not member.connected), default=None)
+
+    def on_timer(self, now: float) -> None:
+        """Take the entries of the lost members back whose leases have ended."""
+        for name in [name for name, one in self._members.items() if not one.connected and one.until <= now]:
+            self.lost += 1
+            self.leave(name)
+
+    def may_resign(self, now: float, own: str = "") -> bool:
+        """Return whether another coordinator may begin: no other member can have a valid lease.
+
+        Args:
+            now: the time.
+            own: the member of this broker, which has stopped.
+        """
+        return all(member.until <= now for name, member in self._members.items() if name != own)
+
+    # The owner's cursor
+
+    @property
+    def needs_cursor(self) -> bool:
+        """Whether the owner's cursor must be read before entries that have come back can be leased."""
+        return bool(self._unknown)
+
+    def reading_cursor(self) -> None:
+        """Note the begin of a read of the owner's cursor."""
+        self._refreshing.add_ranges(self._unknown)
+        self._unknown = PositionRanges()
+
+    def cursor_read(self) -> None:
+        """Lease the entries that had come back before the read, which the cursor shows unacked."""
+        self._free.add_ranges(self._refreshing)
+        self._refreshing = PositionRanges()
+
+    # Leases
+
+    def grants(self, now: float, valid_until: float) -> dict[str, Grant]:
+        """Return the next grants, one for each member that gets entries or waits for an answer.
+
+        Args:
+            now: the time.
+            valid_until: end of this broker's claim, which no lease outlasts.
+        """
+        if now >= valid_until:
+            return {}
+        ready = [name for name, one in self._members.items() if one.connected]
+        leases: dict[str, list[Run]] = {name: [] for name in ready}
+        self._check_limit()
+        while ready and not self._blocked:
+            for name in list(ready):
+                member = self._members[name]
+                run = None
+                if member.wanted > 0 and len(member.held) + len(leases[name]) < MAX_RANGES:
+                    run = self._take(min(member.wanted, RUN_ENTRIES))
+                if run is None:
+                    ready.remove(name)
+                    continue
+                leases[name].append(run)
+                member.wanted -= run.entries
+                member.unacked += run.entries
+            self._check_limit()
+        grants = {}
+        for name, runs in leases.items():
+            member = self._members[name]
+            if not runs and not member.answered:
+                continue
+            member.held.add_ranges(run.range for run in runs)
+            valid_s = min(LEASE_S, valid_until - now)
+            grants[name] = Grant(self.epoch, member.answered, valid_s, self._cursor.mark_delete, tuple(runs))
+            member.answered = 0
+        return grants
+
+    def _check_limit(self) -> None:
+        """Block at the limit of unacked messages, until fewer than half are unacked (maxUnackedMessagesPerSubscription)."""
+        unacked = sum(member.unacked for member in self._members.values())
+        self._blocked = unacked >= (self._max_unacked // 2 if self._blocked else self._max_unacked)
+
+    def _take(self, count: int) -> Run | None:
+        """Take at most `count` entries for a lease: first those that came back; None without any."""
+        while self._free:
+            lower, upper = next(iter(self._free))
+            first = self._cursor.next_unacked(Position(lower.ledger_id, lower.entry_id + 1))
+            if first > upper or not self._chain.readable(first):
+                self._forget_free(lower, upper)
+                continue
+            last = self._cursor.unacked_until(first, min(upper, Position(first.ledger_id, first.entry_id + count - 1)))
+            redeliveries = self._counts.get(first, 0)
+            if self._counts:
+                last = self._same_count(first, last, redeliveries)
+            self._forget_free(lower, last)
+            return Run(first.ledger_id, first.entry_id, last.entry_id, redeliveries)
+        first = self._next = self._cursor.next_unacked(self._next)
+        found = self._chain.run(first, count)
+        if found is None:
+            return None
+        last = self._cursor.unacked_until(first, Position(first.ledger_id, found[1]))
+        self._next = self._chain.after(last)
+        return Run(first.ledger_id, first.entry_id, last.entry_id)
+
+    def _same_count(self, first: Position, last: Position, redeliveries: int) -> Position:
+        """Return the last of the entries with the same redelivery count as the first."""
+        for entry_id in range(first.entry_id + 1, last.entry_id + 1):
+            if self._counts.get(Position(first.ledger_id, entry_id), 0) != redeliveries:
+                return Position(first.ledger_id, entry_id - 1)
+        return last
+
+    def _forget_free(self, lower: Position, upper: Position) -> None:
+        taken = PositionRanges()
+        taken.add_range(lower, upper)
+        self._free = self._free.without(taken)
+        if self._counts:
+            for entry_id in range(lower.entry_id + 1, upper.entry_id + 1):
+                self._counts.pop(Position(upper.ledger_id, entry_id), None)
+
+    # Statistics
+
+    def held_by(self, name: str) -> tuple[Run, ...]:
+        """Return the leased entries of a member, which it has not reported as acked."""
+        member = self._members.get(name)
+        return () if member is None else runs_of(member.held)

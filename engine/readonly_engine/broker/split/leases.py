@@ -1,0 +1,130 @@
+"""What the brokers of a split subscription say to each other: the values, and their limits. Pure.
+
+| from | to | with |
+|---|---|---|
+| member | coordinator | `Report`: what it can take, which leased entries are acked, and which it gives back |
+| coordinator | member | `Grant`: new leases, and the time for which all leases of the member are valid |
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from readonly_engine.topic.position import Position, PositionRanges
+
+LEASE_S: Final = 5.0
+"""Longest time that a member dispatches without an answer of the coordinator."""
+
+RENEW_S: Final = 1.0
+"""Longest time between two reports of a member."""
+
+RUN_ENTRIES: Final = 100
+"""Entries of one lease at most (dispatcherMaxReadBatchSize)."""
+
+MAX_WANTED: Final = 1_000
+"""Entries that a member asks for at most."""
+
+MAX_RANGES: Final = 500
+"""Ranges of entries that one member may have. At the limit it gets no more, until some are acked. No list that brokers
+exchange is longer, so that a report stays a small frame."""
+
+MAX_ENTRIES: Final = MAX_RANGES * RUN_ENTRIES
+"""Entries of one range at most: leases that touch are one range."""
+
+MAX_MEMBERS: Final = 100
+"""Members of one subscription."""
+
+
+class Run(NamedTuple):
+    """Consecutive entries of one ledger.
+
+    Attributes:
+        ledger_id: the ledger.
+        first: first entry.
+        last: last entry.
+        redelivery_count: number of earlier deliveries of each, as far as consumers have asked for them again.
+    """
+
+    ledger_id: int
+    first: int
+    last: int
+    redelivery_count: int = 0
+
+    @property
+    def range(self) -> tuple[Position, Position]:
+        """The entries as a range (lower, upper]."""
+        return Position(self.ledger_id, self.first - 1), Position(self.ledger_id, self.last)
+
+    @property
+    def entries(self) -> int:
+        """Number of entries."""
+        return self.last - self.first + 1
+
+
+class Report(NamedTuple):
+    """A member's report.
+
+    Attributes:
+        epoch: the coordinator's epoch that the member knows; 0 for none.
+        number: number of the report, which the answer repeats.
+        wanted: number of entries that its consumers could take now.
+        unacked: number of delivered unacked messages of its consumers.
+        acked: leased entries that are acked since the last report.
+        returned: leased entries that it gives back, unacked.
+        held: all entries that it still has, after a new connection; None otherwise.
+    """
+
+    epoch: int
+    number: int
+    wanted: int
+    unacked: int
+    acked: tuple[Run, ...] = ()
+    returned: tuple[Run, ...] = ()
+    held: tuple[Run, ...] | None = None
+
+
+class Grant(NamedTuple):
+    """A coordinator's answer to a report.
+
+    Attributes:
+        epoch: epoch of the coordinator.
+        number: number of the report; 0 for a grant without a report.
+        valid_s: seconds for which all leases are valid, from the time of the report on.
+        mark_delete: every entry up to here is acked.
+        leases: new leases.
+    """
+
+    epoch: int
+    number: int
+    valid_s: float
+    mark_delete: Position
+    leases: tuple[Run, ...] = ()
+
+
+def ranges_of(runs: tuple[Run, ...]) -> PositionRanges:
+    """Return the entries of runs as a set."""
+    ranges = PositionRanges()
+    ranges.add_ranges(run.range for run in runs)
+    return ranges
+
+
+def runs_of(ranges: PositionRanges, counts: dict[Position, int] | None = None) -> tuple[Run, ...]:
+    """Return the entries of a set as runs, each with one redelivery count.
+
+    Args:
+        ranges: the set; each range is of one ledger.
+        counts: the redelivery counts that are not 0.
+    """
+    runs: list[Run] = []
+    for lower, upper in ranges:
+        ledger_id, first = upper.ledger_id, lower.entry_id + 1
+        for entry_id in range(first, upper.entry_id + 1) if counts else ():
+            count = counts.get(Position(ledger_id, entry_id), 0) if counts else 0
+            if count:
+                if first < entry_id:
+                    runs.append(Run(ledger_id, first, entry_id - 1))
+                runs.append(Run(ledger_id, entry_id, entry_id, count))
+                first = entry_id + 1
+        if first <= upper.entry_id:
+            runs.append(Run(ledger_id, first, upper.entry_id))
+    return tuple(runs)

@@ -1,0 +1,166 @@
+"""A member of a split subscription: serves its leases by a dispatcher of its own, and reports. Pure; time is an argument."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.broker.split.leases import MAX_RANGES, MAX_WANTED, RENEW_S, Report, ranges_of, runs_of
+from readonly_engine.topic.position import Position, PositionRanges
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.dispatch.cursor import CursorReplica
+    from readonly_engine.broker.dispatch.leased import LeasedDispatcher
+    from readonly_engine.broker.split.leases import Grant, Run
+
+REPORT_S: Final = 0.02
+"""Shortest time between two reports."""
+
+ACKS_S: Final = 0.1
+"""Shortest time between two reports of acks only."""
+
+RETURN_S: Final = 1.0
+"""Time without permits after which a member gives the undelivered entries of its leases back."""
+
+WANTED_STEP: Final = 50
+"""A member reports at once when its consumers can take so many entries more, or twice as many as the coordinator knows."""
+
+MAX_UNANSWERED: Final = 1_000
+"""Unanswered reports whose times are kept."""
+
+
+class Member:
+    """What one broker of a split subscription has, and what it reports to the coordinator.
+
+    Args:
+        dispatcher: dispatches the leases.
+        cursor: the copy of the cursor on this broker, with the acks of its consumers.
+
+    Attributes:
+        epoch: epoch of the coordinator; 0 before its first grant.
+        until: end of the lease.
+    """
+
+    def __init__(self, dispatcher: LeasedDispatcher, cursor: CursorReplica) -> None:
+        self.epoch = 0
+        self.until = -math.inf
+        self._dispatcher = dispatcher
+        self._cursor = cursor
+        self._held = PositionRanges()
+        self._last = 0
+        self._sent: dict[int, float] = {}
+        self._reported_at = -math.inf
+        self._blocked_since: float | None = None
+        self._wanted = 0
+        self._connecting = True
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has leased entries."""
+        return bool(self._held)
+
+    def connected(self) -> bool:
+        """Handle a new connection to the coordinator: the next report has all entries that the member has.
+
+        Returns:
+            False if they are in too many ranges. Then the member must begin again.
+        """
+        self._connecting = True
+        self._sent.clear()
+        self._wanted = 0
+        return len(self._held) <= MAX_RANGES
+
+    def on_grant(self, grant: Grant, now: float) -> bool:
+        """Apply a grant.
+
+        Returns:
+            False if it does not count: it came after the end of the lease, or another coordinator sent it, which must not know
+            the entries of the former one. Then the member must begin again.
+        """
+        if self.expired(now):
+            return False  # others may have the entries by now
+        if self.epoch == 0:
+            self.epoch = grant.epoch
+        if grant.epoch != self.epoch:
+            return False
+        sent = self._sent.get(grant.number)
+        if sent is not None:
+            self._sent = {number: at for number, at in self._sent.items() if number > grant.number}
+            self.until = max(self.until, sent + grant.valid_s)
+        if now >= self.until:
+            return False
+        self._cursor.ack_cumulative(grant.mark_delete)
+        for run in grant.leases:
+            lower, upper = run.range
+            self._held.add_range(lower, upper)
+            self._dispatcher.lease(Position(run.ledger_id, run.first), upper, run.redelivery_count)
+            self._wanted = max(self._wanted - run.entries, 0)
+        return True
+
+    def expired(self, now: float) -> bool:
+        """Return whether the lease has ended: nothing more may be dispatched."""
+        return self.epoch != 0 and now >= self.until
+
+    def report(self, now: float, permits: int, unacked: int) -> Report | None:
+        """Return the next report; None if there is nothing new.
+
+        Args:
+            now: the time.
+            permits: number of entries for which the consumers have permits.
+            unacked: number of delivered unacked messages of the consumers.
+        """
+        since = now - self._reported_at
+        undelivered = self._dispatcher.undelivered
+        wanted = max(min(permits - undelivered, MAX_WANTED), 0)
+        if not self._connecting:
+            grown = wanted - self._wanted >= min(WANTED_STEP, self._wanted + 1)
+            if since < (REPORT_S if grown else ACKS_S):
+                return None
+            acked, returned = self._take_acked(), self._take_returned(now)
+            if not (acked or returned or grown or since >= RENEW_S):
+                return None
+        else:
+            acked, returned = self._take_acked(), ()
+        self._last += 1
+        self._wanted = wanted
+        self._reported_at = now
+        if len(self._sent) < MAX_UNANSWERED:
+            self._sent[self._last] = now
+        held = runs_of(self._held) if self._connecting else None
+        self._connecting = False
+        return Report(self.epoch, self._last, wanted, unacked + undelivered, acked, returned, held)
+
+    def _take_acked(self) -> tuple[Run, ...]:
+        """Remove the entries that are acked; return them."""
+        first = next(iter(self._held), None)
+        if first is None:
+            return ()
+        left = self._held.without(self._cursor.acked_beyond(first[0]))
+        acked = runs_of(self._held.without(left))[:MAX_RANGES]  # the next report has the others
+        self._held = self._held.without(ranges_of(acked))
+        return acked
+
+    def _take_returned(self, now: float) -> tuple[Run, ...]:
+        """Remove the undelivered entries if no consumer has taken any for a while; return them."""
+        if self._dispatcher.ready or not self._dispatcher.undelivered:
+            self._blocked_since = None
+            return ()
+        if self._blocked_since is None:
+            self._blocked_since = now
+        if now - self._blocked_since < RETURN_S:
+            return ()
+        self._blocked_since = None
+        return self.give_back()
+
+    def give_back(self) -> tuple[Run, ...]:
+        """Remove the undelivered entries; return them, with their redelivery counts.
+
+        Those beyond MAX_RANGES ranges come back when the member leaves.
+        """
+        undelivered, counts = self._dispatcher.take_undelivered()
+        returned = self._held.without(self._held.without(undelivered))
+        runs = runs_of(returned, counts)
+        if len(runs) > MAX_RANGES:
+            runs = runs_of(returned)[:MAX_RANGES]  # without the counts, like those of a consumer that is gone
+        self._held = self._held.without(ranges_of(runs))
+        return runs

@@ -1,0 +1,218 @@
+"""One broker of a split subscription as a machine of the model: its coordinator, its member, and one consumer.
+
+The functions use the engine's machines as the shell does. Time is always NOW: a tick shifts what the machines remember. Reports
+are numbered anew whenever none is unanswered, so that states repeat.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.broker.dispatch.consumer_state import ConsumerState
+from readonly_engine.broker.dispatch.cursor import CursorReplica
+from readonly_engine.broker.dispatch.leased import LeasedDispatcher
+from readonly_engine.broker.split.coordinator import Coordinator
+from readonly_engine.broker.split.leases import LEASE_S
+from readonly_engine.broker.split.member import Member
+from readonly_engine.topic.chain import LedgerChain
+
+from longtests.model.serving import bits, entry_at, load, mark_delete_of, position, ranges_of
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.split.leases import Grant, Report
+
+NOW: Final = 0.0
+TICK_S: Final = LEASE_S / 2
+LONG_AGO: Final = -2 * LEASE_S
+PERMITS: Final = 1
+"""Messages that a client takes before it acks."""
+
+
+class SplitHost:
+    """A broker with its consumer.
+
+    Args:
+        entries: number of entries in the topic.
+        acked: acked entries, by the owner's answer.
+    """
+
+    def __init__(self, entries: int, acked: int) -> None:
+        self.entries = entries
+        self.chain = LedgerChain()
+        load(self.chain, entries, 1)
+        self.cursor = CursorReplica(self.chain, mark_delete_of(acked))
+        self.cursor.load_acked_ranges(ranges_of(acked))
+        self.dispatcher = LeasedDispatcher(self.chain, self.cursor)
+        self.consumer = ConsumerState(permits=PERMITS)
+        self.dispatcher.add(self.consumer)
+        self.member = Member(self.dispatcher, self.cursor)
+        self.coordinator: Coordinator | None = None
+        self.name = ""
+
+
+def coordinate(host: SplitHost, epoch: int, name: str) -> None:
+    """Become the coordinator, and its member."""
+    host.coordinator = Coordinator(epoch, host.chain, host.cursor)
+    host.name = name
+    join(host, name)
+
+
+def coordinates(host: SplitHost) -> bool:
+    """Return whether the coordinator is here."""
+    return host.coordinator is not None
+
+
+def coordinator_of(host: SplitHost) -> Coordinator:
+    """Return the coordinator, which must be here."""
+    assert host.coordinator is not None
+    return host.coordinator
+
+
+def join(host: SplitHost, name: str) -> None:
+    """Add or connect a member."""
+    coordinator_of(host).join(name, NOW)
+
+
+def disconnect(host: SplitHost, name: str) -> None:
+    """Handle the end of a member's connection."""
+    coordinator_of(host).disconnect(name)
+
+
+def leave(host: SplitHost, name: str) -> None:
+    """Handle the end of a member that has stopped. As a mutant of `disconnect`, it does not wait for the end of the lease."""
+    coordinator_of(host).leave(name)
+
+
+def on_timer(host: SplitHost) -> None:
+    """Take the entries of lost members back."""
+    coordinator_of(host).on_timer(NOW)
+
+
+def waits(host: SplitHost) -> bool:
+    """Return whether the coordinator waits for the end of a lost member's lease."""
+    return coordinator_of(host).next_timer() is not None
+
+
+def may_resign(host: SplitHost) -> bool:
+    """Return whether no other member can have a valid lease."""
+    return coordinator_of(host).may_resign(NOW, host.name)
+
+
+def needs_cursor(host: SplitHost) -> bool:
+    """Return whether the owner's cursor must be read."""
+    return host.coordinator is not None and host.coordinator.needs_cursor
+
+
+def reading_cursor(host: SplitHost) -> None:
+    """Begin to read the owner's cursor."""
+    coordinator_of(host).reading_cursor()
+
+
+def cursor_read(host: SplitHost, acked: int) -> None:
+    """Apply the owner's cursor."""
+    host.cursor.load_acked_ranges(ranges_of(acked))
+    host.dispatcher.cursor_moved()
+    coordinator_of(host).cursor_read()
+
+
+def connected(host: SplitHost) -> None:
+    """Handle a new connection to the coordinator."""
+    host.member.connected()
+
+
+def report(host: SplitHost) -> Report | None:
+    """Return the member's next report; None if it would change nothing."""
+    member = host.member
+    if member._sent:
+        return None
+    fresh = member.until >= NOW + LEASE_S and not member._connecting
+    member._last = 0
+    member._reported_at = NOW - 0.5 if fresh else -math.inf
+    found = member.report(NOW, max(host.consumer.permits, 0), host.consumer.unacked)
+    member._reported_at = -math.inf
+    return found
+
+
+def receive_report(host: SplitHost, name: str, received: Report) -> bool:
+    """Give a report to the coordinator; return False if it does not count."""
+    return coordinator_of(host).report(name, received, NOW)
+
+
+def receive_report_of_any_epoch(host: SplitHost, name: str, received: Report) -> bool:
+    """Mutant of `receive_report`: take the report for one to this coordinator, and its entries as they are."""
+    coordinator = coordinator_of(host)
+    for run in received.held or ():
+        coordinator._members[name].held.add_range(*run.range)
+    return coordinator.report(name, received._replace(epoch=coordinator.epoch), NOW)
+
+
+def grants(host: SplitHost, valid_s: float) -> tuple[tuple[str, Grant], ...]:
+    """Return the coordinator's next grants."""
+    return tuple(coordinator_of(host).grants(NOW, NOW + valid_s).items())
+
+
+def receive_grant(host: SplitHost, grant: Grant) -> bool:
+    """Give a grant to the member; return False if it must begin again."""
+    return host.member.on_grant(grant, NOW)
+
+
+def receive_grant_of_any_epoch(host: SplitHost, grant: Grant) -> bool:
+    """Mutant of `receive_grant`: take the grant for one of the present coordinator."""
+    return host.member.on_grant(grant._replace(epoch=host.member.epoch or grant.epoch), NOW)
+
+
+def receive_grant_late(host: SplitHost, grant: Grant) -> bool:
+    """Mutant of `receive_grant`: a lease that has ended is renewed."""
+    if host.member.expired(NOW):
+        host.member.until = NOW + TICK_S
+    return host.member.on_grant(grant, NOW)
+
+
+def deliver(host: SplitHost) -> int:
+    """Deliver the next entry; return -1 for none."""
+    found = host.dispatcher.next_read(0)
+    if found is None or not host.chain.readable(found[0]):
+        return -1
+    for one in host.dispatcher.dispatch([entry_at(found[0].entry_id)], 0):
+        return one.entry.position.entry_id
+    return -1
+
+
+def ack(host: SplitHost, entry: int) -> None:
+    """Ack an entry of the consumer."""
+    host.cursor.ack(position(entry))
+    host.dispatcher.acked(position(entry), host.consumer)
+    host.consumer.permits = min(host.consumer.permits + 1, PERMITS)
+    host.consumer.acked = 0
+
+
+def expired(host: SplitHost) -> bool:
+    """Return whether the lease has ended."""
+    return host.member.expired(NOW)
+
+
+def epoch_of(host: SplitHost) -> int:
+    """Return the epoch that the member knows."""
+    return host.member.epoch
+
+
+def acked_here(host: SplitHost) -> int:
+    """Return the entries that the copy of the cursor has as acked."""
+    return bits(entry for entry in range(host.entries) if host.cursor.is_acked(position(entry)))
+
+
+def shift(host: SplitHost) -> None:
+    """Let a tick pass."""
+    member = host.member
+    member.until = max(member.until - TICK_S, LONG_AGO)
+    member._sent = {number: max(at - TICK_S, LONG_AGO) for number, at in member._sent.items()}
+    if host.coordinator is not None:
+        host.coordinator.lost = 0
+        for one in host.coordinator._members.values():
+            one.until = max(one.until - TICK_S, LONG_AGO)
+
+
+def entries_of(grant: Grant) -> int:
+    """Return the entries that a grant leases."""
+    return bits(entry for run in grant.leases for entry in range(run.first, run.last + 1))

@@ -1,0 +1,329 @@
+"""Coordinator and members of a split subscription, as a conversation over real chains, cursors and dispatchers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from readonly_engine.broker.dispatch.consumer_state import ConsumerState
+from readonly_engine.broker.dispatch.cursor import CursorReplica
+from readonly_engine.broker.dispatch.leased import LeasedDispatcher
+from readonly_engine.broker.split.codec import decode_grant, decode_report, encode_grant, encode_report
+from readonly_engine.broker.split.coordinator import Coordinator
+from readonly_engine.broker.split.leases import (
+    LEASE_S,
+    MAX_MEMBERS,
+    MAX_RANGES,
+    MAX_WANTED,
+    RENEW_S,
+    Grant,
+    Report,
+    Run,
+)
+from readonly_engine.broker.split.member import ACKS_S, RETURN_S, Member
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.varint import encode_varint
+
+EPOCH = 7
+
+
+class Host:
+    """A member's broker, with consumers."""
+
+    def __init__(self, topic, *, permits=(1000,)):
+        self.topic = topic
+        self.cursor = CursorReplica(topic.chain, Position(1, -1))
+        self.dispatcher = LeasedDispatcher(topic.chain, self.cursor)
+        self.consumers = [ConsumerState(permits=count) for count in permits]
+        for consumer in self.consumers:
+            self.dispatcher.add(consumer)
+        self.member = Member(self.dispatcher, self.cursor)
+        self.delivered = []
+
+    def report(self, now):
+        permits = sum(max(one.permits, 0) for one in self.consumers)
+        return self.member.report(now, permits, sum(one.unacked for one in self.consumers))
+
+    def dispatch(self, now=0):
+        """As DeliveryLoop.read_more; return the new deliveries."""
+        before = len(self.delivered)
+        while (read := self.dispatcher.next_read(now)) is not None and self.topic.chain.readable(read[0]):
+            found = self.topic.read(*read)
+            plain = not any(entry.marker or entry.chunk for entry in found)
+            runs = self.dispatcher.dispatch_uniform(found) if plain else None
+            if runs is not None:
+                self.delivered += [(entry.position, one, 0) for one, entries, _ in runs for entry in entries]
+                continue
+            sent = self.dispatcher.dispatch(found, now)
+            self.delivered += [(one.entry.position, one.consumer, one.redelivery_count) for one in sent]
+            if self.dispatcher.chunked:
+                break
+        return self.delivered[before:]
+
+    def ack(self, position):
+        self.cursor.ack(position)
+        self.dispatcher.acked(position)
+
+
+class Scene:
+    """A coordinator with members, whose frames arrive at once."""
+
+    def __init__(self, topic, *, limit=0, **hosts):
+        self.topic = topic
+        self.now = 100.0
+        self.claim_until = 1e9
+        self.cursor = CursorReplica(topic.chain, Position(1, -1))
+        self.coordinator = Coordinator(EPOCH, topic.chain, self.cursor, limit)
+        self.hosts = {name: Host(topic, permits=permits) for name, permits in hosts.items()}
+        for name in self.hosts:
+            assert self.coordinator.join(name, self.now)
+
+    def report(self, name):
+        report = self.hosts[name].report(self.now)
+        if report is None:
+            return False
+        assert self.coordinator.report(name, decode_report(encode_report(report)), self.now)
+        return True
+
+    def grant(self):
+        leased = {}
+        for name, grant in self.coordinator.grants(self.now, self.claim_until).items():
+            sent = decode_grant(encode_grant(grant))
+            assert sent == grant._replace(valid_s=sent.valid_s)
+            assert self.hosts[name].member.on_grant(sent, self.now)
+            leased[name] = sent.leases
+        return leased
+
+    def round(self, seconds=RENEW_S):
+        """Let all report, and give out what can be leased."""
+        self.now += seconds
+        for name in self.hosts:
+            self.report(name)
+        self.coordinator.on_timer(self.now)
+        return self.grant()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_entry_is_delivered_once_and_by_both(topic, seed):
+    dice = random.Random(seed)
+    scene = Scene(topic, a=(3, 2), b=(4,))
+    for _ in range(300):
+        topic.write(dice.choice((1, 1, 3)), marker=dice.random() < 0.05)
+        if dice.random() < 0.02:
+            topic.roll()
+    for _ in range(2_000):
+        host = scene.hosts[dice.choice("ab")]
+        scene.round(dice.choice((ACKS_S, RENEW_S)))
+        host.dispatch()
+        for entry in topic.entries:  # a marker is acked where it was leased, as DeliveryLoop does
+            if entry.marker and entry.position in host.member._held and not host.dispatcher._left:
+                host.ack(entry.position)
+        for consumer in host.consumers:
+            for position in [one for one in consumer.pending if dice.random() < 0.7]:
+                consumer.permits += consumer.pending[position]
+                host.ack(position)
+    scene.round()
+    scene.round()
+    delivered = [position for host in scene.hosts.values() for position, _, _ in host.delivered]
+    assert sorted(delivered) == topic.messages
+    assert all(len(host.delivered) > 30 for host in scene.hosts.values())
+    assert scene.cursor.first_unacked() > topic.positions[-1]
+    assert not any(host.member.holds for host in scene.hosts.values())
+
+
+def test_what_one_member_can_take_no_more_goes_to_another_with_its_redelivery_counts(topic):
+    scene = Scene(topic, a=(4,), b=(0,))
+    for _ in range(4):
+        topic.write()
+    scene.round()
+    host = scene.hosts["a"]
+    first, second, *_ = (position for position, _, _ in host.dispatch())
+    host.dispatcher.redeliver(host.consumers[0], [second])
+    assert host.dispatch() == []  # the consumer has no permits
+    scene.hosts["b"].consumers[0].permits = 2
+    assert not any(scene.round(2 * ACKS_S).values())
+    assert scene.round(RETURN_S)["b"] == (Run(*second, second.entry_id, 1),)
+    assert [(position, count) for position, _, count in scene.hosts["b"].dispatch()] == [(second, 1)]
+    host.ack(first)
+    scene.hosts["b"].ack(second)
+    scene.round()
+    assert scene.cursor.mark_delete == second
+
+
+def test_a_lost_member_keeps_its_entries_to_the_end_of_its_lease_and_the_owner_knows_its_last_acks(topic):
+    scene = Scene(topic, a=(2,), b=(2,))
+    for _ in range(4):
+        topic.write()
+    scene.round()
+    lost = scene.hosts.pop("b")
+    acked, unacked = (position for position, _, _ in lost.dispatch())
+    scene.coordinator.disconnect("b")
+    end = scene.coordinator.next_timer()
+    assert end == scene.now + LEASE_S >= lost.member.until
+    for position, _, _ in scene.hosts["a"].dispatch():
+        scene.hosts["a"].ack(position)
+    scene.hosts["a"].consumers[0].permits = 2
+    assert scene.round(LEASE_S - 0.1) == {"a": ()}
+    assert not scene.coordinator.may_resign(scene.now, "a")
+    scene.now = end
+    assert lost.member.expired(scene.now)
+    scene.coordinator.on_timer(scene.now)
+    assert scene.coordinator.may_resign(scene.now, "a")
+    assert scene.coordinator.lost == 1
+    assert scene.coordinator.needs_cursor
+    scene.coordinator.reading_cursor()
+    assert not any(scene.round(0.1).values())
+    scene.cursor.load_acked_ranges([(Position(1, acked.entry_id - 1), acked)])  # by the owner's answer
+    scene.coordinator.cursor_read()
+    assert scene.round()["a"] == (Run(*unacked, unacked.entry_id),)
+
+
+def test_a_member_returns_within_its_lease_with_what_it_has(topic):
+    scene = Scene(topic, a=(4,))
+    for _ in range(4):
+        topic.write()
+    scene.round()
+    host = scene.hosts["a"]
+    host.ack(host.dispatch()[0][0])
+    scene.coordinator.disconnect("a")
+    scene.now += LEASE_S - 1
+    assert scene.coordinator.join("a", scene.now)
+    assert host.member.connected()
+    report = host.report(scene.now)
+    assert report.acked == (Run(1, 0, 0),)
+    assert report.held == (Run(1, 1, 3),)
+    assert scene.coordinator.report("a", report, scene.now)
+    assert not scene.coordinator.needs_cursor
+    assert scene.coordinator.held_by("a") == (Run(1, 1, 3),)
+
+
+def test_a_member_that_returns_after_its_lease_begins_again(topic):
+    scene = Scene(topic, a=(4,), b=(4,))
+    for _ in range(4):
+        topic.write()
+    scene.round()
+    host = scene.hosts["a"]
+    scene.coordinator.disconnect("a")
+    scene.now += LEASE_S
+    scene.coordinator.on_timer(scene.now)
+    assert scene.coordinator.join("a", scene.now)
+    assert host.member.connected()
+    report = host.report(scene.now)
+    assert report.held
+    assert not scene.coordinator.report("a", report, scene.now)
+    assert host.member.expired(scene.now)
+    assert not host.member.on_grant(Grant(EPOCH, report.number, LEASE_S, Position(1, -1)), scene.now)
+
+
+def test_neither_counts_what_is_of_another_epoch(topic):
+    scene = Scene(topic, a=(4,))
+    topic.write()
+    scene.round()
+    host = scene.hosts["a"]
+    report = host.report(scene.now + RENEW_S)
+    assert not scene.coordinator.report("a", report._replace(epoch=EPOCH + 1), scene.now)
+    run = Run(1, 0, 0)
+    assert not host.member.on_grant(Grant(EPOCH + 1, report.number, LEASE_S, Position(1, -1), (run,)), scene.now)
+    assert host.member.epoch == EPOCH
+
+
+def test_no_lease_outlasts_the_claim(topic):
+    scene = Scene(topic, a=(4,))
+    topic.write()
+    scene.claim_until = scene.now + 3
+    scene.round()
+    assert scene.hosts["a"].member.until == pytest.approx(scene.claim_until, abs=0.01)
+    scene.now = scene.claim_until
+    scene.report("a")
+    assert scene.grant() == {}
+
+
+def test_the_limit_of_unacked_messages_counts_all_members(topic):
+    scene = Scene(topic, limit=6, a=(4,), b=(4,))
+    for _ in range(20):
+        topic.write()
+    leased = scene.round()
+    assert (
+        sum(run.entries for runs in leased.values() for run in runs) == 8
+    )  # the run that reaches the limit is the last
+    for host in scene.hosts.values():
+        host.dispatch()
+        host.consumers[0].permits = 4
+    assert scene.round() == {"a": (), "b": ()}
+    for position in list(scene.hosts["a"].consumers[0].pending):
+        scene.hosts["a"].ack(position)
+    assert scene.round() == {"a": (), "b": ()}  # 4 of 6: not yet fewer than half
+    for position in list(scene.hosts["b"].consumers[0].pending)[:2]:
+        scene.hosts["b"].ack(position)
+    assert any(scene.round().values())
+
+
+def test_a_member_at_its_limit_of_ranges_gets_no_more(topic):
+    scene = Scene(topic, a=(MAX_WANTED,), b=(MAX_WANTED,))
+    hosts = scene.hosts
+    for _ in range(2 * MAX_RANGES + 50):
+        topic.write()
+        hosts["a"].consumers[0].permits = hosts["b"].consumers[0].permits = 0
+        name = "ab"[topic.positions[-1].entry_id % 2]
+        hosts[name].consumers[0].permits = 1
+        scene.round()
+        hosts[name].dispatch()
+    assert {len(scene.coordinator.held_by(name)) for name in "ab"} == {MAX_RANGES}
+    for host in hosts.values():
+        for position in list(host.consumers[0].pending):
+            host.ack(position)
+        host.consumers[0].permits = MAX_WANTED
+    scene.round()
+    scene.round()
+    assert sum(len(host.dispatch()) for host in hosts.values()) == 50
+
+
+def test_there_are_at_most_so_many_members(topic):
+    coordinator = Coordinator(EPOCH, topic.chain, CursorReplica(topic.chain, Position(1, -1)))
+    assert all(coordinator.join(str(number), 0.0) for number in range(MAX_MEMBERS))
+    assert not coordinator.join("one more", 0.0)
+    assert coordinator.join("0", 0.0)
+    coordinator.leave("0")
+    assert coordinator.join("one more", 0.0)
+
+
+def test_a_chunk_of_a_large_message_is_not_dispatched(topic):
+    scene = Scene(topic, a=(10,))
+    topic.write()
+    topic.write(chunk=("u", 0, 2))
+    scene.round()
+    host = scene.hosts["a"]
+    assert [position for position, _, _ in host.dispatch()] == topic.positions[:1]
+    assert host.dispatcher.chunked
+
+
+def _numbers(*numbers):
+    return b"".join(map(encode_varint, numbers))
+
+
+@pytest.mark.parametrize(
+    ("encoded", "error"),
+    [
+        (b"", "does not end"),
+        (_numbers(2), "version 2"),
+        (_numbers(1, 1, 1, 1, 0, 0), "does not end"),
+        (_numbers(1, 1, 1, 1, 0, 0, 0, 9), "bytes after them"),
+        (_numbers(1, 1 << 63, 1, 1, 0, 0, 0), "the number 9223372036854775808"),
+        (_numbers(1, 1, 1, 1, 0, 0, MAX_RANGES + 1), f"{MAX_RANGES + 1} runs"),
+        (_numbers(1, 1, 1, 1, 0, 0, 1, 1, 0, 50_000, 0), "a run of 50001 leased entries"),
+        (_numbers(1, 1, 1, 1, 0, 0, 1, 1, 0, 100, 1), "a run of 101 leased entries"),
+    ],
+)
+def test_a_malformed_grant_is_refused(encoded, error):
+    with pytest.raises(MalformedFrameError, match=error):
+        decode_grant(encoded)
+
+
+def test_a_malformed_report_is_refused():
+    with pytest.raises(MalformedFrameError, match="base64"):
+        decode_report("no, it is not")
+    full = tuple(Run(1 << 40, number << 20, number << 20) for number in range(MAX_RANGES))
+    report = Report(1 << 62, 1 << 30, MAX_WANTED, 1 << 30, full, full, full)
+    assert decode_report(encode_report(report)) == report
+    assert len(encode_report(report)) < 32 << 10  # a longer ACK is split
