@@ -167,6 +167,10 @@ class Coordinator:
         """Return the time of the next `on_timer`: the end of a lost member's lease; None without one."""
         return min((member.until for member in self._members.values() if not member.connected), default=None)
 
+    def next_end(self, own: str = "") -> float | None:
+        """Return the end of the last lease of the other members; None without any. Until then, `may_resign` returns False."""
+        return max((member.until for name, member in self._members.items() if name != own), default=None)
+
     def on_timer(self, now: float) -> None:
         """Take the entries of the lost members back whose leases have ended."""
         for name in [name for name, one in self._members.items() if not one.connected and one.until <= now]:

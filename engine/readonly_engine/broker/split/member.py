@@ -70,6 +70,12 @@ class Member:
         self._wanted = 0
         return len(self._held) <= MAX_RANGES
 
+    def forget_coordinator(self) -> bool:
+        """Begin anew with another coordinator, unless there are leases of the former one; return whether that is so."""
+        if not self._held:
+            self.epoch, self.until = 0, -math.inf
+        return not self._held
+
     def on_grant(self, grant: Grant, now: float) -> bool:
         """Apply a grant.
 
@@ -100,6 +106,12 @@ class Member:
     def expired(self, now: float) -> bool:
         """Return whether the lease has ended: nothing more may be dispatched."""
         return self.epoch != 0 and now >= self.until
+
+    def pause(self, now: float) -> float:
+        """Return the seconds until the next `report` may have something to say without an event, or until the lease ends."""
+        idle = RENEW_S if not self._held else ACKS_S
+        end = self.until - now if self.epoch else math.inf
+        return max(min(self._reported_at + idle - now, end), 0.0)
 
     def report(self, now: float, permits: int, unacked: int) -> Report | None:
         """Return the next report; None if there is nothing new.

@@ -1,0 +1,319 @@
+"""What one broker does for one split subscription: claim it and coordinate, or follow the coordinator. Pure.
+
+| state | this broker |
+|---|---|
+| CLAIMING | asks for the claim, or will again at the next timer |
+| COORDINATING | has the claim: leases the entries, also to its own consumers |
+| FOLLOWING | is a member: another broker has the claim |
+| RESIGNING | has the claim, has no consumers any more, and waits for the end of the others' leases |
+| ENDED | has nothing |
+
+A broker that has to begin again closes its consumers, whose clients subscribe again: what they had unacked is leased anew. So its
+dispatcher, its copy of the cursor and its session are new, too. The new session begins after the former one has ENDED.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from readonly_engine.broker.split.coordinator import Coordinator
+from readonly_engine.broker.split.member import Member
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_engine.broker.dispatch.cursor import CursorReplica
+    from readonly_engine.broker.dispatch.leased import LeasedDispatcher
+    from readonly_engine.broker.split.leases import Grant, Report
+    from readonly_engine.topic.chain import LedgerChain
+
+RETRY_S: Final = 0.5
+"""Pause before the next attempt to get the claim, or to reach its broker."""
+
+
+class State(Enum):
+    """See above."""
+
+    CLAIMING = "claiming"
+    COORDINATING = "coordinating"
+    FOLLOWING = "following"
+    RESIGNING = "resigning"
+    ENDED = "ended"
+
+
+class Do(Enum):
+    """Kind of an action for the shell."""
+
+    CLAIM = "ask for the claim, then call `claimed`, `elsewhere` or `unclaimed`"
+    RELEASE = "give the claim back"
+    CONNECT = "connect to the broker with the claim, then call `connected` or `disconnected`"
+    DISCONNECT = "close the connection to it"
+    REPORT = "send it a report"
+    GRANT = "send a member a grant"
+    END_MEMBER = "close the connection of a member, which must begin again"
+    READ_CURSOR = "read the owner's cursor, then call `cursor_read`"
+    DISPATCH = "dispatch: there are new leases"
+    BEGIN_AGAIN = "close the consumers, whose clients subscribe again"
+
+
+class Action(NamedTuple):
+    """An action for the shell.
+
+    Attributes:
+        do: its kind.
+        peer: URL of the broker for CONNECT, name of the member for GRANT and END_MEMBER.
+        report: the report, for REPORT.
+        grant: the grant, for GRANT.
+        why: the reason, for logs.
+    """
+
+    do: Do
+    peer: str = ""
+    report: Report | None = None
+    grant: Grant | None = None
+    why: str = ""
+
+
+class SplitSession:
+    """Connects the coordinator and the member of one subscription with the claim and with other brokers.
+
+    Args:
+        name: name of this broker as a member.
+        chain: the topic's ledgers.
+        cursor: this broker's copy of the owner's cursor.
+        dispatcher: dispatches the leases of this broker.
+        demand: returns the number of entries for which the consumers have permits, and the number of their unacked messages.
+        max_unacked: limit of delivered unacked messages of the subscription; 0 for none.
+
+    Attributes:
+        state: see above.
+        claim_until: end of this broker's claim; the shell keeps it up to date.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        chain: LedgerChain,
+        cursor: CursorReplica,
+        dispatcher: LeasedDispatcher,
+        demand: Callable[[], tuple[int, int]],
+        max_unacked: int = 0,
+    ) -> None:
+        self.state = State.CLAIMING
+        self.claim_until = -math.inf
+        self.member = Member(dispatcher, cursor)
+        self.coordinator: Coordinator | None = None
+        self._name = name
+        self._chain = chain
+        self._cursor = cursor
+        self._demand = demand
+        self._max_unacked = max_unacked
+        self._retry_at: float | None = None
+        self._linked = False
+        self._reading = False
+
+    def begin(self) -> list[Action]:
+        """Begin, with the first consumer."""
+        return [Action(Do.CLAIM)]
+
+    def stop(self, now: float) -> list[Action]:
+        """Stop, because the last consumer has left. A coordinator first waits for the leases of the others."""
+        if self.state is State.COORDINATING and self.coordinator is not None:
+            self.state = State.RESIGNING
+            self.coordinator.leave(self._name)
+            ended = [Action(Do.END_MEMBER, name, why="the coordinator stops") for name in self.coordinator.members]
+            return [*ended, *self._resign(now)]
+        state, self.state = self.state, State.ENDED
+        return [Action(Do.DISCONNECT)] if state is State.FOLLOWING else []
+
+    # The claim
+
+    def claimed(self, epoch: int, now: float) -> list[Action]:
+        """Handle that this broker has the claim, and has read the owner's cursor since.
+
+        Args:
+            epoch: a number that no other coordinator of the subscription has had.
+            now: the time.
+        """
+        if self.state is not State.CLAIMING:
+            return [Action(Do.RELEASE)]
+        if not self.member.forget_coordinator():
+            return [Action(Do.RELEASE), *self._begin_again("its leases are of a former coordinator")]
+        self.state, self._retry_at = State.COORDINATING, None
+        self.coordinator = Coordinator(epoch, self._chain, self._cursor, self._max_unacked)
+        self.coordinator.join(self._name, now)
+        return self.changed(now)
+
+    def elsewhere(self, url: str) -> list[Action]:
+        """Handle that another broker has the claim."""
+        if self.state is not State.CLAIMING:
+            return []
+        self.state, self._retry_at = State.FOLLOWING, None
+        return [Action(Do.CONNECT, url)]
+
+    def unclaimed(self, now: float) -> list[Action]:
+        """Handle that nobody knows who has the claim."""
+        if self.state is State.CLAIMING:
+            self._retry_at = now + RETRY_S
+        return []
+
+    def claim_lost(self) -> list[Action]:
+        """Handle that another broker has the claim, or may have had it."""
+        if self.coordinator is None:
+            return []
+        members = [name for name in self.coordinator.members if name != self._name]
+        self.coordinator = None
+        return [
+            *(Action(Do.END_MEMBER, name, why="the claim was lost") for name in members),
+            Action(Do.RELEASE),
+            *self._begin_again("another broker may have coordinated the subscription"),
+        ]
+
+    # The connection to the coordinator
+
+    def connected(self, now: float) -> list[Action]:
+        """Handle a connection to the coordinator."""
+        if self.state is not State.FOLLOWING:
+            return [Action(Do.DISCONNECT)]
+        if self.member.expired(now):
+            self.member.forget_coordinator()
+        if self.member.expired(now) or not self.member.connected():
+            return [Action(Do.DISCONNECT), *self._begin_again("its lease has ended")]
+        self._linked = True
+        return self.changed(now)
+
+    def disconnected(self, now: float) -> list[Action]:
+        """Handle the end of the connection to the coordinator, or that there is none: maybe another broker has the claim now."""
+        self._linked = False
+        if self.state is State.FOLLOWING:
+            self.state, self._retry_at = State.CLAIMING, now + RETRY_S
+        return []
+
+    def granted(self, grant: Grant, now: float) -> list[Action]:
+        """Handle a grant of the coordinator."""
+        if self.state is not State.FOLLOWING:
+            return []
+        if not self.member.on_grant(grant, now):
+            return [Action(Do.DISCONNECT), *self._begin_again("the grant is of another coordinator, or too late")]
+        return [Action(Do.DISPATCH)] if grant.leases else []
+
+    # The members at this coordinator
+
+    def member_joined(self, name: str, now: float) -> bool:
+        """Handle the connection of a member; return False if it must look for the coordinator again."""
+        return self.state is State.COORDINATING and self.coordinator is not None and self.coordinator.join(name, now)
+
+    def member_reported(self, name: str, report: Report, now: float) -> list[Action]:
+        """Handle a report of a member."""
+        if self.state is not State.COORDINATING or self.coordinator is None:
+            return []
+        if not self.coordinator.report(name, report, now):
+            self.coordinator.disconnect(name)
+            return [Action(Do.END_MEMBER, name, why="its leases are not of this coordinator")]
+        return self.changed(now)
+
+    def member_gone(self, name: str, now: float, *, stopped: bool = False) -> list[Action]:
+        """Handle the end of a member's connection.
+
+        Args:
+            name: the member.
+            now: the time.
+            stopped: whether it has closed the connection in order, after its consumers.
+        """
+        if self.coordinator is None:
+            return []
+        if stopped:
+            self.coordinator.leave(name)
+        else:
+            self.coordinator.disconnect(name)
+        return self._resign(now) if self.state is State.RESIGNING else self.changed(now)
+
+    def cursor_read(self, now: float) -> list[Action]:
+        """Handle that the copy of the cursor has what the owner's had when READ_CURSOR came, or later."""
+        self._reading = False
+        if self.coordinator is None:
+            return []
+        self.coordinator.cursor_read()
+        return self.changed(now)
+
+    # Time
+
+    def may_dispatch(self, now: float) -> bool:
+        """Return whether the lease of this broker is valid, so that its consumers may get messages."""
+        return self.member.epoch != 0 and not self.member.expired(now)
+
+    def next_timer(self, now: float) -> float | None:
+        """Return the time of the next `on_timer`; None for none."""
+        if self.state is State.CLAIMING:
+            return self._retry_at if not self.member.epoch else min(self._retry_at or math.inf, self.member.until)
+        if self.state is State.ENDED:
+            return None
+        times = [now + self.member.pause(now)] if self.state is not State.RESIGNING else []
+        if self.coordinator is not None:
+            waits = (
+                self.coordinator.next_end(self._name)
+                if self.state is State.RESIGNING
+                else self.coordinator.next_timer()
+            )
+            times += [] if waits is None else [waits]
+        return min(times, default=None)
+
+    def on_timer(self, now: float) -> list[Action]:
+        """Handle the passing of time."""
+        if self.state is State.RESIGNING:
+            return self._resign(now)
+        if self.state is State.ENDED:
+            return []
+        if self.coordinator is None and self.member.expired(now) and not self.member.forget_coordinator():
+            linked = [Action(Do.DISCONNECT)] if self.state is State.FOLLOWING else []
+            return [*linked, *self._begin_again("its lease has ended")]
+        if self.state is State.CLAIMING:
+            if self._retry_at is None or now < self._retry_at:
+                return []
+            self._retry_at = None
+            return [Action(Do.CLAIM)]
+        return self.changed(now)
+
+    def changed(self, now: float) -> list[Action]:
+        """Report and lease: after a FLOW, an ack, a new entry, a new consumer, or a while."""
+        coordinator = self.coordinator
+        if self.state is State.FOLLOWING:
+            report = self.member.report(now, *self._demand()) if self._linked else None
+            return [] if report is None else [Action(Do.REPORT, report=report)]
+        if self.state is not State.COORDINATING or coordinator is None:
+            return []
+        if self.member.expired(now):
+            return self._step_down(now)
+        coordinator.on_timer(now)
+        report = self.member.report(now, *self._demand())
+        if report is not None:
+            coordinator.report(self._name, report, now)
+        actions = []
+        if coordinator.needs_cursor and not self._reading:
+            self._reading = True
+            coordinator.reading_cursor()
+            actions.append(Action(Do.READ_CURSOR))
+        for name, grant in coordinator.grants(now, self.claim_until).items():
+            if name != self._name:
+                actions.append(Action(Do.GRANT, name, grant=grant))
+            elif self.member.on_grant(grant, now) and grant.leases:
+                actions.append(Action(Do.DISPATCH))
+        return actions
+
+    def _step_down(self, now: float) -> list[Action]:
+        """Stop to coordinate: this broker's own lease has ended, since it was suspended for too long."""
+        return [Action(Do.BEGIN_AGAIN, why="its lease has ended"), *self.stop(now)]
+
+    def _resign(self, now: float) -> list[Action]:
+        """Give the claim back when no member can have a valid lease."""
+        assert self.coordinator is not None
+        if not self.coordinator.may_resign(now, self._name):
+            return []
+        self.state, self.coordinator = State.ENDED, None
+        return [Action(Do.RELEASE)]
+
+    def _begin_again(self, why: str) -> list[Action]:
+        self.state = State.ENDED
+        return [Action(Do.BEGIN_AGAIN, why=why)]
