@@ -24,7 +24,15 @@ _MS: Final = 1000
 
 def encode_report(report: Report) -> str:
     """Return a report as text."""
-    numbers = [VERSION, report.epoch, report.number, report.wanted, report.unacked, int(report.held is not None)]
+    numbers = [
+        VERSION,
+        report.epoch,
+        report.number,
+        report.wanted,
+        report.unacked,
+        int(report.held is not None),
+        int(report.chunked),
+    ]
     encoded = b"".join(
         [
             *map(encode_varint, numbers),
@@ -44,10 +52,10 @@ def decode_report(text: str) -> Report:
         numbers = _Numbers(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
         raise MalformedFrameError("a report of a member is no base64") from error
-    epoch, number, wanted, unacked, held = (numbers.next() for _ in range(5))
+    epoch, number, wanted, unacked, held, chunked = (numbers.next() for _ in range(6))
     lists = [numbers.runs() for _ in range(3)]
     numbers.end()
-    return Report(epoch, number, wanted, unacked, lists[0], lists[1], lists[2] if held else None)
+    return Report(epoch, number, wanted, unacked, lists[0], lists[1], lists[2] if held else None, bool(chunked))
 
 
 def encode_grant(grant: Grant) -> bytes:

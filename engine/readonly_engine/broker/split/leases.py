@@ -72,6 +72,7 @@ class Report(NamedTuple):
         acked: leased entries that are acked since the last report.
         returned: leased entries that it gives back, unacked.
         held: all entries that it still has, after a new connection; None otherwise.
+        chunked: whether it has met a chunk of a large message.
     """
 
     epoch: int
@@ -81,6 +82,7 @@ class Report(NamedTuple):
     acked: tuple[Run, ...] = ()
     returned: tuple[Run, ...] = ()
     held: tuple[Run, ...] | None = None
+    chunked: bool = False
 
 
 class Grant(NamedTuple):

@@ -125,7 +125,7 @@ class Member:
         undelivered = self._dispatcher.undelivered
         wanted = max(min(permits - undelivered, MAX_WANTED), 0)
         if not self._connecting:
-            grown = wanted - self._wanted >= min(WANTED_STEP, self._wanted + 1)
+            grown = wanted - self._wanted >= min(WANTED_STEP, self._wanted + 1) or self._dispatcher.chunked
             if since < (REPORT_S if grown else ACKS_S):
                 return None
             acked, returned = self._take_acked(), self._take_returned(now)
@@ -140,7 +140,20 @@ class Member:
             self._sent[self._last] = now
         held = runs_of(self._held) if self._connecting else None
         self._connecting = False
-        return Report(self.epoch, self._last, wanted, unacked + undelivered, acked, returned, held)
+        return Report(
+            self.epoch, self._last, wanted, unacked + undelivered, acked, returned, held, self._dispatcher.chunked
+        )
+
+    def last_report(self) -> Report:
+        """Return a report that gives everything back, when the last consumer has left. The lease then ends."""
+        acked = self._take_acked()
+        _, counts = self._dispatcher.take_undelivered()
+        returned = runs_of(self._held, counts)
+        if len(returned) > MAX_RANGES:
+            returned = runs_of(self._held)[:MAX_RANGES]  # the coordinator takes the others at the end of the lease
+        self._held = PositionRanges()
+        self._last += 1
+        return Report(self.epoch, self._last, 0, 0, acked, returned)
 
     def _take_acked(self) -> tuple[Run, ...]:
         """Remove the entries that are acked; return them."""

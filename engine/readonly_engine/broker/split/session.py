@@ -55,6 +55,7 @@ class Do(Enum):
     END_MEMBER = "close the connection of a member, which must begin again"
     READ_CURSOR = "read the owner's cursor, then call `cursor_read`"
     DISPATCH = "dispatch: there are new leases"
+    SINGLE = "serve the subscription by one broker from now on: its entries can not be split"
     BEGIN_AGAIN = "close the consumers, whose clients subscribe again"
 
 
@@ -126,7 +127,10 @@ class SplitSession:
             ended = [Action(Do.END_MEMBER, name, why="the coordinator stops") for name in self.coordinator.members]
             return [*ended, *self._resign(now)]
         state, self.state = self.state, State.ENDED
-        return [Action(Do.DISCONNECT)] if state is State.FOLLOWING else []
+        if state is not State.FOLLOWING:
+            return []
+        last = [Action(Do.REPORT, report=self.member.last_report())] if self._linked and self.member.epoch else []
+        return [*last, Action(Do.DISCONNECT)]
 
     # The claim
 
@@ -212,7 +216,7 @@ class SplitSession:
         if not self.coordinator.report(name, report, now):
             self.coordinator.disconnect(name)
             return [Action(Do.END_MEMBER, name, why="its leases are not of this coordinator")]
-        return self.changed(now)
+        return self._serve_singly(now) if report.chunked else self.changed(now)
 
     def member_gone(self, name: str, now: float, *, stopped: bool = False) -> list[Action]:
         """Handle the end of a member's connection.
@@ -290,6 +294,8 @@ class SplitSession:
         report = self.member.report(now, *self._demand())
         if report is not None:
             coordinator.report(self._name, report, now)
+            if report.chunked:
+                return self._serve_singly(now)
         actions = []
         if coordinator.needs_cursor and not self._reading:
             self._reading = True
@@ -305,6 +311,11 @@ class SplitSession:
     def _step_down(self, now: float) -> list[Action]:
         """Stop to coordinate: this broker's own lease has ended, since it was suspended for too long."""
         return [Action(Do.BEGIN_AGAIN, why="its lease has ended"), *self.stop(now)]
+
+    def _serve_singly(self, now: float) -> list[Action]:
+        """End the split: all chunks of a large message must go to one consumer, and their leases may be at several brokers."""
+        why = "it has chunked messages, which one broker must dispatch"
+        return [Action(Do.SINGLE, why=why), Action(Do.BEGIN_AGAIN, why=why), *self.stop(now)]
 
     def _resign(self, now: float) -> list[Action]:
         """Give the claim back when no member can have a valid lease."""

@@ -324,6 +324,6 @@ def test_a_malformed_report_is_refused():
     with pytest.raises(MalformedFrameError, match="base64"):
         decode_report("no, it is not")
     full = tuple(Run(1 << 40, number << 20, number << 20) for number in range(MAX_RANGES))
-    report = Report(1 << 62, 1 << 30, MAX_WANTED, 1 << 30, full, full, full)
+    report = Report(1 << 62, 1 << 30, MAX_WANTED, 1 << 30, full, full, full, chunked=True)
     assert decode_report(encode_report(report)) == report
     assert len(encode_report(report)) < 32 << 10  # a longer ACK is split

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.leased import LeasedDispatcher
 from readonly_engine.broker.split.leases import LEASE_S
+from readonly_engine.broker.split.member import RETURN_S
 from readonly_engine.broker.split.session import Do, SplitSession, State
 from readonly_engine.topic.position import Position
 
@@ -47,13 +50,17 @@ class Broker:
         for action in actions:
             self.pool.queue.append((self, self.session, action))
 
+    def come_back(self):
+        """Let the client subscribe again, after its consumer was closed."""
+        self.closed = True
+
     def dispatch(self):
         while self.session.may_dispatch(self.pool.now):
             read = self.dispatcher.next_read(0)
-            if read is None:
+            if read is None or self.dispatcher.chunked:
                 return
             for one in self.dispatcher.dispatch(self.pool.topic.read(*read), 0):
-                self.pool.delivered.append((one.entry.position, self.name))
+                self.pool.on_delivered(one.entry.position, self)
 
     def ack(self, count=1000):
         for position in list(self.consumer.pending)[:count]:
@@ -64,20 +71,26 @@ class Broker:
 
 
 class Pool:
-    """Brokers a and b."""
+    """Brokers of a pool; the first one coordinates."""
 
-    def __init__(self, topic):
+    def __init__(self, topic, names="ab"):
         self.topic = topic
         self.now = 50.0
         self.acked, self.delivered, self.queue, self.ended = set(), [], [], []
         self.holder, self.epoch = None, 0
+        self.single = False
         self.brokers = {}
-        for name in "ab":
+        for name in names:
             self.brokers[name] = Broker(self, name)
             self.run()
 
     def __getitem__(self, name):
         return self.brokers[name]
+
+    def on_delivered(self, position, to):
+        others = [one for one in self.brokers.values() if one is not to and one.alive]
+        assert not any(position in one.consumer.pending and one.session.may_dispatch(self.now) for one in others)
+        self.delivered.append((position, to.name))
 
     def run(self):
         """Carry out all actions."""
@@ -121,6 +134,8 @@ class Pool:
         elif do is Do.READ_CURSOR:
             broker.read_owner()
             broker.do(session.cursor_read(now))
+        elif do is Do.SINGLE:
+            self.single = True
         elif do is Do.BEGIN_AGAIN:
             self.ended.append((broker.name, action.why))
             broker.closed = True
@@ -277,3 +292,60 @@ def test_a_coordinator_that_loses_its_claim_grants_nothing_beyond_it(pool):
     work(pool, 5)
     assert pool.acked == set(pool.topic.positions)
     assert (a.session.state, b.session.state) == (State.FOLLOWING, State.COORDINATING)
+
+
+def test_a_member_without_consumers_gives_everything_back_at_once(pool):
+    pool.write(40)
+    pool.advance(0.2)
+    b = pool["b"]
+    assert len(b.consumer.pending) == 10
+    b.dispatcher.redeliver(b.consumer, [next(iter(b.consumer.pending))])
+    b.dispatcher.remove(b.consumer)
+    b.do(b.session.stop(pool.now))
+    work(pool, 1, "a")
+    assert pool.acked == set(pool.topic.positions)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_chunked_message_ends_the_split(pool, name):
+    pool[{"a": "b", "b": "a"}[name]].consumer.permits = 0
+    pool.topic.write(chunk=("uuid", 0, 2))
+    pool.advance(2 * RETURN_S)
+    assert pool.single
+    assert pool["a"].session.state is State.RESIGNING
+    assert not pool.delivered
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_faults_lose_nothing_and_no_entry_is_with_two_brokers_at_once(topic, seed):
+    dice = random.Random(seed)
+    pool = Pool(topic, "abc")
+    faults = 0
+    for _ in range(150):
+        pool.write(dice.randrange(6))
+        pool.advance(dice.choice((0.05, 0.2, 0.6)))
+        for broker in pool.brokers.values():
+            if broker.alive:
+                broker.ack(dice.randrange(8))
+        if dice.random() < 0.08:
+            broker = pool[dice.choice("abc")]
+            fault = dice.choice(("unlink", "cut", "kill", "leave"))
+            faults += 1
+            if fault == "unlink":
+                pool.unlink(broker)
+                broker.do(broker.session.disconnected(pool.now))
+            elif fault == "cut":
+                broker.reachable = not broker.reachable
+            elif fault == "kill" and sum(one.alive for one in pool.brokers.values()) > 2:
+                pool.kill(broker.name)
+            elif fault == "leave" and broker.alive and broker.session.state is not State.RESIGNING:
+                broker.dispatcher.remove(broker.consumer)
+                broker.do(broker.session.stop(pool.now))
+                broker.come_back()
+    for broker in pool.brokers.values():
+        broker.reachable = True
+        if pool.holder != broker.name and broker.session.coordinator is not None:
+            broker.do(broker.session.claim_lost())
+    work(pool, 3 * SESSION_S, [name for name in "abc" if pool[name].alive])
+    assert faults
+    assert pool.acked == set(topic.positions)
