@@ -1,7 +1,7 @@
 """Blocking reads of ledgers for one task, with pipelined requests: the sockets around `fetch`.
 
 Nothing runs between two calls. While the task decodes, replies wait in the receive buffers of the sockets, which hold all
-requested bytes.
+requested bytes. The time between two calls does not count as a bookie's.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter
 from readonly_spark.read.fetch import PART_BYTES, Fetch
 from readonly_spark.read.frame_buffers import PROCESS_BUFFERS
 from readonly_spark.read.rate_limit import RateLimiter
+from readonly_spark.read.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,13 +60,13 @@ _SEND_ROOM: Final = 1 << 20
 class _Connection:
     """One socket to a bookie, for batch reads (v2) or single entries (v3); a bookie accepts only one of them per connection."""
 
-    def __init__(self, bookie_id: str, sock: socket.socket, *, batches: bool) -> None:
+    def __init__(self, bookie_id: str, sock: socket.socket, now: float, *, batches: bool) -> None:
         self.bookie_id = bookie_id
         self.sock = sock
         self.batches = BatchSession() if batches else None
         self.singles = None if batches else BookieSession()
         self.tokens: dict[int, int] = {}  # the session's request id to the token
-        self.received_at = time.monotonic()
+        self.received_at = now
         self._unsent = b""
 
     def send(self, data: bytes) -> None:
@@ -106,6 +107,7 @@ class BookieClient:
         self._security = security
         self._in_flight = in_flight
         self._rate_limiter = None if bytes_per_second is None else RateLimiter(bytes_per_second, time.monotonic())
+        self._clock = Stopwatch()
         self._choice = ReplicaOrder("", random.random)
         self._selector = selectors.DefaultSelector()
         self._connections: dict[tuple[str, bool], _Connection] = {}
@@ -152,21 +154,25 @@ class BookieClient:
             supports_batches=self._supports_batches,
             tokens=lambda: next(self._numbers),
         )
+        self._clock.start()
         try:
             while not fetch.done:
-                for request in fetch.requests(time.monotonic()):
+                for request in fetch.requests(self._clock.now()):
                     self._send(fetch, digest, request)
                 entries = fetch.take()
                 if entries is None:
                     self._wait(fetch)
                     continue
+                self._clock.stop()
                 if self._rate_limiter is not None:
                     time.sleep(
                         self._rate_limiter.record(sum(len(entry.payload) for entry in entries), time.monotonic())
                     )
                 yield entries
+                self._clock.start()
                 self._receive(0.0)
         finally:
+            self._clock.stop()
             self._pending = {token: pending for token, pending in self._pending.items() if pending[0] is not fetch}
 
     def _supports_batches(self, bookie_id: str) -> bool:
@@ -175,7 +181,7 @@ class BookieClient:
     # Sending
 
     def _send(self, fetch: Fetch, digest: Digest, request: Request) -> None:
-        now = time.monotonic()
+        now = self._clock.now()
         try:
             connection = self._connected(request.bookie_id, batches=request.batch)
             deadline = now + READ_TIMEOUT_S
@@ -207,7 +213,9 @@ class BookieClient:
                 host, port = address
                 message = f"{host}:{port} cannot be reached: {str(error) or 'no answer'}"
                 raise failed_connection(message, error) from error
-            connection = self._connections[bookie_id, batches] = _Connection(bookie_id, sock, batches=batches)
+            connection = self._connections[bookie_id, batches] = _Connection(
+                bookie_id, sock, self._clock.now(), batches=batches
+            )
             self._selector.register(sock, selectors.EVENT_READ, connection)
         return connection
 
@@ -219,9 +227,9 @@ class BookieClient:
     # Receiving
 
     def _wait(self, fetch: Fetch) -> None:
-        now = time.monotonic()
+        now = self._clock.now()
         self._receive(min(max(fetch.next_deadline() - now, 0.0), MAX_WAIT_S))
-        now = time.monotonic()
+        now = self._clock.now()
         for connection in list(self._connections.values()):
             session = connection.batches or connection.singles
             assert session is not None
@@ -254,7 +262,7 @@ class BookieClient:
                 received = connection.sock.recv_into(connection.batches.buffer())
                 if not received:
                     raise OSError("end of stream")
-                connection.received_at = time.monotonic()
+                connection.received_at = self._clock.now()
                 replies = connection.batches.received(received)
                 for header, frame in replies:
                     self._on_batch_reply(connection.tokens.pop(header.request_id), header.status, frame)
@@ -267,7 +275,7 @@ class BookieClient:
                 data = connection.sock.recv(_RECEIVE_BYTES)
                 if not data:
                     raise OSError("end of stream")
-                connection.received_at = time.monotonic()
+                connection.received_at = self._clock.now()
                 for number, reply in connection.singles.receive_data(data):
                     self._on_entry_reply(connection.tokens.pop(number), reply.status, reply.body)
 
@@ -277,15 +285,15 @@ class BookieClient:
             return  # no longer requested: do not even decode it
         fetch, digest, request = pending
         if status != EOK:
-            fetch.on_failure(token, status, _status_text(status), time.monotonic())
+            fetch.on_failure(token, status, _status_text(status), self._clock.now())
             return
         entries, damage = decode_batch(frame, digest, fetch.ledger_id, request.first, views=True)
         if damage is not None:
             log.warning("bookie %s: %s", request.bookie_id, damage)
         if entries:
-            fetch.on_entries(token, entries, time.monotonic())
+            fetch.on_entries(token, entries, self._clock.now())
         else:
-            fetch.on_failure(token, None, str(damage or "empty batch"), time.monotonic())
+            fetch.on_failure(token, None, str(damage or "empty batch"), self._clock.now())
 
     def _on_entry_reply(self, token: int, status: int, body: bytes) -> None:
         pending = self._pending.pop(token, None)
@@ -293,20 +301,20 @@ class BookieClient:
             return
         fetch, digest, request = pending
         if status != EOK:
-            fetch.on_failure(token, status, _status_text(status), time.monotonic())
+            fetch.on_failure(token, status, _status_text(status), self._clock.now())
             return
         try:
             entry = decode_entry(body, digest, fetch.ledger_id, request.first)
         except DigestMismatchError as damage:
             log.warning("bookie %s: %s", request.bookie_id, damage)
-            fetch.on_failure(token, None, str(damage), time.monotonic())
+            fetch.on_failure(token, None, str(damage), self._clock.now())
         else:
-            fetch.on_entries(token, [entry], time.monotonic())
+            fetch.on_entries(token, [entry], self._clock.now())
 
     def _fail(self, token: int, status: int | None, reason: str) -> None:
         pending = self._pending.pop(token, None)
         if pending is not None:
-            pending[0].on_failure(token, status, reason, time.monotonic())
+            pending[0].on_failure(token, status, reason, self._clock.now())
 
     def _disconnect(self, connection: _Connection, reason: str, status: int | None = None) -> None:
         """Close a connection and fail its requests, which go to other replicas; the status is EUA after a refusal."""
