@@ -340,6 +340,8 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_what_an_owner_pushed_is_no_relief",
     ),
     "tests/integration/test_subscriptions.py": (
+        "test_a_batch_that_is_acked_in_part_and_given_back",
+        "test_a_batch_that_is_acked_in_part_comes_back_with_the_rest_of_it",
         "test_a_consumer_with_too_much_unacked_waits_until_it_has_acked",
         "test_a_key_with_something_unacked_stays_where_it_is_when_a_consumer_arrives",
         "test_large_messages_in_chunks_reach_one_consumer_each",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 import pytest
 from pulsar import ConsumerType
+from pulsar import MessageId as BatchMessageId
 
 from devstack.pool import Pool
 from devstack.pulsar.admin import MessageId
@@ -138,6 +139,60 @@ def test_a_consumer_with_too_much_unacked_waits_until_it_has_acked(both, admin: 
 
     first, _ = both(scene)
     assert first == list(range(20))
+
+
+@pytest.mark.parametrize(
+    ("both", "indexes"),
+    [("owner", False), ("owner", True), ("local", False)],  # this owner does not count acks of single messages
+    indirect=["both"],
+)
+def test_a_batch_that_is_acked_in_part_and_given_back(both, indexes: bool) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
+        options = {"batch_index_ack_enabled": indexes, "negative_ack_redelivery_delay_ms": 200}
+        consumer = subscribe(client, topic, **options)
+        # Else a slow machine makes a batch of the first message alone, and batches differ between owner and pool.
+        batches = {"batching_enabled": True, "batching_max_messages": 10, "batching_max_publish_delay_ms": 10_000}
+        publish(writer, topic, range(20), **batches)
+        first = take(consumer, 20)
+        for message in first:
+            if int(message.data()) % 10 < 6:
+                consumer.acknowledge(message)
+            elif int(message.data()) % 10 == 7:
+                consumer.negative_acknowledge(message)
+        again = rest(consumer)
+        for message in [*first, *again]:
+            consumer.acknowledge(message)
+        counts = {message.redelivery_count() for message in again}
+        return sorted(set(numbers_of(again))), counts, numbers_of(rest(consumer))
+
+    both(scene)
+
+
+@pytest.mark.parametrize("seek", [False, True], ids=["stays", "seeks"])
+def test_a_batch_that_is_acked_in_part_comes_back_with_the_rest_of_it(
+    pulsar: Endpoints, pulsar_client, topic: str, tmp_path: Path, seek: bool
+) -> None:
+    """Where the owner does not count such acks; test_batch_indexes.py is about those that do."""
+
+    def scene(client: pulsar.Client, topic: str) -> list[int]:
+        consumer = subscribe(client, topic, batch_index_ack_enabled=True)
+        ids = publish(pulsar_client, topic, range(10), batching_enabled=True, batching_max_messages=10)
+        for message in take(consumer, 10)[:4]:
+            consumer.acknowledge(message)
+        assert rest(consumer, 1000) == []  # the client sends acks every 100 ms
+        if seek:
+            consumer.seek(BatchMessageId(-1, ids[0].ledger_id(), ids[0].entry_id(), -1))
+        consumer.close()
+        return numbers_of(rest(subscribe(client, topic, batch_index_ack_enabled=True)))
+
+    pool = Pool(pulsar, tmp_path, f"batches-{time.time_ns()}", ["--topics", "persistent://public/default/test-.*"])
+    try:
+        pool.start()
+        client = _client(pool.url)
+        assert scene(client, f"{topic}-through") == scene(pulsar_client, f"{topic}-direct")
+        client.close()
+    finally:
+        pool.close()
 
 
 @pytest.mark.parametrize("kind", [ConsumerType.Exclusive, SHARED], ids=lambda kind: kind.name)
