@@ -228,7 +228,7 @@ class BookieClient:
 
     def _wait(self, fetch: Fetch) -> None:
         now = self._clock.now()
-        self._receive(min(max(fetch.next_deadline() - now, 0.0), MAX_WAIT_S))
+        self._receive(min(max(fetch.next_timer() - now, 0.0), MAX_WAIT_S))
         now = self._clock.now()
         for connection in list(self._connections.values()):
             session = connection.batches or connection.singles

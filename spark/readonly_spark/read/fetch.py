@@ -153,7 +153,7 @@ class Fetch:
                 self._request_part(part, now, sent)
         return sent
 
-    def next_deadline(self) -> float:
+    def next_timer(self) -> float:
         """Return the time to call `requests` again if no answer arrives before."""
         return min((part.next_request_at for part in self._parts if not part.done), default=float("inf"))
 

@@ -98,7 +98,7 @@ def test_a_failure_asks_the_next_replica_at_once():
 def test_a_slow_replica_is_not_waited_for():
     fetch = make(0, 9)
     (one,) = fetch.requests(0.0)
-    wake = fetch.next_deadline()
+    wake = fetch.next_timer()
     assert wake <= SPECULATE_S[1]
     assert fetch.requests(wake - 0.01) == []
     (two,) = fetch.requests(wake)
@@ -210,7 +210,7 @@ def test_busy_bookies_are_asked_again_and_not_for_ever():
     (two,) = fetch.requests(0.0)
     fetch.on_failure(two.token, ETOOMANYREQUESTS, "busy", 0.0)
     assert fetch.requests(0.0) == []
-    (three,) = fetch.requests(fetch.next_deadline())
+    (three,) = fetch.requests(fetch.next_timer())
     fetch.on_entries(three.token, entries(0, 10), 1.0)
     assert taken(fetch) == list(range(10))
 
@@ -244,7 +244,7 @@ def test_whatever_happens_entries_come_in_order_or_an_error_does(
         if fetch.done:
             break
         if not under_way:
-            deadline = fetch.next_deadline()
+            deadline = fetch.next_timer()
             now = max(
                 deadline if deadline < float("inf") else now, now + 0.001
             )  # without one, there is room for a new part
