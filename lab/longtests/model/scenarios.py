@@ -11,6 +11,7 @@ from longtests.model.exclusive_model import ExclusiveModel
 from longtests.model.guard_model import GuardFaults, GuardModel
 from longtests.model.keeper_model import KeeperModel
 from longtests.model.reader_model import ReaderModel
+from longtests.model.split_model import SplitModel
 from longtests.model.state import Faults
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ def _guard(name: str, about: str, *, short: bool = False, **faults: int) -> Scen
 def _keeper(name: str, about: str, *, clients: int) -> Scenario:
     make = partial(KeeperModel, name, entries=3, clients=clients)
     return Scenario(name, about, lambda mutants=(): make(mutants=mutants), short=True)
+
+
+def _split(name: str, about: str, *, entries: int, short: bool = False, **faults: Any) -> Scenario:
+    make = partial(SplitModel, name, entries=entries, **faults)
+    return Scenario(name, f"split over 2 brokers, {about}", lambda mutants=(): make(mutants=mutants), short=short)
 
 
 SCENARIOS: Final = (
@@ -168,10 +174,19 @@ SCENARIOS: Final = (
         expiries=1,
     ),
     _keeper("keeper", "Exclusive, 2 clients, 3 entries; the binding names the owner, and the pool again", clients=2),
+    _split("split", "2 entries; no fault", entries=2, short=True),
+    _split("split-leave", "1 entry; the client of a broker may leave", entries=1, leaves=1),
+    _split("split-break", "1 entry; the brokers' connection may break, or go silent", entries=1, breaks=1),
+    _split("split-cut", "1 entry; a session may be lost", entries=1, cuts=1),
+    _split("split-death", "2 entries; the coordinator may die", entries=2, deaths=1, short=True),
+    _split("split-move", "1 entry; the topic may be unloaded", entries=1, moves=1),
+    _split("split-leaves", "2 entries; the client of a broker may leave, twice", entries=2, leaves=2),
+    _split("split-breaks", "2 entries; the brokers' connection may break, or go silent", entries=2, breaks=1),
     _keeper("keeper-alone", "the same with 1 client, which may connect to the other broker", clients=1),
 )
 
 TWO: Final = "two brokers dispatch the subscription at once"
+BOTH: Final = "is with two brokers at once"
 AGAIN: Final = "is delivered again after its ack was answered"
 
 MUTANTS: Final = (
@@ -256,6 +271,42 @@ MUTANTS: Final = (
         "the pool gets a new local cursor although the owner has the subscription",
         "keeper-alone",
         "entry 0 is skipped",
+    ),
+    Mutant(
+        "any-epoch-grants",
+        "a coordinator of a split subscription takes the leases of the former one for its own",
+        "split-death",
+        "no further steps lead",
+    ),
+    Mutant(
+        "lease-outlasts-claim",
+        "a coordinator's leases are valid for longer than its claim",
+        "split-cut",
+        BOTH,
+    ),
+    Mutant(
+        "lost-member-frees-at-once",
+        "the entries of a lost member are leased again before its lease ends",
+        "split-break",
+        BOTH,
+    ),
+    Mutant(
+        "no-cursor-read",
+        "the entries of a lost member are leased again without a look at the owner's cursor",
+        "split-break",
+        AGAIN,
+    ),
+    Mutant(
+        "ended-lease-renewed",
+        "a member renews a lease that has ended",
+        "split-break",
+        BOTH,
+    ),
+    Mutant(
+        "resigns-at-once",
+        "a coordinator gives its claim back while a member has a lease",
+        "split-leave",
+        BOTH,
     ),
     Mutant(
         "old-copy-goes-on", "after a claim in a new session the old copy of the cursor stays in use", "hand-over", AGAIN

@@ -142,8 +142,8 @@ def receive_report(host: SplitHost, name: str, received: Report) -> bool:
 def receive_report_of_any_epoch(host: SplitHost, name: str, received: Report) -> bool:
     """Mutant of `receive_report`: take the report for one to this coordinator, and its entries as they are."""
     coordinator = coordinator_of(host)
-    for run in received.held or ():
-        coordinator._members[name].held.add_range(*run.range)
+    if name in coordinator._members:
+        coordinator._members[name].held.add_ranges(run.range for run in received.held or ())
     return coordinator.report(name, received._replace(epoch=coordinator.epoch), NOW)
 
 

@@ -145,7 +145,9 @@ class SplitModel:
         return at.owner == (1 << self.entries) - 1
 
     def steps(self, at: SplitState) -> Iterator[Step]:
-        """Yield the possible next steps."""
+        """Yield the possible next steps; none at the end, after which nothing can go wrong."""
+        if self.done(at):
+            return
         for x, host in enumerate(at.hosts):
             if not host.alive:
                 continue
@@ -173,7 +175,7 @@ class SplitModel:
             machine = self._machines.call(machine, calls.coordinate, at.epoch + 1, "AB"[x])[0]
             yield (
                 f"{who} claims the subscription, and reads the owner's cursor",
-                _with(at, x, host._replace(machine=machine, has=0, reading=NOT_READ, grants=()))._replace(
+                _with(at, x, host._replace(machine=machine, has=0, reading=NOT_READ))._replace(
                     node=x, epoch=at.epoch + 1, late=_under_way(at)
                 ),
             )
@@ -268,7 +270,7 @@ class SplitModel:
             raise Violation(step, f"entry {entry} is with two brokers at once")
         if (at.owner & ~at.late) >> entry & 1:
             raise Violation(step, f"entry {entry} is delivered again after its ack was answered")
-        if at.acked >> entry & 1 and not at.faulty:
+        if (at.acked & ~at.late) >> entry & 1 and not at.faulty:
             raise Violation(step, f"entry {entry} is delivered twice without a fault")
 
     # Between the brokers
@@ -303,7 +305,9 @@ class SplitModel:
         if at.linked and host.grants:
             grant = host.grants[0]
             after = _with(at, x, host._replace(grants=host.grants[1:]))
-            yield f"a grant arrives at {who} ({_shown(calls.entries_of(grant))})", self._granted(after, x, grant)
+            if host.joined or ("any-epoch-grants" in self._mutants and self._coordinating(host)):
+                after = self._granted(after, x, grant)
+            yield f"a grant arrives at {who} ({_shown(calls.entries_of(grant))})", after
 
     def _granted(self, at: SplitState, x: int, grant: Grant) -> SplitState:
         host = at.hosts[x]
