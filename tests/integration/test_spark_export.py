@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from readonly_spark.export.destinations import Target
 
     from devstack.pulsar.cluster import PulsarCluster
 
@@ -138,17 +139,17 @@ def test_a_micro_batch_without_rows_is_committed(
             rows = rows.selectExpr("*", "date'2026-11-25' AS publishDate")
         for number in range(4):
             batch = rows if number == 2 else rows.limit(0)
-            sink.commit(written(spark, wanted, batch) if form == "parquet" else batch, name, number)
+            sink.commit(written(spark, wanted, sink.target, batch) if form == "parquet" else batch, name, number)
         assert sink.last_committed(name) == 3
     assert values(tmp_path, form) == [1]
 
 
-def written(spark: SparkSession, wanted: ExportSettings, rows: DataFrame) -> DataFrame:
+def written(spark: SparkSession, wanted: ExportSettings, target: Target, rows: DataFrame) -> DataFrame:
     """The files of a micro-batch, as the tasks of an export write them."""
     from readonly_spark.export.file_source import FILES, layout_of  # noqa: PLC0415
 
     batches = rows.toArrow().to_batches()
-    with FileWriter(layout_of(wanted, rows.schema, "snappy"), rows.toArrow().schema, 0) as writer:
+    with FileWriter(layout_of(wanted, rows.schema, "snappy"), target.open(), rows.toArrow().schema, 0) as writer:
         for batch in batches:
             writer.write(batch)
         return spark.createDataFrame(writer.finish(), FILES)

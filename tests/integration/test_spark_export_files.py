@@ -147,13 +147,15 @@ def test_files_of_a_task_that_ran_twice_or_failed_are_not_in_the_table(spark, tm
     source = {"metadataUrl": "zk:h:1", "topic": "t"}
     settings = ExportSettings(source=source, to=str(table), checkpoint=str(tmp_path / "c"), columns=("value",))
     sink = ParquetTable(settings, spark, LocalFiles(str(table), str(table)))
+    assert sink.target is not None
+    staging = sink.target.open()
     columns = StructType.fromDDL("value binary")
     assert isinstance(columns, StructType)
     rows = pa.record_batch({"value": [b"1", b"2"]})
     for number in range(2):
         attempts = []
         for _ in range(3):
-            with FileWriter(layout_of(settings, columns, "snappy"), rows.schema, 0) as writer:
+            with FileWriter(layout_of(settings, columns, "snappy"), staging, rows.schema, 0) as writer:
                 writer.write(rows)
                 attempts.append(writer.finish())
         (table / STAGING / "part-00000-cut-off.snappy.parquet").write_bytes(b"PAR1")
@@ -163,7 +165,7 @@ def test_files_of_a_task_that_ran_twice_or_failed_are_not_in_the_table(spark, tm
             f"part-00000-{CHECKPOINT}-{one}.snappy.parquet" for one in range(number + 1)
         ]
         assert spark.read.parquet(str(table)).count() == 2 * (number + 1)
-    with FileWriter(layout_of(settings, columns, "snappy"), rows.schema, 0) as writer:
+    with FileWriter(layout_of(settings, columns, "snappy"), staging, rows.schema, 0) as writer:
         writer.write(rows)
         files = spark.createDataFrame(writer.finish(), FILES)
     with pytest.raises(ExportError, match="another export has committed micro-batch 1 meanwhile"):

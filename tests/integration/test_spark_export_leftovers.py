@@ -39,7 +39,7 @@ def test_files_of_a_killed_export_are_removed_when_their_micro_batch_is_committe
 
     def opened() -> Any:
         table = ParquetTable(settings, spark, HadoopFiles(str(folder), spark))
-        table._local = None  # as in an object store
+        table._local = table.target = None  # as in an object store with settings that tasks do not know
         return table
 
     def rows(number: int) -> Any:
@@ -97,7 +97,7 @@ def test_a_log_that_the_export_writes_is_as_sparks_own_and_has_each_micro_batch_
 
     def opened(files: HadoopFiles) -> Any:
         table = ParquetTable(settings, spark, files)
-        table._local = None  # as in an object store
+        table._local = table.target = None  # as in an object store with settings that tasks do not know
         return table
 
     def rows(number: int) -> Any:

@@ -89,9 +89,11 @@ def export(spark: SparkSession, schema: str, folder: str, options: Mapping[str, 
     settings = ExportSettings(
         source=options, to=folder, checkpoint=f"{folder}-checkpoint", columns=tuple(columns.names)
     )
-    own = options_for(layout_of(settings, columns, "snappy"), columns)
+    table = ParquetTable(settings, spark, LocalFiles(folder, folder))
+    assert table.target is not None
+    own = options_for(layout_of(settings, columns, "snappy"), table.target, columns)
     files = spark.read.format(FORMAT).options(**options, **own).schema(FILES).load()
-    ParquetTable(settings, spark, LocalFiles(folder, folder)).commit(files, str(uuid4()), 0)
+    table.commit(files, str(uuid4()), 0)
 
 
 def stream(spark: SparkSession, source: str, columns: list[str], folder: str, options: dict[str, str]) -> None:

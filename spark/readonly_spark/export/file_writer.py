@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow.fs import LocalFileSystem
 
 from readonly_spark.export.partitions import by_folder
 
@@ -22,11 +20,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from readonly_spark.export.destinations import Destination, OpenFile
+
 ROW_GROUP_BYTES: Final = 64 << 20
 """Rows that a task holds in memory, in bytes of Arrow. Then it writes those of one file as a row group."""
-
-MAX_OPEN_FILES: Final = 64
-"""Open files of a task, one for each partition. Beyond it the one that was used least recently is completed."""
 
 SPARK_SCHEMA: Final = "org.apache.spark.sql.parquet.row.metadata"
 """Key in a footer for the schema of the columns as Spark's JSON; Spark's own writer sets it."""
@@ -47,14 +44,12 @@ class FileLayout:
     """The files of a table.
 
     Attributes:
-        folder: the folder to write to.
         columns: the columns of the files, in order.
         spark_schema: the same as the JSON of Spark's StructType.
         partition_by: the columns of the folders, which are not in the files.
         codec: one of CODECS.
     """
 
-    folder: str
     columns: tuple[str, ...]
     spark_schema: str
     partition_by: tuple[str, ...] = ()
@@ -65,7 +60,7 @@ class WrittenFile(NamedTuple):
     """A complete file.
 
     Attributes:
-        file: its name, relative to the folder of the layout.
+        file: its name, relative to the destination of the files.
         messages: number of rows.
         bytes: bytes of the column `value`; 0 if there is none, or if it is decoded.
     """
@@ -79,7 +74,8 @@ class WrittenFile(NamedTuple):
 class _OpenFile:
     """A file, and rows that are not in it yet."""
 
-    path: Path
+    name: str
+    file: OpenFile
     writer: pq.ParquetWriter
     held: list[pa.RecordBatch] = field(default_factory=list)
     held_bytes: int = 0
@@ -97,19 +93,21 @@ class FileWriter:
 
     Args:
         layout: the files of the table.
+        destination: where to write them. Beyond its number of open files the one that was used least recently is completed.
         schema: the columns of the record batches.
         task: the number of the task, with which the names of its files begin.
     """
 
-    def __init__(self, layout: FileLayout, schema: pa.Schema, task: int) -> None:
+    def __init__(self, layout: FileLayout, destination: Destination, schema: pa.Schema, task: int) -> None:
         self._layout = layout
+        self._destination = destination
         self._schema = pa.schema([schema.field(name) for name in layout.columns])
         self._counts_bytes = "value" in layout.columns and schema.field("value").type == pa.binary()
         self._task = task
         self._open: dict[str, _OpenFile] = {}
         self._held_bytes = 0
         self._complete: list[WrittenFile] = []
-        self._paths: list[Path] = []
+        self._finished = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows.
@@ -135,27 +133,28 @@ class FileWriter:
         self._held_bytes += rows.nbytes
 
     def _opened(self, folder: str) -> _OpenFile:
-        if len(self._open) >= MAX_OPEN_FILES:
+        if len(self._open) >= self._destination.most_open:
             self._close(next(iter(self._open)))
         codec, suffix = CODECS[self._layout.codec]
-        path = Path(self._layout.folder, folder, f"part-{self._task:05d}-{uuid4()}{suffix}.parquet")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._paths.append(path)
-        # The path is no URI. Decimals are as Spark writes them, and Spark does not write Arrow's own schema.
+        # As Spark's file sink names files, so that those in object stores are known as files of an export.
+        last = f"part-{self._task:05d}-{uuid4()}-c000{suffix}.parquet"
+        name = f"{folder}/{last}" if folder else last
+        file = self._destination.create(name)
+        # Decimals are as Spark writes them, and Spark does not write Arrow's own schema.
         writer = pq.ParquetWriter(
-            path, self._schema, filesystem=LocalFileSystem(), compression=codec, store_schema=False,
-            store_decimal_as_integer=True,
-        )  # fmt: skip
+            file.target, self._schema, compression=codec, store_schema=False, store_decimal_as_integer=True
+        )
         writer.add_key_value_metadata({SPARK_SCHEMA: self._layout.spark_schema})
-        return _OpenFile(path, writer)
+        return _OpenFile(name, file, writer)
 
     def _close(self, folder: str) -> None:
-        file = self._open.pop(folder)
+        file = self._open[folder]
         self._held_bytes -= file.held_bytes
         file.flush()
         file.writer.close()
-        name = str(file.path.relative_to(self._layout.folder))
-        self._complete.append(WrittenFile(name, file.rows, file.value_bytes))
+        file.file.complete()
+        del self._open[folder]
+        self._complete.append(WrittenFile(file.name, file.rows, file.value_bytes))
 
     def finish(self) -> list[WrittenFile]:
         """Complete the files and return them; none without rows.
@@ -165,7 +164,7 @@ class FileWriter:
         """
         for folder in list(self._open):
             self._close(folder)
-        self._paths = []
+        self._finished = True
         return self._complete
 
     def __enter__(self) -> Self:
@@ -178,6 +177,8 @@ class FileWriter:
         for file in self._open.values():
             with suppress(OSError):
                 file.writer.close()
-        for path in self._paths:
             with suppress(OSError):
-                path.unlink()
+                file.file.discard()
+        for written in () if self._finished else self._complete:
+            with suppress(OSError):
+                self._destination.remove(written.file)

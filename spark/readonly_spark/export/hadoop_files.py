@@ -70,6 +70,23 @@ class HadoopFiles:
         """Whether `create` is one conditional write of an object store."""
         return bool(self._fs.hasPathCapability(self._path(""), _CONDITIONAL))
 
+    @property
+    def bucket_and_key(self) -> tuple[str, str]:
+        """The bucket of an object store, and the folder's key in it without slashes at its ends."""
+        uri = self._path("").toUri()
+        return str(uri.getHost()), str(uri.getPath()).strip("/")
+
+    def changed_settings(self, prefix: str) -> dict[str, str]:
+        """Return the settings of the file system that differ from Hadoop's defaults, without the prefix of their names.
+
+        The file system has those of its bucket in the place of general ones.
+        """
+        defaults = self._jvm.org.apache.hadoop.conf.Configuration(False)
+        defaults.addResource("core-default.xml")
+        found = self._fs.getConf().getPropsWithPrefix(prefix)
+        found.entrySet().removeAll(defaults.getPropsWithPrefix(prefix).entrySet())
+        return {str(name): str(found[name]) for name in list(found)}
+
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{name}" if name else self._root)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
+    from readonly_spark.export.destinations import Target
     from readonly_spark.export.settings import ExportSettings
     from readonly_spark.export.table import ExportTable
     from readonly_spark.export.totals import Totals
@@ -187,8 +188,9 @@ def start(
         kinds["value"] = table.pinned_value_type(lambda: _value_type(reader))
     columns = ", ".join(f"{name} {kinds[name]}" for name in settings.source_columns)
     counted = getattr(table.sink, "counted", None)
-    if settings.writes_files:
-        rows = _files(spark, settings, source, columns)
+    target = getattr(table.sink, "target", None)
+    if target is not None:
+        rows = _files(spark, settings, target, source, columns)
     else:
         rows = reader.schema(columns).load()
         rows = rows.select(
@@ -211,12 +213,14 @@ def start(
     return writer.start(), listener
 
 
-def _files(spark: SparkSession, settings: ExportSettings, source: Mapping[str, str], columns: str) -> DataFrame:
+def _files(
+    spark: SparkSession, settings: ExportSettings, target: Target, source: Mapping[str, str], columns: str
+) -> DataFrame:
     """Return the stream of the files that tasks write, with their numbers of messages observed."""
     read = StructType.fromDDL(columns)
     assert isinstance(read, StructType)
     layout = layout_of(settings, read, str(spark.conf.get(CODEC)))
-    options = {**source, **options_for(layout, read)}
+    options = {**source, **options_for(layout, target, read)}
     spark.dataSource.register(WrittenFiles)
     files = spark.readStream.format(FILES_FORMAT).options(**options).schema(FILES).load()
     return files.observe(OBSERVED, *(sf.sum(name).alias(name) for name in ("messages", "bytes")))

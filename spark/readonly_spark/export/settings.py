@@ -163,11 +163,6 @@ class ExportSettings:
         return min(options.partition_bytes, max(MIN_TASK_BYTES, batch // max(cores, 1)))
 
     @property
-    def writes_files(self) -> bool:
-        """Whether tasks write the files of the table themselves, column by column, and Spark gets no rows."""
-        return self.table_format == PARQUET and local_path(self.to) is not None
-
-    @property
     def decodes(self) -> bool:
         """Whether the table has values decoded by a schema."""
         kinds = [value for name, value in self.source.items() if name.lower() == "valueschema"]

@@ -45,7 +45,7 @@ class Sink(Protocol):
         """Commit a micro-batch; return False if there was nothing to commit.
 
         Args:
-            batch: its rows, or the files that its tasks wrote (see `ExportSettings.writes_files`).
+            batch: its rows, or with a target the files that its tasks wrote (see `file_source`).
             checkpoint: the id of the checkpoint.
             number: the number of the micro-batch.
 

@@ -1,6 +1,6 @@
 """Parquet files of killed micro-batches in object stores.
 
-Spark's file sink writes files directly to their place there, and chooses their names. So the export writes the ids of its
+Files are written directly to their place there, with names as those of Spark's file sink. So the export writes the ids of its
 checkpoint and its micro-batch into the footer of each file. A file is removed only if its footer names a checkpoint of this
 table, its micro-batch is committed, and the log does not list it. Then no process can commit it any more.
 """
@@ -37,7 +37,7 @@ MAX_TAIL_BYTES: Final = 16 << 20
 """Largest footer that is read; that of a file with thousands of columns and row groups has 1 MB."""
 
 _NAME: Final = re.compile(r"part-\d{5,}-[0-9a-f-]{36}[-.]c\d{3,}(\.\w+)?\.parquet")
-"""Names of Spark's file sink (ManifestFileCommitProtocol)."""
+"""Names of Spark's file sink (ManifestFileCommitProtocol) and of `file_writer`."""
 
 _SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 _MAGIC: Final = b"PAR1"
@@ -54,6 +54,19 @@ def tagged(batch: Any, column: str, checkpoint: str, number: int) -> Any:
         number: the number of the micro-batch.
     """
     return batch.withMetadata(column, {KEY: f"{checkpoint}:{number}"})
+
+
+def tagged_schema(schema: str, checkpoint: str, number: str) -> str:
+    """Return the schema for a footer, as Spark's JSON, with the same in the metadata of its first column.
+
+    Args:
+        schema: the JSON of Spark's StructType.
+        checkpoint: the id of the checkpoint.
+        number: the number of the micro-batch.
+    """
+    found = json.loads(schema)
+    found["fields"][0]["metadata"][KEY] = f"{checkpoint}:{number}"
+    return json.dumps(found)
 
 
 def owner_in(tail: bytes) -> tuple[str, int] | None:

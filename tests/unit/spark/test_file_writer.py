@@ -7,11 +7,16 @@ import json
 import os
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from readonly_spark.export import file_writer
+from obstore.exceptions import GenericError
+from obstore.store import MemoryStore
+from readonly_spark.export import file_writer, store_leftovers
+from readonly_spark.export.destinations import LocalDestination, StoreDestination
 from readonly_spark.export.file_writer import CODECS, SPARK_SCHEMA, FileLayout, FileWriter
 from readonly_spark.export.partitions import by_folder
 
@@ -36,6 +41,25 @@ ROWS = pa.record_batch(
     }
 )
 NONE = "__HIVE_DEFAULT_PARTITION__"
+
+
+@pytest.fixture(params=[LocalDestination, StoreDestination])
+def destination(request, tmp_path) -> Any:
+    """A folder, and a prefix in a store; each has a function that lists its files with their contents."""
+    if request.param is LocalDestination:
+        folder = tmp_path / "table"
+        made: Any = LocalDestination(str(folder))
+        made.found = lambda: {
+            str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+        }
+        return made
+    store = MemoryStore()
+    made = StoreDestination(store, "lake/table")
+    made.found = lambda: {
+        str(one["path"]).removeprefix("lake/table/"): bytes(obstore.get(store, one["path"]).bytes())
+        for one in obstore.list(store).collect()
+    }
+    return made
 
 
 @pytest.mark.parametrize(
@@ -65,7 +89,7 @@ NONE = "__HIVE_DEFAULT_PARTITION__"
 )
 def test_rows_are_in_the_folder_of_their_partition(tmp_path, by, folders) -> None:
     columns = tuple(name for name in ROWS.schema.names if name not in by)
-    with FileWriter(FileLayout(str(tmp_path), columns, SPARK, by), ROWS.schema, 7) as writer:
+    with FileWriter(FileLayout(columns, SPARK, by), LocalDestination(str(tmp_path)), ROWS.schema, 7) as writer:
         writer.write(ROWS.slice(0, 3))
         writer.write(ROWS.slice(3))
         files = writer.finish()
@@ -97,7 +121,9 @@ def test_dates_beyond_those_of_python(days, text) -> None:
 def test_codecs_and_the_names_of_files(tmp_path, codec, suffix) -> None:
     schema = pa.schema([("amount", pa.decimal128(9, 2)), ("value", pa.list_(pa.int32()))])
     batch = pa.record_batch([[Decimal("1.50")] * 1000, [[1, 2]] * 1000], schema=schema)
-    with FileWriter(FileLayout(str(tmp_path), ("amount", "value"), SPARK, codec=codec), schema, 0) as writer:
+    with FileWriter(
+        FileLayout(("amount", "value"), SPARK, codec=codec), LocalDestination(str(tmp_path)), schema, 0
+    ) as writer:
         writer.write(batch)
         (file,) = writer.finish()
     assert file.file.endswith(f"{suffix}.parquet")
@@ -114,10 +140,10 @@ def test_the_memory_of_a_task_is_bounded_also_with_many_partitions(tmp_path, mon
     """The first of the topics has half of the rows: the rows of the others must not keep those of the first in memory."""
     monkeypatch.setattr(file_writer, "ROW_GROUP_BYTES", 8 * MEBIBYTE)
     names = [f"t{max(number % (2 * topics) - topics, 0)}" for number in range(1000)]
-    layout = FileLayout(str(tmp_path), ("value",), SPARK, ("topic",))
+    layout = FileLayout(("value",), SPARK, ("topic",))
     schema = pa.schema([("topic", pa.string()), ("value", pa.binary())])
     before, most = pa.total_allocated_bytes(), 0
-    with FileWriter(layout, schema, 0) as writer:
+    with FileWriter(layout, LocalDestination(str(tmp_path)), schema, 0) as writer:
         for _ in range(64):  # 64 MiB
             writer.write(pa.record_batch([names, [os.urandom(1024)] * 1000], schema=schema))
             most = max(most, pa.total_allocated_bytes() - before)
@@ -132,11 +158,11 @@ def test_the_memory_of_a_task_is_bounded_also_with_many_partitions(tmp_path, mon
 
 
 @pytest.mark.parametrize("extra", [0, 1])
-def test_the_open_files_of_a_task_are_bounded(tmp_path, monkeypatch, extra) -> None:
-    monkeypatch.setattr(file_writer, "MAX_OPEN_FILES", 5)
+def test_the_open_files_of_a_task_are_bounded(destination, extra) -> None:
+    destination.most_open = 5
     numbers = pa.array(range(5 + extra), pa.int32())
     batch = pa.record_batch({"number": numbers, "value": numbers})
-    with FileWriter(FileLayout(str(tmp_path), ("value",), SPARK, ("number",)), batch.schema, 0) as writer:
+    with FileWriter(FileLayout(("value",), SPARK, ("number",)), destination, batch.schema, 0) as writer:
         writer.write(batch)
         writer.write(batch)
         files = writer.finish()
@@ -144,19 +170,74 @@ def test_the_open_files_of_a_task_are_bounded(tmp_path, monkeypatch, extra) -> N
     assert sum(file.messages for file in files) == 2 * len(batch)
 
 
-def test_a_task_that_fails_leaves_no_file(tmp_path) -> None:
+def test_the_same_files_are_in_a_folder_and_in_a_store(destination) -> None:
+    with FileWriter(FileLayout(("value",), SPARK, ("topic",)), destination, ROWS.schema, 3) as writer:
+        writer.write(ROWS)
+        files = writer.finish()
+    found = destination.found()
+    assert sorted(found) == sorted(file.file for file in files)
+    assert {name.rpartition("/")[0] for name in found} == {
+        "topic=a", "topic=b", f"topic={NONE}", "topic=a%2Fb%3Dc d%09%3A\xfc"
+    }  # fmt: skip
+    rows = [value for content in found.values() for value in pq.read_table(pa.BufferReader(content))["value"]]
+    assert len(rows) == len(ROWS)
+    assert all(store_leftovers._written_by_sink(name) for name in found), "a killed export's can be found"
+
+
+@pytest.mark.parametrize("most", [1, 64])
+def test_a_task_that_fails_leaves_no_file(destination, most) -> None:
+    """With one open file all others are complete."""
+
     def fail() -> None:
-        with FileWriter(FileLayout(str(tmp_path), ("value",), SPARK, ("topic",)), ROWS.schema, 0) as writer:
+        with FileWriter(FileLayout(("value",), SPARK, ("topic",)), destination, ROWS.schema, 0) as writer:
             writer.write(ROWS)
-            assert list(tmp_path.rglob("*.parquet"))
+            assert (len(destination.found()) > 0) == (most == 1 or isinstance(destination, LocalDestination))
             raise OSError("no space left")
 
+    destination.most_open = most
     with pytest.raises(OSError, match="no space left"):
         fail()
-    assert not list(tmp_path.rglob("*.parquet"))
+    assert destination.found() == {}
+
+
+class Refusing:
+    """An upload that fails at a step, perhaps after the store has made the object."""
+
+    def __init__(self, upload: Any, step: str, *, after: bool) -> None:
+        self._upload, self._step, self._after = upload, step, after
+
+    def write(self, content: bytes) -> int:
+        return self._fail("write") or self._upload.write(content)
+
+    def close(self) -> None:
+        if self._after:
+            self._upload.close()
+        self._fail("close")
+        self._upload.close()
+
+    def _fail(self, step: str) -> int:
+        if step == self._step:
+            raise GenericError("503 slow down\n\nDebug source: a long text")
+        return 0
+
+
+@pytest.mark.parametrize(("step", "after"), [("write", False), ("close", False), ("close", True)])
+def test_an_upload_that_fails_leaves_no_object(monkeypatch, step, after) -> None:
+    store = MemoryStore()
+    begin = obstore.open_writer
+    monkeypatch.setattr(obstore, "open_writer", lambda *a, **b: Refusing(begin(*a, **b), step, after=after))
+
+    def write() -> None:
+        with FileWriter(FileLayout(("value",), SPARK), StoreDestination(store, ""), ROWS.schema, 0) as writer:
+            writer.write(ROWS)
+            writer.finish()
+
+    with pytest.raises(OSError, match=r"503 slow down$"):
+        write()
+    assert obstore.list(store).collect() == []
 
 
 def test_without_rows_there_is_no_file(tmp_path) -> None:
-    with FileWriter(FileLayout(str(tmp_path), ("value",), SPARK), ROWS.schema, 0) as writer:
+    with FileWriter(FileLayout(("value",), SPARK), LocalDestination(str(tmp_path)), ROWS.schema, 0) as writer:
         assert writer.finish() == []
     assert list(tmp_path.iterdir()) == []
