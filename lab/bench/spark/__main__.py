@@ -97,6 +97,7 @@ CASES: Final = (
     Case("100 B, 20 ledgers", 100, 2_000_000, 100_000, 20),
     Case("1 KB, 1 ledger", 1024, 500_000, 20_000, 1),
     Case("1 KB, 20 ledgers", 1024, 500_000, 20_000, 20),
+    Case("1 KB, beyond the cache", 1024, 1_500_000, 30_000, 20),
     Case("1 KB, 8 partitions", 1024, 500_000, 20_000, 1, partitions=8),
     Case("1 KB, 64 partitions", 1024, 500_000, 20_000, 1, partitions=64),
     Case("200 B, Avro decoded", 200, 1_000_000, 50_000, 1, kind="avro"),
@@ -147,7 +148,7 @@ class Bench:
         Raises:
             DevstackError: a source reads other rows.
         """
-        name = f"bench-{case.kind}-{case.size}-{case.ledgers}-{case.partitions}"
+        name = f"bench-{case.kind}-{case.size}-{case.ledgers}-{case.partitions}-{messages}"
         topic = (
             f"persistent://{NAMESPACE if case.offloaded else 'public/default'}/{name}{'-far' if case.offloaded else ''}"
         )
@@ -252,7 +253,7 @@ def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
     """Measure all selected cases."""
     stack = common.pulsar("bench-spark", arguments.base_port, common.UNSYNCED, broker_environment=ENVIRONMENT)
     results: list[Result] = []
-    cases = [case for case in CASES if arguments.only in case.name]
+    cases = [case for case in CASES if any(text in case.name for text in arguments.only)]
     try:
         stack.up()
         with tempfile.TemporaryDirectory(prefix="bench-spark-") as name, ExitStack() as open_:
@@ -268,6 +269,8 @@ def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
                 readings = bench.fill(case, messages)
                 for sink in [arguments.sink] if arguments.sink else SINKS:
                     results += bench.measure(case, sink, readings, messages, rounds)
+                    if arguments.json:  # a run that ends early keeps what it has measured
+                        save_results(arguments.json, figures(results, machine=common.machine(), rounds=rounds))
     finally:
         if not arguments.keep:
             stack.down(purge=True)
@@ -280,7 +283,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few messages, as a check of the bench itself")
     parser.add_argument("--rounds", type=int, help="measured rounds of each client (default 5, quick 2)")
     parser.add_argument("--sink", choices=SINKS, help="only this sink")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only topics whose names contain this")
+    parser.add_argument(
+        "--only", default=[""], nargs="+", metavar="TEXT", help="only topics whose names contain one of these"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
     parser.add_argument(
         "--from", dest="files", type=Path, nargs="+", metavar="FILE",
