@@ -35,6 +35,10 @@ owner-kill: venv ## kill -9 of an owner under 100 consumers, through a pool and 
 matrix: venv ## every release of Pulsar with integration, oracle, churn, faults and compat: docs/reference/releases.md (MATRIX_OPTIONS=--help)
 	@$(PY) -m longtests.matrix --minutes $(MINUTES) $(MATRIX_OPTIONS)
 
+.PHONY: releases
+releases: venv ## what consumers see of two releases of Pulsar at their own defaults: docs/reference/releases.md (RELEASES_OPTIONS="--pair 4.2.4 5.0.1 --write")
+	@$(PY) -m longtests.releases $(RELEASES_OPTIONS)
+
 .PHONY: model
 model: venv ## every interleaving of claims, leases, acks and take-over in small systems, by the engine's own state machines; a table
 	@$(PY) -m longtests.model $(MODEL_OPTIONS)

@@ -101,6 +101,7 @@ class RawClient:
         if answer.type == BaseCommand.ERROR:
             self.close()
             raise RefusedError("CONNECT", answer.error.error, answer.error.message)
+        self.connected = answer.connected
 
     def __enter__(self) -> Self:
         return self
