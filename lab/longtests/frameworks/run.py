@@ -177,13 +177,18 @@ class Runs:
         }
         try:
             with closing(Publisher(self._stack.endpoints.writer_url, topic)) as publisher:
-                run = _Run(job, publisher, tag)
+                run = RunMessages(job, publisher, tag)
                 run.publish_first_half()
                 process = ProgramProcess(job.program.run, built, settings, log)
                 with closing(process):
                     deadline = time.monotonic() + job.program.timeout_seconds
                     if process.wait_for(lambda events: events.ready and bool(events.messages), deadline):
-                        run.publish_rest(process, lambda: self._disturb(job.case, topic, pool), deadline)
+                        run.publish_rest(
+                            process,
+                            lambda: self._disturb(job.case, topic, pool),
+                            lambda: self._backlog(job, topic, 0),
+                            deadline,
+                        )
                     status = process.wait_end(deadline)
             backlog = self._backlog(job, topic, len(run.sent) - len(process.events.payloads))
         finally:
@@ -223,7 +228,7 @@ class Runs:
         return NO_BACKLOG if subscription is None else int(subscription["msgBacklog"])
 
 
-class _Run:
+class RunMessages:
     """The messages of one run.
 
     Args:
@@ -245,8 +250,21 @@ class _Run:
         for block in self._first:
             self._publish(block)
 
-    def publish_rest(self, process: ProgramProcess, disturb: Callable[[], None], deadline: float) -> None:
-        """Publish the other half while the program runs, with the disturbance in the middle of it."""
+    def publish_rest(
+        self,
+        process: ProgramProcess,
+        disturb: Callable[[], None],
+        settle: Callable[[], object],
+        deadline: float,
+    ) -> None:
+        """Publish the other half while the program runs, with the disturbance in the middle of it.
+
+        Args:
+            process: the program.
+            disturb: disturbs the servers.
+            settle: waits until all messages are acked. What comes again has come by then, and counts for the program too.
+            deadline: time of `time.monotonic` until which to wait for the program.
+        """
         if not self._case.disturbance:
             for block in self._second:
                 self._publish(block)
@@ -261,6 +279,7 @@ class _Run:
                 wait([disturbed], _PAUSE_S)
             disturbed.result()
         process.wait_for(lambda events: len(events.payloads) >= MESSAGES, deadline)
+        settle()
         missing = MESSAGES + _MARGIN - len(process.events.messages)
         self._publish(plan_fillers(self._tag, max(0, missing)))
 
