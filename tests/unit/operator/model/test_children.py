@@ -28,7 +28,7 @@ from readonly_operator.settings import Settings
 from tests.support.json_schema import is_valid
 from tests.support.yaml_documents import load_yaml
 
-GOLDEN = pathlib.Path(__file__).with_name("children.yaml")
+GOLDEN = pathlib.Path(__file__).parent / "golden" / "children.yaml"
 SETTINGS = Settings(engine_image="images.example.org/engine:1.2.3", own_namespace="pulsar-readonly-system")
 EVERYTHING = {
     "source": {
