@@ -78,8 +78,10 @@ soak: venv ## the same at a steady load with a fault per minute: memory, files, 
 newest: venv ## versions in the registries that are newer than those of the tests; once a month
 	@$(PY) -m devstack.newest
 
-.PHONY: test-slow shape
+.PHONY: test-slow coverage shape
 test-slow: venv ## tests that wait long, and are left out of the others (those of Spark: test-spark)
 	@$(PY) -m pytest -m slow --ignore-glob='*/test_spark*.py' $(PYTEST_OPTIONS) tests/unit lab/tests tests/integration
+coverage: venv ## lines and branches that no unit test runs, of each file; slower than make test-unit (COVERAGE_TESTS=tests/unit/spark)
+	@$(PY) -m pytest -m "not slow" --cov --cov-report=term-missing $(PYTEST_OPTIONS) $(or $(COVERAGE_TESTS),tests/unit)
 shape: venv ## files of each folder, largest files, repeated lines, import circles; fails on a circle
 	@$(PY) -m tests.shape $(SHAPE_OPTIONS)
