@@ -6,7 +6,8 @@ import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NodeExistsError, NoNodeError
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from readonly_engine.net.digest_md5 import Credentials
 
 log = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT_S: Final = 3.0
+"""Time to end the session. With the drain (DRAIN_TIMEOUT_S), a broker ends within 30 s."""
 
 
 class ZooKeeperStore:
@@ -312,8 +316,33 @@ class ZooKeeperStore:
             task.cancel()
         if self._probing is not None:
             self._probing.cancel()
-        await asyncio.to_thread(self._client.stop)
-        await asyncio.to_thread(self._client.close)
+        await self._end_session()
+
+    async def _end_session(self) -> None:
+        """End the session, unless ZooKeeper is silent; then it ends by its timeout.
+
+        kazoo waits 10 s or more for a connection, maybe without end, and then raises WriterNotClosedException (2.10.0).
+        """
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def end() -> None:
+            try:
+                self._client.stop()
+                self._client.close()
+            except (KazooException, OSError) as error:
+                log.info("the connection to ZooKeeper was not closed: error=%s", error)
+            with suppress(RuntimeError):  # the event loop has ended before
+                loop.call_soon_threadsafe(ended.set)
+
+        # A thread of an executor would be joined when the event loop ends.
+        Thread(target=end, name="zookeeper-close", daemon=True).start()
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await ended.wait()
+        except TimeoutError:
+            log.info(
+                "ZooKeeper does not end the session in time, leaving it to its timeout: timeout=%gs", CLOSE_TIMEOUT_S
+            )
 
     async def _create(self, path: str) -> None:
         """Create a registered node, in one transaction with its fence."""

@@ -106,6 +106,7 @@ ENDS = {
     "metadata.watches.NodeWatch._retry_later": RESTARTS,
     "metadata.watches.NodeWatch.poll": RESTARTS,
     "metadata.watches.PollRounds._schedule": PROCESS,
+    "metadata.zookeeper.ZooKeeperStore._end_session.end": "sets an event",
     "metadata.zookeeper.ZooKeeperStore._state_changed": PROCESS,
     "metadata.zookeeper.ZooKeeperStore._connected_again": PROCESS,
     "metadata.zookeeper_requests.ZooKeeperRequests.answer_of": PROCESS,

@@ -1,0 +1,32 @@
+"""The end of a session with a ZooKeeper that does not answer any more."""
+
+from __future__ import annotations
+
+import asyncio
+from threading import Event
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from kazoo.exceptions import WriterNotClosedException
+from readonly_engine.metadata import zookeeper
+from readonly_engine.metadata.zookeeper import ZooKeeperStore
+
+
+def _raise() -> None:
+    raise WriterNotClosedException("Writer still open from prior connection")
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["silent", "refuses"])
+def test_a_close_ends_in_time_without_an_error(monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
+    monkeypatch.setattr(zookeeper, "CLOSE_TIMEOUT_S", 0.05)
+    answered = Event()
+
+    async def close() -> None:
+        store = ZooKeeperStore("127.0.0.1:1")
+        store._client = cast("Any", SimpleNamespace(stop=_raise if answers else answered.wait, close=lambda: None))
+        async with asyncio.timeout(10):
+            await store.close()
+
+    asyncio.run(close())  # joins the executor's threads
+    answered.set()
