@@ -458,8 +458,14 @@ class HeldPartition:
 
         task = asyncio.get_running_loop().create_task(complete())
         self._changes.add(task)
-        task.add_done_callback(self._changes.discard)
+        task.add_done_callback(self._change_done)
         await await_shared(task)
+
+    def _change_done(self, task: asyncio.Task[None]) -> None:
+        self._changes.discard(task)
+        # The client may have gone: then nobody else gets the error.
+        if not task.cancelled() and isinstance(task.exception(), (CursorStoreError, RelayError)):
+            log.info("a change of a local subscription failed: error=%s", task.exception())
 
     async def forget_if_deleted(self, topic: TopicName) -> bool:
         """Forget the subscriptions of a topic and its guard, as its owner does, if it was deleted; return whether it was.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from readonly_engine.broker.cursors import held_partition as module
 from readonly_engine.broker.cursors.consumers import LocalConsumer
 from readonly_engine.broker.cursors.held_partition import HeldPartition
 from readonly_engine.broker.cursors.local_requests import MIGRATION_PROPERTY, LocalRequest, marked
+from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -298,6 +300,36 @@ def test_a_change_is_completed_for_all_consumers_also_if_its_client_has_gone(par
         assert not hasattr(first, "ended")  # the caller's part
         kept = partition.store.cursors.find("s")
         assert (kept is cursor and cursor.mark_delete == Position(1, 1)) if change == "move" else kept is None
+
+    run(asyncio.wait_for(scene(), 10))
+
+
+def test_a_change_that_fails_after_its_client_has_gone_is_no_unexpected_error(partition, monkeypatch):
+    closed = asyncio.Event()
+
+    @asynccontextmanager
+    async def retained(topic, mark_delete):
+        await closed.wait()
+        raise CursorStoreError("the store is closed")
+        yield
+
+    async def scene():
+        unexpected = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
+        first = Consumer(number=1)
+        found = await partition.subscribe(first)
+        monkeypatch.setattr(partition.guards, "retained", retained)
+        asked = asyncio.create_task(partition.move(first, found, Position(1, 1), []))
+        while not partition._changes:
+            await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.wait([asked])
+        closed.set()
+        while partition._changes:
+            await asyncio.sleep(0)
+        del asked  # with the frame that has the task
+        gc.collect()
+        assert unexpected == []
 
     run(asyncio.wait_for(scene(), 10))
 
