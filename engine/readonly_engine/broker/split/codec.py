@@ -30,6 +30,7 @@ def encode_report(report: Report) -> str:
         report.number,
         report.wanted,
         report.unacked,
+        report.received,
         int(report.held is not None),
         int(report.chunked),
     ]
@@ -52,10 +53,12 @@ def decode_report(text: str) -> Report:
         numbers = _Numbers(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
         raise MalformedFrameError("a report of a member is no base64") from error
-    epoch, number, wanted, unacked, held, chunked = (numbers.next() for _ in range(6))
+    epoch, number, wanted, unacked, received, held, chunked = (numbers.next() for _ in range(7))
     lists = [numbers.runs() for _ in range(3)]
     numbers.end()
-    return Report(epoch, number, wanted, unacked, lists[0], lists[1], lists[2] if held else None, bool(chunked))
+    return Report(
+        epoch, number, wanted, unacked, received, lists[0], lists[1], lists[2] if held else None, bool(chunked)
+    )
 
 
 def encode_grant(grant: Grant) -> bytes:

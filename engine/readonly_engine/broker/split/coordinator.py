@@ -38,6 +38,7 @@ class _Member:
         held: its leased entries.
         wanted: number of entries that it can take.
         unacked: its number of delivered unacked messages, with the entries that were leased since it counted.
+        granted: number of entries that were leased to it on this connection.
         until: end of its lease.
         answered: number of its last report.
         connected: whether it can get leases.
@@ -46,6 +47,7 @@ class _Member:
     held: PositionRanges = field(default_factory=PositionRanges)
     wanted: int = 0
     unacked: int = 0
+    granted: int = 0
     until: float = 0.0
     answered: int = 0
     connected: bool = True
@@ -101,7 +103,7 @@ class Coordinator:
             if len(self._members) >= MAX_MEMBERS:
                 return False
             member = self._members[name] = _Member()
-        member.connected, member.wanted, member.answered = True, 0, 0
+        member.connected, member.wanted, member.answered, member.granted = True, 0, 0, 0
         member.until = max(member.until, now + LEASE_S)
         return True
 
@@ -137,8 +139,9 @@ class Coordinator:
                 for entry_id in range(run.first, run.last + 1):
                     if (position := Position(run.ledger_id, entry_id)) in given_back:
                         self._counts[position] = run.redelivery_count
-        member.wanted = min(report.wanted, MAX_WANTED)
-        member.unacked = report.unacked
+        under_way = max(member.granted - report.received, 0)
+        member.wanted = min(report.wanted, MAX_WANTED) - under_way
+        member.unacked = report.unacked + under_way
         member.answered = max(member.answered, report.number)
         member.until = now + LEASE_S
         return True
@@ -228,6 +231,7 @@ class Coordinator:
                     continue
                 leases[name].append(run)
                 member.wanted -= run.entries
+                member.granted += run.entries
                 member.unacked += run.entries
             self._check_limit()
         grants = {}

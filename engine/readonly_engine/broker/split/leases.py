@@ -68,7 +68,8 @@ class Report(NamedTuple):
         epoch: the coordinator's epoch that the member knows; 0 for none.
         number: number of the report, which the answer repeats.
         wanted: number of entries that its consumers could take now.
-        unacked: number of delivered unacked messages of its consumers.
+        unacked: number of delivered unacked messages of its consumers, and of leased entries that wait for them.
+        received: number of entries that were leased to it on this connection: others are on their way.
         acked: leased entries that are acked since the last report.
         returned: leased entries that it gives back, unacked.
         held: all entries that it still has, after a new connection; None otherwise.
@@ -79,6 +80,7 @@ class Report(NamedTuple):
     number: int
     wanted: int
     unacked: int
+    received: int
     acked: tuple[Run, ...] = ()
     returned: tuple[Run, ...] = ()
     held: tuple[Run, ...] | None = None

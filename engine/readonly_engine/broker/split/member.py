@@ -52,6 +52,7 @@ class Member:
         self._reported_at = -math.inf
         self._blocked_since: float | None = None
         self._wanted = 0
+        self._received = 0
         self._connecting = True
 
     @property
@@ -67,7 +68,7 @@ class Member:
         """
         self._connecting = True
         self._sent.clear()
-        self._wanted = 0
+        self._wanted = self._received = 0
         return len(self._held) <= MAX_RANGES
 
     def forget_coordinator(self) -> bool:
@@ -101,6 +102,7 @@ class Member:
             self._held.add_range(lower, upper)
             self._dispatcher.lease(Position(run.ledger_id, run.first), upper, run.redelivery_count)
             self._wanted = max(self._wanted - run.entries, 0)
+            self._received += run.entries
         return True
 
     def expired(self, now: float) -> bool:
@@ -141,7 +143,15 @@ class Member:
         held = runs_of(self._held) if self._connecting else None
         self._connecting = False
         return Report(
-            self.epoch, self._last, wanted, unacked + undelivered, acked, returned, held, self._dispatcher.chunked
+            self.epoch,
+            self._last,
+            wanted,
+            unacked + undelivered,
+            self._received,
+            acked,
+            returned,
+            held,
+            self._dispatcher.chunked,
         )
 
     def last_report(self) -> Report:
@@ -153,7 +163,7 @@ class Member:
             returned = runs_of(self._held)[:MAX_RANGES]  # the coordinator takes the others at the end of the lease
         self._held = PositionRanges()
         self._last += 1
-        return Report(self.epoch, self._last, 0, 0, acked, returned)
+        return Report(self.epoch, self._last, 0, 0, self._received, acked, returned)
 
     def _take_acked(self) -> tuple[Run, ...]:
         """Remove the entries that are acked; return them."""
