@@ -180,8 +180,6 @@ SCENARIOS: Final = (
     _split("split-cut", "1 entry; a session may be lost", entries=1, cuts=1),
     _split("split-death", "2 entries; the coordinator may die", entries=2, deaths=1, short=True),
     _split("split-move", "1 entry; the topic may be unloaded", entries=1, moves=1),
-    _split("split-leaves", "2 entries; the client of a broker may leave, twice", entries=2, leaves=2),
-    _split("split-breaks", "2 entries; the brokers' connection may break, or go silent", entries=2, breaks=1),
     _keeper("keeper-alone", "the same with 1 client, which may connect to the other broker", clients=1),
 )
 
@@ -279,26 +277,8 @@ MUTANTS: Final = (
         "no further steps lead",
     ),
     Mutant(
-        "lease-outlasts-claim",
-        "a coordinator's leases are valid for longer than its claim",
-        "split-cut",
-        BOTH,
-    ),
-    Mutant(
         "lost-member-frees-at-once",
         "the entries of a lost member are leased again before its lease ends",
-        "split-break",
-        BOTH,
-    ),
-    Mutant(
-        "no-cursor-read",
-        "the entries of a lost member are leased again without a look at the owner's cursor",
-        "split-break",
-        AGAIN,
-    ),
-    Mutant(
-        "ended-lease-renewed",
-        "a member renews a lease that has ended",
         "split-break",
         BOTH,
     ),

@@ -139,14 +139,6 @@ def receive_report(host: SplitHost, name: str, received: Report) -> bool:
     return coordinator_of(host).report(name, received, NOW)
 
 
-def receive_report_of_any_epoch(host: SplitHost, name: str, received: Report) -> bool:
-    """Mutant of `receive_report`: take the report for one to this coordinator, and its entries as they are."""
-    coordinator = coordinator_of(host)
-    if name in coordinator._members:
-        coordinator._members[name].held.add_ranges(run.range for run in received.held or ())
-    return coordinator.report(name, received._replace(epoch=coordinator.epoch), NOW)
-
-
 def grants(host: SplitHost, valid_s: float) -> tuple[tuple[str, Grant], ...]:
     """Return the coordinator's next grants."""
     return tuple(coordinator_of(host).grants(NOW, NOW + valid_s).items())
@@ -160,13 +152,6 @@ def receive_grant(host: SplitHost, grant: Grant) -> bool:
 def receive_grant_of_any_epoch(host: SplitHost, grant: Grant) -> bool:
     """Mutant of `receive_grant`: take the grant for one of the present coordinator."""
     return host.member.on_grant(grant._replace(epoch=host.member.epoch or grant.epoch), NOW)
-
-
-def receive_grant_late(host: SplitHost, grant: Grant) -> bool:
-    """Mutant of `receive_grant`: a lease that has ended is renewed."""
-    if host.member.expired(NOW):
-        host.member.until = NOW + TICK_S
-    return host.member.on_grant(grant, NOW)
 
 
 def deliver(host: SplitHost) -> int:

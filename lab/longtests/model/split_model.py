@@ -192,8 +192,8 @@ class SplitModel:
         other = 1 - x
         if host.resigning:
             yield from self._resigns(at, x, host, who)
-        elif self._claim_counts(host) or "lease-outlasts-claim" in self._mutants:
-            valid = LONG if "lease-outlasts-claim" in self._mutants else (CLAIM_TICKS - host.silent) * calls.TICK_S
+        elif self._claim_counts(host):
+            valid = (CLAIM_TICKS - host.silent) * calls.TICK_S
             machine, found = self._machines.call(host.machine, calls.grants, valid)
             grants = dict(found)
             if grants and len(at.hosts[other].grants) < 2:
@@ -206,16 +206,11 @@ class SplitModel:
                     after = _with(after, other, away._replace(grants=(*away.grants, theirs)))
                 yield f"{who} grants ({text})", after
         if self._ask(host, calls.needs_cursor) and host.reading == NOT_READ:
-            if "no-cursor-read" in self._mutants:
-                machine = self._machines.call(host.machine, calls.reading_cursor)[0]
-                machine = self._machines.call(machine, calls.cursor_read, 0)[0]
-                yield f"{who} does not read the owner's cursor", _with(at, x, host._replace(machine=machine))
-            else:
-                machine = self._machines.call(host.machine, calls.reading_cursor)[0]
-                yield (
-                    f"the owner answers {who} with the acked entries ({_shown(at.owner)})",
-                    _with(at, x, host._replace(machine=machine, reading=at.owner))._replace(late=_under_way(at)),
-                )
+            machine = self._machines.call(host.machine, calls.reading_cursor)[0]
+            yield (
+                f"the owner answers {who} with the acked entries ({_shown(at.owner)})",
+                _with(at, x, host._replace(machine=machine, reading=at.owner))._replace(late=_under_way(at)),
+            )
         if host.reading != NOT_READ:
             machine = self._machines.call(host.machine, calls.cursor_read, host.reading)[0]
             yield f"{who} has read the owner's cursor", _with(at, x, host._replace(machine=machine, reading=NOT_READ))
@@ -296,10 +291,8 @@ class SplitModel:
             if not self._coordinating(other):
                 yield step, after
             else:
-                receive = calls.receive_report
-                if "any-epoch-reports" in self._mutants:
-                    receive = calls.receive_report_of_any_epoch
-                machine, counts = self._machines.call(other.machine, receive, "AB"[x], host.reports[0])
+                arrived = "AB"[x], host.reports[0]
+                machine, counts = self._machines.call(other.machine, calls.receive_report, *arrived)
                 after = _with(after, 1 - x, other._replace(machine=machine))
                 yield step, after if counts else self._begin_again(after, x)
         if at.linked and host.grants:
@@ -314,8 +307,6 @@ class SplitModel:
         receive: Callable[..., bool] = calls.receive_grant
         if "any-epoch-grants" in self._mutants:
             receive = calls.receive_grant_of_any_epoch
-        elif "ended-lease-renewed" in self._mutants:
-            receive = calls.receive_grant_late
         machine, counts = self._machines.call(host.machine, receive, grant)
         after = _with(at, x, host._replace(machine=machine))
         return after if counts or self._coordinating(host) else self._begin_again(after, x)
@@ -412,9 +403,6 @@ class SplitModel:
 
     def _claim_counts(self, host: Host) -> bool:
         return host.silent < CLAIM_TICKS
-
-
-LONG: Final = 1000.0
 
 
 def _with(at: SplitState, x: int, host: Host) -> SplitState:
