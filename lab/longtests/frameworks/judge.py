@@ -80,7 +80,13 @@ class Verdict:
 
 
 def judge(
-    case: Case, type_: str, sent: Sequence[Sent], events: Events, backlog: int, exit_status: int | None
+    case: Case,
+    type_: str,
+    sent: Sequence[Sent],
+    events: Events,
+    backlog: int,
+    exit_status: int | None,
+    copies: Sequence[Sent] = (),
 ) -> Verdict:
     """Judge a run.
 
@@ -91,8 +97,12 @@ def judge(
         events: events of the program.
         backlog: entries in the backlog after its end; NO_BACKLOG without a subscription.
         exit_status: its exit status; None if it was killed after its time limit.
+        copies: further stored copies of messages: the publisher sends again what had no receipt before an unload.
     """
     by_payload = {each.payload: each for each in sent}
+    stored: dict[str, list[Sent]] = {}
+    for each in (*sent, *copies):
+        stored.setdefault(each.payload, []).append(each)
     first: list[Sent] = []
     seen: set[str] = set()
     duplicates = unknown = wrong_ids = redelivered = 0
@@ -102,7 +112,9 @@ def judge(
             unknown += 1
             continue
         redelivered += bool(message.redeliveries)
-        wrong_ids += message.entry is not None and not _same_id(message.entry, message.batch_index, original)
+        wrong_ids += message.entry is not None and not any(
+            _same_id(message.entry, message.batch_index, each) for each in stored[message.payload]
+        )
         if message.payload in seen:
             duplicates += 1
             continue

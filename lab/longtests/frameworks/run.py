@@ -27,7 +27,7 @@ from longtests.frameworks.program import READER
 from longtests.frameworks.relay import AdminRecorder, RelayLoop
 from longtests.frameworks.results import Result, failed_build, result_of
 from longtests.frameworks.stack import PoolAddress
-from longtests.frameworks.workload import Publisher, Sent, plan_blocks, plan_fillers
+from longtests.frameworks.workload import Publisher, Sent, plan_blocks, plan_fillers, stored_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,7 +144,7 @@ class Runs:
             if pool is not None:
                 pool.renew()
             verdict, requests = self._observe(job, built, loop, pool)
-        except (AdminError, DevstackError) as error:
+        except (AdminError, DevstackError, pulsar.PulsarException) as error:
             verdict, requests = Verdict(Counts(), (f"not run: {error}",)), {}
         finally:
             if pool is not None:
@@ -193,7 +193,8 @@ class Runs:
             backlog = self._backlog(job, topic, len(run.sent) - len(process.events.payloads))
         finally:
             loop.run(recorder.close())
-        verdict = judge(job.case, job.type, run.sent, process.events, backlog, status)
+        copies = stored_copies(self._stack.endpoints.writer_url, topic, run.sent) if job.case.disturbance else []
+        verdict = judge(job.case, job.type, run.sent, process.events, backlog, status, copies)
         if verdict.faults:
             end = tail(log.read_text(encoding="utf-8", errors="replace"), _ERROR_LINES)
             say(f"{job}: {verdict.details[:_ERROR_LINES]}; {log}:\n  {end}")

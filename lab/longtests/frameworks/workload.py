@@ -153,5 +153,34 @@ class Publisher:
 
 def _sent(messages: Sequence[Planned], stored: dict[str, pulsar.MessageId]) -> Iterator[Sent]:
     for message in messages:
-        at = stored[message.payload]
-        yield Sent(message.payload, message.key, at.partition(), (at.ledger_id(), at.entry_id()), at.batch_index())
+        yield _at(message.payload, message.key, stored[message.payload])
+
+
+def _at(payload: str, key: str, at: pulsar.MessageId) -> Sent:
+    return Sent(payload, key, at.partition(), (at.ledger_id(), at.entry_id()), at.batch_index())
+
+
+def stored_copies(service_url: str, topic: str, sent: Sequence[Sent]) -> list[Sent]:
+    """Read a topic at the owner; return each stored message whose id is not the one of its receipt.
+
+    Args:
+        service_url: the owner's.
+        topic: a topic without partitions.
+        sent: the messages with the ids of their receipts.
+    """
+    by_payload = {each.payload: each for each in sent}
+    found = []
+    client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    try:
+        reader = client.create_reader(topic, pulsar.MessageId.earliest)
+        while reader.has_message_available():
+            message = reader.read_next(_SEND_TIMEOUT_MS)
+            original = by_payload.get(message.data().decode())
+            if original is None:
+                continue
+            copy = _at(original.payload, original.key, message.message_id())
+            if (copy.entry, copy.batch_index) != (original.entry, original.batch_index):
+                found.append(copy)
+    finally:
+        client.close()
+    return found

@@ -70,6 +70,15 @@ def test_duplicates_redeliveries_and_errors_are_allowed_after_a_disturbance_only
     assert judge(DISTURBED, "Shared", SENT[:-1], events, 0, 0).faults == ("1 unknown",)
 
 
+def test_a_copy_that_the_publisher_has_sent_again_has_an_id_of_its_own() -> None:
+    events = events_of(message(0, id="8:0:0:0"), *ALL)
+    assert judge(DISTURBED, "Shared", SENT, events, 0, 0).faults == ("1 wrong ids",)
+    copy = replace(SENT[0], entry=(8, 0))
+    verdict = judge(DISTURBED, "Shared", SENT, events, 0, 0, [copy])
+    assert verdict.faults == ()
+    assert verdict.counts.duplicates == 1
+
+
 @pytest.mark.parametrize(
     "line",
     ["text", "[]", "{}", '{"event": "other"}', '{"event": "message"}', message(0, id="1:2"), message(0, payload=1)],
