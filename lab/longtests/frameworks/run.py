@@ -52,6 +52,9 @@ _IDLE_S: Final = 60
 """Longer than the session of a killed broker, a reconnect of any client after it, and the start of a job on a busy machine."""
 
 _BACKLOG_S: Final = 10.0
+_SETTLE_S: Final = 30.0
+"""Longer than the session of a killed broker, after which its messages come again."""
+
 _ERROR_LINES: Final = 4
 
 
@@ -186,7 +189,7 @@ class Runs:
                         run.publish_rest(
                             process,
                             lambda: self._disturb(job.case, topic, pool),
-                            lambda: self._backlog(job, topic, 0),
+                            lambda: self._backlog(job, topic, 0, _SETTLE_S),
                             deadline,
                         )
                     status = process.wait_end(deadline)
@@ -206,12 +209,12 @@ class Runs:
         elif pool is not None:
             pool.end_serving(topic, case.disturbance)
 
-    def _backlog(self, job: Job, topic: str, expected: int) -> int:
+    def _backlog(self, job: Job, topic: str, expected: int, seconds: float = _BACKLOG_S) -> int:
         """Return the entries in the backlog, as soon as they are as many as expected, or after some time."""
         if job.type == READER:
             return NO_BACKLOG
         parts = [f"{topic}-partition-{index}" for index in range(job.case.partitions)] or [topic]
-        deadline = time.monotonic() + _BACKLOG_S
+        deadline = time.monotonic() + seconds
         while True:
             found = [self._backlog_of(part) for part in parts]
             backlog = NO_BACKLOG if NO_BACKLOG in found else sum(found)

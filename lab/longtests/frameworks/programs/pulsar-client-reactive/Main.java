@@ -36,6 +36,8 @@ public final class Main {
                 .subscriptionName(Report.SUBSCRIPTION)
                 .subscriptionType(Report.subscriptionType())
                 .subscriptionInitialPosition(SubscriptionInitialPosition.Earliest)
+                // Acks that are grouped are not sent at the end of the Flux, at the owner too.
+                .acknowledgementsGroupTime(Duration.ZERO)
                 .build()
                 .consumeMany(messages -> messages.map(message -> {
                     tell(message);
