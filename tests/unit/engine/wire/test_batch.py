@@ -97,11 +97,6 @@ def test_keys_of_every_kind():
         single_message(MessageMetadata(partition_key="!", partition_key_b64_encoded=True), b"")
 
 
-def test_no_value_is_not_an_empty_value():
-    assert unpacked(stored(MessageMetadata(null_value=True), b"")) == [Message(None)]
-    assert unpacked(stored(MessageMetadata(), b"")) == [Message(b"")]
-
-
 def test_a_batch_and_what_compaction_left_of_it():
     body = batch(
         (SingleMessageMetadata(partition_key="a", event_time=9, sequence_id=70), b"one"),
@@ -114,13 +109,6 @@ def test_a_batch_and_what_compaction_left_of_it():
     assert unpacked(stored(metadata, zlib.compress(body))) == [
         Message(b"one", batch_index=0, key=b"a", event_time=9, sequence_id=70),
         Message(None, batch_index=2, key=b"b", sequence_id=7),
-    ]
-
-
-def test_a_batch_of_one_is_a_batch():
-    body = batch((SingleMessageMetadata(partition_key="a"), b"one"))
-    assert unpacked(stored(MessageMetadata(num_messages_in_batch=1), body)) == [
-        Message(b"one", batch_index=0, key=b"a")
     ]
 
 
@@ -174,13 +162,6 @@ def chunks(uuid, value, parts, compression=None):
             uncompressed_size=len(value), compression=compression,
         )  # fmt: skip
         yield decode_stored_entry(stored(metadata, body[number * size : (number + 1) * size]))
-
-
-def test_chunks_are_joined_and_then_decompressed():
-    value = bytes(range(256)) * 20
-    joiner = ChunkJoiner()
-    assert [joiner.add(chunk) for chunk in chunks("u", value, 3, ZLIB)] == [None, None, Message(value)]
-    assert joiner.dropped == 0
 
 
 def test_chunks_of_several_messages_may_be_mixed():

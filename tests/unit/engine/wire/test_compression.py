@@ -29,11 +29,6 @@ def test_what_was_compressed_comes_back(kind, block, times):
     assert decompress(kind, COMPRESS[kind](value), len(value)) == value
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_something_too(kind):
-    assert decompress(kind, COMPRESS[kind](b""), 0) == b""
-
-
 def test_uncompressed_bytes_are_what_they_are():
     assert decompress(NONE, b"abc", 17) == b"abc"
 

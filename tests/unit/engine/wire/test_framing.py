@@ -35,22 +35,6 @@ def test_frames_come_out_whole_however_the_stream_is_cut(frames, data):
     assert splitter.buffered_bytes == 0
 
 
-def test_one_byte_at_a_time_a_frame_comes_with_its_last_byte(golden):
-    stream = golden("broker_connected") + golden("broker_message")
-    splitter = FrameSplitter()
-    arrivals = [(at, frame) for at, byte in enumerate(stream) for frame in splitter.receive_data(bytes([byte]))]
-    first = len(golden("broker_connected"))
-    assert arrivals == [(first - 1, stream[4:first]), (len(stream) - 1, stream[first + 4 :])]
-
-
-def test_what_is_left_of_a_stream_is_known():
-    splitter = FrameSplitter()
-    assert splitter.receive_data(b"\x00\x00\x00\x05abc") == []
-    assert splitter.buffered_bytes == 7
-    assert splitter.receive_data(b"de\x00") == [b"abcde"]
-    assert splitter.buffered_bytes == 1
-
-
 def test_a_frame_of_exactly_the_limit_passes_and_one_byte_more_does_not():
     assert FrameSplitter(5).receive_data(framed([b"12345"])) == [b"12345"]
     with pytest.raises(FrameTooLargeError, match="6 bytes was announced; the limit is 5"):

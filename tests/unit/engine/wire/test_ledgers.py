@@ -3,10 +3,7 @@ from __future__ import annotations
 import contextlib
 import zlib
 
-import cramjam
-import lz4.block
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.wire.bookkeeper_pb2 import BookieServiceInfoFormat, LedgerMetadataFormat
@@ -19,7 +16,7 @@ from readonly_engine.wire.ledgers import (
     decode_managed_ledger,
 )
 from readonly_engine.wire.managed_ledger_pb2 import CompressedInfo, ManagedLedgerInfo
-from readonly_engine.wire.message_pb2 import LZ4, NONE, SNAPPY, ZLIB, ZSTD
+from readonly_engine.wire.message_pb2 import ZLIB
 from readonly_engine.wire.varint import encode_varint
 
 PREAMBLE = b"BookieMetadataFormatVersion\t"
@@ -79,30 +76,6 @@ def test_a_bookie_that_does_not_say_where_it_listens():
     assert decode_bookie_address(info.SerializeToString()) is None
     info.endpoints.add(id="bookie", host="b", port=3181, protocol="bookie-rpc")
     assert decode_bookie_address(info.SerializeToString()) == ("b", 3181)
-
-
-COMPRESS = {
-    NONE: bytes,
-    LZ4: lambda value: lz4.block.compress(value, store_size=False),
-    ZLIB: zlib.compress,
-    ZSTD: zstandard.compress,
-    SNAPPY: lambda value: bytes(cramjam.snappy.compress_raw(value)),
-}
-
-
-@pytest.mark.parametrize("kind", COMPRESS)
-def test_a_compressed_topic_is_the_same_topic(golden, kind):
-    value = golden("zk_managed_ledger_two")
-    assert decode_managed_ledger(compressed(value, kind, COMPRESS[kind](value))) == decode_managed_ledger(value)
-
-
-@pytest.mark.parametrize("codec", ["LZ4", "ZLIB", "ZSTD", "SNAPPY"])
-def test_a_topic_that_a_broker_compressed(golden, codec):
-    node = golden(f"zk_managed_ledger_{codec.lower()}")
-    assert node.startswith(b"\x47\x78")
-    *full, last = decode_managed_ledger(node).ledger_info
-    assert [ledger.entries for ledger in full] == [100, 100]
-    assert last.entries == last.timestamp == 0
 
 
 def test_a_codec_that_is_not_understood_is_the_named_error():
@@ -166,15 +139,6 @@ def made_ledger(**fields):
     return message
 
 
-def test_each_entry_has_the_bookies_of_its_ensemble_in_turn():
-    ledger = decode_ledger_metadata(ledger_node(made_ledger()))
-    assert [ledger.replicas_of(entry) for entry in (0, 1, 2, 9)] == [
-        ("a:1", "b:1"), ("b:1", "c:1"), ("c:1", "a:1"), ("a:1", "b:1")
-    ]  # fmt: skip
-    assert ledger.replicas_of(10) == ("d:1", "c:1")
-    assert ledger.ensemble_at(1 << 40) == ("a:1", "d:1", "c:1")
-
-
 @given(st.integers(1, 6).flatmap(lambda size: st.tuples(st.just(size), st.integers(1, size))), st.integers(0, 1 << 40))
 def test_replicas_are_as_many_different_bookies_as_the_write_quorum(shape, entry_id):
     size, quorum = shape
@@ -182,15 +146,6 @@ def test_replicas_are_as_many_different_bookies_as_the_write_quorum(shape, entry
     replicas = ledger.replicas_of(entry_id)
     assert len(set(replicas)) == len(replicas) == quorum
     assert replicas[0] == f"b{entry_id % size}:1"
-
-
-def test_what_a_ledger_leaves_out_has_bookkeepers_meaning():
-    ledger = decode_ledger_metadata(ledger_node(made_ledger()))
-    assert (ledger.ack_quorum, ledger.digest_type) == (2, LedgerMetadataFormat.CRC32C)
-    ledger = decode_ledger_metadata(
-        ledger_node(made_ledger(ack_quorum_size=1, digest_type=LedgerMetadataFormat.HMAC, password=b"pw"))
-    )
-    assert (ledger.ack_quorum, ledger.digest_type, ledger.password) == (1, LedgerMetadataFormat.HMAC, b"pw")
 
 
 def test_the_last_entry_of_a_ledger_in_recovery_is_not_known_yet():

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.wire.bookie import decode_reply
 from readonly_engine.wire.errors import MalformedFrameError
-from readonly_engine.wire.message import decode_metadata, decode_stored, without_entry_metadata
-from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MarkerType, MessageMetadata
+from readonly_engine.wire.message import decode_metadata, decode_stored
+from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
 
 PRODUCED = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
 """The required fields of a message."""
@@ -43,26 +43,6 @@ def test_the_metadata_of_a_real_message(golden):
     assert [(pair.key, pair.value) for pair in metadata.properties] == [("colour", "blue")]
 
 
-@pytest.mark.parametrize("checksum", [True, False])
-@pytest.mark.parametrize(
-    "broker_metadata", [None, BrokerEntryMetadata(), BrokerEntryMetadata(broker_timestamp=1, index=7)]
-)
-def test_the_brokers_own_metadata_is_taken_off_and_the_rest_left_as_it_is(checksum, broker_metadata):
-    metadata = MessageMetadata(producer_name="p", sequence_id=1, publish_time=2, num_messages_in_batch=4)
-    found = decode_stored(stored(metadata, checksum=checksum, broker_metadata=broker_metadata))
-    assert found.payload == stored(metadata, checksum=checksum)
-    whole = stored(metadata, checksum=checksum, broker_metadata=broker_metadata)
-    assert without_entry_metadata(whole) == found.payload
-    assert (found.messages, found.marker) == (4, False)
-
-
-@pytest.mark.parametrize(
-    "kind", [MarkerType.TXN_COMMIT, MarkerType.TXN_ABORT, MarkerType.REPLICATED_SUBSCRIPTION_UPDATE]
-)
-def test_a_marker_is_known(kind):
-    assert decode_stored(stored(MessageMetadata(**PRODUCED, marker_type=kind))).marker
-
-
 def test_a_message_of_a_transaction_is_known_and_its_marker_is_a_marker():
     ids = {"txnid_least_bits": 0, "txnid_most_bits": 0}
     found = decode_stored(stored(MessageMetadata(**PRODUCED, **ids)))
@@ -74,14 +54,6 @@ def test_a_message_of_a_transaction_is_known_and_its_marker_is_a_marker():
     assert (found.txn, found.aborts) == ((0, 0), True)
     half = decode_stored(stored(MessageMetadata(**PRODUCED, txnid_most_bits=3)))
     assert (half.txn, half.in_transaction) == (None, False)
-
-
-def test_a_delayed_message_says_until_when():
-    assert decode_stored(stored(MessageMetadata(**PRODUCED, deliver_at_time=1234))).deliver_at == 1234
-
-
-def test_without_a_batch_it_is_one_message():
-    assert decode_stored(stored(MessageMetadata(**PRODUCED))).messages == 1
 
 
 @pytest.mark.parametrize(
