@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.topic.max_read_position import EXACT_S, SPACING_S, MaxReadPosition, MaxReadPositionSchedule
+from readonly_engine.topic.max_read_position import EXACT_S, MaxReadPosition, MaxReadPositionSchedule
 from readonly_engine.topic.position import EARLIEST, Position
 
 DEADLINE_S = 10
@@ -26,27 +26,6 @@ def test_nothing_is_asked_while_nobody_waits():
     assert asking.limit == at(5)
 
 
-def test_who_waits_first_has_the_owner_asked_at_once_and_the_cheap_question():
-    asking = MaxReadPositionSchedule()
-    asking.request(at(3), at(3), 100)
-    assert asking.next_timer() <= 100
-    assert not asking.on_timer(100)
-    assert asking.answered(at(3), 100.001)
-    assert asking.next_timer() is None
-
-
-def test_while_the_tail_moves_questions_keep_their_distance():
-    asking, now, questions = MaxReadPositionSchedule(), 100.0, []
-    for entry_id in range(1000):
-        asking.request(at(entry_id), at(entry_id), now)
-        if asking.next_timer() <= now:
-            assert not asking.on_timer(now), "an owner that answers in time is not asked for more"
-            questions.append(now)
-            asking.answered(at(entry_id), now + 0.0005)
-        now += 0.001
-    assert 1 / SPACING_S[0] / 2 < len(questions) <= 1 / SPACING_S[0] + 1
-
-
 def test_an_answer_that_does_not_cover_what_is_waited_for_leads_to_the_exact_question_and_to_longer_and_longer_waits():
     asking, now = MaxReadPositionSchedule(), 100.0
     asking.request(at(3), at(3), now)
@@ -63,51 +42,6 @@ def test_an_answer_that_does_not_cover_what_is_waited_for_leads_to_the_exact_que
     assert waits == sorted(waits)
     assert waits[-1] == pytest.approx(EXACT_S[1])
     assert asking.held
-
-
-def test_what_comes_at_the_tail_may_be_the_end_of_the_transaction():
-    asking, now = MaxReadPositionSchedule(), 100.0
-    asking.request(at(3), at(3), now)
-    asking.on_timer(now)
-    for _ in range(10):
-        now = asking.next_timer()
-        asking.on_timer(now)
-    quiet = asking.next_timer()
-    asking.request(at(3), at(4), now + 0.5)
-    assert asking.next_timer() < now + 0.5 < quiet
-    assert not asking.on_timer(now + 0.5)
-    assert asking.next_timer() == quiet
-
-
-def test_markers_at_the_end_are_no_sign_of_a_transaction_that_is_open():
-    asking = MaxReadPositionSchedule()
-    asking.request(at(4), at(4), 100)
-    asking.on_timer(100)
-    asking.answered(at(3), 100)
-    assert asking.on_timer(asking.next_timer())
-    asking.answered(at(4), 101, exact=True)
-    assert not asking.held
-    assert asking.next_timer() is None
-
-
-def test_what_comes_while_the_owner_is_asked_is_no_sign_of_a_transaction_either():
-    asking = MaxReadPositionSchedule()
-    asking.request(at(3), at(3), 100)
-    asking.on_timer(100)
-    assert asking.on_timer(asking.next_timer())
-    asking.request(at(7), at(7), 101)
-    assert asking.answered(at(3), 102, exact=True)
-    assert not asking.held
-    assert asking.on_timer(103)
-    asking.answered(at(6), 104, exact=True)
-    assert asking.held
-
-
-def test_an_older_answer_takes_nothing_back():
-    asking = MaxReadPositionSchedule()
-    assert asking.answered(at(5), 0)
-    assert not asking.answered(at(4), 1)
-    assert asking.limit == at(5)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["write", "hold", "release", "wait"]), st.floats(0, 0.2)), max_size=40))
@@ -205,17 +139,5 @@ def test_where_the_exact_question_has_no_answer_the_other_is_asked_again():
         await owner.lets(at(2))
         assert not owner.limit.held
         owner.limit.close()
-
-    asyncio.run(run())
-
-
-def test_where_the_cluster_has_no_transactions_everything_goes_and_nobody_is_asked():
-    async def run():
-        owner = Owner()
-        owner.limit.active = False
-        assert owner.limit.allows(at(1 << 40))
-        owner.limit.notify(at(1))
-        assert not owner.moved.is_set()
-        assert owner.asked == []
 
     asyncio.run(run())

@@ -72,17 +72,6 @@ def test_calls_wait_for_their_entries_and_share_the_requests():
     assert len(asked) == 4
 
 
-def test_a_pushed_entry_ends_the_wait():
-    called = []
-
-    async def scene(end):
-        end.call_when_counted(Position(1, 7), lambda: called.append(7))
-        end.confirm(Position(1, 8))
-        assert called == [7]
-
-    play(scene, [None])
-
-
 def test_an_owner_that_does_not_answer_ends_the_wait_in_time(monkeypatch):
     monkeypatch.setattr(owner_end, "ASK_TIMEOUT_S", 0.01)
     monkeypatch.setattr(owner_end, "LONGEST_WAIT_S", 0.05)
@@ -108,21 +97,6 @@ def test_a_later_wait_asks_again():
             await asyncio.sleep(0)
 
     assert len(play(scene, [Position(1, 5), Position(1, 6)])) == 2
-
-
-def test_the_owner_is_asked_at_intervals(monkeypatch):
-    monkeypatch.setattr(owner_end, "INTERVALS_S", (0.05, 0.05))
-    called = []
-
-    async def scene(end):
-        begin = asyncio.get_running_loop().time()
-        for entry in (5, 6, 7):
-            end.call_when_counted(Position(1, entry), lambda entry=entry: called.append(entry))
-            await until(called, entry - 4)
-            await asyncio.sleep(0)
-        assert asyncio.get_running_loop().time() - begin > 0.09
-
-    assert len(play(scene, [Position(1, 5), Position(1, 6), Position(1, 7)])) == 3
 
 
 def test_the_number_of_waiting_calls_is_bounded(monkeypatch):

@@ -44,29 +44,6 @@ def published(ledger_id, entry_id, when, by_owner=0):
     return TopicEntry(Entry(ledger_id, entry_id, entry_id - 1, 0, payload))
 
 
-def test_to_the_end_there_is_now():
-    async def scene(stage):
-        stage.topic((3, 2), (5, 0), (6, 2), 8)
-        stage.keep(3, 0, 1)
-        stage.keep(6, 0, 1)
-        assert await take(TopicReader(stage.log)) == [(3, 0), (3, 1), (6, 0), (6, 1)]
-        assert await take(TopicReader(stage.log, Position(3, 1))) == [(3, 1), (6, 0), (6, 1)]
-        assert await take(TopicReader(stage.log, Position(4, 9))) == [(6, 0), (6, 1)]
-        assert await take(TopicReader(stage.log, Position(6, 2))) == []
-        assert [entry.position async for entry in TopicReader(stage.log, Position(6, 1)).entries()] == [(6, 1)]
-
-    play(scene)
-
-
-def test_a_topic_that_is_empty_or_is_not_there_has_no_entries():
-    async def scene(stage):
-        assert await take(TopicReader(stage.log)) == []
-        stage.topic(3)
-        assert await take(TopicReader(stage.log)) == []
-
-    play(scene)
-
-
 def test_following_goes_on_until_the_topic_is_terminated():
     async def scene(stage):
         stage.topic(3)
@@ -106,25 +83,6 @@ def test_a_reader_whose_next_entry_is_trimmed_goes_on_and_counts(caplog):
 
     play(scene)
     assert caplog.text.count("lost=3 first=3:2 next=6:0") == 1
-
-
-def test_a_ledger_that_goes_when_all_of_it_was_read_is_no_jump():
-    async def scene(stage):
-        stage.topic((3, 2), 8)
-        stage.keep(3, 0, 1)
-        stage.keep(8, 0)
-        reader = TopicReader(stage.log)
-        task = asyncio.create_task(take(reader, follow=True))
-        await settle()
-        stage.topic(8)
-        stage.ledger(8)
-        stage.log.confirm(Position(8, 0))
-        await settle()
-        assert reader.position == (8, 1)
-        assert (reader.jumps, reader.lost) == (0, 0)
-        task.cancel()
-
-    play(scene)
 
 
 def test_a_topic_that_is_deleted_and_made_again_goes_on_with_its_new_entries():
