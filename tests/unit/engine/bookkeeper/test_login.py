@@ -48,16 +48,6 @@ def proof_of(answer: bytes) -> bytes:
     return b"rspauth=" + md5(b":".join((first, b"n", b"00000001", nonce, b"auth", second))).hex().encode()
 
 
-def test_the_steps_of_a_login() -> None:
-    steps = login()
-    first = Request.FromString(steps.begin()[4:])
-    assert (first.header.operation, first.auth_message.plugin, first.auth_message.payload) == (AUTH, SASL, b"")
-    second = Request.FromString(steps.received(reply(payload=CHALLENGE))[4:])
-    assert second.header.txn_id == 2
-    assert b'digest-uri="bookkeeper/bookkeeper"' in second.auth_message.payload
-    assert steps.received(reply(payload=proof_of(second.auth_message.payload))) is None
-
-
 def test_a_bookie_without_a_provider_serves_everyone() -> None:
     assert login().received(reply(plugin=NO_PROVIDER)) is None
 

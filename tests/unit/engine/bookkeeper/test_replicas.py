@@ -61,17 +61,6 @@ def test_patience_and_rest_have_their_limits(events):
         assert 0 <= known.rest(bookie, now) <= replicas.MAX_BUSY_REST_S
 
 
-def test_a_busy_bookie_that_has_failed_before_rests_no_longer_for_it():
-    known = choice()
-    now = 0.0
-    for _ in range(8):
-        known.failed("a", now)
-        now += 31.0
-    known.failed("a", now)
-    known.busy("a", now)
-    assert known.rest("a", now) <= replicas.MAX_BUSY_REST_S
-
-
 @given(EVENTS)
 def test_everyone_gets_another_chance(events):
     """A minute later no bookie is avoided or slow: the order is that of the turns."""
@@ -80,54 +69,12 @@ def test_everyone_gets_another_chance(events):
     assert [known.order(BOOKIES, now, turn)[0] for turn in range(3)] == list(BOOKIES)
 
 
-def test_equals_take_turns():
-    assert [choice().order(BOOKIES, 0.0, turn) for turn in range(4)] == [
-        ["a", "b", "c"],
-        ["b", "c", "a"],
-        ["c", "a", "b"],
-        ["a", "b", "c"],
-    ]
-
-
 def test_the_nearest_healthy_replica_is_first():
     known = choice("/z1/r1")
     known.place({"a": "/z2/r1", "b": "/z1/r2", "c": "/z1/r1"})
     assert known.order(BOOKIES, 0.0) == ["c", "b", "a"]
     known.failed("c", 0.0)
     assert known.order(BOOKIES, 0.0) == ["b", "a", "c"]
-
-
-def test_a_slow_one_is_behind_the_quick_ones_until_it_is_forgotten():
-    known = choice()
-    for bookie, seconds in (("a", 0.5), ("b", 0.01), ("c", 0.02)):
-        known.answered(bookie, seconds, 0.0)
-    assert known.order(BOOKIES, 0.1) == ["b", "c", "a"]
-    assert known.order(BOOKIES, replicas.FORGET_AFTER_S + 0.1) == ["a", "b", "c"]
-
-
-def test_all_of_them_equally_slow_are_not_slow():
-    known = choice()
-    for bookie in BOOKIES:
-        known.answered(bookie, 3.0, 0.0)
-    assert known.order(BOOKIES, 0.0, 1) == ["b", "c", "a"]
-
-
-def test_failures_in_a_row_double_and_an_answer_ends_them():
-    known = choice()
-    now, first = 0.0, replicas.AVOID_FAILED_S[0]
-    for doubled in (1, 2, 4):
-        known.failed("a", now)
-        known.failed("a", now + first * doubled / 2)  # under way together with the other: not a failure of its own
-        assert known.order(BOOKIES, now + first * doubled - 0.01)[0] == "b"
-        now += first * doubled
-        assert known.order(BOOKIES, now)[0] == "a"
-    known.answered("a", 0.01, now)
-    known.failed("a", now)
-    assert known.order(BOOKIES, now + first)[0] == "a"
-    for _ in range(3000):
-        known.failed("a", now)
-        now += 100.0
-    assert known.order(BOOKIES, now)[0] == "a"
 
 
 def test_a_busy_one_rests_twice_as_long_each_time_with_jitter():

@@ -32,40 +32,6 @@ def test_requests_are_numbered_and_are_the_codecs_bytes():
     assert session.waiting == 3
 
 
-def test_replies_are_matched_to_their_requests_in_whatever_order_they_come(reply_to):
-    session = BookieSession()
-    first, _ = session.read_entry(47, 0, 9.0)
-    second, _ = session.read_entry(47, 1000, 9.0)
-    third, _ = session.read_lac(47, 9.0)
-    replies = session.receive_data(
-        reply_to("bookie_read_lac", third) + reply_to("bookie_read_beyond", second) + reply_to("bookie_read_0", first)
-    )
-    assert [request_id for request_id, _ in replies] == [third, second, first]
-    assert replies[0][1].lac_body
-    assert replies[1][1].status == 403
-    assert replies[2][1].body.endswith(b"first")
-    assert session.waiting == 0
-
-
-def test_one_byte_at_a_time(reply_to):
-    session = BookieSession()
-    requests = [session.read_entry(47, 0, 9.0)[0], session.long_poll(47, 2, 300, 9.0)[0]]
-    stream = reply_to("bookie_read_0", requests[0]) + reply_to("bookie_long_poll_timeout", requests[1])
-    replies = [reply for byte in stream for reply in session.receive_data(bytes([byte]))]
-    assert [request_id for request_id, _ in replies] == requests
-
-
-def test_requests_expire_at_their_own_deadlines():
-    session = BookieSession()
-    late, _ = session.read_entry(47, 0, 5.0)
-    later, _ = session.long_poll(47, 2, 9000, 14.0)
-    assert session.on_timer(4.9) == []
-    assert session.on_timer(5.0) == [late]
-    assert session.on_timer(13.0) == []
-    assert session.waiting == 1
-    assert session.on_timer(99.0) == [later]
-
-
 def test_a_reply_after_the_deadline_is_dropped_and_the_next_still_matches(reply_to):
     session = BookieSession()
     late, _ = session.read_entry(47, 0, 5.0)
@@ -73,13 +39,6 @@ def test_a_reply_after_the_deadline_is_dropped_and_the_next_still_matches(reply_
     waiting, _ = session.read_entry(47, 1, 9.0)
     replies = session.receive_data(reply_to("bookie_read_0", late) + reply_to("bookie_read_1", waiting))
     assert [request_id for request_id, _ in replies] == [waiting]
-
-
-def test_a_second_reply_and_one_that_nobody_asked_for_are_dropped(reply_to):
-    session = BookieSession()
-    request, _ = session.read_entry(47, 0, 9.0)
-    once = reply_to("bookie_read_0", request)
-    assert len(session.receive_data(once + once + reply_to("bookie_read_0", 77))) == 1
 
 
 @given(st.lists(st.sampled_from(["ask", "answer", "answer again", "expire"]), max_size=30), st.data())

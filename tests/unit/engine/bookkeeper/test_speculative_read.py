@@ -30,17 +30,6 @@ class Stage:
                 await asyncio.sleep(0.001)
 
 
-def test_the_first_answer_ends_it_and_nobody_else_is_asked():
-    async def scene():
-        stage = Stage()
-        await stage.until_asked("a")
-        stage.answers["a"].set_result("A")
-        assert await stage.race == "A"
-        assert stage.asked == ["a"]
-
-    asyncio.run(scene())
-
-
 @pytest.mark.parametrize("error", [BookieUnavailableError("gone"), DigestMismatchError("damaged")])
 def test_after_an_error_the_next_is_asked_at_once(error):
     async def scene():

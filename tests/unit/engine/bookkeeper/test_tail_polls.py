@@ -205,15 +205,6 @@ def test_the_model_forgets_a_poll_that_comes_between_a_rise_and_its_news():
     assert tail.lac == 1
 
 
-def test_such_a_poll_is_lost_for_a_moment_only():
-    clock, bookie, tail = scene(LongPollSchedule(above_own=True))
-    bookie.add(-1)
-    tail.start()
-    two_rises_of_which_the_second_comes_before_the_first_is_told(clock, bookie)
-    clock.run(clock.now + POLL_S[0])
-    assert tail.lac == 2
-
-
 @given(
     lags=st.lists(st.floats(0.001, POLL_S[0]), min_size=1, max_size=30),
     gaps=st.lists(st.one_of(st.floats(0, 0.1), st.floats(0, 30)), min_size=30, max_size=30),
@@ -257,11 +248,3 @@ def test_a_bookie_that_may_have_been_restarted_is_asked_without_a_wait():
     polls.on_lac(4)
     polls.forget()
     assert polls.next(4) == (4, 0.0)
-
-
-def test_an_idle_ledger_is_polled_seldom():
-    clock, bookie, tail = scene(LongPollSchedule(above_own=True))
-    bookie.add(-1)
-    tail.start()
-    clock.run(600)
-    assert tail.asked <= 600 / POLL_S[1] + 5

@@ -5,31 +5,13 @@ from readonly_engine.bookkeeper.tail_state import (
     EXPLICIT_LAC_WAIT_S,
     IDLE_S,
     PROBE_S,
-    QUICK_S,
     RETURN_S,
-    STALL_S,
     STEADY_S,
-    ArrivalRate,
     IdleProbe,
     PollTarget,
 )
 
 ORDER = ["near", "far", "farther"]
-
-
-def test_the_best_bookie_leads():
-    assert PollTarget(ORDER, 0).bookie == "near"
-
-
-def test_a_leader_that_fails_is_followed_by_the_best_that_has_not_failed():
-    target = PollTarget(ORDER, 0)
-    target.failed("far", ORDER, 1)
-    assert target.bookie == "near", "it was not the target who failed"
-    target.failed("near", ORDER, 2)
-    assert target.bookie == "farther"
-    target.answered("near")
-    target.failed("farther", ORDER, 3)
-    assert target.bookie == "near"
 
 
 def test_where_all_have_failed_the_next_one_tries():
@@ -130,37 +112,3 @@ def test_what_is_heard_during_a_look_asks_for_another():
     rest.on_answer(5.5)
     rest.probed(5.4, 5.6, unconfirmed=False)
     assert rest.next(explicit=False) == 5.5 + IDLE_S
-
-
-def quick_after(gaps, entries=1, rest=0.0):
-    flow, now = ArrivalRate(), 0.0
-    flow.on_entries(1, now)
-    for gap in gaps:
-        now += gap
-        flow.on_entries(entries, now)
-    return flow.quick(now + rest)
-
-
-def test_entries_that_come_one_after_another_are_quick_after_some_of_them():
-    assert not ArrivalRate().quick(0.0)
-    assert not quick_after([QUICK_S / 2] * 5)
-    assert quick_after([QUICK_S / 2] * 40)
-    assert not quick_after([2 * QUICK_S] * 1000)
-
-
-def test_several_that_come_together_count_each():
-    assert quick_after([3 * QUICK_S] * 10, entries=4)
-    assert not quick_after([3 * QUICK_S] * 100, entries=2)
-
-
-@pytest.mark.parametrize("rest", [1.0, 3600.0])
-def test_after_a_rest_they_are_waited_for_again_and_however_long_it_was_it_is_forgotten_as_soon(rest):
-    assert quick_after([QUICK_S / 2] * 40, rest=STALL_S / 2)
-    assert not quick_after([QUICK_S / 2] * 40, rest=STALL_S)
-    assert not quick_after([QUICK_S / 2] * 40 + [rest])
-    assert quick_after([QUICK_S / 2] * 40 + [rest] + [QUICK_S / 2] * 40)
-
-
-def test_it_takes_much_slower_entries_to_be_waited_for_again():
-    assert quick_after([QUICK_S / 2] * 40 + [2 * QUICK_S] * 100)
-    assert not quick_after([QUICK_S / 2] * 40 + [5 * QUICK_S] * 100)
