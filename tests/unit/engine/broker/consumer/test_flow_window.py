@@ -10,20 +10,6 @@ def positions(*entries):
     return [Position(1, entry) for entry in entries]
 
 
-def test_the_first_permits_are_few():
-    passage = FlowWindow(1 << 20, track_pending=True)
-    passage.add_permits(1000)
-    assert passage.grant() == INITIAL_WINDOW
-    assert passage.grant() == 0
-
-
-def test_no_more_than_the_client_asked_for():
-    passage = FlowWindow(1 << 20, track_pending=True)
-    passage.add_permits(3)
-    assert passage.grant() == 3
-    assert passage.grant() == 0
-
-
 @given(st.integers(1, 5 << 20), st.integers(1, 100), st.integers(1, 3000))
 def test_what_is_on_its_way_fits_the_buffer(size, batch, asked):
     """All that the client asked for comes in the end; never more than the buffer at once, give or take one window's guess."""

@@ -4,24 +4,11 @@ from readonly_engine.broker.consumer import rates as session_rates
 from readonly_engine.broker.consumer.rates import Rate, Rates
 
 
-def test_a_rate_is_that_since_the_last_time_it_was_asked_for():
-    rates = Rates()
-    assert rates.of("s", 100, 5000, 10.0) == Rate()
-    assert rates.of("s", 150, 6000, 20.0) == Rate(5.0, 100.0)
-    assert rates.of("s", 150, 6000, 30.0) == Rate()
-
-
 def test_who_asks_again_at_once_is_told_the_same():
     rates = Rates()
     rates.of("s", 0, 0, 0.0)
     assert rates.of("s", 10, 100, 10.0) == rates.of("s", 11, 110, 10.5) == Rate(1.0, 10.0)
     assert rates.of("s", 12, 120, 12.0) == Rate(1.0, 10.0)
-
-
-def test_counters_that_begin_again_have_no_negative_rate():
-    rates = Rates()
-    rates.of("s", 20, 200, 10.0)
-    assert rates.of("s", 5, 50, 20.0) == Rate()
 
 
 def test_few_samples_are_kept_and_those_in_use_stay(monkeypatch):

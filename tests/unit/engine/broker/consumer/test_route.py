@@ -13,7 +13,6 @@ from readonly_engine.broker.consumer.route import (
     Relay,
     Served,
     choose_route,
-    may_be_moved,
 )
 from readonly_engine.broker.cursors.local_requests import LocalRequest
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -67,10 +66,3 @@ def test_a_claim_is_for_what_one_broker_must_serve(bound, cursor, kind):
     shared = kind in {CommandSubscribe.Shared, CommandSubscribe.Key_Shared}
     assert placement.needs_claim == (cursor is not OWNER or (bound and shared))
     assert placement.of_pool == (bound and cursor is not BEFORE)
-
-
-@pytest.mark.parametrize("request_", [*LocalRequest, None])
-@pytest.mark.parametrize("durable", ANY)
-def test_what_exists_can_be_moved_after_its_keeper_has_changed(durable, request_):
-    existing = {LocalRequest.EXPORT, LocalRequest.EXISTING, LocalRequest.FORCE}
-    assert may_be_moved(request_, durable=durable) == (durable and request_ in existing)

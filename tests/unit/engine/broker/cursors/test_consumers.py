@@ -94,24 +94,6 @@ def test_the_limit_of_consumers():
         consumers.add(consumer(3, SHARED))
 
 
-@pytest.mark.parametrize(("partition", "active"), [(0, 2), (1, 3), (2, 1), (3, 2)])
-def test_partitions_are_spread_over_consumers_by_name(partition, active):
-    consumers = LocalConsumers(TOPIC, partition)
-    for number, name in ((1, "c"), (2, "a"), (3, "b")):
-        consumers.add(consumer(number, FAILOVER, name))
-    assert consumers.active == active
-
-
-def test_priority_comes_first():
-    consumers = LocalConsumers(TOPIC, 0)
-    consumers.add(consumer(1, FAILOVER, "a", priority=1))
-    assert consumers.active == 1
-    consumers.add(consumer(2, FAILOVER, "z", priority=0))
-    assert consumers.active == 2
-    consumers.remove(2)
-    assert consumers.active == 1
-
-
 @given(st.lists(st.sampled_from("abcdef"), min_size=1, unique=True), st.randoms(use_true_random=False))
 def test_the_active_consumer_of_a_topic_without_partitions_depends_on_the_names_only(names, rng):
     found = set()

@@ -23,27 +23,6 @@ def consumer(name, kind=CommandSubscribe.Exclusive):
 MINE, OTHER = consumer("mine"), consumer("other")
 
 
-def test_only_the_expected_one_may_come_until_it_has_come() -> None:
-    expected = ExpectedConsumers()
-    assert expected.admits("s", OTHER, 1.0)
-    expected.expect("s", MINE, 1.0)
-    assert expected.admits("s", MINE, 1.1)
-    assert not expected.admits("s", OTHER, 1.1)
-    assert expected.admits("t", OTHER, 1.1)
-    expected.arrived("s", "other")
-    assert not expected.admits("s", OTHER, 1.1)
-    expected.arrived("s", "mine")
-    assert expected.admits("s", OTHER, 1.1)
-    assert not len(expected)
-
-
-def test_one_that_does_not_come_is_not_waited_for_any_longer() -> None:
-    expected = ExpectedConsumers()
-    expected.expect("s", MINE, 1.0)
-    assert not expected.admits("s", OTHER, 0.99 + ARRIVAL_S)
-    assert expected.admits("s", OTHER, 1.0 + ARRIVAL_S)
-
-
 def test_they_do_not_pile_up() -> None:
     expected = ExpectedConsumers()
     for number in range(1_000):

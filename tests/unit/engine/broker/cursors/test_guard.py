@@ -27,18 +27,6 @@ def test_without_cursors_there_is_no_guard() -> None:
     assert Guard().target(None) is None
 
 
-def test_an_expected_cursor_holds_it_until_it_has_arrived() -> None:
-    guard = Guard()
-    guard.expect(Position(3, 5))
-    guard.expect(Position(3, 5))
-    assert guard.target(Position(9, 1)) == Position(3, -1)
-    assert guard.target(None) == Position(3, -1)
-    guard.arrived(Position(3, 5))
-    assert guard.target(Position(9, 1)) == Position(3, -1)
-    guard.arrived(Position(3, 5))
-    assert guard.target(Position(9, 1)) == Position(9, -1)
-
-
 def test_a_guard_that_is_past_a_cursor_was_moved_by_the_owner() -> None:
     guard = Guard()
     assert not guard.expired(Position(4, 7), None)  # nobody needs anything

@@ -276,16 +276,6 @@ def test_a_guard_follows_inside_of_a_ledger_where_a_policy_counts_its_backlog(po
     run_looks(admin, scene, policies=policies)
 
 
-def test_a_guard_that_would_expire_is_renewed_where_it_is():
-    async def scene(store, look, expired):
-        for since_s in (0.0, 15.0, None):
-            await look(since_s=since_s)
-
-    admin = Kept(Position(7, 3))
-    run_looks(admin, scene, policies=GuardPolicies(expiration_s=60))
-    assert admin.moved == [Position(7, 3)]
-
-
 def test_a_late_move_of_a_former_holder_is_undone_and_an_expiry_is_not():
     """The former holder was frozen. Then a client has moved its cursor from 7:3 back to 5:1, and the guard."""
 

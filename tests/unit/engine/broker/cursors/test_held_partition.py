@@ -10,7 +10,7 @@ from readonly_engine.broker.cursors import expected_consumers
 from readonly_engine.broker.cursors import held_partition as module
 from readonly_engine.broker.cursors.consumers import LocalConsumer
 from readonly_engine.broker.cursors.held_partition import HeldPartition
-from readonly_engine.broker.cursors.local_requests import MIGRATION_PROPERTY, LocalRequest, marked
+from readonly_engine.broker.cursors.local_requests import LocalRequest, marked
 from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors
 from readonly_engine.metadata.errors import MetadataUnavailableError
@@ -164,11 +164,6 @@ def test_a_consumer_that_asks_for_an_existing_subscription_creates_none(partitio
     found = run(partition.subscribe(first))
     partition.leave(first, found)
     assert run(partition.subscribe(Consumer(request_))).cursor is found.cursor
-
-
-def test_a_client_cannot_set_the_mark(partition):
-    found = run(partition.subscribe(Consumer(properties=[(MIGRATION_PROPERTY, "pulsar-readonly.import"), ("a", "b")])))
-    assert found.cursor.definition.properties == (("a", "b"),)
 
 
 def test_a_subscription_with_consumers_is_not_migrated(partition):
@@ -394,21 +389,6 @@ def test_an_administrator_that_was_first_deletes_the_subscription_of_the_consume
         partition.store.cursors.take_changes()
         assert partition.store.cursors.find("s") is None
         assert cursor.served is None
-
-    run(scene())
-
-
-def test_a_deleted_subscription_is_made_anew_while_its_consumers_leave(partition):
-    async def scene():
-        first, second = Consumer(number=1), Consumer(number=2)
-        found = await partition.subscribe(first)
-        await partition.delete(first, found)
-        again = await partition.subscribe(second)
-        assert again is not found
-        assert again.cursor is partition.store.cursors.find("s")
-        assert found.acked() == 0
-        partition.leave(first, found)
-        assert partition.subscriptions == [again]
 
     run(scene())
 

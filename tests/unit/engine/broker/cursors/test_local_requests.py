@@ -2,18 +2,12 @@ from __future__ import annotations
 
 import pytest
 from readonly_engine.broker.cursors.local_requests import (
-    MIGRATION_PROPERTY,
     LocalRequest,
     check_migratable,
     check_not_local,
-    marked,
-    migration_of,
-    own_properties,
     request_of,
 )
 from readonly_engine.owner.errors import OwnerRefusedError
-from readonly_engine.topic.position import EARLIEST
-from readonly_engine.wire.cursor_records import SubscriptionDefinition
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 
@@ -49,17 +43,3 @@ def test_only_durable_subscriptions_are_moved():
     check_migratable(subscribe(name="pulsar.app"))
     with pytest.raises(OwnerRefusedError, match="stored nowhere"):
         check_migratable(subscribe(durable=False))
-
-
-def test_the_mark_is_a_property_that_the_application_does_not_see():
-    def definition(properties):
-        return SubscriptionDefinition(0, "s", 1, EARLIEST, 0, properties)
-
-    properties = (("a", "b"),)
-    found = marked(properties, LocalRequest.IMPORT)
-    assert migration_of(definition(found)) is LocalRequest.IMPORT
-    assert migration_of(definition(marked(found, LocalRequest.EXPORT))) is LocalRequest.EXPORT
-    assert own_properties(found) == properties
-    assert migration_of(definition(properties)) is None
-    assert migration_of(definition(((MIGRATION_PROPERTY, "nonsense"),))) is None
-    assert [one.word for one in LocalRequest] == ["check", "import", "export", "existing", "force"]

@@ -225,17 +225,6 @@ def requests_of(world, run):
     return before - world.steps
 
 
-def test_import():
-    world = at_owner()
-    import_subscription(world)
-    assert world.acked is None
-    assert world.local_acked == ACKED
-    assert world.local.definition.properties == PROPERTIES
-    world.start()
-    assert world.local_acked == ACKED
-    assert migration_of(world.local.definition) is None
-
-
 @pytest.mark.parametrize("steps", range(requests_of(at_owner(), import_subscription)))
 def test_an_import_that_dies_is_run_again(steps):
     world = at_owner()

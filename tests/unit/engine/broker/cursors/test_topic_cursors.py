@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from readonly_engine.broker.cursors import topic_cursors
 from readonly_engine.broker.cursors.topic_cursors import MAX_DEFINITION_BYTES, CursorLimitError, TopicCursors, by_topic
 from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
-from readonly_engine.wire.cursor_records import PAGE, decode_key
-from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.cursor_records import PAGE
 
 from tests.support.examples import examples
 
@@ -70,16 +69,6 @@ def test_the_time_of_the_topics_creation_is_stored_with_its_subscriptions():
     assert restored(log + later[:1]).created_ms == 7, "the topic is compared with it again"
 
 
-def test_a_subscription_is_stored_with_its_start():
-    cursors = TopicCursors(TOPIC)
-    cursors.create("s", Position(3, 4), 17, [("k", "v")])
-    log = cursors.take_changes()
-    assert [key for key, _ in log] == [f"d|0|{TOPIC}"]
-    assert state(restored(log)) == {"s": (Position(3, 4), (), (), (("k", "v"),), 17)}
-    assert not cursors.has_changes
-    assert cursors.take_changes() == []
-
-
 def test_acks_are_stored():
     cursors = TopicCursors(TOPIC)
     cursor = cursors.create("s", Position(3, 4))
@@ -98,33 +87,6 @@ def test_acks_are_stored():
     changes = cursors.take_changes()
     assert (f"a|0|0|0|{TOPIC}", b"") in changes
     assert state(restored(log + changes)) == {"s": (Position(3, 11), (), (), (), 0)}
-
-
-def test_acks_of_before_a_move_hide_nothing_after_it():
-    cursors = TopicCursors(TOPIC)
-    cursor = cursors.create("s", EARLIEST)
-    cursor.served = Served(Position(5, 0), [(Position(5, 3), Position(5, 9))])
-    cursors.acked(cursor)
-    log = cursors.take_changes()
-    cursors.reset(cursor, Position(5, 1))
-    changes = cursors.take_changes()
-    for count in range(1, len(changes) + 1):  # a crash after any record
-        assert state(restored(log + changes[:count]))["s"][:3] == (Position(5, 1), (), ())
-
-
-def test_a_deleted_subscription_leaves_nothing_for_the_next_one_in_its_place():
-    cursors = TopicCursors(TOPIC)
-    old = cursors.create("old", EARLIEST)
-    old.served = Served(Position(5, 0), [(Position(5, 3), Position(5, 9))])
-    cursors.acked(old)
-    log = cursors.take_changes()
-    cursors.delete(old)
-    new = cursors.create("new", EARLIEST)
-    assert (new.page, new.definition.number) == (old.page, old.definition.number)
-    changes = cursors.take_changes()
-    for count in range(1, len(changes) + 1):
-        assert state(restored(log + changes[:count])) == {"new": (EARLIEST, (), (), (), 0)}
-    assert [key.kind for key in by_topic(log + changes)[TOPIC]] == ["m", "d"]
 
 
 def test_a_place_is_never_used_twice_with_one_generation():
@@ -169,19 +131,6 @@ def test_a_subscription_that_moved_to_another_page_exists_once(monkeypatch):
         assert state(restored(healed)) == state(again)
 
 
-def test_acks_without_a_subscription_are_removed():
-    cursors = TopicCursors(TOPIC)
-    cursor = cursors.create("s", EARLIEST)
-    cursor.served = Served(Position(5, 0), [(Position(5, 3), Position(5, 9))])
-    cursors.acked(cursor)
-    log = cursors.take_changes()
-    cursors.delete(cursor)
-    log += cursors.take_changes()[:1]  # the crash is before the record that removes the acks
-    again = restored(log)
-    assert len(again) == 0
-    assert again.take_changes() == [(f"a|0|0|0|{TOPIC}", b""), (f"m|0|{TOPIC}", b"")]
-
-
 def test_a_topic_without_subscriptions_has_no_records_and_begins_anew(monkeypatch):
     monkeypatch.setattr(topic_cursors, "PAGE", 1)
     cursors = TopicCursors(TOPIC)
@@ -204,30 +153,6 @@ def test_a_topic_without_subscriptions_has_no_records_and_begins_anew(monkeypatc
         assert by_topic(healed) == {}, f"after {count} records"
 
 
-def test_one_page_is_stored_for_many_acks():
-    cursors = TopicCursors(TOPIC)
-    all_ = [cursors.create(f"s{number}", EARLIEST) for number in range(2 * PAGE + 1)]
-    assert [key for key, _ in cursors.take_changes()] == [f"d|{page}|{TOPIC}" for page in range(3)]
-    for cursor in all_[: PAGE + 1]:
-        cursor.served = Served(Position(1, 1))
-        cursors.acked(cursor)
-    assert [key for key, _ in cursors.take_changes()] == [f"m|{page}|{TOPIC}" for page in range(2)]
-    assert cursors.slowest == EARLIEST
-
-
-def test_the_slowest_cursor_is_that_of_the_last_list_of_changes():
-    cursors = TopicCursors(TOPIC)
-    assert cursors.slowest is None
-    one, other = cursors.create("a", Position(1, 1)), cursors.create("b", Position(2, 2))
-    one.served = Served(Position(3, 3))
-    cursors.acked(one)
-    assert cursors.slowest == Position(1, 1)
-    cursors.take_changes()
-    assert cursors.slowest == Position(2, 2)
-    cursors.delete(other)
-    assert cursors.slowest == Position(3, 3)
-
-
 def test_limits(monkeypatch):
     monkeypatch.setattr(topic_cursors, "MAX_PAGES", 1)
     cursors = TopicCursors(TOPIC)
@@ -244,21 +169,6 @@ def test_limits(monkeypatch):
     assert cursors.create("more", EARLIEST).definition.number == 0
     with pytest.raises(ValueError, match="exists"):
         cursors.create("more", EARLIEST)
-
-
-def test_records_of_several_topics_are_separate():
-    log = []
-    for topic in ("a", "b|c"):
-        cursors = TopicCursors(topic)
-        cursors.create("s", EARLIEST)
-        log += cursors.take_changes()
-    found = by_topic(log)
-    assert {topic: list(map(str, records)) for topic, records in found.items()} == {
-        topic: [str(decode_key(f"d|0|{topic}"))] for topic in ("a", "b|c")
-    }
-    assert by_topic([*log, ("d|0|a", b"")]).keys() == {"b|c"}
-    with pytest.raises(MalformedFrameError):
-        by_topic([("nonsense", b"")])
 
 
 def acked_entries(mark, ranges):
@@ -310,26 +220,3 @@ def test_after_crashes_nothing_counts_as_acked_that_was_not(monkeypatch, page, r
                 served.ranges.append((Position(0, low), Position(0, low + 1)))
             acked[name, cursor.generation] |= acked_entries(served.mark_delete, served.ranges)
             cursors.acked(cursor)
-
-
-def test_a_cursor_is_moved_with_acked_ranges():
-    cursors = TopicCursors(TOPIC)
-    cursor = cursors.create("s", Position(3, 4))
-    ranges = ((Position(3, 6), Position(3, 9)), (Position(4, 0), Position(4, 2)))
-    cursors.reset(cursor, Position(3, 5), ranges=ranges)
-    assert state(restored(cursors.take_changes())) == {"s": (Position(3, 5), ranges, (), (), 0)}
-
-
-def test_acks_that_follow_do_not_change_records_that_are_made_later():
-    """The store makes the records of acks one by one, with turns of others between them."""
-    cursors = TopicCursors(TOPIC)
-    cursor = cursors.create("s", Position(1, -1))
-    log = cursors.take_changes()
-    served = cursor.served = Served(Position(1, -1), [(Position(1, 2 * n), Position(1, 2 * n + 1)) for n in range(9)])
-    cursors.acked(cursor)
-    begun = cursors.begin_changes()
-    served.ranges = served.ranges[:3]
-    cursors.reset(cursor, Position(7, 7))
-    log += [(key, value if isinstance(value, bytes) else value()) for key, value in begun]
-    assert len(restored(log).find("s").ranges) == 9
-    assert restored(log + cursors.take_changes()).find("s").mark_delete == Position(7, 7)

@@ -141,15 +141,6 @@ def test_a_subscription_with_too_much_unacked_gets_nothing_new_but_what_is_deliv
     assert len(scene.read_more()) == 3
 
 
-def test_a_consumer_that_gives_everything_back_is_not_blocked_any_more(topic):
-    for _ in range(4):
-        topic.write()
-    scene = Scene(topic, limits=UnackedLimits(consumer=4, subscription=0))
-    assert scene.receiver.blocked
-    scene.dispatcher.redeliver(scene.receiver, [])
-    assert [d.redelivery_count for d in scene.read_more()] == [1] * 4
-
-
 def test_the_owners_stored_parts_are_taken(topic):
     first, second = topic.write(messages=3), topic.write(messages=3)
     cursor = CursorReplica(topic.chain, first)
@@ -226,22 +217,6 @@ def test_acks_of_entries_together_come_to_what_they_come_to_one_by_one(make_topi
                 other.acked,
             )
         assert read_more(*one) == read_more(*two)
-
-
-@pytest.mark.parametrize("kind", [SHARED, EXCLUSIVE])
-@pytest.mark.parametrize("unacked", [None, 0])
-@pytest.mark.parametrize(("ledger_id", "entry_id"), [(1, 1), (1, 5), (2, 0), (2**62, 2**62)])
-def test_an_ack_of_an_entry_that_is_still_to_come_does_not_count(topic, kind, unacked, ledger_id, entry_id):
-    first = topic.write()
-    scene = Scene(topic, kind)
-    scene.ack(Position(ledger_id, entry_id), unacked)
-    for _ in range(5):
-        topic.write()
-    topic.roll()
-    topic.write()
-    assert [delivery.entry.position for delivery in scene.read_more()] == [
-        position for position in topic.positions if position != first
-    ]
 
 
 @pytest.mark.parametrize("unacked", [None, 0b10])

@@ -375,39 +375,6 @@ def test_entries_go_round_in_batches_of_twenty(topic, shared):
     assert got == [0] * 20 + [1] * 20 + [2] * 20 + [0] * 20 + [1] * 10
 
 
-def test_one_whose_turn_comes_early_has_a_whole_turn(topic, shared):
-    """The first one runs out of permits in its turn: the second one's twenty count from its own first entry."""
-    for _ in range(60):
-        topic.write()
-    slow, second, third = ConsumerState(permits=3), ConsumerState(permits=1000), ConsumerState(permits=1000)
-    for receiver in (slow, second, third):
-        shared.add(receiver)
-    got = ["slow" if r is slow else "second" if r is second else "third" for r, _, _ in read_more(topic, shared)]
-    assert got[:43] == ["slow"] * 3 + ["second"] * 20 + ["third"] * 20
-
-
-def test_a_consumer_without_permits_is_passed_over(topic, shared):
-    for _ in range(6):
-        topic.write()
-    slow, fast = ConsumerState(permits=2), ConsumerState(permits=1000)
-    shared.add(slow)
-    shared.add(fast)
-    assert [receiver is slow for receiver, _, _ in read_more(topic, shared)] == [True, True, False, False, False, False]
-
-
-def test_a_batch_may_overdraw_the_permits_once(topic, shared):
-    topic.write(messages=50)
-    topic.write()
-    receiver = ConsumerState(permits=3)
-    shared.add(receiver)
-    assert [entry for _, entry, _ in read_more(topic, shared)] == [0]
-    assert receiver.permits == -47
-    receiver.permits += 47
-    assert shared.next_read(NOW) is None
-    receiver.permits += 1
-    assert [entry for _, entry, _ in read_more(topic, shared)] == [1]
-
-
 def test_what_is_delivered_again_comes_before_what_is_new_and_counts(topic, shared):
     for _ in range(4):
         topic.write()
@@ -423,34 +390,6 @@ def test_what_is_delivered_again_comes_before_what_is_new_and_counts(topic, shar
     assert read_more(topic, shared) == [(receiver, 0, 1), (receiver, 2, 1), (receiver, 3, 0)], (
         "it left: that does not count"
     )
-
-
-def test_one_cannot_give_back_what_another_holds(topic, shared):
-    topic.write()
-    holder, other = ConsumerState(permits=1), ConsumerState(permits=1)
-    shared.add(holder)
-    shared.add(other)
-    read_more(topic, shared)
-    shared.redeliver(other, [Position(1, 0)])
-    assert read_more(topic, shared) == []
-    assert holder.pending == {Position(1, 0): 1}
-
-
-def test_an_entry_that_is_acked_or_trimmed_while_it_waits_for_its_redelivery_does_not_come(topic, shared):
-    cursor = shared._cursor
-    for _ in range(2):
-        topic.write()
-    topic.roll()
-    topic.write()
-    receiver = ConsumerState(permits=10)
-    shared.add(receiver)
-    read_more(topic, shared)
-    shared.redeliver(receiver, [])
-    cursor.ack(Position(1, 0))
-    shared.acked(Position(1, 0))
-    topic.trim()
-    assert read_more(topic, shared) == [(receiver, 0, 1)]
-    assert list(receiver.pending) == [(2, 0)]
 
 
 def test_nobody_is_active_in_failover_until_the_owner_says_so(topic):

@@ -42,13 +42,6 @@ def test_bytes_count_too_and_one_large_message_is_paid_for_afterwards():
     assert limit.delay(4.5) == 0
 
 
-def test_a_clock_that_stands_still_or_goes_back_gives_nothing():
-    limit = RateLimit(DispatchRate(messages=1), 5.0)
-    limit.consume(1, 0)
-    assert limit.delay(4.0) == 1
-    assert limit.delay(5.0) == 1
-
-
 def test_no_limit_is_false():
     assert not UNLIMITED
     assert DispatchRate(messages=1)

@@ -26,18 +26,6 @@ def read_more(topic, dispatcher, now=NOW):
     return found
 
 
-def test_those_of_the_highest_priority_are_served_first_while_they_have_permits(topic, shared):
-    for _ in range(8):
-        topic.write()
-    for name, priority, permits in [("c4", 1, 2), ("c1", 0, 2), ("c5", 1, 1), ("c2", 0, 1), ("c3", 0, 1)]:
-        shared.add(ConsumerState(name=name, priority=priority, permits=permits))
-    assert [name for name, _ in read_more(topic, shared)] == ["c1", "c1", "c2", "c3", "c4", "c5", "c4"]
-    c3 = next(receiver for receiver in shared.consumers if receiver.name == "c3")
-    c5 = next(receiver for receiver in shared.consumers if receiver.name == "c5")
-    c3.permits = c5.permits = 5
-    assert read_more(topic, shared) == [("c3", 7)]
-
-
 def test_a_message_in_chunks_goes_to_one_consumer_also_when_that_has_to_wait(topic, shared):
     one, two = ConsumerState(name="one", permits=1), ConsumerState(name="two", permits=100)
     shared.add(one)
@@ -64,20 +52,6 @@ def test_chunks_of_a_consumer_that_leaves_go_to_another_together(topic, shared):
     assert read_more(topic, shared) == [("two", 0), ("two", 1), ("two", 2)]
 
 
-def test_a_message_comes_when_its_time_has_come_and_others_before_it(topic, shared):
-    shared.add(ConsumerState(name="one", permits=100))
-    topic.write(deliver_at=NOW + 2000)
-    topic.write(deliver_at=NOW + 1000)
-    topic.write()
-    topic.write(deliver_at=NOW - 1)
-    assert read_more(topic, shared) == [("one", 2), ("one", 3)]
-    assert shared.next_timer() == NOW + 1000
-    assert read_more(topic, shared, NOW + 999) == []
-    assert read_more(topic, shared, NOW + 1000) == [("one", 1)]
-    assert read_more(topic, shared, NOW + 5000) == [("one", 0)]
-    assert shared.next_timer() is None
-
-
 def test_what_is_due_while_nobody_has_permits_comes_later_and_does_not_keep_the_broker_awake(topic, shared):
     receiver = ConsumerState(name="one", permits=1)
     shared.add(receiver)
@@ -96,13 +70,6 @@ def test_a_delayed_message_that_is_acked_meanwhile_does_not_come(topic, shared):
     read_more(topic, shared)
     shared._cursor.ack(Position(1, 0))
     assert read_more(topic, shared, NOW + 1000) == []
-
-
-def test_where_delays_are_switched_off_messages_come_at_once(topic):
-    shared = SharedDispatcher(topic.chain, CursorReplica(topic.chain, EARLIEST), delayed=False)
-    shared.add(ConsumerState(name="one", permits=100))
-    topic.write(deliver_at=NOW + 1000)
-    assert read_more(topic, shared) == [("one", 0)]
 
 
 def test_the_first_consumer_after_a_while_starts_over_also_with_what_is_delayed(topic, shared):

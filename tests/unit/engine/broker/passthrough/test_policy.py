@@ -207,32 +207,6 @@ def test_a_subscription_that_is_kept_here_needs_the_owner_for_filters_and_replic
     asyncio.run(with_pass_through(test)(monkeypatch))
 
 
-def test_nobody_asks_for_the_consumers_of_subscriptions_whose_active_consumer_the_owner_elects(monkeypatch):
-    async def test(passing, admin, served, _storage):
-        admin.consumers = stats(None)
-        assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Failover))
-        consumer = served.add(CommandSubscribe.Failover)
-        await until(lambda: admin.filter_asked > 3)
-        assert (admin.asked, consumer.reasons) == (0, [])
-
-    asyncio.run(with_pass_through(test)(monkeypatch))
-
-
-def test_a_topic_with_an_entry_filter_passes_whole_as_long_as_it_has_one(monkeypatch):
-    async def test(passing, admin, served, _storage):
-        assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
-        consumer = served.add(CommandSubscribe.Exclusive)
-        admin.filters = "only-even"
-        await until(lambda: consumer.reasons)
-        served.subscriptions.clear()
-        passed = enter(passing)
-        assert next(passing.passed_through).reason == Reason.ENTRY_FILTER
-        admin.filters = ""
-        await until(lambda: passed.reasons)
-
-    asyncio.run(with_pass_through(test)(monkeypatch))
-
-
 def test_one_answer_about_filters_serves_all_topics_of_a_namespace(monkeypatch):
     async def test(passing, admin, served, _storage):
         admin.shared_filters = ""
@@ -248,23 +222,6 @@ def test_one_answer_about_filters_serves_all_topics_of_a_namespace(monkeypatch):
         admin.shared_filters = ""
         await until(lambda: passed.reasons)
         assert admin.filter_asked == 0, "no topic is asked about"
-
-    asyncio.run(with_pass_through(test)(monkeypatch))
-
-
-def test_a_topic_is_asked_about_its_own_filters_after_a_change_only(monkeypatch):
-    async def test(passing, admin, served, _storage):
-        admin.version_of_policies = "a"
-        assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
-        consumer = served.add()
-        await until(lambda: admin.asked > 20)
-        assert admin.filter_asked == 1
-        admin.filters, admin.version_of_policies = "only-even", "b"
-        await until(lambda: consumer.reasons)
-        served.subscriptions.clear()
-        passed = enter(passing)
-        admin.filters, admin.version_of_policies = "", "c"
-        await until(lambda: passed.reasons)
 
     asyncio.run(with_pass_through(test)(monkeypatch))
 

@@ -127,15 +127,6 @@ def pool():
     return Broker("a", store, members), Broker("b", store, members)
 
 
-def test_the_first_broker_serves_and_the_second_is_told_who(pool):
-    a, b = pool
-    first, second = a.request(), b.request()
-    a.run()
-    b.run()
-    assert (a.answers[first], b.answers[second]) == ("", "a")
-    assert (a.serves, b.serves) == (True, False)
-
-
 def test_a_subscription_is_this_brokers_alone_until_its_lease_ends_or_another_has_it(pool):
     a, b = pool
     a.request()
@@ -164,20 +155,6 @@ def test_all_who_came_meanwhile_share_one_question(pool):
     assert [a.answers[number] for number in numbers] == ["", "", ""]
     assert a.answers[a.request() - 0] == ""  # and the next one needs none
     assert not a.calls
-
-
-def test_the_claim_goes_with_the_last_consumer(pool):
-    a, b = pool
-    numbers = [a.request(), a.request()]
-    a.run()
-    a.leave(numbers[0])
-    assert not a.calls
-    a.leave(numbers[1])
-    a.run()
-    assert not a.store.nodes
-    number = b.request()
-    b.run()
-    assert b.answers[number] == ""
 
 
 def test_a_consumer_that_comes_while_the_claim_is_given_back_gets_a_new_one(pool):
@@ -228,19 +205,6 @@ def test_a_claim_that_could_not_be_given_back_is_found_again(pool):
     number = a.request()
     a.run()
     assert a.answers[number] == ""
-
-
-def test_a_session_that_was_kept_is_not_felt(pool):
-    a, _ = pool
-    a.request()
-    a.run()
-    a.answered(100.0)
-    a.do(a.claims.on_timer(100.0 + LEASE_S - 0.1))
-    assert a.serves
-    a.answered(102.0)
-    a.do(a.claims.on_timer(102.0 + LEASE_S - 0.1))
-    assert a.serves
-    assert not a.calls
 
 
 def test_long_doubt_suspends_what_is_claimed_until_the_session_proves_to_be_the_same(pool):
@@ -355,22 +319,6 @@ def test_a_claim_that_is_answered_after_its_session_ended_is_asked_for_again(poo
     a.run()
     assert a.answers[number] == "b"
     assert not a.serves
-
-
-def test_what_another_has_claimed_meanwhile_is_revoked(pool):
-    a, b = pool
-    a.request()
-    a.run()
-    a.store.expire(a)
-    b.request()
-    b.run()
-    a.answered(101.0)
-    a.run()
-    assert [action.kind for action in a.actions] == [ActionKind.REVOKE]
-    assert (a.serves, b.serves) == (False, True)
-    number = a.request()
-    a.run()
-    assert a.answers[number] == "b"
 
 
 def test_the_lease_ends_before_the_session_can():

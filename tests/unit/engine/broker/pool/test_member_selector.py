@@ -7,18 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from readonly_engine.broker.pool.member_selector import REFUSED_S, MemberSelector, Nearness, excess, max_consumers
 from readonly_engine.broker.pool.membership import Member
-from readonly_engine.config.listeners import Urls
 
 MEMBERS = [Member(f"pulsar://pool-{number}.pool-headless.team.svc:6650") for number in range(5)]
-
-
-def assign(rotation, members, count):
-    """Hand out consumers, each known to all at once; returns the members with their new loads."""
-    found = {member.url: member for member in members}
-    for _ in range(count):
-        chosen = rotation.choose(found.values())
-        found[chosen.url] = replace(found[chosen.url], consumers=found[chosen.url].consumers + 1)
-    return list(found.values())
 
 
 def test_an_empty_pool_has_nobody():
@@ -53,28 +43,7 @@ def test_clients_with_tls_are_sent_only_where_it_is_spoken():
     assert rotation.choose(MEMBERS, tls=True) is None
 
 
-def test_clients_of_a_listener_are_sent_to_members_that_have_it():
-    outside = replace(MEMBERS[3], listeners={"external": Urls("pulsar://pool-3.example.com:6650")})
-    members = [*MEMBERS[:3], outside]
-    rotation = MemberSelector(1)
-    assert {rotation.choose(members, listener="external") for _ in range(8)} == {outside}
-    assert rotation.choose(members, tls=True, listener="external") is None
-    assert rotation.choose(MEMBERS, listener="external") is None
-
-
 ZONES = [replace(member, locality=f"/eu/{zone}") for member, zone in zip(MEMBERS, "aabbb", strict=True)]
-
-
-def test_clients_are_sent_to_the_nearest_members():
-    selector = MemberSelector(0)
-    for locality, expected in (("/eu/a", ZONES[:2]), ("/eu/b", ZONES[2:]), ("/eu/c", ZONES), ("/us/a", ZONES)):
-        assert {selector.choose(ZONES, locality=locality) for _ in range(8)} == set(expected)
-    assert selector.selected == {Nearness.SAME: 16, Nearness.OTHER: 16, Nearness.UNKNOWN: 0}
-
-
-def test_a_member_in_the_same_region_is_nearer_than_one_in_another():
-    far = replace(MEMBERS[4], locality="/us/a")
-    assert {MemberSelector(4).choose([ZONES[2], far, MEMBERS[3]], locality="/eu/a") for _ in range(4)} == {ZONES[2]}
 
 
 def test_a_member_without_the_needed_address_is_no_neighbour():
@@ -103,24 +72,11 @@ def test_each_locality_spreads_evenly_whatever_comes_between(start, asked):
         assert max(counts) - min(counts) <= 2
 
 
-def test_loads_are_compared_among_the_nearest():
-    """A locality with many clients keeps them: other localities are no relief."""
-    members = [replace(ZONES[0], consumers=900), replace(ZONES[1], consumers=500), ZONES[2]]
-    chosen = {MemberSelector(start).choose(members, locality="/eu/a").url for start in range(6)}
-    assert chosen == {ZONES[1].url}
-
-
 def test_members_that_left_are_forgotten():
     selector = MemberSelector(0)
     for number in range(100):
         selector.choose([Member(f"pulsar://broker-{number}:6650"), Member(f"pulsar://broker-{number + 1}:6650")])
     assert len(selector._turns) <= 3
-
-
-def test_a_new_broker_is_filled_first():
-    loaded = [replace(member, consumers=1000) for member in MEMBERS[:2]]
-    members = assign(MemberSelector(0), [*loaded, MEMBERS[2]], 400)
-    assert [member.consumers for member in members] == [1000, 1000, 400]
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=5))

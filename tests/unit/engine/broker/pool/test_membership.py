@@ -117,8 +117,3 @@ def test_a_broker_publishes_the_port_of_its_status_page():
     member = Member("pulsar://a:1", http_port=8080)
     assert decode_member(member.url, encode_member(member)) == member
     assert b"http_port" not in encode_member(Member("pulsar://a:1")), "as before, for those without one"
-
-
-@pytest.mark.parametrize("value", ['"8080"', "-1", "65536", "1.5", "null", "[8080]"])
-def test_a_port_of_another_form_is_none(value):
-    assert decode_member("pulsar://a:1", f'{{"http_port": {value}}}'.encode()).http_port == 0

@@ -20,18 +20,6 @@ def test_consumers_of_the_absence_look_up_again_once_the_locality_is_stable():
     assert returned.update({"/a", "/b"}, 300.0) is None, "once"
 
 
-def test_a_member_that_restarts_again_and_again_moves_nothing_until_it_stays():
-    returned = ReturnedLocalities()
-    returned.update({"/a", "/b"}, 0.0)
-    now = 0.0
-    for _ in range(10):
-        now += 10
-        assert returned.update({"/a"}, now) is None
-        now += 10
-        assert returned.update({"/a", "/b"}, now) is None
-    assert returned.update({"/a", "/b"}, now + STABLE_S) == Period(0.0, now), "since the first absence"
-
-
 def test_a_locality_not_seen_before_may_have_been_absent_since_the_start():
     returned = ReturnedLocalities()
     returned.update({"/a"}, 50.0)
@@ -43,17 +31,6 @@ def test_members_without_a_locality_count_for_nothing():
     returned = ReturnedLocalities()
     for now in range(0, 200, 10):
         assert returned.update({""} if now % 20 else set(), now) is None
-
-
-def test_several_localities_are_one_period():
-    returned = ReturnedLocalities()
-    returned.update({"/a", "/b", "/c"}, 0.0)
-    returned.update({"/a", "/b"}, 10.0)
-    returned.update({"/a"}, 20.0)
-    returned.update({"/a", "/b"}, 30.0)
-    returned.update({"/a", "/b", "/c"}, 40.0)
-    assert returned.update({"/a", "/b", "/c"}, 40.0 + STABLE_S) == Period(0.0, 40.0)
-    assert Period(1, 2).merge(Period(5, 6)) == Period(5, 6).merge(Period(1, 2)) == Period(1, 6)
 
 
 def test_absent_localities_are_bounded():

@@ -124,20 +124,6 @@ def test_a_refused_client_hears_the_owners_words():
     assert not handshake.connected
 
 
-def test_several_rounds_pass_through_as_they_are():
-    handshake = Handshake()
-    handshake.receive(connect(auth_method_name="sasl", auth_data=b"first", refresh=False))
-    for number in (1, 2, 3):
-        challenge = sent(
-            handshake.challenge(AuthData(auth_method_name="sasl", auth_data=b"q%d" % number))
-        ).auth_challenge
-        assert (challenge.challenge.auth_method_name, challenge.challenge.auth_data) == ("sasl", b"q%d" % number)
-        assert challenge.protocol_version == 21
-        assert handshake.receive(response(b"a%d" % number, "sasl")) == AuthAnswer(b"a%d" % number)
-    handshake.accept(OWNER)
-    assert handshake.connected
-
-
 def test_a_client_that_can_renew_is_asked_later_and_one_that_cannot_is_not():
     able, unable = Handshake(), Handshake()
     come_in(able, auth_method_name="token", auth_data=b"old")

@@ -200,17 +200,6 @@ def test_an_owner_that_lacks_only_what_is_under_way_is_asked_nothing(topic):
     assert cursor.mark_delete == positions[12]
 
 
-def test_a_cumulative_ack_under_way_hides_no_reset(topic):
-    positions = [topic.write() for _ in range(20)]
-    cursor = CursorReplica(topic.chain, EARLIEST)
-    cursor.ack_cumulative(positions[9])
-    back = ResubscribedConsumer(
-        unanswered=[ack_of(positions[9], cumulative=True)], answered_up_to=positions[4], sent_away=True
-    )
-    assert not compare(topic, cursor, back, positions[2], CountingQueries([(EARLIEST, positions[2])]))
-    assert back.sent == []
-
-
 @given(st.data())
 def test_an_answered_ack_is_sent_again_only_where_the_owner_has_lost_it(make_topic, data):
     """Compare with a model of sets of positions: the acks that the owner lacks, and why."""

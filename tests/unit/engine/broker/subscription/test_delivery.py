@@ -106,20 +106,6 @@ def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadab
     return Subscription(parts, on_unreadable)
 
 
-@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
-def test_a_subscription_listens_from_its_start_to_its_end(kind):
-    async def scene():
-        log = Log()
-        made = subscription(log, Transactions(), kind)
-        assert log.listening == {}, "the constructor registers nothing"
-        made.start()
-        assert log.listening == {made.read_more: kind == CommandSubscribe.Shared}
-        made.close()
-        assert log.listening == {}
-
-    asyncio.run(scene())
-
-
 def test_an_entry_that_storage_does_not_return_is_reported(monkeypatch):
     reported = []
 

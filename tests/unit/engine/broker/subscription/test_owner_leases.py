@@ -101,17 +101,6 @@ def test_a_consumer_that_is_back_at_another_owner_goes_on(scene):
     assert not scene.holder.lease.lapsed
 
 
-def test_a_consumer_that_comes_over_a_quiet_connection_waits_for_its_answer(scene):
-    scene.leases.remove(scene.holder)
-    scene.pass_time(100)
-    late = Holder(scene.connection)
-    scene.leases.subscribed(late, scene.now - 50)
-    assert not late.lease_valid
-    assert scene.connection.probes
-    scene.connection.answer(scene.now)
-    assert late.lease_valid
-
-
 def test_nobody_is_asked_for_consumers_that_have_gone(scene):
     scene.leases.remove(scene.holder)
     assert scene.connection.ping_listener is None

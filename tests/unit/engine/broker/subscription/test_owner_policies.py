@@ -98,28 +98,6 @@ def test_the_name_of_the_cluster_is_known_from_the_brokers_configuration(configu
     asyncio.run(scene())
 
 
-def test_whether_brokers_have_transactions_is_known_from_their_last_answer():
-    class Brokers:
-        answers: ClassVar = [None, {}, None, {"transactionCoordinatorEnabled": "true"}]
-
-        async def configuration(self):
-            answer = self.answers.pop(0)
-            if answer is None:
-                raise OwnerUnavailableError("not now")
-            return answer
-
-    async def run():
-        settings = OwnerPolicies(Brokers())
-        assert await settings.transactions() is None
-        assert await settings.transactions() is None, "not asked again so soon"
-        assert await settings.transactions(0) is False
-        assert await settings.transactions(0) is False, "what was known counts while nobody answers"
-        assert await settings.transactions(0) is True
-        assert not Brokers.answers
-
-    asyncio.run(run())
-
-
 def test_that_brokers_do_not_authorize_counts_only_while_they_say_so(monkeypatch):
     """After authorization was turned on they may refuse this question to a role that is no super-user."""
 

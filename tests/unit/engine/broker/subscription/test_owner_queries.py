@@ -91,21 +91,6 @@ def test_with_transactions_the_admin_api_says_how_far_consumers_may_read(configu
         assert asyncio.run(asked) == (STATE.mark_delete, LIMIT)
 
 
-def test_a_cluster_that_has_transactions_keeps_them():
-    """One broker says so; others that are not restarted yet do not."""
-    admin = Admin()
-
-    async def run():
-        asked = queries(admin)
-        found = []
-        for answer in (OwnerUnavailableError("not now"), transactions("false"), transactions("true"), {}):
-            admin.answers["configuration"] = answer
-            found.append((await asked.transactions(0.0), await asked.may_have_transactions()))
-        return found
-
-    assert asyncio.run(run()) == [(None, True), (False, False), (True, True), (True, True)]
-
-
 def test_the_first_consumer_on_the_owner_is_asked_for_the_last_message():
     away = OwnerConsumer(OwnerUnavailableError("away"), subscribed=False)
 

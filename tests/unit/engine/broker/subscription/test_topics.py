@@ -142,25 +142,6 @@ def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends
     asyncio.run(run())
 
 
-def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
-    monkeypatch.setattr(topics, "TopicLog", Log)
-    monkeypatch.setattr(topics, "Subscription", Subscription)
-    monkeypatch.setattr(Subscription, "add", lambda self, consumer: None, raising=False)
-    subscribe = CommandSubscribe(subscription="s", durable=True)
-    owner_consumer = OwnerConsumer(subscribe)
-    consumer = Consumer(subscribe)
-    consumer.owner_consumer = owner_consumer
-
-    async def run():
-        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
-        async with asyncio.timeout(10):
-            joined = await served.join(TOPIC, consumer, lambda _: None)
-        assert not joined.replaying.is_set()
-        served.close()
-
-    asyncio.run(run())
-
-
 class Consumer:
     """One that is at the owner."""
 

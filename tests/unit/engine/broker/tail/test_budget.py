@@ -59,65 +59,6 @@ def test_few_messages_never_exhaust_the_budget():
             assert budget.take(25, now) == 25
 
 
-def test_messages_above_the_rate_exhaust_it():
-    budget, number = PushBudget(RATE, 0.0), 0
-    while budget.permits > 0 or budget.take(10, number / (1.5 * RATE.messages)):
-        number += 1
-        budget.on_delivered(1, 10)
-    assert RATE.burst < number <= 3 * RATE.burst
-
-
-def test_large_messages_exhaust_it_too():
-    budget = PushBudget(RATE, 0.0)
-    budget.take(100, 0.0)
-    for _ in range(4):
-        budget.on_delivered(1, 5_000)
-    assert budget.bytes_left >= 0
-    budget.on_delivered(1, 5_000)
-    assert budget.bytes_left < 0
-    budget.end()
-    assert not budget.take(1, 0.1), "bytes are still in debt"
-    assert budget.take(100, 1.0)
-
-
-def test_unused_permits_are_taken_back_when_a_subscription_ends():
-    budget = PushBudget(RATE, 0.0)
-    assert budget.take(RATE.burst, 0.0)
-    budget.on_delivered(20, 1)
-    budget.end()
-    assert not budget.take(RATE.burst - 19, 0.0)
-    assert budget.take(RATE.burst - 20, 0.0)
-
-
-def test_the_last_batch_is_paid_when_a_subscription_ends():
-    budget = PushBudget(RATE, 0.0)
-    budget.take(RATE.burst, 0.0)
-    budget.on_delivered(RATE.burst + 50, 1)
-    budget.end()
-    assert not budget.take(1, 0.5)
-    assert budget.take(1, 0.6)
-
-
-def test_a_batch_above_the_burst_is_paid_by_the_time_after_it():
-    budget = PushBudget(RATE, 0.0)
-    budget.take(100, 0.0)
-    budget.on_delivered(100 + 3 * RATE.burst, 1)
-    wanted = 100 - budget.permits
-    assert not budget.take(wanted, 0.5), "the bucket is not full"
-    assert budget.take(wanted, 1.0) == wanted
-    budget.on_delivered(100, 1)
-    assert not budget.take(1, 5.0), "tokens are still in debt"
-    assert budget.take(1, 6.1)
-
-
-def test_a_clock_that_goes_back_gives_no_tokens():
-    budget = PushBudget(RATE, 100.0)
-    budget.take(RATE.burst, 100.0)
-    budget.on_delivered(RATE.burst, 1)
-    assert not budget.take(1, 50.0)
-    assert not budget.take(1, 100.0)
-
-
 def test_the_time_at_bookies_doubles_while_the_source_changes_often():
     schedule, now, waits = SourceSchedule(RATE), 0.0, []
     for _ in range(8):
