@@ -32,38 +32,6 @@ from tests.unit.engine.owner.played_owner import (
 )
 
 
-def test_subscribe_uses_an_id_of_the_connection_and_sends_no_flow(golden):
-    async def scene(owners, owner, consumer, events, asked):
-        assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE"]
-        relayed = asked[1][1]
-        assert (relayed.subscription, relayed.consumer_id) == ("s", 1)
-        assert consumer.subscribed
-
-    play(golden, scene)
-
-
-def test_two_consumers_of_one_connection_have_different_ids(golden):
-    async def scene(owners, owner, consumer, events, asked):
-        second = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
-        task = asyncio.create_task(second.subscribe())
-        asked = await answered(owner, task)
-        await task
-        assert asked[-1][1].consumer_id == 2
-
-    play(golden, scene)
-
-
-def test_state_returns_the_positions_of_subscription_and_topic(golden):
-    async def scene(owners, owner, consumer, events, asked):
-        task = asyncio.create_task(consumer.state())
-        await answered(owner, task)
-        state = await task
-        assert state.last.entry_id == 2
-        assert state.mark_delete == (state.last.ledger_id, -1)
-
-    play(golden, scene)
-
-
 def test_a_close_during_seek_ends_the_consumer(golden):
     async def scene(owners, owner, consumer, events, asked):
         seek = BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek())

@@ -45,18 +45,6 @@ def test_the_answer_to_an_ack_gets_the_clients_request_id(golden):
     play(golden, scene)
 
 
-def test_an_ack_without_a_request_id_is_confirmed_too(golden):
-    async def scene(owners, owner, consumer, events, asked):
-        consumer.ack(ack(3))
-        ((_, relayed),) = owner.next()
-        owner.say(
-            BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=CommandAckResponse(request_id=relayed.request_id))
-        )
-        assert (events.said, len(list(consumer.unanswered))) == ([], 0)
-
-    play(golden, scene)
-
-
 def test_acks_without_an_owner_wait_and_unanswered_acks_are_sent_again(golden):
     async def scene(owners, owner, consumer, events, asked):
         consumer.ack(ack(1))
@@ -250,22 +238,5 @@ def test_waiting_acks_are_sent_before_the_close_of_the_consumer(golden):
         gate.waiting[0][1]()
         assert owner.next() == []
         closing.cancel()
-
-    play(golden, scene)
-
-
-def test_waiting_acks_are_sent_after_the_return_to_the_owner_only(golden):
-    async def scene(owners, owner, consumer, events, asked):
-        gate = Gate(Position(1, 4))
-        consumer.hold_early_acks(gate)
-        consumer.ack(ack(6, request_id=901))
-        owner.lose()
-        gate.waiting[0][1]()
-        assert len(list(consumer.unanswered)) == 1
-        back = Owner(owners, golden)
-        back.next()
-        asked = await answered(back)
-        assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE", "GET_LAST_MESSAGE_ID", "ACK"]
-        await consumer_closed(back, consumer)
 
     play(golden, scene)

@@ -29,19 +29,6 @@ from tests.unit.engine.owner.played_owner import (
 )
 
 
-def test_a_consumer_resubscribes_after_an_unload(golden):
-    async def scene(owners, owner, consumer, events, asked):
-        command, _ = decode_command(golden("broker_close_consumer")[4:])
-        command.close_consumer.consumer_id = 1
-        owner.say(command)
-        asked = await answered(owner)
-        assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE", "GET_LAST_MESSAGE_ID"]
-        assert asked[1][1].consumer_id == 2, "an id is used once"
-        assert (len(events.back), events.ended) == (1, [])
-
-    play(golden, scene)
-
-
 def test_a_close_right_behind_success_is_noticed(golden):
     async def scene(owners, owner, consumer, events, asked):
         close, _ = decode_command(golden("broker_close_consumer")[4:])

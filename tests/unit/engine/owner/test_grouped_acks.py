@@ -39,24 +39,6 @@ def answer():
     return BaseCommand(type=BaseCommand.ACK_RESPONSE)
 
 
-def test_acks_of_two_consumers_go_as_one_command_after_the_delay():
-    async def scene():
-        sender, first, second = GroupedAckSender(), Channel(), Channel()
-        sender.channel_opened(first, "line")
-        sender.channel_opened(second, "line")
-        sender.add(second, ids(5), 1)
-        sender.add(first, ids(6, 7), 2)
-        assert (first.sent, second.sent) == ([], [])
-        await until(lambda: second.sent)
-        assert [entries for entries, _ in second.sent] == [[5, 6, 7]]
-        assert first.sent == []
-        assert [one.entry_id for one in sender.unanswered.message_id] == [5, 6, 7]
-        second.sent[0][1](answer())
-        assert not sender.unanswered.message_id
-
-    play(scene)
-
-
 def test_acks_without_an_answer_are_sent_again():
     async def scene():
         sender, first, second = GroupedAckSender(), Channel(), Channel()
@@ -103,16 +85,5 @@ def test_forget_ends_wait_for_acks():
         await settled
         channel.sent[0][1](None)
         assert not sender.unanswered.message_id
-
-    play(scene)
-
-
-def test_a_closing_consumer_sends_its_acks_first():
-    async def scene():
-        sender, channel = GroupedAckSender(), Channel()
-        sender.channel_opened(channel, "line")
-        sender.add(channel, ids(1), 1)
-        sender.channel_closing(channel, "line")
-        assert [entries for entries, _ in channel.sent] == [[1]]
 
     play(scene)

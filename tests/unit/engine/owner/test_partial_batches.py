@@ -80,13 +80,6 @@ def test_the_search_ends_after_so_many_messages_without_bits() -> None:
     assert query.permits() == 0
 
 
-def test_a_short_search_becomes_a_long_one_where_it_finds_bits() -> None:
-    for first, found in ((3, [3, 900]), (20, [])):
-        query = PartialBatchQuery(LAST, FIRST_PERMITS)
-        search(query, Owner({first: 0b1, 900: 0b11}))
-        assert [position.entry_id for position, _ in query.batches] == found
-
-
 def test_a_search_is_bounded_in_messages_and_bytes() -> None:
     everywhere = dict.fromkeys(range(MAX_MESSAGES + 10), 0b1)
     owner = Owner(everywhere, size=10)
