@@ -54,29 +54,6 @@ def test_without_file_and_checkout_it_is_unknown(package):
     assert (build_info.commit(package), build_info.built_commit(package)) == ("unknown", "")
 
 
-@pytest.mark.parametrize(
-    ("given", "commit"),
-    [
-        ("c" * 40, "c" * 40),
-        ("abc1234", "abc1234"),
-        ("", "unknown"),
-        ("main", "unknown"),
-        ("a" * 65, "unknown"),
-        ("\x1b[2J", "unknown"),
-    ],
-)
-def test_an_image_may_name_its_commit_in_the_environment(package, monkeypatch, given, commit):
-    """Images that were built with --build-arg COMMIT. Before, --version in them said unknown."""
-    monkeypatch.setenv(build_info.VARIABLE, given)
-    assert build_info.commit(package) == commit
-
-
-def test_the_package_wins_over_the_environment(package, monkeypatch):
-    (package / build_info.FILE).write_text(build_info.content("a" * 40))
-    monkeypatch.setenv(build_info.VARIABLE, "b" * 40)
-    assert build_info.commit(package) == "a" * 40
-
-
 def test_a_checkout_has_the_commit_of_git_and_a_mark_for_changes(checkout, package):
     head = git(checkout, "rev-parse", "HEAD")
     assert build_info.commit(package) == head
@@ -84,12 +61,6 @@ def test_a_checkout_has_the_commit_of_git_and_a_mark_for_changes(checkout, packa
     assert build_info.commit(package) == head
     (checkout / "pyproject.toml").write_text("[project]\nname = 'changed'\n")
     assert build_info.commit(package) == f"{head}-dirty"
-
-
-def test_a_package_inside_of_another_projects_checkout_does_not_take_its_commit(checkout):
-    installed = checkout / ".venv" / "lib" / "python3.11" / "site-packages" / "readonly_engine"
-    installed.mkdir(parents=True)
-    assert build_info.commit(installed) == "unknown"
 
 
 def test_the_file_wins_over_a_checkout_that_vendors_the_sources(checkout, package):
@@ -106,17 +77,6 @@ def test_without_git_it_is_unknown(checkout, package, monkeypatch, tmp_path):
 def test_only_a_full_hash_is_written(commit):
     with pytest.raises(ValueError, match="commit must be a full hash"):
         build_info.content(commit)
-
-
-def test_the_report_names_python_and_the_c_modules(monkeypatch):
-    monkeypatch.setattr(native, "load", lambda name: None if name.endswith("_send") else object())
-    monkeypatch.delenv(native.PURE_VARIABLE, raising=False)
-    lines = build_info.report().splitlines()
-    assert lines[2] == f"Python: {platform.python_version()}"
-    assert lines[3] == (
-        "native modules: readonly_engine.wire._entries, readonly_engine.wire._acks, readonly_spark.rows._decode, "
-        "readonly_spark.values._avro; not loaded: readonly_engine.net._send"
-    )
 
 
 def test_the_report_says_why_no_c_module_is_used(monkeypatch):

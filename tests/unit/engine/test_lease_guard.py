@@ -48,9 +48,3 @@ def test_the_first_of_several_leases_counts(clock):
         guard.add(lambda _now, ends=ends: ends)
     guard.check_all()
     assert guard.due == 103.0
-
-
-def test_without_leases_nothing_is_due(clock):
-    guard = LeaseGuard(clock)
-    guard.check_all()
-    assert guard.due == math.inf

@@ -157,14 +157,6 @@ def test_keys_of_a_newer_version_are_named_and_do_no_harm(tmp_path, capsys):
     assert "unknown key 'colour'" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("offline")
-def test_a_file_that_cannot_be_parsed_is_named(tmp_path, capsys):
-    file = tmp_path / "engine.yaml"
-    file.write_text("pool: [")
-    assert check({"config": file}) == 2
-    assert f"--config {file} is not YAML" in capsys.readouterr().err
-
-
 def test_without_the_option_nothing_is_checked_twice(monkeypatch, capsys):
     monkeypatch.setattr(preflight, "check", lambda _: pytest.fail("checked without --check"))
     assert main([word for key, value in {**GIVEN, "topics": "a-.*"}.items() for word in (f"--{key}", value)]) == 1

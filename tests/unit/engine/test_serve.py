@@ -45,15 +45,6 @@ def test_a_wrong_setting_ends_it_with_status_2(capsys):
     )
 
 
-def test_a_flag_wins_over_the_file(tmp_path, capsys):
-    file = tmp_path / "engine.yaml"
-    file.write_text("listen: nowhere\ncache-size: lots")
-    assert main([*FLAGS, "--topics", "orders", "--config", str(file), "--cache-size", "1MiB"]) == 2
-    assert capsys.readouterr().err.startswith(
-        "pulsar-readonly serve: listen in the file of --config: must be HOST:PORT, not 'nowhere'"
-    )
-
-
 @pytest.mark.parametrize(
     ("settings", "url"),
     [

@@ -63,11 +63,3 @@ def test_what_is_refused_says_why_and_nothing_is_printed(text, says, capfd):
 def test_what_is_large_but_not_too_large_is_taken():
     assert Expression.parse(".{1000}").matches("ö" * 1000)
     assert Expression.parse("a" * MAX_LENGTH).matches("a" * MAX_LENGTH)
-
-
-def test_text_is_unicode_and_all_of_it_must_match():
-    assert Expression.parse("a.c").matches("aöc")
-    assert Expression.parse(r"\pL+").matches("größe")
-    assert not Expression.parse("a").matches("ab")
-    assert not Expression.parse("b").matches("ab")
-    assert not Expression.parse("a").matches("a\n")

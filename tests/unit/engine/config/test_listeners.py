@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 from readonly_engine.config.listeners import (
-    BindAddress,
     Urls,
     check_bind_addresses,
     parse_advertised_listeners,
@@ -18,10 +17,6 @@ def test_a_listener_has_an_address_with_tls_and_one_without():
         "external": Urls("pulsar://demo-0.example.com:6650", "pulsar+ssl://demo-0.example.com:6651"),
         "in-house": Urls("pulsar://[::1]:6650"),
     }
-
-
-def test_the_order_of_the_two_does_not_matter():
-    assert parse_advertised_listeners(BOTH[::-1]) == parse_advertised_listeners(BOTH)
 
 
 def test_a_port_may_follow_the_ordinal_of_a_broker():
@@ -57,15 +52,6 @@ def test_what_is_no_listener_is_named(items, says):
     with pytest.raises(ConfigError) as caught:
         parse_advertised_listeners(items)
     assert says in str(caught.value)
-
-
-def test_clients_of_a_listener_come_in_at_ports_of_its_own():
-    addresses = parse_bind_addresses(["external:pulsar+ssl://0.0.0.0:6661", "external:pulsar://[::]:0"])
-    assert addresses == (
-        BindAddress("external", tls=True, host="0.0.0.0", port=6661),
-        BindAddress("external", tls=False, host="[::]", port=0),
-    )
-    check_bind_addresses(addresses, parse_advertised_listeners(BOTH))
 
 
 @pytest.mark.parametrize(

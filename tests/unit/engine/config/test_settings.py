@@ -219,11 +219,6 @@ unknown-keys: reject
     assert (config.advertised_url, config.log_level, config.log_format) == ("pulsar://me:7000", "debug", "json")
 
 
-def test_flags_win_over_the_file():
-    config = make_config({**REQUIRED, "pool": "red", "cache-size": "1GiB"}, {"pool": "blue", "topics": ["payments"]})
-    assert (config.pool, config.topics, config.cache_size) == ("blue", ("payments",), 1 << 30)
-
-
 @pytest.mark.parametrize("key", ["metadata-store", "writer-url", "admin-url"])
 def test_what_is_missing_is_named_with_both_ways_to_give_it(key):
     settings = {name: value for name, value in REQUIRED.items() if name != key}
@@ -353,23 +348,8 @@ def test_an_invalid_value_is_shown_with_its_option_and_the_expected_form(key, va
     assert str(error.value) == f"{key} in the file of --config: {says}"
 
 
-@pytest.mark.parametrize(("key", "value"), [("cache-size", "9" * 5000), ("listen", "host:" + "9" * 5000)])
-def test_an_endless_value_is_shortened(key, value):
-    with pytest.raises(ConfigError) as error:
-        make_config({}, {**REQUIRED, key: value})
-    assert len(str(error.value)) < 300
-    assert "99...99" in str(error.value)
-
-
 def test_every_option_has_an_error():
     assert set(MALFORMED) == set(KEYS)
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [(1024, 1024), ("1024", 1024), ("3B", 3), ("2KiB", 2048), ("64MiB", 64 << 20)]
-)
-def test_sizes(text, size):
-    assert make_config({}, {**REQUIRED, "cache-size": text}).cache_size == size
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from readonly_engine.config.option import ConfigError
 from readonly_engine.doctor import command, examination
 from readonly_engine.doctor.checks.finding import Result, worst
-from readonly_engine.doctor.command import main, parser, subjects_of
+from readonly_engine.doctor.command import main, subjects_of
 from readonly_engine.doctor.examination import Subjects, examine
 from readonly_engine.doctor.progress import Progress
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -206,13 +206,6 @@ def test_no_output_has_a_secret(ended, capsys, monkeypatch, tmp_path):
     shown = "".join(capsys.readouterr())
     assert "pulsar://***@127.0.0.1:1" in shown
     assert "a-secret" not in shown
-
-
-def test_options_of_serve_and_a_file(tmp_path):
-    given = parser().parse_args(["--topics", "a", "b", "--topic", "c", "--topic", "d", "--config", "f", "--strict"])
-    assert (given.topics, given.topic, given.config, given.strict) == (["a", "b"], ["c", "d"], "f", True)
-    assert (given.output, given.timeout) == ("table", 60.0)
-    assert not hasattr(given, "pool")
 
 
 @pytest.mark.parametrize(

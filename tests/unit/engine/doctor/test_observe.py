@@ -9,17 +9,15 @@ import time
 import pytest
 from readonly_engine.doctor.checks.failure import FailureKind
 from readonly_engine.doctor.checks.names import HostName
-from readonly_engine.doctor.checks.topics import Policies, TopicAnswers
 from readonly_engine.doctor.clients import open_clients, pool_identity, secrets_of
 from readonly_engine.doctor.deadline import Deadline
 from readonly_engine.doctor.observe.admin_api import ask_admin_apis, lac_intervals
 from readonly_engine.doctor.observe.bookies import ask_bookies
 from readonly_engine.doctor.observe.brokers import look_up_owners, shake_hands
-from readonly_engine.doctor.observe.explicit_lac import sample_topics
 from readonly_engine.doctor.observe.machine import cores, observe_machine
 from readonly_engine.doctor.observe.metadata_store import ask_store, connect_stores
 from readonly_engine.doctor.observe.names import names_in, resolve
-from readonly_engine.doctor.observe.policies import ask_about_namespace, ask_about_topic
+from readonly_engine.doctor.observe.policies import ask_about_topic
 from readonly_engine.doctor.observe.subjects import find_namespaces, find_topics
 from readonly_engine.doctor.observe.tiered import open_offloaded
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -238,14 +236,6 @@ def test_the_admin_api_of_a_superuser():
     assert after == {url.removeprefix("http://"): 200}
 
 
-@pytest.mark.parametrize("body", ["4.0.8", '"4.0.8"', " 4.0.8\n"])
-def test_the_version_is_a_text_with_or_without_quotes(body):
-    async def scene(clients, _url):
-        return await clients.admin.version()
-
-    assert play_admin(scene, AdminApi(**{"brokers/version": body})).version == "4.0.8"
-
-
 def test_an_admin_api_that_refuses(tmp_path):
     (tmp_path / "token").write_text("wrong")
 
@@ -260,14 +250,6 @@ def test_an_admin_api_that_refuses(tmp_path):
     assert "wrong" not in answer.failure.text
     answer, _ = play_admin(scene, AdminApi(**{"brokers/configuration/runtime": 401}))
     assert (answer.failure, answer.configuration, answer.configuration_failure.kind) == (None, None, FailureKind.RIGHTS)
-
-
-def test_no_interval_in_a_configuration():
-    async def scene(clients, url):
-        answers = await ask_admin_apis(clients, Deadline(5))
-        return await lac_intervals(clients, answers, Deadline(5)) == {url: None}
-
-    assert play_admin(scene, AdminApi(**{"brokers/configuration/runtime": {}}))
 
 
 # Metadata store and bookies
@@ -438,54 +420,6 @@ def test_state_and_policies_of_a_topic():
     assert (found.policies.entry_filters, found.policies.clusters, found.policies.problem) == ("f", ["a", "b"], "")
     assert (refused.state_failure.kind, refused.direct) == (FailureKind.RIGHTS, {})
     assert refused.policies.problem
-
-
-def test_a_topic_that_does_not_exist_is_not_asked_for():
-    """A request for its statistics could create it."""
-
-    async def scene(clients, _url):
-        (topic,) = await find_topics([ORDERS], MemoryStores(MemoryStore({})).cluster, Deadline(5))
-        return await ask_about_topic(topic, clients.admin, "red", Deadline(5))
-
-    api = AdminApi()
-    assert play_admin(scene, api) == TopicAnswers(str(ORDERS), exists=False)
-    assert api.asked == []
-
-
-def test_policies_of_a_namespace():
-    api = AdminApi(
-        **{
-            "namespaces/public/default": {
-                "replication_clusters": ["a"],
-                "entryFilters": {"entryFilterNames": "f"},
-                "subscription_expiration_time_minutes": 7,
-            }
-        }
-    )
-
-    async def scene(clients, _url):
-        store = MemoryStore(dict(NODES))
-        (namespace,) = await find_namespaces(["public/default"], MemoryStores(store).cluster, Deadline(5))
-        first = await ask_about_namespace(namespace, clients.admin, {"allowOverrideEntryFilters": "true"}, Deadline(5))
-        second = await ask_about_namespace(namespace, clients.admin, None, Deadline(5))
-        api.answers["namespaces/public/default"] = 403
-        return first, second, await ask_about_namespace(namespace, clients.admin, None, Deadline(5))
-
-    first, second, third = play_admin(scene, api)
-    assert first.policies == Policies("f", ["a"], expiration_s=420)
-    assert second.policies.entry_filters == ""
-    assert third.policies.problem
-
-
-def test_a_topic_without_an_open_ledger_has_no_explicit_lac():
-    async def run():
-        clients = clients_of(MemoryStore({}))
-        found = await sample_topics({ORDERS: ManagedLedgerInfo()}, clients, Deadline(5))
-        await clients.close()
-        return found
-
-    ((found),) = asyncio.run(run())
-    assert (found.open, found.problem) == (False, "")
 
 
 def test_one_offloaded_ledger_of_each_store_is_opened():

@@ -94,18 +94,6 @@ def test_the_age_is_that_of_the_oldest_unacked_entry(play):
     play(scene())
 
 
-def test_a_subscription_that_stands_still_ages_and_is_not_read_again(play):
-    async def scene():
-        one = Scene(9)
-        await one.measure()
-        one.now += 60
-        await one.measure()
-        assert one.seconds() == pytest.approx(5000 - 10 + 60)
-        assert len(one.log.reads) == 1
-
-    play(scene())
-
-
 def test_after_the_next_ack_the_last_measurement_counts_for_a_while(play):
     async def scene():
         one = Scene(9)
@@ -200,37 +188,5 @@ def test_a_collection_does_not_wait_for_storage_that_is_silent(play, monkeypatch
         await one.measure()
         assert len(one.log.reads) == 1, "the round goes on, and no second one begins"
         one.ages.close()
-
-    play(scene())
-
-
-def test_a_clock_that_is_behind_the_owners_gives_no_negative_age(play):
-    async def scene():
-        one = Scene(9, log=Log(began=NOW_S + 60))
-        await one.measure()
-        assert one.seconds() == 0
-
-    play(scene())
-
-
-def test_an_entry_without_a_time_has_no_age(play):
-    async def scene():
-        one = Scene(9, log=Log(began=0))
-        await one.measure()
-        await one.measure()
-        assert one.seconds() is None
-        assert len(one.log.reads) == 1
-
-    play(scene())
-
-
-def test_a_subscription_that_has_ended_is_forgotten(play):
-    async def scene():
-        one = Scene(9)
-        await one.measure()
-        one.served.subscriptions.clear()
-        await one.measure()
-        assert not one.ages._measured
-        assert not one.ages._attempted
 
     play(scene())

@@ -6,9 +6,7 @@ import asyncio
 import itertools
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client.core import GaugeMetricFamily
 from readonly_engine.http.exposition import SAMPLES_PER_PART, STEPS_PER_SAMPLE, Exposition, render
 from readonly_engine.http.status.quota import BURST_S
 from readonly_engine.http.status.slices import STEPS, Slices
@@ -24,18 +22,6 @@ def gauge(name, *labels):
 async def given(*metrics):
     for metric in metrics:
         yield metric
-
-
-def test_parts_of_a_metric_have_one_header():
-    class All(Collector):
-        def collect(self):
-            return [gauge("a", *map(str, range(30))), CounterMetricFamily("b", "B", value=2), gauge("empty")]
-
-    registry = CollectorRegistry()
-    registry.register(All())
-    parts = [gauge("a", *map(str, range(begin, begin + 10))) for begin in (0, 10, 20)]
-    text = asyncio.run(render(given(*parts, CounterMetricFamily("b", "B", value=2), gauge("empty")), Slices()))
-    assert text == generate_latest(registry)
 
 
 def test_the_event_loop_has_a_turn_after_each_part():

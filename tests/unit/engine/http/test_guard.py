@@ -164,18 +164,6 @@ def test_a_byte_at_a_time_wins_no_time(run):
     run(scene)
 
 
-@pytest.mark.parametrize("begin", [b"", b"GET /healthz HTTP/1.1\r\nHost"], ids=["silent", "in part"])
-def test_a_client_without_a_next_complete_request_is_disconnected(run, begin):
-    async def scene():
-        async with serving(keep_alive_s=0.2) as port, client(port) as slow:
-            assert await slow.get() == 200
-            assert await slow.get() == 200
-            slow.writer.write(begin)
-            await slow.closed()
-
-    run(scene)
-
-
 def test_a_client_that_reads_nothing_is_disconnected(run):
     async def scene():
         async with serving(answer_s=0.2) as port, client(port) as slow:

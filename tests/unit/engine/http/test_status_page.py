@@ -24,7 +24,6 @@ from readonly_engine.http.status.handler import StatusPages
 from readonly_engine.http.status.page import render, render_error, render_workers
 from readonly_engine.http.status.quota import MAX_CONCURRENT
 from readonly_engine.http.status.style import CSS, HEADERS
-from readonly_engine.status.document import decode
 from readonly_engine.status.state import Pages, SubscriptionState
 from readonly_engine.status.view import View
 
@@ -253,25 +252,6 @@ def test_each_answer_has_the_headers(method, path, status, kind):
             body = await response.read()
             assert (body == b"") == (method == "HEAD")
             assert method == "HEAD" or int(response.headers["Content-Length"]) == len(body)
-
-    asyncio.run(scene())
-
-
-def test_it_only_reads():
-    async def scene():
-        async with serving(broker()) as (session, _):
-            for method in ("POST", "PUT", "DELETE", "PATCH"):
-                async with session.request(method, "/") as response:
-                    assert response.status == 405
-
-    asyncio.run(scene())
-
-
-def test_the_document_is_the_state_of_the_page():
-    async def scene():
-        async with serving(broker(150)) as (session, _), session.get("/status?page=2") as response:
-            status = decode(await response.json())
-            assert (status.pages.number, len(status.topics)) == (2, 50)
 
     asyncio.run(scene())
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.metadata import topic_name
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import decode_name, encode_name, parse_topic_name
 
@@ -29,12 +28,6 @@ JAVA = [
 @pytest.mark.parametrize(("name", "encoded"), JAVA)
 def test_names_are_encoded_as_java_does(name, encoded):
     assert encode_name(name) == encoded
-
-
-@pytest.mark.parametrize(("name", "encoded"), JAVA)
-def test_the_znode_of_a_topic(name, encoded):
-    topic = parse_topic_name(f"persistent://tenant/name.space/{name}")
-    assert topic.managed_ledger_path == f"/managed-ledgers/tenant/name.space/persistent/{encoded}"
 
 
 @pytest.mark.parametrize(
@@ -118,12 +111,3 @@ def test_the_partitions_of_a_topic():
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20))
 def test_a_stored_name_is_the_name_again(name):
     assert decode_name(encode_name(name)) == name
-
-
-def test_long_names_of_strangers_are_not_kept():
-    begin = "persistent://public/default/"
-    longest, longer = (f"{begin}{'x' * (topic_name.MAX_CACHED_CHARACTERS - len(begin) + more)}" for more in (0, 1))
-    assert parse_topic_name(longest) is parse_topic_name(longest)
-    assert parse_topic_name(longer) == parse_topic_name(longer)
-    assert parse_topic_name(longer) is not parse_topic_name(longer)
-    assert topic_name._parse_cached.cache_info().maxsize == topic_name.MAX_CACHED_NAMES

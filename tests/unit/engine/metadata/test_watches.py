@@ -76,18 +76,6 @@ def test_a_look_that_finds_nothing_new_tells_nothing():
     play(scene)
 
 
-def test_a_change_during_a_look_is_looked_at_again():
-    async def scene(node):
-        await asyncio.sleep(0)
-        assert node.looks == 1
-        node.watch.refresh()
-        node.watch.refresh()
-        await until(lambda: node.watch._task is None)
-        assert node.looks == 2
-
-    play(scene)
-
-
 def test_what_could_not_be_looked_at_is_looked_at_later(monkeypatch):
     monkeypatch.setattr(watches, "RETRY_S", 0.01)
 

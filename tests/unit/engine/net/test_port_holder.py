@@ -6,19 +6,13 @@ import os
 import socket
 from pathlib import Path
 
-import pytest
-from readonly_engine.net.port_holder import listening_inodes, port_holder
+from readonly_engine.net.port_holder import port_holder
 
 TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1A2B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 111 1 0 100 0 0 10 0
    1: 0100007F:1A2B 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 222 1 0 100 0 0 10 0
    2: short line
 """
-
-
-@pytest.mark.parametrize(("port", "inodes"), [(0x1A2B, {"111"}), (0x9999, set())])
-def test_only_listening_sockets_count(port: int, inodes: set[str]) -> None:
-    assert listening_inodes(TABLE, port) == inodes
 
 
 def test_this_process_is_named_without_its_arguments() -> None:

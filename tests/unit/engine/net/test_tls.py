@@ -82,18 +82,6 @@ def test_a_key_of_another_certificate_is_refused(made):
         TlsFiles("tls", None, made.folder / "first.pem", made.folder / "second.key").server_context()
 
 
-def test_files_that_have_not_changed_are_not_read_again(files):
-    reloaded = Reloaded(files.files, files.server_context)
-    assert reloaded.get() is reloaded.get()
-
-
-def test_a_changed_file_is_read_again(made, files, tmp_path):
-    reloaded = Reloaded(files.files, files.server_context)
-    before = reloaded.get()
-    use(made, "second", tmp_path)
-    assert reloaded.get() is not before
-
-
 def test_files_that_cannot_be_used_leave_the_last_good_ones_in_force(made, files, tmp_path, caplog):
     reloaded = Reloaded(files.files, files.server_context)
     before = reloaded.get()

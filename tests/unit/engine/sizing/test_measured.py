@@ -11,14 +11,10 @@ from pathlib import Path
 
 import pytest
 from readonly_engine.sizing import measured
-from readonly_engine.sizing.estimate import Case
-from readonly_engine.sizing.owner_cost import cpu_alone
-from readonly_engine.sizing.pool_cost import process_cpu
 from readonly_engine.sizing.workload import Subscriptions, SubscriptionType, TopicLoad, Workload
 
 ROOT = Path(__file__).parents[4]
 RESULTS = ROOT / "docs" / "explanation" / "performance"
-MARGIN = 1.25
 """Of the range: differences between days, and between the model and the engine."""
 
 
@@ -43,46 +39,6 @@ def workload(bench, work, rounds) -> Workload:
     )
     rate = work["rate"] / topics
     return Workload((TopicLoad(topics, rate, rate * work["size"], max(1.0, 1 / entries), (subscriptions,)),))
-
-
-@pytest.mark.parametrize(("bench", "work", "rounds"), results())
-def test_the_range_has_what_was_measured_at_the_read_only_broker(bench, work, rounds):
-    load = workload(bench, work, rounds)
-    found = statistics.median(one["pool"]["cpu"]["engine"] / one["pool"]["seconds"] * 1e6 for one in rounds)
-    low, _, high = (process_cpu(load, 1, case) for case in Case)
-    assert low / MARGIN <= found <= high * MARGIN
-
-
-@pytest.mark.parametrize(("bench", "work", "rounds"), results())
-def test_the_range_has_what_was_measured_at_the_owner(bench, work, rounds):
-    """The CPU that readers add is the difference of two large figures, so a part of the rounds is enough."""
-    load = workload(bench, work, rounds)
-    found = [
-        (
-            one["owner"]["cpu"]["owner"] / one["owner"]["seconds"]
-            - one["baseline"]["cpu"]["owner"] / one["baseline"]["seconds"]
-        )
-        * 1e6
-        for one in rounds
-    ]
-    low, _, high = (cpu_alone(load, case) for case in Case)
-    assert min(found) <= high * MARGIN
-    assert max(found) >= low / MARGIN
-
-
-def test_the_range_has_the_measured_backlogs():
-    for one in json.loads((RESULTS / "catch-up.json").read_text(encoding="utf-8"))["measured"]:
-        size, batched = one["backlog"]["size"], one["backlog"]["batched"]
-        entry = 128 * 1024.0 if batched else float(size)
-        for way, cost in (("bookies", process_cpu), ("owner", lambda work, _, case: cpu_alone(work, case))):
-            rounds = [turn[way] for turn in one["rounds"]]
-            engine = "engine" if way == "bookies" else "owner"
-            found = statistics.median(turn["cpu"][engine] / turn["bytes"] * 1e12 for turn in rounds)  # µs for 1 MB
-            reader = (Subscriptions(SubscriptionType.READER, 1),)
-            load = Workload((TopicLoad(1, 0, 0, 1, reader, catch_up_bytes=1e6, entry_bytes=entry),), 0)
-            empty = Workload((TopicLoad(1, 0, 0, 1, reader),), 0)
-            low, _, high = (cost(load, 1, case) - cost(empty, 1, case) for case in Case)
-            assert low / MARGIN <= found <= high * MARGIN, (size, batched, way)
 
 
 def test_every_constant_has_its_source():

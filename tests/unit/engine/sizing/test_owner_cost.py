@@ -85,28 +85,10 @@ def test_reasons_against_a_pool(load, reason):
     assert reason_against(load) == reason
 
 
-def test_a_load_that_suits():
-    advice = plan_of(topic(Subscriptions(READER, 100))).advice
-    assert (advice.suits, advice.limits) == (Suitability.YES, ())
-
-
-def test_many_topics_with_one_reader_do_not_suit():
-    advice = plan_of(topic(Subscriptions(READER, 1), rate=0.2, topics=1000)).advice
-    assert advice.suits is Suitability.NO
-    assert advice.reasons == (
-        "Each topic does better at its owner: one subscription, and the owner pushes its messages.",
-    )
-
-
 def test_low_rates_do_not_suit():
     advice = plan_of(topic(Subscriptions(READER, 10), rate=1)).advice
     assert advice.suits is Suitability.NO
     assert advice.reasons[0] == "The rates are low: the relief is below 0.05 cores and 1 MB/s."
-
-
-def test_a_pool_that_costs_more_than_it_relieves():
-    advice = plan_of(topic(Subscriptions(READER, 10))).advice
-    assert advice.suits is Suitability.MAYBE
 
 
 def test_topics_that_should_not_be_bound_are_named():
@@ -126,11 +108,6 @@ def test_names_of_topics_do_not_control_the_terminal():
     assert "b\\x1b[2J\\u202e" in text
     assert {one for one in text if not one.isprintable()} == {"\n"}
     assert len(text) < 6000
-
-
-def test_equal_topics_are_counted_one_by_one():
-    load = topic(Subscriptions(READER, 1))
-    assert plan_of(load, load).advice.suits is Suitability.NO
 
 
 def test_limits():

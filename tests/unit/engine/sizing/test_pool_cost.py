@@ -102,16 +102,6 @@ def test_acks_of_exclusive_consumers_by_hand():
     assert by_case == pytest.approx([10 * 10 * 1.0, 10 * 100 * 5.9, 10 * (100 - 10) * 8.0])
 
 
-def test_a_pool_without_load_costs_its_processes_only():
-    work = work_of()
-    assert process_cpu(work, 1, Case.EXPECTED) == 1000
-    assert [brokers_needed(work, Policy(), case) for case in Case] == [2, 2, 2]
-    plan = make_plan(work, Policy(workers=4))
-    assert (plan.pool.brokers.high, plan.pool.workers.high) == (2, 8)
-    assert plan.pool.cpu.expected == pytest.approx(0.008)
-    assert (plan.pool.network_in.high, plan.pool.network_out.high, plan.owner.cpu_alone.high) == (0, 0, 0)
-
-
 def test_processes_by_hand():
     """Each of P processes has wakes and reads of its own; the rest is divided."""
     work = work_of(load_of(10_000, 100))

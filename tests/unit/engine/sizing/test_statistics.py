@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.sizing.statistics import addresses_of, load_of, sample
-from readonly_engine.sizing.workload import Subscriptions, SubscriptionType
 
 
 def consumer(address="10.0.0.1:1", **more):
@@ -20,26 +18,6 @@ def subscription(kind="Exclusive", consumers=1, **more):
 
 def stats(rate=100.0, size=102_400.0, **subscriptions):
     return {"msgRateIn": rate, "msgThroughputIn": size, "averageMsgSize": 1024, "subscriptions": subscriptions}
-
-
-def test_rates_and_types():
-    found = load_of(
-        "persistent://a/b/c",
-        stats(
-            one=subscription(),
-            standby=subscription("Failover", 2),
-            many=subscription("Key_Shared", 7),
-            reader=subscription(isDurable=False),
-        ),
-    )
-    assert (found.messages, found.bytes, found.batch, found.topics) == (100, 102_400, 1, 1)
-    assert (found.name, found.entry_bytes, found.catch_up_bytes) == ("persistent://a/b/c", 1024, 0)
-    assert found.subscriptions == (
-        Subscriptions(SubscriptionType.EXCLUSIVE, 1, 1),
-        Subscriptions(SubscriptionType.FAILOVER, 1, 2),
-        Subscriptions(SubscriptionType.KEY_SHARED, 1, 7),
-        Subscriptions(SubscriptionType.READER, 1, 1),
-    )
 
 
 def test_subscriptions_without_readers_are_left_out():
@@ -85,12 +63,6 @@ def test_reasons_of_passthrough():
     assert [load.passthrough for load in load_of("t", document).subscriptions] == ["", ""]  # in this cluster only
     document["replication"] = {"west": {}}
     assert [load.passthrough for load in load_of("t", document).subscriptions] == ["", "replicated subscription"]
-
-
-@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), 10**400, "5", None, True, [], {}])
-def test_rates_that_are_none_count_as_zero(value):
-    found = load_of("t", stats(rate=value, size=value))
-    assert (found.messages, found.bytes) == (0, 0)
 
 
 words = st.sampled_from(["", "a", "Shared", "consumers"])

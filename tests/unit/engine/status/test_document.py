@@ -6,7 +6,7 @@ import json
 
 import pytest
 from readonly_engine.status.document import MAX_ITEMS, MAX_NUMBER, DocumentError, decode, encode
-from readonly_engine.status.state import Status, TopicState
+from readonly_engine.status.state import Status
 from readonly_engine.top.observed import Observed
 from readonly_engine.top.screen import render
 
@@ -16,13 +16,6 @@ from tests.support.states import ALL_HOSTILE, CLIENTS, SMALL, TOPIC
 @pytest.mark.parametrize("status", [Status(), SMALL, TOPIC, CLIENTS, ALL_HOSTILE])
 def test_a_state_comes_back(status):
     assert decode(json.loads(json.dumps(encode(status)))) == status
-
-
-def test_fields_of_a_later_version_are_ignored_and_missing_ones_have_defaults():
-    document = {"later": 1, "broker": {"url": "pulsar://a:1", "later": []}, "topics": [{"name": "t"}]}
-    status = decode(document)
-    assert status.broker.url == "pulsar://a:1"
-    assert status.topics == (TopicState("t"),)
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,6 @@ from tests.support.states import HOSTILE
 
 
 @pytest.mark.parametrize(
-    ("number", "text"),
-    [(0, "0"), (999, "999"), (999.9, "1k"), (1234, "1.23k"), (12.345, "12.3"), (0.05, "0.05"), (2_000_000, "2M")],
-)
-def test_a_number_has_three_digits_and_a_unit(number, text):
-    assert short(number) == text
-
-
-@pytest.mark.parametrize(
     ("number", "text"), [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (5 << 30, "5 GiB"), (1.5e6, "1.43 MiB")]
 )
 def test_bytes_have_a_binary_unit(number, text):

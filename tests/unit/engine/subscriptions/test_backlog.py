@@ -22,26 +22,6 @@ def cursor(mark_delete, ranges=()):
     return made
 
 
-@pytest.mark.parametrize(
-    ("mark_delete", "backlog"),
-    [
-        (EARLIEST, 15),
-        (P(3, -1), 15),
-        (P(3, 0), 14),
-        (P(3, 1), 13),
-        (P(4, 7), 13),  # a deleted ledger
-        (P(5, -1), 13),
-        (P(8, -1), 13),
-        (P(8, 9), 3),
-        (P(9, -1), 3),
-        (P(9, 2), 0),
-        (P(12, 0), 0),  # the owner has begun another ledger
-    ],
-)
-def test_of_a_mark_delete_position(mark_delete, backlog):
-    assert TopicEntries(LEDGERS, LAST).backlog(cursor(mark_delete)) == backlog
-
-
 @pytest.mark.parametrize("last", [P(8, 9), P(9, -1)])
 def test_an_empty_last_ledger(last):
     assert TopicEntries(LEDGERS, last).backlog(cursor(EARLIEST)) == 12

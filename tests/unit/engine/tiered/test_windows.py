@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.tiered.errors import TieredStorageError
 from readonly_engine.tiered.ranged import RangedObject
-from readonly_engine.tiered.windows import MAX_REQUESTS, READ_AHEAD_WINDOWS, WindowCache
+from readonly_engine.tiered.windows import READ_AHEAD_WINDOWS, WindowCache
 
 DATA = bytes(range(256)) * 2
 
@@ -79,20 +79,6 @@ def test_a_window_that_could_not_be_read_is_read_again():
         assert len(windows) == 0
         store.failing = False
         assert await windows.get(store, "k", 0) == DATA[:100]
-
-    asyncio.run(run())
-
-
-def test_no_more_requests_than_allowed_are_under_way():
-    async def run():
-        store, windows = InMemory(bytes(10_000)), WindowCache(100, 100_000)
-        store.open.clear()
-        asking = [asyncio.create_task(windows.get(store, "k", number)) for number in range(3 * MAX_REQUESTS)]
-        await settle()
-        assert store.under_way == MAX_REQUESTS
-        store.open.set()
-        await asyncio.gather(*asking)
-        assert store.most_under_way == MAX_REQUESTS
 
     asyncio.run(run())
 

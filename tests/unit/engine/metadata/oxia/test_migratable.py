@@ -111,20 +111,6 @@ def test_claims_and_members_are_carried_over():
     run(test)
 
 
-def test_a_claim_of_a_broker_that_follows_later_is_respected():
-    """One broker has followed the whole migration, the other one has not heard of it."""
-
-    async def test(world: World) -> None:
-        quick, late = world.broker(), world.broker()
-        assert (await late.claim(CLAIM, b"late")).session
-        for phase in ("PREPARATION", "COPYING", "COMPLETED"):
-            await world.phase(phase, quick)
-        assert await quick.claim(CLAIM, b"quick") == (0, b"late")
-        assert CLAIM not in world.target.records
-
-    run(test)
-
-
 def test_a_later_claim_of_a_broker_that_has_not_heard_is_refused():
     async def test(world: World) -> None:
         quick, late = world.broker(), world.broker()
