@@ -79,6 +79,15 @@ def of(found, name):
     return {key: value for key, value in found.items() if key.partition("{")[0] == name}
 
 
+def test_the_age_of_a_backlog_is_missing_while_it_is_unknown(broker):
+    serve(broker, "t", known=4, unknown=4, done=0)
+    found = of(samples(broker, Ages(known=12.5, done=0.0)), "pulsar_readonly_backlog_age_seconds")
+    assert {key.split('subscription="')[1].split('"')[0]: value for key, value in found.items()} == {
+        "known": 12.5,
+        "done": 0.0,
+    }
+
+
 def test_subscriptions_that_share_labels_have_the_largest_age(broker, monkeypatch):
     monkeypatch.setattr(metrics, "MAX_LABELS", 2)
     serve(broker, "t", a=1, b=1, c=1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.wire import bookie
-from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, EOK, Request, Response
+from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, EOK, Request, Response
 from readonly_engine.wire.errors import MalformedFrameError
 
 
@@ -16,13 +16,6 @@ def test_a_read_request_is_what_the_protocol_says_to_the_byte():
     body = b"\x08\xac\x02" + b"\x10\x05"  # ledgerId 300, entryId 5
     frame = b"\x0a\x06" + header + b"\xa2\x06\x05" + body  # fields 1 and 100
     assert bookie.encode_read(7, 300, 5) == len(frame).to_bytes(4, "big") + frame
-
-
-def test_a_long_poll_request_is_what_the_protocol_says_to_the_byte():
-    header = b"\x08\x03" + b"\x10\x01" + b"\x18\x08"
-    body = b"\x08\x2f" + b"\x10" + b"\xff" * 9 + b"\x01" + b"\x20\x02" + b"\x28\xe8\x07" + b"\xa0\x06\x02"
-    frame = b"\x0a\x06" + header + b"\xa2\x06" + bytes([len(body)]) + body
-    assert bookie.encode_long_poll(8, 47, 2, 1000) == len(frame).to_bytes(4, "big") + frame
 
 
 def test_a_poll_that_is_not_to_wait_has_no_timeout():
@@ -68,26 +61,12 @@ def test_the_reply_of_a_bookie_to_a_read(golden, entry_id):
     assert reply.lac_body == b""
 
 
-@pytest.mark.parametrize(
-    ("name", "txn_id", "status"), [("bookie_read_beyond", 21, ENOENTRY), ("bookie_read_no_ledger", 22, ENOLEDGER)]
-)
-def test_the_reply_to_a_read_of_what_is_not_there(golden, name, txn_id, status):
-    found, reply = bookie.decode_reply(golden(name))
-    assert (found, reply.status, reply.ok, reply.body) == (txn_id, status, False, b"")
-
-
 def test_the_reply_to_a_read_lac_has_the_explicit_lac_and_the_last_entry(golden):
     txn_id, reply = bookie.decode_reply(golden("bookie_read_lac"))
     assert txn_id == 31
     assert int.from_bytes(reply.lac_body[8:16], "big") == 2
     assert int.from_bytes(reply.body[8:16], "big") == 2
     assert int.from_bytes(reply.body[16:24], "big") == 1, "the entry itself proves one less"
-
-
-def test_a_long_poll_that_woke_brings_the_next_entry(golden):
-    txn_id, reply = bookie.decode_reply(golden("bookie_long_poll_entry"))
-    assert (txn_id, reply.status, reply.max_lac) == (41, EOK, 2)
-    assert int.from_bytes(reply.body[8:16], "big") == 1
 
 
 def test_a_long_poll_that_ended_by_its_time_has_no_body(golden):

@@ -172,21 +172,6 @@ def test_a_command_with_a_damaged_byte_is_a_command_or_the_named_error(golden, d
         body_of(command)
 
 
-def test_the_body_of_a_command_is_found_by_its_type():
-    """Pulsar gives each command's field the number of its type; names differ (LOOKUP, lookup_topic)."""
-    for name, field in [("LOOKUP", "lookup_topic"), ("PARTITIONED_METADATA", "partition_metadata"), ("PING", "ping")]:
-        command = BaseCommand(type=BaseCommand.Type.Value(name))
-        assert body_of(command) is getattr(command, field)
-    for kind in BaseCommand.Type.values():
-        if 58 <= kind <= 63:  # between brokers only: Pulsar's clients have no fields for them either
-            with pytest.raises(MalformedFrameError, match="unknown type"):
-                body_of(BaseCommand(type=kind))
-        else:
-            assert (
-                BaseCommand.DESCRIPTOR.fields_by_number[kind].message_type is body_of(BaseCommand(type=kind)).DESCRIPTOR
-            )
-
-
 def test_which_commands_have_request_ids():
     with_ids = {"SUBSCRIBE", "ACK", "ACK_RESPONSE", "ERROR", "SUCCESS", "LOOKUP_RESPONSE", "PRODUCER_SUCCESS", "SEEK"}
     without = {

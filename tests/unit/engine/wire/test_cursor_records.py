@@ -28,7 +28,7 @@ from readonly_engine.wire.cursor_records import (
     encode_segment,
     split_acked,
 )
-from readonly_engine.wire.cursor_records_pb2 import Acked, Definitions, MarkDeletes
+from readonly_engine.wire.cursor_records_pb2 import Acked, MarkDeletes
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.position import Position
 
@@ -174,9 +174,3 @@ def test_large_batches_fill_a_part_earlier():
     assert len(found) == 3
     assert max(map(len, found)) < MAX_SEGMENT_BYTES + 2 * size
     assert [one for value in found for one in decode_acked(value).batches] == batches
-
-
-def test_unknown_fields_are_ignored():
-    assert decode_definitions(Definitions(last_generation=2).SerializeToString() + b"\x78\x01") == PageDefinitions(
-        2, ()
-    )

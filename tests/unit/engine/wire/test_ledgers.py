@@ -61,10 +61,6 @@ def test_real_topics(golden):
     assert second.ledger_id > first.ledger_id
 
 
-def test_a_topic_that_was_just_created_has_no_ledgers():
-    assert not decode_managed_ledger(b"").ledger_info
-
-
 def test_a_real_bookie(golden):
     host, port = decode_bookie_address(golden("zk_bookie"))
     assert f"{host}:{port}" in decode_ledger_metadata(golden("zk_ledger_open")).ensembles[0][1]

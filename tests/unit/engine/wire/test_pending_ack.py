@@ -27,10 +27,6 @@ RECORDS = [
 ]
 
 
-def test_an_entry_with_one_record():
-    assert decode_txn_acks(ACK.SerializeToString()) == RECORDS[:1]
-
-
 def test_an_entry_with_a_batch_of_records():
     batch = b"\x0e\x01\x00\x01" + Batch(records=[ACK, COMMIT]).SerializeToString()
     assert decode_txn_acks(batch) == RECORDS

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from readonly_engine.config.kinds import Address
 from readonly_engine.config.limits import DispatchRate
 from readonly_engine.config.option import ConfigError
 from readonly_engine.config.reader import make_config
@@ -35,6 +36,18 @@ EVERYTHING = {
     "max-consumers-per-topic": 5,
     "dispatch-rate-per-broker": {"messages": 100, "bytes": "3MiB"},
 }
+
+
+def test_a_worker_has_ports_of_its_own_everywhere():
+    worker = worker_config(make_config({}, EVERYTHING), 1)
+    assert worker.listen == Address("127.0.0.1", 7200)
+    assert worker.http == Address("127.0.0.1", 8200)
+    assert worker.tls_listen == Address("127.0.0.1", 7201)
+    assert worker.advertised_url == "pulsar://me:6850"
+    assert worker.advertised_tls_url == "pulsar+ssl://[::1]:9201"
+    assert worker.advertised_listeners["outside"].url == "pulsar://door:31200"
+    assert worker.advertised_listeners["outside"].tls_url == "pulsar+ssl://door:31201"
+    assert [str(bind) for bind in worker.bind_addresses] == ["outside:pulsar://0.0.0.0:7210"]
 
 
 def test_a_worker_has_its_part_of_what_the_machine_gives_and_takes():

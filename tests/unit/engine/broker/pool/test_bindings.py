@@ -86,6 +86,17 @@ def test_what_is_no_pattern_is_named_and_what_would_be_one(text, says):
     assert "persistent://" in str(error.value)
 
 
+def test_bindings_cover_what_one_of_them_means_and_only_persistent_topics():
+    bindings = Bindings(
+        (from_patterns("a", [P + "orders"]), from_patterns("b", [P + "x-.*", "non-persistent://p/d/.*"]))
+    )
+    for name, covered in [("orders", True), ("x-1", True), ("payments", False), ("orders-partition-4", True)]:
+        for _ in range(2):  # the second answer is remembered
+            assert bindings.covers(parse_topic_name(P + name)) == covered
+    assert not bindings.covers(parse_topic_name("non-persistent://p/d/x"))
+    assert not Bindings().covers(parse_topic_name(P + "orders"))
+
+
 GOOD = """
 revision: "7"
 bindings:
@@ -101,6 +112,16 @@ def file(tmp_path):
     path = tmp_path / "bindings.yaml"
     path.write_text(GOOD)
     return path
+
+
+def test_a_file_of_bindings(file):
+    bindings = load_bindings(file)
+    assert bindings.revision == "7"
+    assert [(b.name, [t.text for t in b.topics]) for b in bindings.bindings] == [
+        ("team/orders", [P + "orders", P + "x-.*"]),
+        ("team/none", []),
+    ]
+    assert bindings.covers(parse_topic_name(P + "x-9"))
 
 
 FULL = """
@@ -153,6 +174,13 @@ def test_the_first_binding_of_a_subscription_that_names_it_says_who_keeps_its_cu
     assert keepers == [Cursors.LOCAL, Cursors.OWNER, Cursors.OWNER, None]
     assert "cursors" not in found.bindings[0].document()
     assert found.bindings[1].document()["cursors"] == "Local"
+
+
+def test_only_subscriptions_that_are_named_are_served(full):
+    for name, served in [("audit", True), ("ml-7", True), ("auditor", False), ("x-ml-7", False), ("", False)]:
+        assert serves(full, P + "orders", name) == served, name
+    assert full.covers(parse_topic_name(P + "orders")), "a lookup does not say which subscription it is for"
+    assert not serves(full, P + "payments", "audit")
 
 
 def test_a_namespace_means_all_its_topics_but_pulsars_own(full):
@@ -214,6 +242,15 @@ def test_consumers_of_what_is_bound_no_more_leave_unless_they_may_stay(file, pol
         broker._evict(before)
     assert consumer.closed_for.startswith(reason)
     assert bool(consumer.closed_for) == bool(reason)
+
+
+def test_a_subscription_that_is_named_from_now_on_comes_over(broker):
+    unnamed = bound_consumer(P + "orders", "s", bound=False)
+    named = bound_consumer(P + "orders", "s", bound=True)
+    broker.connections = {type("Connection", (), {"consumers": [unnamed, named]})()}
+    broker._evict(broker.bindings)
+    assert unnamed.closed_for == "the pool serves the subscription now"
+    assert not named.closed_for
 
 
 @pytest.mark.parametrize(
@@ -369,6 +406,13 @@ def test_the_file_comes_on_top_of_the_command_line(broker):
     assert covers(broker, "always", "orders", "payments") == [True, True, False]
 
 
+def test_a_file_that_changes_is_taken_up(broker, file):
+    file.write_text(f'revision: "8"\nbindings: [{{name: a, topics: ["{P}payments"]}}]')
+    broker._load_bindings()
+    assert broker.bindings.revision == "8"
+    assert covers(broker, "always", "orders", "payments") == [True, False, True]
+
+
 @pytest.mark.parametrize("damage", ["revision: [", "revision: '8'\nbindings: [{name: a, topics: ['x*']}]", None])
 def test_the_last_good_bindings_stay_until_the_file_is_good_again(broker, file, caplog, damage):
     if damage is None:
@@ -384,6 +428,12 @@ def test_the_last_good_bindings_stay_until_the_file_is_good_again(broker, file, 
     file.write_text('revision: "9"')
     broker._load_bindings()
     assert (broker.bindings_error, broker.bindings.revision) == (None, "9")
+
+
+def test_bindings_that_did_not_change_are_not_replaced(broker):
+    before = broker.bindings
+    broker._load_bindings()
+    assert broker.bindings is before
 
 
 def test_a_config_map_that_is_swapped_by_links_is_taken_up(tmp_path):

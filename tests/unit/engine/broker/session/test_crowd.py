@@ -159,6 +159,18 @@ def test_one_that_waits_can_be_closed_and_is_not_created_twice(play):
     play(scene)
 
 
+def test_nobody_comes_in_when_the_client_has_gone(play):
+    async def scene(client):
+        client.subscribes(range(MAX_CONCURRENT_SUBSCRIBES + 1))
+        await settle()
+        client.connection._closed = True
+        client.admissions[0].set_exception(OwnerUnavailableError("no"))
+        await settle()
+        assert MAX_CONCURRENT_SUBSCRIBES not in client.admissions
+
+    play(scene)
+
+
 def test_an_address_that_refused_a_connection_is_noted(play):
     async def scene(client):
         noted = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
+import pytest
 from readonly_engine.broker.pool.bindings import Bindings, from_patterns
 from readonly_engine.broker.pool.member_selector import MemberSelector
 from readonly_engine.broker.pool.membership import Member
@@ -73,6 +74,24 @@ class Client:
             lookup.properties.add(key="rack", value=rack)
         asyncio.run(answer_lookup(self, BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=lookup)))
         return self.answer
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({}, {A.url}),  # it asked a broker in zone a
+        ({"rack": "b"}, {B.url}),
+        ({"rack": "/b"}, {B.url}),
+        ({"listener": "/b"}, {B.url}),
+        ({"listener": "external"}, {"pulsar://a.out:6650"}),
+        ({"listener": "external", "rack": "b"}, {"pulsar://b.out:6650"}),
+        ({"rack": "c"}, {A.url, B.url}),
+        ({"rack": "not a rack"}, {A.url}),
+    ],
+)
+def test_a_client_is_sent_to_a_broker_of_its_locality(asked, expected):
+    client = Client()
+    assert {client.look_up_topic(**asked).broker_service_url for _ in range(6)} == expected
 
 
 def test_a_locality_without_a_live_broker_gets_any_other():
