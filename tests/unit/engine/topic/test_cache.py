@@ -15,15 +15,6 @@ def entry(number, size=10):
     return TopicEntry(Entry(1, number, number - 1, 0, b"x" * size))
 
 
-def test_what_was_put_is_found_and_counted():
-    cache = EntryCache(100)
-    put = entry(1)
-    cache.put(put)
-    assert cache.get(Position(1, 1)) is put
-    assert cache.get(Position(1, 2)) is None
-    assert (cache.hits, cache.misses, cache.size, len(cache)) == (1, 1, 10, 1)
-
-
 def test_a_cleared_cache_is_a_new_one():
     cache = EntryCache(100)
     cache.put(entry(1))
@@ -63,16 +54,6 @@ def test_entries_are_put_and_found_by_the_hundred():
     assert (cache.missing(1, 400, 900), cache.missing(2, 0, 900)) == (501, 901)
 
 
-def test_of_entries_that_are_put_together_those_that_are_there_stay():
-    cache = EntryCache(10_000)
-    old = entry(130, size=7)
-    cache.put(old)
-    many = [entry(number) for number in range(120, 140)]
-    assert cache.put_all(many) == [*many[:10], old, *many[11:]]
-    assert cache.run(1, 120, 139)[10] is old
-    assert (len(cache), cache.size) == (20, 197)
-
-
 @pytest.mark.parametrize("first", [0, 100, BLOCK - 1])
 def test_what_is_put_together_is_kept_from_its_first_entry_on_as_far_as_it_fits(first):
     """A reader waits for it."""
@@ -83,15 +64,6 @@ def test_what_is_put_together_is_kept_from_its_first_entry_on_as_far_as_it_fits(
     assert cache.put_all(many) == many
     assert numbers(cache, range(first + 60)) == list(range(first, first + 9))
     assert (cache.size, len(cache)) == (90, 9)
-
-
-def test_an_entry_that_is_there_is_not_replaced():
-    cache = EntryCache(30)
-    first = entry(1)
-    cache.put(first)
-    cache.put(entry(1, size=20))
-    assert cache.get(Position(1, 1)) is first
-    assert cache.size == 10
 
 
 def test_an_entry_larger_than_the_cache_stays_until_the_next_one_comes():

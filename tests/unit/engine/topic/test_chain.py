@@ -195,33 +195,6 @@ def chain():
     return LedgerChain()
 
 
-def test_before_anything_is_known_nothing_can_be_read(chain):
-    assert chain.limit is None
-    assert not chain.readable(Position(1, 0))
-    assert chain.run(Position(1, 0), 10) is None
-    assert not chain.exists
-
-
-def test_a_roll_goes_on_in_the_next_ledger(chain):
-    chain.topic_changed(info((3, 2), 8))
-    chain.lac_advanced(8, 0)
-    assert walk(chain) == [(3, 0), (3, 1), (8, 0)]
-    assert chain.after(Position(8, 0)) == (8, 1), "where the next entry will be"
-    assert chain.run(Position(3, 1), 100) == (1, 1)
-
-
-def test_a_new_ledger_is_not_read_before_the_end_of_the_one_before_is_known(chain):
-    """The list may have a new ledger before the size of the previous one: entries must stay in order."""
-    chain.topic_changed(info(3, 8))
-    chain.lac_advanced(3, 1)
-    chain.lac_advanced(8, 5)
-    assert walk(chain) == [(3, 0), (3, 1)]
-    assert chain.limit == (3, 1)
-    assert not chain.readable(Position(8, 0))
-    chain.ledger_changed(3, metadata(2))
-    assert walk(chain) == [(3, 0), (3, 1), (3, 2), *[(8, entry) for entry in range(6)]]
-
-
 def test_a_position_at_the_open_tail_moves_on_when_its_ledger_closes_there(chain):
     chain.topic_changed(info(3))
     chain.lac_advanced(3, 1)
@@ -229,31 +202,6 @@ def test_a_position_at_the_open_tail_moves_on_when_its_ledger_closes_there(chain
     assert waiting == (3, 2)
     chain.topic_changed(info((3, 2), 8))
     assert chain.at_or_after(waiting) == (8, 0)
-
-
-def test_empty_ledgers_are_stepped_over(chain):
-    chain.topic_changed(info((3, 1), (4, 0), (5, 0), 8))
-    assert chain.after(Position(3, 0)) == (8, 0)
-    assert chain.limit == (3, 0)
-    assert chain.at_or_after(Position(4, 0)) == (8, 0)
-
-
-def test_recovery_may_raise_the_last_entry_above_the_lac(chain):
-    chain.topic_changed(info(3))
-    chain.lac_advanced(3, 4)
-    chain.ledger_changed(3, metadata(5))
-    assert chain.limit == (3, 5)
-    chain.lac_advanced(3, 99)
-    assert chain.limit == (3, 5), "of a closed ledger no LAC counts"
-
-
-def test_a_lower_lac_and_one_of_a_strange_ledger_are_ignored(chain):
-    chain.topic_changed(info(3))
-    chain.lac_advanced(3, 4)
-    chain.lac_advanced(3, 2)
-    chain.lac_advanced(77, 9)
-    assert chain.limit == (3, 4)
-    assert chain.ledger(77) is None
 
 
 def test_trimming_takes_a_reader_to_the_first_entry_that_is_left(chain):
@@ -265,18 +213,6 @@ def test_trimming_takes_a_reader_to_the_first_entry_that_is_left(chain):
     assert chain.ledger(3) is None
 
 
-def test_an_unload_changes_nothing_for_a_reader_but_adds_a_ledger(chain):
-    chain.topic_changed(info(3))
-    chain.lac_advanced(3, 4)
-    chain.ledger_changed(3, metadata(4))
-    assert chain.open_ledgers == []
-    before = walk(chain)
-    chain.topic_changed(info((3, 5), 9))
-    assert walk(chain) == before
-    assert chain.open_ledgers == [9]
-    assert chain.after(Position(3, 4)) == (9, 0)
-
-
 def test_a_real_topic_before_and_after_its_unload(golden, chain):
     chain.topic_changed(ManagedLedgerInfo.FromString(golden("zk_managed_ledger")))
     (ledger_id,) = chain.open_ledgers
@@ -285,28 +221,6 @@ def test_a_real_topic_before_and_after_its_unload(golden, chain):
     assert chain.limit == (ledger_id, 2)
     assert chain.ledger_ids[0] == ledger_id
     assert chain.open_ledgers == chain.ledger_ids[1:]
-
-
-def test_a_topic_that_is_deleted_has_nothing_and_may_come_back_with_other_ledgers(chain):
-    chain.topic_changed(info((3, 5)))
-    chain.topic_changed(None)
-    assert not chain.exists
-    assert (chain.limit, chain.ledger_ids, chain.open_ledgers) == (None, [], [])
-    chain.topic_changed(info((9, 1)))
-    assert chain.exists
-    assert chain.at_or_after(Position(3, 2)) == (9, 0)
-
-
-def test_termination_is_known(chain):
-    chain.topic_changed(info((3, 5), terminated=True))
-    assert chain.terminated
-    assert chain.open_ledgers == []
-
-
-@pytest.mark.parametrize("count", [0, -1])
-def test_a_run_of_nothing_is_none(chain, count):
-    chain.topic_changed(info((3, 5)))
-    assert chain.run(Position(3, 0), count) is None
 
 
 def three_ledgers(chain):
@@ -338,32 +252,3 @@ def test_an_empty_topic_has_no_first_entry(chain):
     chain.topic_changed(info(3))
     assert chain.first is None
     assert chain.before(Position(3, 0)) is None
-
-
-def test_what_went_away_is_counted_where_it_could_have_been_read(chain):
-    three_ledgers(chain)
-    chain.topic_changed(info((8, 3), 9))
-    assert chain.lost(Position(3, 0), Position(8, 0)) == 2
-    assert chain.lost(Position(3, 1), Position(8, 0)) == 1
-    assert chain.lost(Position(3, 2), Position(8, 0)) == 0
-    assert chain.lost(Position(2, 0), Position(8, 0)) == 2
-    assert chain.lost(Position(8, 0), Position(9, 0)) == 0
-    chain.topic_changed(None)
-    chain.topic_changed(info(20))
-    assert chain.lost(Position(3, 2), Position(20, 0)) == 3
-
-
-def test_a_terminated_topic_has_ended_once_its_last_ledger_is_closed(chain):
-    chain.topic_changed(info((3, 2), 8, terminated=True))
-    assert not chain.ended
-    chain.ledger_changed(8, metadata(last_entry_id=0))
-    assert chain.ended
-    chain.topic_changed(info(12))
-    assert not chain.ended, "made again under the same name"
-
-
-def test_a_list_in_any_order_is_read_in_the_order_of_its_ledgers(chain):
-    """An offload leaves the list of ledgers 127, 128 and 129 as 128, 129, 127: the order of a Java hash map."""
-    chain.topic_changed(info((128, 2), 129, (127, 1)))
-    chain.ledger_changed(129, metadata(0))
-    assert walk(chain) == [Position(127, 0), Position(128, 0), Position(128, 1), Position(129, 0)]

@@ -4,7 +4,6 @@ import pytest
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.wire.bookie import decode_reply
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
-from readonly_engine.wire.commands import decode_command
 from readonly_engine.wire.digest import digest_for
 from readonly_engine.wire.entry import Entry, decode_entry
 from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
@@ -36,14 +35,6 @@ def test_what_a_dispatcher_needs_to_know(entry):
     assert batch.size == len(batch.payload)
 
 
-def test_consumers_with_the_same_id_share_the_same_bytes(entry):
-    one = entry(0)
-    assert one.frame(0, -1) is one.frame(0, -1)
-    assert one.frame(0, -1, 5) is one.frame(0, -1, 5)
-    assert one.frame(0, -1) != one.frame(0, -1, 5), "an epoch is in the frame"
-    assert one.frame(0, -1) != one.frame(1, -1)
-
-
 @pytest.mark.parametrize(
     "case", [{}, {"redelivery_count": 2}, {"unacked": 5}], ids=["first", "again", "part of a batch"]
 )
@@ -57,20 +48,6 @@ def test_the_owners_own_metadata_is_for_those_that_take_it(entry, case):
         assert exposed == (int.from_bytes(hidden[:4], "big") + len(front)).to_bytes(4, "big") + hidden[4:].replace(
             plain.stored, front + plain.stored
         )
-
-
-def test_frames_of_many_ids_are_right_although_few_are_kept(entry):
-    one = entry(0)
-    for consumer_id in [*range(20), *range(20)]:
-        assert decode_command(one.frame(consumer_id, -1)[4:])[0].message.consumer_id == consumer_id
-    assert len(one._frames) < 20
-
-
-def test_a_redelivery_is_not_what_others_get(entry):
-    one = entry(0)
-    first = one.frame(0, -1)
-    assert decode_command(one.frame(0, -1, redelivery_count=2)[4:])[0].message.redelivery_count == 2
-    assert one.frame(0, -1) is first
 
 
 @pytest.mark.parametrize("payload", [b"", b"not a message", b"\x0e\x01abcd\0\0\0\x04\xff\xff\xff\xff", bytes(4)])

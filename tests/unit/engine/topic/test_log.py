@@ -169,38 +169,6 @@ def test_a_store_that_does_not_tell_is_an_error_and_no_hang(monkeypatch):
     play(scene)
 
 
-def test_a_roll_whose_events_come_ledger_first():
-    async def scene(stage):
-        stage.topic(3)
-        stage.ledger(3)
-        stage.ledger(3, last_entry_id=4)
-        assert stage.log.limit == (3, 4)
-        assert not stage.watches(3)
-        stage.topic((3, 5), 8)
-        assert stage.watches(8)
-        stage.ledger(8)
-        stage.log.confirm(Position(8, 0))
-        assert stage.log.limit == (8, 0)
-
-    play(scene)
-
-
-def test_a_roll_whose_events_come_list_first():
-    async def scene(stage):
-        stage.topic(3)
-        stage.ledger(3)
-        old_watch = stage.store.watches[ledger_path("/ledgers", 3)]
-        stage.topic((3, 5), 8)
-        assert stage.log.limit == (3, 4)
-        old_watch(Versioned(ledger_node(4), 2))  # was on its way already
-        assert stage.log.limit == (3, 4)
-        stage.ledger(8)
-        stage.log.confirm(Position(8, 2))
-        assert stage.log.limit == (8, 2)
-
-    play(scene)
-
-
 def test_a_ledger_that_was_trimmed_is_forgotten_whatever_comes_of_it_later():
     async def scene(stage):
         stage.topic(3)
@@ -354,18 +322,6 @@ def test_what_nobody_waits_for_is_not_read_ahead():
     play(scene)
 
 
-def test_the_owners_word_counts_where_the_bookies_have_not_told():
-    async def scene(stage):
-        stage.topic(3)
-        stage.ledger(3)
-        stage.log.confirm(Position(3, 5))
-        stage.log.confirm(Position(3, 2))
-        stage.log.confirm(Position(77, 5))
-        assert stage.log.limit == (3, 5)
-
-    play(scene)
-
-
 def test_what_is_in_the_cache_is_given_without_a_gap_and_not_beyond_the_limit():
     async def scene(stage):
         stage.topic((3, 2), (4, 0), (5, 3), 8)
@@ -409,20 +365,6 @@ def test_a_read_stops_where_another_has_begun():
     play(scene)
 
 
-def test_one_who_gives_up_waiting_does_not_end_the_read_of_others():
-    async def scene(stage):
-        stage.store.values[ledger_path("/ledgers", 3)] = ledger_node(4)
-        stage.topic((3, 5))
-        first = asyncio.create_task(stage.log.read(Position(3, 0), 100))
-        second = asyncio.create_task(stage.log.read(Position(3, 0), 100))
-        await asyncio.sleep(0)
-        first.cancel()
-        with pytest.raises(BookKeeperError):
-            await second
-
-    play(scene)
-
-
 def test_nothing_is_asked_for_beyond_the_limit():
     async def scene(stage):
         stage.topic((3, 5), 8)
@@ -439,21 +381,6 @@ def test_a_ledger_that_was_deleted_is_the_named_error():
             await stage.log.read(Position(3, 0), 10)
 
     play(scene)
-
-
-def test_closing_stops_every_watch_and_task():
-    async def run():
-        stage = Scene()
-        stage.topic(3)
-        stage.ledger(3)
-        await settle()
-        stage.log.close()
-        await settle()
-        assert stage.store.watches == {}
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        assert [task for task in others if "LacFollower" in repr(task) or "TopicLog" in repr(task)] == []
-
-    asyncio.run(run())
 
 
 def test_a_ledger_that_was_copied_to_other_bookies_is_read_there():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
-from readonly_engine.topic.tail_batch import EARLY_PART, KEPT_BYTES, NOTIFYING_SHARE, PAUSE_S, FlushInterval, TailBatch
+from readonly_engine.topic.tail_batch import KEPT_BYTES, NOTIFYING_SHARE, PAUSE_S, FlushInterval, TailBatch
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import MessageMetadata
 
@@ -59,26 +59,6 @@ def test_chunks_beyond_the_limit_are_made_but_not_kept():
     assert big.frames(0, -1, -1) is not big.frames(0, -1, -1)
 
 
-def test_who_waits_is_told_again_after_a_pause():
-    pace = FlushInterval()
-    assert pace.pause(100.0) == 0
-    pace.notified(100.0)
-    least = PAUSE_S[0]
-    assert pace.hold(100.0) == pytest.approx(least)
-    assert pace.hold(100.0 + least / 3) == pytest.approx(least * 2 / 3)
-    assert (pace.hold(101.0), pace.pause(101.0)) == (0, 0)
-
-
-def test_what_is_asked_for_before_the_end_of_a_pause_is_told_when_it_comes():
-    pace = FlushInterval()
-    pace.notified(100.0)
-    ask = pace.pause(100.0)
-    assert ask == pytest.approx(PAUSE_S[0] * (1 - EARLY_PART))
-    assert pace.hold(100.0 + ask * 0.9) == pytest.approx(PAUSE_S[0] - ask * 0.9)
-    assert pace.pause(100.0 + ask) == pytest.approx(0, abs=1e-9)
-    assert pace.hold(100.0 + ask * 1.001) == 0
-
-
 @pytest.mark.parametrize(
     ("cost", "pause"), [(1e-5, PAUSE_S[0]), (5e-4, 5e-4 / NOTIFYING_SHARE), (5e-3, PAUSE_S[1]), (1.0, PAUSE_S[1])]
 )
@@ -88,24 +68,6 @@ def test_where_telling_costs_more_the_pause_is_longer(cost, pause):
         pace.cost(cost)
     pace.notified(100.0)
     assert pace.hold(100.0) == pytest.approx(pause, rel=0.01)
-
-
-def test_one_telling_that_was_dear_does_not_count_for_long():
-    pace = FlushInterval()
-    pace.cost(1e-3)
-    for _ in range(20):
-        pace.cost(1e-4)
-    pace.notified(100.0)
-    assert pace.hold(100.0) == pytest.approx(PAUSE_S[0])
-
-
-@pytest.mark.parametrize("cost", [1e-5, 1e-3, 5e-3])
-def test_who_is_patient_is_told_as_seldom_as_anybody(cost):
-    pace = FlushInterval()
-    for _ in range(50):
-        pace.cost(cost)
-    pace.notified(100.0, latency_tolerant=True)
-    assert pace.hold(100.0) == pytest.approx(PAUSE_S[1])
 
 
 def test_an_interval_may_have_a_higher_bound():

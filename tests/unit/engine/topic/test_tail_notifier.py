@@ -96,49 +96,6 @@ def play():
     return run
 
 
-def test_what_has_come_is_told_as_it_is(play):
-    async def scene(stage):
-        stage.comes(1, 2)
-        stage.confirm(2)
-        await stage.tells(1, 2, True)
-        stage.comes(3, 4, 5)
-        stage.comes(6)
-        stage.confirm(6)
-        await stage.tells(3, 6, True)
-        assert stage.reads == []
-
-    play(scene)
-
-
-def test_what_is_not_confirmed_yet_is_kept(play):
-    async def scene(stage):
-        stage.comes(1, 2, 3)
-        stage.confirm(1)
-        await stage.tells(1, 1, True)
-        stage.comes(4)
-        stage.confirm(4)
-        await stage.tells(2, 4, True)
-        assert stage.reads == []
-
-    play(scene)
-
-
-@pytest.mark.parametrize("come", [[], [2, 3], [1, 3], [1, 2], [3, 2, 1]])
-def test_where_something_is_missing_it_is_read(play, come):
-    async def scene(stage):
-        for number in come:
-            stage.comes(number)
-        stage.confirm(3)
-        await stage.tells(1, 3, True)
-        assert stage.reads == [(1, PREFETCH_ENTRIES)]
-        stage.comes(4)
-        stage.confirm(4)
-        await stage.tells(4, 4, True)
-        assert len(stage.reads) == 1
-
-    play(scene)
-
-
 def test_what_was_not_confirmed_when_others_were_read_is_kept(play):
     async def scene(stage):
         stage.comes(2, 3, 4)
@@ -161,19 +118,6 @@ def test_more_than_goes_out_together_is_read_in_steps(play):
         stage.comes(*range(PREFETCH_ENTRIES + 2, PREFETCH_ENTRIES + 4), body=bytes(1 << 20))
         stage.confirm(PREFETCH_ENTRIES + 3)
         await stage.until(lambda: len(stage.reads) == 2)
-
-    play(scene)
-
-
-def test_what_comes_while_others_are_read_is_told_next(play):
-    async def scene(stage):
-        stage.confirm(2)
-        while not stage.reads:
-            await asyncio.sleep(0)
-        stage.comes(3)
-        stage.confirm(3)
-        await stage.until(lambda: stage.bursts and stage.bursts[-1][1] == 3)
-        assert [first for first, _, _ in stage.bursts] in ([1], [1, 3])
 
     play(scene)
 
@@ -202,19 +146,6 @@ def test_a_pause_is_kept_except_for_ledgers_that_come_or_go(play, monkeypatch):
         assert 50 < stage.notifier.pause < 60
         stage.notifier.on_limit_changed(at_once=True)
         await stage.tells(2, 2, True)
-
-    play(scene)
-
-
-def test_what_was_held_back_is_told_with_what_comes_shortly_before_the_end(play, monkeypatch):
-    monkeypatch.setattr("readonly_engine.topic.tail_batch.PAUSE_S", (60.0, 60.0))
-
-    async def scene(stage):
-        await stage.holds_back_the_second()
-        monkeypatch.setattr(stage.notifier._flush_interval, "early", 0.0)
-        stage.comes(3)
-        stage.confirm(3)
-        await stage.tells(2, 3, True)
 
     play(scene)
 
@@ -276,19 +207,6 @@ def test_nobody_is_called_after_the_end(play):
     play(scene)
 
 
-def test_nothing_is_kept_for_nobody(play):
-    async def scene(stage):
-        stage.notifier.unlisten(stage.listener)
-        for number in range(1, 50):
-            stage.comes(number)
-            stage.confirm(number)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-        assert len(stage.notifier._fresh) <= 1
-
-    play(scene)
-
-
 class Limit:
     """The owner's limit, which the test moves."""
 
@@ -305,29 +223,6 @@ class Limit:
     def answer(self, last, awaited=EARLIEST):
         self.limit = Position(3, last)
         self.on_answer(awaited)
-
-
-def test_a_dispatch_waits_for_the_owner_and_grows_meanwhile(play):
-    async def scene(stage):
-        limit = Limit(stage)
-        stage.comes(1, 2)
-        stage.confirm(2)
-        await stage.until(lambda: limit.requests == [2])
-        stage.comes(3)
-        stage.confirm(3)
-        await asyncio.sleep(0.01)
-        assert (stage.told, limit.requests) == ([None], [2]), "one request for one dispatch"
-        limit.answer(3, Position(3, 2))
-        await stage.tells(1, 3, True)
-        assert stage.told == [None, (1, 3, True)]
-        limit.answer(9)
-        stage.comes(4)
-        stage.confirm(4)
-        await stage.tells(4, 4, True)
-        assert limit.requests == [2], "the last answer covers it"
-        assert stage.reads == []
-
-    play(scene)
 
 
 @pytest.mark.parametrize("come", [[1, 2, 3, 4], []], ids=["at hand", "to be read"])
@@ -427,28 +322,6 @@ def test_dispatches_are_as_far_apart_as_requests(play, monkeypatch):
         stage.notifier.on_limit_changed(at_once=True)
         await stage.tells(2, 2, True)
         assert stage.notifier.pause < 1, "no request was necessary"
-
-    play(scene)
-
-
-def test_a_pushed_entry_is_dispatched_at_once_if_it_is_the_next_one(play):
-    async def scene(stage):
-        def push(number, now=None):
-            stage.chain.lac_advanced(3, number)
-            stage.notifier.on_pushed([entry(number)], now or asyncio.get_running_loop().time(), flows=False)
-
-        now = asyncio.get_running_loop().time()
-        push(1, now)
-        assert stage.told[-1] == (1, 1, True), "without another turn of the loop"
-        push(2, now)
-        push(3)
-        assert stage.told[-1] == (1, 1, True), "within the interval"
-        await stage.tells(2, 3, True)
-        await asyncio.sleep(0.05)
-        push(5)
-        await stage.tells(4, 5, True)
-        assert stage.reads, "the entry that was not pushed is read"
-        assert [first for first, _, _ in stage.bursts[1:]] == [last + 1 for _, last, _ in stage.bursts[:-1]]
 
     play(scene)
 
