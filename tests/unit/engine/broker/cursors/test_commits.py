@@ -6,40 +6,9 @@ from hypothesis import strategies as st
 from readonly_engine.broker.cursors.commits import (
     COMPACT_BYTES,
     COMPACT_FACTOR,
-    COST_FACTOR,
     CommitSchedule,
     CompactionSchedule,
 )
-
-
-def test_changes_within_the_interval_share_a_commit():
-    commits = CommitSchedule(0.1)
-    assert commits.due is None
-    assert commits.changed(5.0) == 1
-    assert commits.changed(5.09) == 1
-    assert commits.due == pytest.approx(5.1)
-    assert commits.begin() == 1
-    assert commits.due is None
-    commits.completed(5.2)
-    assert (commits.stored, commits.due) == (1, None)
-
-
-def test_a_commit_that_took_long_to_encode_is_followed_by_a_pause():
-    commits = CommitSchedule(0.1)
-    commits.changed(1.0)
-    commits.begin()
-    commits.changed(1.05)
-    commits.completed(2.0, 0.5)
-    assert commits.due == pytest.approx(2.0 + COST_FACTOR * 0.5)
-    commits.begin()
-    commits.completed(5.0, 0.0)
-    assert commits.due is None
-    commits.changed(5.1)
-    assert commits.due == pytest.approx(5.2)
-    commits.begin()
-    commits.completed(6.0, 1.0)
-    commits.changed(7.0)
-    assert commits.due == pytest.approx(6.0 + COST_FACTOR)
 
 
 @pytest.mark.parametrize(("cost_s", "pause_s"), [(0.0, 0.0), (0.004, 0.08), (0.005, 0.1), (0.025, 0.1), (0.1, 0.4)])
@@ -60,21 +29,6 @@ def test_latencies_are_counted_from_the_first_change():
         commits.completed(stored)
     assert commits.latencies == [1, 0, 1, 0, 0, 1]
     assert commits.latency_sum == pytest.approx(0.15 + 0.9 + 56.0)
-
-
-def test_a_change_during_a_commit_belongs_to_the_next_one():
-    commits = CommitSchedule(0.1)
-    commits.changed(1.0)
-    commits.begin()
-    assert commits.changed(1.2) == 2
-    assert commits.due is None  # not while one is under way
-    commits.completed(9.0)
-    assert (commits.stored, commits.due) == (1, 9.0)
-    assert commits.changed(9.0) == 2
-    assert commits.begin() == 2
-    assert commits.changed(9.1) == 3
-    commits.completed(9.15)
-    assert commits.due == pytest.approx(9.2)
 
 
 @given(st.lists(st.sampled_from(["change", "begin", "complete"])))

@@ -23,10 +23,6 @@ def test_a_guard_is_at_the_begin_of_a_ledger(mark_delete: Position, begin: Posit
     assert ledger_begin(mark_delete) == begin
 
 
-def test_without_cursors_there_is_no_guard() -> None:
-    assert Guard().target(None) is None
-
-
 def test_a_guard_that_is_past_a_cursor_was_moved_by_the_owner() -> None:
     guard = Guard()
     assert not guard.expired(Position(4, 7), None)  # nobody needs anything

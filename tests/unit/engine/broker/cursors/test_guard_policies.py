@@ -74,12 +74,6 @@ def test_it_follows_at_a_share_of_a_quota_and_seldom(policies, lag, entry_bytes,
     assert policies.follows(lag, entry_bytes, since_s) == follows
 
 
-def test_it_is_renewed_four_times_in_the_time_after_which_it_expires():
-    assert not GuardPolicies().renews(1e9)
-    assert not GuardPolicies(expiration_s=60).renews(14.9)
-    assert GuardPolicies(expiration_s=60).renews(15.0)
-
-
 class Namespaces:
     def __init__(self, known):
         self._known = known

@@ -59,12 +59,6 @@ def test_a_topic_of_somebody_else_is_refused(partitions: int, properties: dict[s
     assert len(str(error.value)) < 500
 
 
-def test_subscriptions_keep_their_partition_for_ever() -> None:
-    assert [partition_of(TOPIC, f"s{number}", 16) for number in range(6)] == [5, 15, 9, 6, 2, 15]
-    assert partition_of(TOPIC, "s", 1) == 0
-    assert {partition_of(TOPIC, f"s{number}", 1024) for number in range(10)} <= set(range(1024))
-
-
 def test_subscriptions_are_spread_evenly() -> None:
     counts = Counter(partition_of(TOPIC, f"s{number}", 16) for number in range(16_000))
     assert len(counts) == 16

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker.dispatch.cursor import CursorReplica
@@ -52,73 +51,6 @@ def test_batches_that_the_owner_has_as_acked_are_acked_in_part_no_more(topic):
     assert cursor.batches == [(Position(1, 5), 0b0011)]
 
 
-def test_the_owners_holes_are_taken_and_those_it_has_passed_are_not(topic):
-    for _ in range(6):
-        topic.write()
-    cursor = CursorReplica(topic.chain, Position(1, 1))
-    cursor.load_acked_ranges([(Position(1, -1), Position(1, 0)), (Position(1, 3), Position(1, 4))])
-    assert [p.entry_id for p in topic.positions if cursor.is_acked(p)] == [0, 1, 4]
-    assert cursor.next_unacked(Position(1, 4)) == (1, 5)
-    cursor = CursorReplica(topic.chain, Position(1, 1))
-    cursor.load_acked_ranges([(Position(1, 0), Position(1, 3))])
-    assert cursor.mark_delete == (1, 3)
-
-
-def test_a_hole_over_two_ledgers(topic):
-    for _ in range(3):
-        topic.write()
-    topic.roll()
-    for _ in range(3):
-        topic.write()
-    cursor = CursorReplica(topic.chain, Position(1, 0))
-    cursor.load_acked_ranges([(Position(1, 1), Position(2, 1))])
-    assert cursor.first_unacked() == (1, 1)
-    assert cursor.next_unacked(Position(1, 2)) == (2, 2)
-
-
-def test_an_ack_that_comes_again_or_late_changes_nothing(topic):
-    positions = [topic.write() for _ in range(3)]
-    cursor = CursorReplica(topic.chain, EARLIEST)
-    cursor.ack_cumulative(positions[1])
-    cursor.ack(positions[0])
-    cursor.ack_cumulative(positions[0])
-    assert cursor.mark_delete == positions[1]
-
-
-def test_a_position_that_was_trimmed_is_followed_by_what_is_left(topic):
-    topic.write()
-    topic.roll()
-    left = topic.write()
-    cursor = CursorReplica(topic.chain, EARLIEST)
-    topic.trim()
-    assert cursor.first_unacked() == left
-    assert cursor.next_unacked(Position(1, 0)) == left
-
-
-def test_what_is_below_the_mark_delete_position_is_not_kept(topic):
-    """A subscription that runs for years must not grow."""
-    positions = [topic.write() for _ in range(5)]
-    cursor = CursorReplica(topic.chain, EARLIEST)
-    for position in reversed(positions):
-        cursor.ack(position)
-    assert len(cursor._acked) == 0
-    topic.roll()
-    later = [topic.write() for _ in range(5)]
-    for position in later[1::2]:
-        cursor.ack(position)
-    cursor.ack_cumulative(later[3])
-    cursor.load_acked_ranges([(positions[0], later[1])])
-    assert len(cursor._acked) == 0
-
-
-def test_an_ack_up_to_a_gap_takes_what_was_acked_behind_it(topic):
-    positions = [topic.write() for _ in range(4)]
-    cursor = CursorReplica(topic.chain, EARLIEST)
-    cursor.ack(positions[2])
-    cursor.ack_cumulative(positions[1])
-    assert cursor.mark_delete == positions[2]
-
-
 OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from(["ack", "ack", "ack up to", "write", "write", "roll", "trim", "holes"]),
@@ -168,12 +100,6 @@ def test_the_cursor_is_the_set_of_what_was_acked(make_topic, operations):
             following = [p for p in left if p >= position]
             found = cursor.next_unacked(position)
             assert found == following[0] if following else found >= tail
-
-
-@pytest.mark.parametrize("start", [Position(1, -1), EARLIEST, Position(0, 7)])
-def test_a_cursor_before_the_first_entry_starts_there(topic, start):
-    first = topic.write()
-    assert CursorReplica(topic.chain, start).first_unacked() == first
 
 
 def test_entries_that_are_acked_together_have_no_parts_left_and_may_be_acked_already(topic):

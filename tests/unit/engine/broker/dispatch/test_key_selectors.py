@@ -28,15 +28,6 @@ def test_only_the_keys_of_one_that_comes_or_goes_change_hands(names, data):
     assert changed <= 5, "it has the places that it had, but for points that another has too"
 
 
-def test_consumers_with_one_name_share_the_keys():
-    ring = ConsistentHashSelector()
-    one, two = ConsumerState(name="same"), ConsumerState(name="same")
-    ring.add(one)
-    ring.add(two)
-    of_one = sum(ring.select(slot) is one for slot in range(1, RANGE))
-    assert 0.3 < of_one / RANGE < 0.7
-
-
 def test_a_ring_without_consumers_gives_a_key_to_nobody():
     ring = ConsistentHashSelector()
     assert ring.select(5) is None

@@ -86,17 +86,6 @@ def test_what_is_no_pattern_is_named_and_what_would_be_one(text, says):
     assert "persistent://" in str(error.value)
 
 
-def test_bindings_cover_what_one_of_them_means_and_only_persistent_topics():
-    bindings = Bindings(
-        (from_patterns("a", [P + "orders"]), from_patterns("b", [P + "x-.*", "non-persistent://p/d/.*"]))
-    )
-    for name, covered in [("orders", True), ("x-1", True), ("payments", False), ("orders-partition-4", True)]:
-        for _ in range(2):  # the second answer is remembered
-            assert bindings.covers(parse_topic_name(P + name)) == covered
-    assert not bindings.covers(parse_topic_name("non-persistent://p/d/x"))
-    assert not Bindings().covers(parse_topic_name(P + "orders"))
-
-
 GOOD = """
 revision: "7"
 bindings:
@@ -112,16 +101,6 @@ def file(tmp_path):
     path = tmp_path / "bindings.yaml"
     path.write_text(GOOD)
     return path
-
-
-def test_a_file_of_bindings(file):
-    bindings = load_bindings(file)
-    assert bindings.revision == "7"
-    assert [(b.name, [t.text for t in b.topics]) for b in bindings.bindings] == [
-        ("team/orders", [P + "orders", P + "x-.*"]),
-        ("team/none", []),
-    ]
-    assert bindings.covers(parse_topic_name(P + "x-9"))
 
 
 FULL = """
@@ -176,13 +155,6 @@ def test_the_first_binding_of_a_subscription_that_names_it_says_who_keeps_its_cu
     assert found.bindings[1].document()["cursors"] == "Local"
 
 
-def test_only_subscriptions_that_are_named_are_served(full):
-    for name, served in [("audit", True), ("ml-7", True), ("auditor", False), ("x-ml-7", False), ("", False)]:
-        assert serves(full, P + "orders", name) == served, name
-    assert full.covers(parse_topic_name(P + "orders")), "a lookup does not say which subscription it is for"
-    assert not serves(full, P + "payments", "audit")
-
-
 def test_a_namespace_means_all_its_topics_but_pulsars_own(full):
     for name, served in [
         ("shop/eu.west/a", True),
@@ -207,20 +179,6 @@ def test_what_a_subscription_is_bound_by_says_what_happens_to_it(full):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "namespace"),
-    [
-        ("orders", "public/default"),
-        (P + "orders", "public/default"),
-        ("persistent://a.b/c/x-.*", "a.b/c"),
-        ("persistent://public/[^/]+/x", None),
-        ("persistent://(a|b)/c/x", None),
-    ],
-)
-def test_where_the_topics_of_a_pattern_are(pattern, namespace):
-    assert parse_pattern(pattern).namespace == namespace
-
-
-@pytest.mark.parametrize(
     ("policy", "after", "reason"),
     [
         ("Drain", "[]", "the subscription is not bound to the pool any more"),
@@ -242,15 +200,6 @@ def test_consumers_of_what_is_bound_no_more_leave_unless_they_may_stay(file, pol
         broker._evict(before)
     assert consumer.closed_for.startswith(reason)
     assert bool(consumer.closed_for) == bool(reason)
-
-
-def test_a_subscription_that_is_named_from_now_on_comes_over(broker):
-    unnamed = bound_consumer(P + "orders", "s", bound=False)
-    named = bound_consumer(P + "orders", "s", bound=True)
-    broker.connections = {type("Connection", (), {"consumers": [unnamed, named]})()}
-    broker._evict(broker.bindings)
-    assert unnamed.closed_for == "the pool serves the subscription now"
-    assert not named.closed_for
 
 
 @pytest.mark.parametrize(
@@ -306,11 +255,6 @@ def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_
         bound.append(consumer.bound)
     assert bound[:4] == [True, False, False, True]
     assert consumer.closed_for == "the subscription is not bound to the pool any more"
-
-
-def test_a_file_without_bindings_binds_nothing(file):
-    file.write_text('revision: "8"')
-    assert load_bindings(file) == Bindings((), "8")
 
 
 @pytest.mark.parametrize(
@@ -381,11 +325,6 @@ def test_a_file_that_cannot_be_used_says_which_part_and_what_would_be_right(file
     assert says in str(error.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(BindingsError, match=r"bindings file .*/gone.yaml: No such file or directory"):
-        load_bindings(tmp_path / "gone.yaml")
-
-
 # The broker takes the file up again and again; the rest of a broker is not needed for that.
 
 
@@ -406,13 +345,6 @@ def test_the_file_comes_on_top_of_the_command_line(broker):
     assert covers(broker, "always", "orders", "payments") == [True, True, False]
 
 
-def test_a_file_that_changes_is_taken_up(broker, file):
-    file.write_text(f'revision: "8"\nbindings: [{{name: a, topics: ["{P}payments"]}}]')
-    broker._load_bindings()
-    assert broker.bindings.revision == "8"
-    assert covers(broker, "always", "orders", "payments") == [True, False, True]
-
-
 @pytest.mark.parametrize("damage", ["revision: [", "revision: '8'\nbindings: [{name: a, topics: ['x*']}]", None])
 def test_the_last_good_bindings_stay_until_the_file_is_good_again(broker, file, caplog, damage):
     if damage is None:
@@ -428,25 +360,3 @@ def test_the_last_good_bindings_stay_until_the_file_is_good_again(broker, file, 
     file.write_text('revision: "9"')
     broker._load_bindings()
     assert (broker.bindings_error, broker.bindings.revision) == (None, "9")
-
-
-def test_bindings_that_did_not_change_are_not_replaced(broker):
-    before = broker.bindings
-    broker._load_bindings()
-    assert broker.bindings is before
-
-
-def test_a_config_map_that_is_swapped_by_links_is_taken_up(tmp_path):
-    """As the kubelet does it: ..data is a link to a folder of the day, and is replaced by a rename."""
-    for day, revision in [("monday", "1"), ("tuesday", "2")]:
-        (tmp_path / day).mkdir()
-        (tmp_path / day / "bindings.yaml").write_text(f'revision: "{revision}"')
-    (tmp_path / "..data").symlink_to("monday")
-    (tmp_path / "bindings.yaml").symlink_to("..data/bindings.yaml")
-    broker = Broker(None, None, None, None, None, None, None, None, Bindings(), tmp_path / "bindings.yaml")
-    broker._load_bindings()
-    assert broker.bindings.revision == "1"
-    (tmp_path / "..new").symlink_to("tuesday")
-    (tmp_path / "..new").rename(tmp_path / "..data")
-    broker._load_bindings()
-    assert broker.bindings.revision == "2"

@@ -147,16 +147,6 @@ def test_a_subscription_is_this_brokers_alone_until_its_lease_ends_or_another_ha
     assert not a.claims.serves(KEY, 1.0)
 
 
-def test_all_who_came_meanwhile_share_one_question(pool):
-    a, _ = pool
-    numbers = [a.request() for _ in range(3)]
-    assert [call[:2] for call in a.calls] == [(ActionKind.CLAIM, KEY)]
-    a.run()
-    assert [a.answers[number] for number in numbers] == ["", "", ""]
-    assert a.answers[a.request() - 0] == ""  # and the next one needs none
-    assert not a.calls
-
-
 def test_a_consumer_that_comes_while_the_claim_is_given_back_gets_a_new_one(pool):
     a, _ = pool
     number = a.request()

@@ -27,12 +27,6 @@ def test_a_locality_not_seen_before_may_have_been_absent_since_the_start():
     assert returned.update({"/a", "/b"}, 80.0 + STABLE_S) == Period(50.0, 80.0)
 
 
-def test_members_without_a_locality_count_for_nothing():
-    returned = ReturnedLocalities()
-    for now in range(0, 200, 10):
-        assert returned.update({""} if now % 20 else set(), now) is None
-
-
 def test_absent_localities_are_bounded():
     returned = ReturnedLocalities()
     returned.update(set(), 0.0)

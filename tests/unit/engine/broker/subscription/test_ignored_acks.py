@@ -73,11 +73,6 @@ def test_an_ignored_ack_in_the_middle_is_found(topic, scene):
     assert cursor.owner_mark_delete == positions[3]
 
 
-def test_the_last_ack_of_a_topic_at_rest_is_found(topic, scene):
-    positions, cursor = scene
-    assert find(topic, cursor, positions[-2], Queries((EARLIEST, positions[-2])), OwnerConsumer()) == [positions[-1]]
-
-
 def test_an_ignored_cumulative_ack_is_found_over_ledgers(topic, scene):
     positions, cursor = scene
     assert find(topic, cursor, positions[1], Queries((EARLIEST, positions[1])), OwnerConsumer()) == positions[2:]

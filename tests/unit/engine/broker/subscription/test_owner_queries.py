@@ -74,11 +74,6 @@ def test_the_admin_api_says_where_a_subscription_stands_if_the_owner_does_not(mo
     assert asyncio.run(queries().state(TOPIC, "s", OwnerConsumer(answer))) == STATE
 
 
-def test_an_owner_that_is_away_is_an_error():
-    with pytest.raises(OwnerUnavailableError, match="away"):
-        asyncio.run(queries().state(TOPIC, "s", OwnerConsumer(OwnerUnavailableError("away"))))
-
-
 @pytest.mark.parametrize("configuration", [transactions("true"), OwnerUnavailableError("not now")])
 @pytest.mark.parametrize("limit", [LIMIT, None])
 def test_with_transactions_the_admin_api_says_how_far_consumers_may_read(configuration, limit):

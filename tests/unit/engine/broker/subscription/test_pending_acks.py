@@ -47,26 +47,6 @@ def test_what_a_transaction_acks_is_withheld_and_acked_with_its_commit(cursor):
     assert acks.end((0, 1), committed=True) == ([], [])
 
 
-def test_after_an_abort_it_is_as_if_it_had_not_been_acked(cursor):
-    acks = PendingAcks(cursor)
-    position = Position(1, 3)
-    acks.add((0, 1), ack(position))
-    assert acks.end((0, 1), committed=False) == ([], [position])
-    assert not cursor.is_acked(position)
-
-
-def test_what_another_transaction_has_acked_or_an_ack_without_one_is_left_alone(cursor):
-    acks = PendingAcks(cursor)
-    acked, withheld = Position(1, 3), Position(1, 4)
-    cursor.ack(acked)
-    acks.add((0, 1), ack(withheld))
-    assert acks.add((0, 2), ack(acked, withheld)) == []
-    assert acks.end((0, 2), committed=False) == ([], [])
-    assert cursor.is_acked(acked)
-    assert cursor.is_acked(withheld)
-    assert acks.end((0, 1), committed=False).released == [withheld]
-
-
 def test_the_owners_note_of_an_ack_that_was_relayed_changes_nothing(cursor):
     acks = PendingAcks(cursor)
     position = Position(1, 3)

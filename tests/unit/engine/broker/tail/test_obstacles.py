@@ -97,27 +97,6 @@ def test_the_nearest_limit_counts():
     assert found(configuration={"dispatchRate": {"dispatchThrottlingRateInMsg": 7}}) == ""
 
 
-def test_a_partition_has_the_policies_of_its_topic():
-    async def ask(admin):
-        await obstacle_of(admin, "orders-partition-3")
-
-    admin = Admin()
-    asyncio.run(ask(admin))
-    assert admin.asked == ["persistent://public/default/orders"]
-
-
-def test_few_topics_are_asked_about_at_once(monkeypatch):
-    monkeypatch.setattr(module, "MAX_TOPICS_PER_S", 1e9)
-
-    async def ask(admin):
-        policies = PushPolicies(admin, NamespacePolicies(admin, admin.configuration))
-        await asyncio.gather(*(policies.obstacle(parse_topic_name(f"orders-{number}")) for number in range(50)))
-
-    admin = Admin()
-    asyncio.run(ask(admin))
-    assert admin.most == MAX_CONCURRENT
-
-
 def test_the_requests_are_spread_over_time(monkeypatch):
     monkeypatch.setattr(module, "MAX_TOPICS_PER_S", 100.0)
 

