@@ -99,13 +99,6 @@ def test_one_that_only_failed_needs_no_rest_and_little_patience():
     assert known.speculative_timeout("a", 1.0) == pytest.approx(0.5)
 
 
-def test_one_that_nothing_is_known_of_is_expected_to_be_as_quick_as_the_slowest_other():
-    known = choice()
-    known.answered("a", 0.03, 0.0)
-    known.answered("b", 0.05, 0.0)
-    assert known.speculative_timeout("c", 1.0) == pytest.approx(0.5)
-
-
 def test_bookies_differ_in_distance_only_if_places_are_known():
     order = ReplicaOrder("", lambda: 0.0)
     order.place({"one": "/a/1", "two": "/b/1"})

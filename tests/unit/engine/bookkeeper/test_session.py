@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from readonly_engine.bookkeeper.session import BookieSession
 from readonly_engine.wire import bookie
 from readonly_engine.wire.bookkeeper_pb2 import Response
-from readonly_engine.wire.errors import WireError
 
 
 @pytest.fixture
@@ -69,8 +68,3 @@ def test_every_request_ends_exactly_once(steps, data):
             ended += [number for number, _ in found]
     assert session.waiting == len(waiting)
     assert sorted(ended + session.on_timer(1e9)) == asked
-
-
-def test_a_peer_that_is_no_bookie_ends_the_session(golden):
-    with pytest.raises(WireError):
-        BookieSession().receive_data(golden("broker_connected"))

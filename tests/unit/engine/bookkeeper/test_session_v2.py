@@ -124,11 +124,6 @@ def test_a_frame_above_the_limit_and_a_negative_one_end_the_session():
         feed(BatchSession(), b"\xff\xff\xff\xff")
 
 
-def test_a_peer_that_answers_in_v3_ends_the_session(golden):
-    with pytest.raises(MalformedFrameError):
-        feed(BatchSession(), framed(golden("bookie_read_0")))
-
-
 def test_the_buffer_grows_as_a_large_reply_arrives_and_not_as_it_is_announced():
     session = BatchSession()
     ask(session)

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
 from readonly_engine.bookkeeper.speculative_read import AllFailedError, speculative_read
-from readonly_engine.wire.errors import DigestMismatchError
 
 NEVER_S = 60.0
 
@@ -28,20 +27,6 @@ class Stage:
         async with asyncio.timeout(10):
             while self.asked != list(bookies):
                 await asyncio.sleep(0.001)
-
-
-@pytest.mark.parametrize("error", [BookieUnavailableError("gone"), DigestMismatchError("damaged")])
-def test_after_an_error_the_next_is_asked_at_once(error):
-    async def scene():
-        stage = Stage()
-        await stage.until_asked("a")
-        stage.answers["a"].set_exception(error)
-        await stage.until_asked("ab")
-        stage.answers["b"].set_result("B")
-        assert await stage.race == "B"
-        assert stage.slow == []
-
-    asyncio.run(scene())
 
 
 @pytest.mark.parametrize("winner", "abc")

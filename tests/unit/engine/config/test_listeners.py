@@ -12,13 +12,6 @@ from readonly_engine.config.option import ConfigError
 BOTH = ("external:pulsar://demo-0.example.com:6650", "external:pulsar+ssl://demo-0.example.com:6651")
 
 
-def test_a_listener_has_an_address_with_tls_and_one_without():
-    assert parse_advertised_listeners([*BOTH, " in-house:pulsar://[::1]:6650"]) == {
-        "external": Urls("pulsar://demo-0.example.com:6650", "pulsar+ssl://demo-0.example.com:6651"),
-        "in-house": Urls("pulsar://[::1]:6650"),
-    }
-
-
 def test_a_port_may_follow_the_ordinal_of_a_broker():
     """A StatefulSet's pods have the same arguments; only what the kubelet puts into them differs."""
     found = parse_advertised_listeners(["a:pulsar://10.0.0.1:30000+2*0", "b:pulsar+ssl://2001:db8::7:30001+2*12"])

@@ -13,7 +13,6 @@ from readonly_engine.config.limits import DispatchRate
 from readonly_engine.config.option import (
     _OTHER_NAMES,
     ConfigError,
-    check_keys,
     help_of,
     keys_of,
     option,
@@ -109,12 +108,6 @@ def test_values_are_read_by_the_declaration():
         read_options(Painted, {"garden-size": "big"}, lambda one: one.flag)
 
 
-def test_a_key_without_an_option_is_named_with_those_that_exist():
-    check_keys(Painted, {"name": 1, "gate": 2})
-    with pytest.raises(ConfigError, match=r"^unknown key 'door'; known are name, rooms, garden-size, gate$"):
-        check_keys(Painted, {"name": "a", "door": "b"})
-
-
 def test_a_field_that_is_no_option_is_an_error():
     @dataclasses.dataclass
     class Forgotten:
@@ -132,42 +125,6 @@ def test_sizes_are_written_in_the_largest_unit(size, text):
     assert SIZE.parse(text) == size
 
 
-@pytest.mark.parametrize(
-    ("key", "name"),
-    [
-        ("serviceUrl", "writer-url"),
-        ("service-url", "writer-url"),
-        ("metadataStoreUrl", "metadata-store"),
-        ("bookkeeperMetadataStoreUrl", "bookkeeper-metadata-store"),
-        ("maxBufferedMemory", "max-buffered-bytes"),
-        ("adminUrl", "admin-url"),
-        ("cache_size", "cache-size"),
-        ("cursorPartitions", "cursor-partitions"),
-    ],
-)
-def test_a_name_of_another_place_is_an_error_that_has_the_right_one(key, name):
-    """Names of the custom resources and of broker.conf. Before, the error listed all keys only."""
-    with pytest.raises(ConfigError, match=f"unknown key '{key}'; it is {name} here; known are metadata-store"):
-        check_keys(EngineConfig, {key: "x"})
-
-
-@pytest.mark.parametrize("key", ["colour", "", "writerUrls", "A" * 100_000])
-def test_an_unknown_name_has_no_hint(key):
-    with pytest.raises(ConfigError, match="; known are metadata-store"):
-        check_keys(EngineConfig, {key: "x"})
-
-
 def test_hints_are_for_keys_that_exist():
     assert set(_OTHER_NAMES.values()) <= set(keys_of(EngineConfig))
     assert not set(_OTHER_NAMES) & set(keys_of(EngineConfig))
-
-
-@pytest.mark.parametrize(("text", "size"), [("2Ki", 2048), ("512Mi", 512 << 20), ("1Gi", 1 << 30), ("0Mi", 0)])
-def test_a_size_may_have_the_form_of_kubernetes(text, size):
-    assert SIZE.parse(text) == size
-
-
-@pytest.mark.parametrize("text", ["1Ti", "1M", "1m", "Mi", "1 Mi", "1MiBB", "1.5Gi", "9" * 19 + "Ki"])
-def test_other_forms_of_kubernetes_are_no_size(text):
-    with pytest.raises(ConfigError, match="must be a size such as 64MiB or 1GiB"):
-        SIZE.parse(text)

@@ -38,11 +38,6 @@ def test_tls_to_the_writable_cluster_needs_no_files(url):
     assert make_config({}, {**REQUIRED, **url}).writer_tls == TlsFiles("writer-tls")
 
 
-def test_one_setting_of_tls_to_bookies_turns_it_on():
-    given = {**REQUIRED, "bookie-tls-trust-certificates": "/ca"}
-    assert make_config({}, given).bookie_tls == TlsFiles("bookie-tls", Path("/ca"))
-
-
 def test_nodes_belong_to_their_creator_where_it_logs_in():
     assert make_config({}, REQUIRED).metadata_security.created_rights is NodeRights.OPEN
     login = {"metadata-login-file": "/login"}

@@ -27,17 +27,8 @@ def matched(binding):
     return asyncio.run(match(binding, LISTED))
 
 
-def test_a_partitioned_topic_counts_once():
-    assert matched(from_patterns("x", [P + "b", P + "gone"])) == Matched((P + "b",), 2)
-    assert matched(from_patterns("x", [P + "(a|b)"])) == Matched((P + "a", P + "b"), 2)
-
-
 def test_one_partition_can_be_bound():
     assert matched(from_patterns("x", [P + "b-partition-1"])) == Matched((P + "b",), 1)
-
-
-def test_a_namespace_matches_all_but_pulsars_own():
-    assert matched(Binding("x", namespaces=("public/default", "shop/eu"))) == Matched((P + "a", P + "b", P + "c"), 2)
 
 
 def test_an_expression_over_namespaces_is_not_counted():

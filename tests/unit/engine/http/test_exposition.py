@@ -77,22 +77,3 @@ def test_requests_without_a_pause_get_the_last_exposition_until_their_share_of_t
         assert b"collections 2.0" in await exposition.text()
 
     asyncio.run(scene())
-
-
-def test_an_error_fails_its_requests_and_no_later_one():
-    async def scene():
-        source = Source()
-
-        async def collect(slices):
-            if not source.collections:
-                source.collections += 1
-                raise ValueError("wrong")
-            async for metric in source.collect(slices):
-                yield metric
-
-        exposition = Exposition(collect)
-        with pytest.raises(ValueError, match="wrong"):
-            await exposition.text()
-        assert b"collections 2.0" in await exposition.text()
-
-    asyncio.run(scene())

@@ -13,11 +13,10 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 from readonly_engine.bookkeeper.statistics import ReadStatistics
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
-from readonly_engine.http import metrics, process_metrics
+from readonly_engine.http import metrics
 from readonly_engine.http.exposition import render
 from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.http.process_metrics import BUILD_LABELS, BuildCollector, ProcessMetrics
@@ -77,15 +76,6 @@ def samples(broker, ages=None):
 
 def of(found, name):
     return {key: value for key, value in found.items() if key.partition("{")[0] == name}
-
-
-def test_the_age_of_a_backlog_is_missing_while_it_is_unknown(broker):
-    serve(broker, "t", known=4, unknown=4, done=0)
-    found = of(samples(broker, Ages(known=12.5, done=0.0)), "pulsar_readonly_backlog_age_seconds")
-    assert {key.split('subscription="')[1].split('"')[0]: value for key, value in found.items()} == {
-        "known": 12.5,
-        "done": 0.0,
-    }
 
 
 def test_subscriptions_that_share_labels_have_the_largest_age(broker, monkeypatch):
@@ -179,51 +169,6 @@ def test_the_process_has_the_standard_metrics():
         "process_start_time_seconds",
     ):
         assert value_of(text, name) > 0, name
-
-
-def test_simultaneous_requests_share_a_collection_of_the_process():
-    class Counting(Collector):
-        collections = 0
-
-        def collect(self):
-            Counting.collections += 1
-            return []
-
-    async def scene():
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(Counting())
-        before = Counting.collections
-        process = ProcessMetrics(registry)
-        first = asyncio.create_task(process.text())
-        others = [asyncio.create_task(process.text()) for _ in range(50)]
-        await asyncio.sleep(0)
-        first.cancel()  # its client has gone
-        await asyncio.gather(*others)
-        assert Counting.collections == before + 1
-        await process.text()
-        assert Counting.collections == before + 2
-
-    asyncio.run(scene())
-
-
-def test_threads_that_are_all_busy_do_not_hold_up_the_other_metrics(monkeypatch):
-    """A name that DNS does not answer occupies a thread for many seconds: then a scrape would fail as a whole."""
-    monkeypatch.setattr(process_metrics, "WAIT_S", 0.05)
-
-    async def scene():
-        free = threading.Event()
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        process = ProcessMetrics(CollectorRegistry())
-        busy = asyncio.create_task(asyncio.to_thread(free.wait, 10))
-        await asyncio.sleep(0)
-        async with asyncio.timeout(5):
-            assert await process.text() == b""
-        process._registry.register(BuildCollector({}))
-        free.set()
-        await busy
-        assert b"build_info" in await process.text()
-
-    asyncio.run(scene())
 
 
 def test_threads_that_are_all_busy_do_not_hold_up_the_statistics(broker, monkeypatch):

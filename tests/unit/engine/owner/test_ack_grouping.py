@@ -47,16 +47,6 @@ def test_a_full_command_is_due_at_once():
     assert batches.next_timer() == 1.001
 
 
-def test_connections_have_separate_commands():
-    batches = two_consumers()
-    batches.channel_opened("c", "other line", 0.0)
-    batches.add("a", ids(1), 1, 1.0)
-    batches.add("c", ids(2), 1, 1.0)
-    assert sent(batches.flush("other line")) == [("c", [2])]
-    assert sent(batches.flush("other line")) == []
-    assert sent(batches.flush_all()) == [("a", [1])]
-
-
 def test_unanswered_acks_of_a_closed_channel_go_through_another():
     batches = two_consumers()
     batches.add("a", ids(1), 1, 1.0)
@@ -66,30 +56,6 @@ def test_unanswered_acks_of_a_closed_channel_go_through_another():
     assert sent(batches.on_timer(2.0)) == [("b", [1, 2])]
     batches.answered(first.number)
     assert batches.unanswered == ids(2, 1), "an answer to what was sent again says nothing of it"
-
-
-def test_a_closing_channel_gets_no_acks_but_its_answers_count():
-    batches = two_consumers()
-    batches.add("a", ids(1), 1, 1.0)
-    (first,) = batches.flush("line")
-    batches.add("a", ids(2), 1, 1.0)
-    batches.channel_closing("a", 1.0)
-    assert sent(batches.on_timer(2.0)) == [("b", [2])]
-    batches.answered(first.number)
-    batches.channel_closed("a", 2.0)
-    assert batches.next_timer() is None, "it was answered"
-
-
-def test_acks_wait_for_a_channel():
-    batches = two_consumers()
-    batches.add("a", ids(1), 1, 1.0)
-    batches.channel_closed("a", 1.0)
-    batches.channel_closed("b", 1.0)
-    batches.add("a", ids(2), 1, 1.0)
-    assert batches.next_timer() is None
-    assert batches.unanswered == ids(1, 2)
-    batches.channel_opened("b", "new line", 5.0)
-    assert sent(batches.on_timer(5.0)) == [("b", [1, 2])]
 
 
 def test_first_unanswered_is_the_oldest_unanswered_ack():

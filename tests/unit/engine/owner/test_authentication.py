@@ -16,18 +16,6 @@ from tests.support.waiting import until
 from tests.unit.engine.owner.played_brokers import TOKEN, Client, Server, play
 
 
-def test_clients_with_equal_credentials_share_a_connection():
-    async def scene(owners, server):
-        clients = [Client() for _ in range(50)]
-        admitted = await asyncio.gather(*(owners.authenticate(TOKEN, client) for client in clients))
-        assert {identity for identity, _ in admitted} == {TOKEN}
-        assert len(server.connections) == 1
-        assert await owners.any_broker(TOKEN) is await owners.any_broker(TOKEN)
-        assert len(server.open) == 1
-
-    play(scene, Server(b"old"))
-
-
 def test_a_later_client_is_authenticated_too(monkeypatch):
     monkeypatch.setattr("readonly_engine.owner.directory.AUTH_CACHE_TTL_S", 0.0)
 

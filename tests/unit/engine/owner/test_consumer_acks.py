@@ -132,17 +132,6 @@ def test_grouped_acks_are_sent_again_after_the_owners_state(golden):
     play(golden, scene)
 
 
-def test_a_refused_ack_gets_the_owners_error(golden):
-    async def scene(owners, owner, consumer, events, asked):
-        consumer.ack(ack(3, request_id=900))
-        ((_, relayed),) = owner.next()
-        owner.answer("broker_error", relayed.request_id)
-        ((said),) = events.said
-        assert (said.type, said.error.request_id) == (BaseCommand.ERROR, 900)
-
-    play(golden, scene)
-
-
 def test_acks_wait_for_resume_acks(golden):
     async def scene(owners, owner, consumer, events, asked):
         events.consumer = None  # nobody says that it may go on

@@ -8,32 +8,21 @@ import pytest
 from readonly_engine.owner.identity import Identity
 from readonly_engine.owner.session import OwnerSession
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
-from readonly_engine.wire.errors import FrameTooLargeError, WireError
+from readonly_engine.wire.errors import FrameTooLargeError
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, frame_limit
 from readonly_engine.wire.pulsar_pb2 import (
-    AuthData,
     BaseCommand,
-    CommandAck,
-    CommandAckResponse,
-    CommandAuthChallenge,
     CommandCloseConsumer,
     CommandConnected,
-    CommandError,
     CommandGetLastMessageId,
     CommandGetTopicsOfNamespaceResponse,
     CommandLookupTopic,
     CommandProducerSuccess,
-    CommandSeek,
-    CommandSuccess,
 )
 
 
 def lookup(request_id=0):
     return BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=CommandLookupTopic(topic="t", request_id=request_id))
-
-
-def success(request_id):
-    return encode_command(BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess(request_id=request_id)))
 
 
 @pytest.fixture
@@ -47,26 +36,6 @@ def answer_to(golden):
         return encode_command(command, frame[4 + end :])
 
     return make
-
-
-def test_connect_has_the_version_and_the_credentials():
-    connect = decode_command(OwnerSession().connect(Identity("token", b"secret"))[4:])[0].connect
-    assert (connect.auth_method_name, connect.auth_data) == ("token", b"secret")
-    assert connect.protocol_version == 21
-    connect = decode_command(OwnerSession().connect(Identity())[4:])[0].connect
-    assert not connect.HasField("auth_method_name")
-    assert not connect.HasField("auth_data")
-    assert connect.feature_flags.supports_broker_entry_metadata
-
-
-def test_connect_declares_support_for_renewed_credentials():
-    assert decode_command(OwnerSession().connect(Identity())[4:])[0].connect.feature_flags.supports_auth_refresh
-    command, _ = decode_command(OwnerSession().auth_response("token", b"newer")[4:])
-    assert command.type == BaseCommand.AUTH_RESPONSE
-    response = command.auth_response
-    # A broker takes no AUTH_RESPONSE without all of these (ServerCnx.handleAuthResponse).
-    assert (response.response.auth_method_name, response.response.auth_data) == ("token", b"newer")
-    assert (response.client_version, response.protocol_version) == ("pulsar-readonly", 21)
 
 
 def test_connect_names_the_broker_behind_a_proxy():
@@ -83,79 +52,12 @@ def test_pongs_are_counted_and_not_received_commands(golden):
     assert session.data_to_send() == b""
 
 
-def test_a_challenge_answers_no_request():
-    session = OwnerSession()
-    session.request(lookup())
-    challenge = CommandAuthChallenge(challenge=AuthData(auth_method_name="token", auth_data=b"PulsarAuthRefresh"))
-    frame = encode_command(BaseCommand(type=BaseCommand.AUTH_CHALLENGE, auth_challenge=challenge))
-    received = [item for byte in frame for item in session.receive_data(bytes([byte]))]
-    assert [(r.command.auth_challenge, r.request_id) for r in received] == [(challenge, None)]
-
-
 def test_a_request_gets_an_id_of_this_connection():
     session = OwnerSession()
     for expected in (1, 2):
         request_id, frame = session.request(lookup(request_id=77))
         assert request_id == expected
         assert decode_command(frame[4:])[0].lookup_topic.request_id == expected
-
-
-def test_answers_are_matched_in_any_order(answer_to):
-    session = OwnerSession()
-    first, _ = session.request(lookup())
-    second, _ = session.request(
-        BaseCommand(type=BaseCommand.GET_LAST_MESSAGE_ID, get_last_message_id=CommandGetLastMessageId())
-    )
-    received = session.receive_data(
-        answer_to("broker_get_last_message_id_response", second) + answer_to("broker_lookup_response", first)
-    )
-    assert [(r.request_id, r.command.type) for r in received] == [
-        (second, BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE),
-        (first, BaseCommand.LOOKUP_RESPONSE),
-    ]
-
-
-def test_an_error_answers_a_request_too(answer_to):
-    session = OwnerSession()
-    request_id, _ = session.request(lookup())
-    (received,) = session.receive_data(answer_to("broker_error", request_id))
-    assert received.request_id == request_id
-    assert received.command.error.message == "Exclusive consumer is already connected"
-
-
-def test_an_answer_counts_once():
-    session = OwnerSession()
-    request_id, _ = session.request(lookup())
-    received = session.receive_data(success(request_id) * 2)
-    assert [r.request_id for r in received] == [request_id, None]
-
-
-def test_a_late_answer_answers_no_request():
-    session = OwnerSession()
-    given_up, _ = session.request(lookup())
-    session.forget(given_up)
-    waiting, _ = session.request(lookup())
-    received = session.receive_data(success(given_up) + success(waiting))
-    assert [r.request_id for r in received] == [None, waiting]
-
-
-def test_a_command_of_the_owners_own_answers_no_request(golden):
-    session = OwnerSession()
-    session.request(lookup())
-    names = ["broker_close_consumer", "broker_active_consumer_change", "broker_message", "broker_connected"]
-    received = session.receive_data(b"".join(map(golden, names)))
-    assert [r.request_id for r in received] == [None] * 4
-    (refused,) = session.receive_data(
-        encode_command(BaseCommand(type=BaseCommand.ERROR, error=CommandError(request_id=-1, message="no")))
-    )
-    assert refused.request_id is None
-
-
-def test_a_message_has_its_payload(golden):
-    (received,) = OwnerSession().receive_data(golden("broker_message"))
-    assert received.command.message.message_id.entry_id == 0
-    assert received.payload.startswith(b"\x0e\x01")
-    assert received.payload.endswith(b"first")
 
 
 def test_ping_is_answered_as_by_the_stock_client(golden):
@@ -173,15 +75,6 @@ def test_every_ping_is_answered_between_other_commands(golden):
     assert session.data_to_send() == golden("client_pong") * 2
 
 
-def test_one_byte_at_a_time(golden, answer_to):
-    session = OwnerSession()
-    request_id, _ = session.request(lookup())
-    stream = golden("broker_ping") + golden("broker_message") + answer_to("broker_lookup_response", request_id)
-    received = [item for byte in stream for item in session.receive_data(bytes([byte]))]
-    assert [r.request_id for r in received] == [None, request_id]
-    assert session.data_to_send() == golden("client_pong")
-
-
 def test_a_producer_that_waits_for_exclusive_access_gets_two_answers(answer_to):
     session = OwnerSession()
     producer = BaseCommand(type=BaseCommand.PRODUCER)
@@ -192,19 +85,6 @@ def test_a_producer_that_waits_for_exclusive_access_gets_two_answers(answer_to):
     received = session.receive_data(queued + ready + ready)
     assert [r.request_id for r in received] == [request_id, request_id, None]
     assert [r.command.producer_success.producer_ready for r in received] == [False, True, True]
-
-
-def test_a_command_without_a_request_id_cannot_be_a_request():
-    with pytest.raises(AttributeError):
-        OwnerSession().request(BaseCommand(type=BaseCommand.PING))
-
-
-def test_close_consumer_may_be_a_request_or_a_command_of_the_owner(golden):
-    session = OwnerSession()
-    close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=4))
-    request_id, _ = session.request(close)
-    received = session.receive_data(golden("broker_close_consumer") + success(request_id))
-    assert [r.request_id for r in received] == [None, request_id]
 
 
 def of_consumer(consumer_id):
@@ -228,19 +108,6 @@ def test_a_request_of_a_consumer_ends_when_the_owner_closes_it(answer_to):
     assert [r.request_id for r in session.receive_data(late + right)] == [None, of_another]
     session.receive_data(closed(5))
     assert session.take_cancelled() == [], "it was answered"
-
-
-def test_a_seek_is_answered_after_the_owner_has_closed_the_consumer():
-    session = OwnerSession()
-    seek = BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek(consumer_id=4))
-    request_id, _ = session.request(seek)
-    assert [r.request_id for r in session.receive_data(closed(4) + success(request_id))] == [None, request_id]
-    assert session.take_cancelled() == []
-
-
-def test_bytes_that_are_not_pulsars_protocol_raise():
-    with pytest.raises(WireError):
-        OwnerSession().receive_data(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 def connected(max_message_size):
@@ -284,23 +151,6 @@ def test_a_frame_above_the_limit_that_answers_no_request_raises():
     message.message.message_id.ledger_id = message.message.message_id.entry_id = 1
     with pytest.raises(FrameTooLargeError, match="answers no request"):
         session.receive_data(encode_command(message, bytes(20_000)))
-
-
-def test_unanswered_acks_end_with_their_consumer(answer_to):
-    session = OwnerSession()
-    message = CommandAck(consumer_id=4, ack_type=CommandAck.Individual)
-    message.message_id.add(ledger_id=1, entry_id=1)
-    ids = message.SerializeToString()[4:]
-    alone, _ = session.request(BaseCommand(type=BaseCommand.ACK, ack=message))
-    together, _ = session.ack(4, ids)
-    of_another, _ = session.ack(5, ids)
-    session.receive_data(closed(4))
-    assert session.take_cancelled() == [alone, together]
-    assert session.cancel_consumer_requests(5) == [of_another], "closed by this side"
-    assert session.cancel_consumer_requests(5) == []
-    late = CommandAckResponse(consumer_id=4, request_id=together)
-    (received,) = session.receive_data(encode_command(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=late)))
-    assert received.request_id is None
 
 
 def test_the_cost_of_a_close_does_not_grow_with_other_requests():

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from readonly_engine.owner.single_flight import SingleFlight
 
 
@@ -39,23 +38,6 @@ def test_callers_during_a_request_share_the_next_one():
         assert len(source.sent) == 3
         source.sent[2].set_result("late")
         assert await asyncio.gather(*later) == ["late"] * 5
-
-    asyncio.run(scenario())
-
-
-def test_an_error_goes_to_all_callers_and_the_next_request_is_sent():
-    async def scenario():
-        asking, source = SingleFlight(), Source()
-        both = [asyncio.create_task(asking.run("q", source.send)) for _ in range(2)]
-        await turns()
-        source.sent[0].set_exception(OSError("no"))
-        for one in both:
-            with pytest.raises(OSError, match="no"):
-                await one
-        again = asyncio.create_task(asking.run("q", source.send))
-        await turns()
-        source.sent[1].set_result("yes")
-        assert await again == "yes"
 
     asyncio.run(scenario())
 

@@ -61,12 +61,6 @@ def test_a_namespace():
     assert served.asked.count(f"{PLACE}/orders/entryFilters") == 1
 
 
-def test_a_partitioned_topic_and_a_partition():
-    assert len(read(api(), [ORDERS]).loads) == 2
-    assert len(read(api(), [ORDERS, ORDERS.at(1), BILLS]).loads) == 3
-    assert [load.name for load in read(api(), [ORDERS.at(1)]).loads] == [str(ORDERS.at(1))]
-
-
 def test_statistics_of_missing_topics_are_never_requested():
     """They could create the topic."""
     served = api()
@@ -111,11 +105,6 @@ def test_many_topics_are_sampled(monkeypatch):
     assert [load.topics for load in found.loads] == [1.5, 1.5]
     assert found.notes == ("The plan rests on a sample of 2 of 3 topics and partitions.",)
     assert found.connections == 3 * 1.5
-
-
-def test_the_options_win_over_the_statistics():
-    found = read(api(), [ORDERS], batch=8.0, connections=50)
-    assert ({load.batch for load in found.loads}, found.connections) == ({8.0}, 50)
 
 
 def run_main(served, *words):

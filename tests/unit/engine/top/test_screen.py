@@ -52,18 +52,6 @@ def test_lines_that_do_not_fit_are_announced():
     assert len(render([ONE], 80, 5)) == 5
 
 
-def test_busy_topics_are_first():
-    topics = tuple(
-        replace(SMALL.topics[0], name=name, byte_rate=rate) for name, rate in [("a", None), ("b", 1.0), ("c", 9.0)]
-    )
-    lines = render([Observed("u", replace(SMALL, topics=topics))], 120)
-    assert [line[0] for line in lines[-3:]] == ["c", "b", "a"]
-
-
-def test_without_any_answer_there_are_the_reasons_only():
-    assert render([GONE], 80) == ["http://orders-2:8080: no answer within 5 s"]
-
-
 def test_wide_characters_take_two_columns_and_combining_ones_none():
     assert (display_width("abc"), display_width("数a"), display_width("e\u0301")) == (3, 3, 1)
     assert fit("数数数", 4) == "数~"
