@@ -59,6 +59,9 @@ SWITCH_INTERVAL_S: Final = 0.0005
 100,000 subscriptions and Python's 5 ms, 179 and 204 commits took longer than a second; with this interval and CHEAP_PAUSE_S
 32 and 8 (make bench)."""
 
+CANCEL_S: Final = 1.0
+"""Time for the end of what is being opened when the broker stops."""
+
 MAX_OPENING: Final = 8
 """Partitions that are opened at the same time."""
 
@@ -339,5 +342,5 @@ class LocalCursors:
         openings = set(self._opening.values())
         for opening in openings:
             opening.cancel()
-        if openings:
-            await asyncio.wait(openings)
+        if openings:  # a silent owner may hold their end up; the client's close fails them then
+            await asyncio.wait(openings, timeout=CANCEL_S)
