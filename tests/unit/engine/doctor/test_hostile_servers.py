@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import time
 
@@ -17,6 +18,7 @@ from readonly_engine.doctor.checks.versions import version_findings
 from readonly_engine.doctor.clients import Clients, open_clients
 from readonly_engine.doctor.deadline import Deadline
 from readonly_engine.doctor.examination import Subjects, examine
+from readonly_engine.doctor.examination import _Examination as Examination
 from readonly_engine.doctor.observe import bookies as observe_bookies
 from readonly_engine.doctor.observe.admin_api import MAX_CONCURRENT, ask_admin_apis, lac_intervals
 from readonly_engine.doctor.observe.bookies import ask_bookies
@@ -32,6 +34,7 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.owner.directory import OwnerDirectory
 
+from tests.support.waiting import until
 from tests.unit.engine.doctor.played_cluster import AdminApi, MemoryStore, MemoryStores, config_of, topic_node
 from tests.unit.engine.doctor.test_command import healthy_api, play
 from tests.unit.engine.doctor.test_observe import CONFIGURATION, LEDGERS, NODES, ORDERS, clients_of, play_admin
@@ -137,23 +140,67 @@ def test_a_negative_interval_is_off():
     assert (found.result, found.observed) == (Result.WARN, "off (bookkeeperExplicitLacIntervalInMills is -1)")
 
 
+class Requests:
+    """The limits of all requests. They end when `expire` is called, not by the clock of the machine.
+
+    Attributes:
+        begun: limits of the requests whose turn has come.
+    """
+
+    def __init__(self, monkeypatch):
+        self.begun = []
+        monkeypatch.setattr(Deadline, "request", lambda *_: self._begin())
+
+    def _begin(self):
+        self.begun.append(asyncio.timeout(None))
+        return self.begun[-1]
+
+    def expire(self):
+        """End the requests whose turn has come."""
+        for one in self.begun:
+            with contextlib.suppress(RuntimeError):  # it has been answered
+                one.reschedule(0)
+
+
+class SilentBroker(asyncio.Protocol):
+    """Takes connections and never answers.
+
+    Attributes:
+        connections: all that have come.
+    """
+
+    def __init__(self):
+        self.connections = []
+
+    def connection_made(self, transport):
+        self.connections.append(transport)
+
+    @contextlib.asynccontextmanager
+    async def serving(self):
+        """Yield the address, HOST:PORT."""
+        server = await asyncio.get_running_loop().create_server(lambda: self, "127.0.0.1", 0)
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        server.close()
+        for transport in self.connections:
+            transport.abort()
+
+
 def test_silent_brokers_take_no_time_from_the_others(monkeypatch):
     """The time of a request begins with its turn: more silent brokers than turns must not make the others fail."""
-    monkeypatch.setattr(Deadline.request, "__defaults__", (0.3,))
+    requests, silent = Requests(monkeypatch), SilentBroker()
+    api = AdminApi(**{"brokers/configuration/runtime": CONFIGURATION})
 
     async def run():
-        silent = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
-        port = silent.sockets[0].getsockname()[1]
-        api = AdminApi(**{"brokers/configuration/runtime": CONFIGURATION})
-        async with api.serving() as url:
+        async with api.serving() as url, silent.serving() as address:
             good = url.removeprefix("http://")
-            api.answers["brokers"] = [*[f"127.0.0.1:{port}"] * MAX_CONCURRENT, good]
+            api.answers["brokers"] = [*[address] * MAX_CONCURRENT, good]
             clients = open_clients(config_of(admin_url=url))
-            answers = await ask_admin_apis(clients, Deadline(20))
-            found = await lac_intervals(clients, answers, Deadline(20))
+            answers = await ask_admin_apis(clients, Deadline(60))
+            asking = asyncio.ensure_future(lac_intervals(clients, answers, Deadline(60)))
+            await until(lambda: len(silent.connections) == MAX_CONCURRENT)
+            requests.expire()
+            found = await asyncio.wait_for(asking, 30)
             await clients.close()
-        silent.close()
-        await asyncio.sleep(0.05)
         return found == {good: 200}
 
     assert asyncio.run(run())
@@ -161,28 +208,34 @@ def test_silent_brokers_take_no_time_from_the_others(monkeypatch):
 
 def test_silent_brokers_leave_the_topics_their_time(monkeypatch):
     """The admin API may list brokers that this machine does not reach. A topic is examined beside them."""
+    requests, silent = Requests(monkeypatch), SilentBroker()
+    examined = asyncio.Event()
+    topics = Examination._topics
+
+    async def examine_topics(*arguments):
+        found = await topics(*arguments)
+        examined.set()
+        return found
+
+    monkeypatch.setattr(Examination, "_topics", examine_topics)
 
     async def scene(config):
-        silent = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
-        port = silent.sockets[0].getsockname()[1]
-        api.answers["brokers"] = [f"127.0.0.1:{port}"] * (2 * MAX_CONCURRENT)
-        try:
-            return await examine(config, Subjects((ORDERS,)), 4, Progress(io.StringIO(), "doctor"))
-        finally:
-            silent.close()
-
-    class Store(MemoryStore):
-        async def get(self, path):
-            await asyncio.sleep(0.05)
-            return await super().get(path)
+        async with silent.serving() as address:
+            api.answers["brokers"] = [address] * MAX_CONCURRENT
+            progress = Progress(io.StringIO(), "doctor")
+            examining = asyncio.ensure_future(examine(config, Subjects((ORDERS,)), 60, progress))
+            await until(lambda: examined.is_set() or examining.done(), 8)  # the client gives up after 10 s
+            await until(lambda: len(silent.connections) == MAX_CONCURRENT)
+            requests.expire()
+            return await examining
 
     api = healthy_api()
-    found = {one.check: one for one in play(scene, Store({}), api, monkeypatch)}
+    found = {one.check: one for one in play(scene, None, api, monkeypatch)}
     assert (found["topic"].result, found["explicit LAC"].result) == (Result.OK, Result.OK)
 
 
 def test_a_silent_owner_makes_no_other_topic_fail(monkeypatch):
-    monkeypatch.setattr(Deadline.request, "__defaults__", (0.3,))
+    requests = Requests(monkeypatch)
     topics = [parse_topic_name(f"t-{number}") for number in range(MAX_CONCURRENT_LOOKUPS + 1)]
 
     class Owner:
@@ -190,13 +243,16 @@ def test_a_silent_owner_makes_no_other_topic_fail(monkeypatch):
 
     async def owner_of(_directory, topic, _identity):
         if topic != str(topics[-1]):
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         return Owner
 
     monkeypatch.setattr(OwnerDirectory, "owner_of", owner_of)
 
     async def run():
-        return await look_up_owners(topics, open_clients(config_of()), Deadline(20))
+        looking = asyncio.ensure_future(look_up_owners(topics, open_clients(config_of()), Deadline(60)))
+        await until(lambda: len(requests.begun) == MAX_CONCURRENT_LOOKUPS)
+        requests.expire()
+        return await asyncio.wait_for(looking, 30)
 
     found = asyncio.run(run())
     assert [one.failure is None for one in found] == [False] * MAX_CONCURRENT_LOOKUPS + [True]
