@@ -78,10 +78,11 @@ def test_what_failed_is_named_as_pytest_takes_it(tmp_path):
         ([], False),
         (["tests/integration/test_tail.py::test_two"], True),
         (["tests/integration/test_tail.py::test_two"] * (suites.SECOND_TRIES + 1), False),
-        (["tests/integration/test_tail.py::test_two", "tests/unit/test_suites.py::test_one"], False),
+        (["tests/integration/test_tail.py::test_two", "tests/unit/test_suites.py::test_one"], True),
+        (["tests/unit/test_suites.py::test_one", "lab/tests/test_shape.py::test_two"], False),
     ],
 )
-def test_few_failures_on_servers_get_a_second_try(failed, again):
+def test_few_failures_on_servers_and_one_without_get_a_second_try(failed, again):
     assert suites.may_try_again(failed) is again
 
 
