@@ -91,7 +91,7 @@ def check(
             short, _, name = event.text.partition(" ")
             topic = topics[short]
             place = event.ids[0] if event.ids else Id(-1, -1)
-            if name not in names[short] and not topic.is_former(place):
+            if name not in names[short] and not topic.is_former(place) and not topic.held_back:
                 verdict.found.append(Found(Violation.NOT_STORED, short, place, name, event.at))
             continue
         if event.kind is Kind.UNCOMMITTED:

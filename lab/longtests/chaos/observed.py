@@ -135,6 +135,7 @@ class Topic:
         deduplicated: whether no message may be stored twice.
         deletions: begin and end of its deletions, ordered by time.
         sizes: entries of closed ledgers, as the topic's list counts them.
+        held_back: whether the owner shows nothing after a transaction that it has open, so that messages may be missing here.
     """
 
     def __init__(
@@ -144,7 +145,9 @@ class Topic:
         deduplicated: bool = False,
         deletions: Sequence[tuple[float, float]] = (),
         sizes: Mapping[int, int] | None = None,
+        held_back: bool = False,
     ) -> None:
+        self.held_back = held_back
         self._sizes = sizes or {}
         self.stored = stored
         self.deduplicated = deduplicated

@@ -169,6 +169,12 @@ def test_a_receipt_without_a_message_is_found() -> None:
     assert not judge([kept, *good()]).found
 
 
+def test_a_message_that_an_owner_holds_back_is_not_lost() -> None:
+    receipt = Event(SENT, Kind.PUBLISHED, text="t committed")
+    assert kinds(judge([receipt, *good()])) == {Violation.NOT_STORED}
+    assert not judge([receipt, *good()], held_back=True).found
+
+
 def test_a_message_that_is_stored_twice_is_wrong_only_with_deduplication() -> None:
     twice = [*STORED, Stored(Id(1, COUNT), "k0", "m0", SENT + COUNT)]
     events = good(end=COUNT + 1)
