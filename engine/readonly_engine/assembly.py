@@ -42,6 +42,7 @@ from readonly_engine.locality import LocalityFile
 from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError, NotAdmittedError
 from readonly_engine.net import descriptors
+from readonly_engine.net.certificates import certificate_files
 from readonly_engine.net.digest_md5 import LoginError
 from readonly_engine.net.interfaces import LOOPBACK
 from readonly_engine.net.port_holder import port_holder
@@ -274,7 +275,8 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         config.cursors,
         guard,
     )
-    http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared), build)
+    certificates = certificate_files([config.tls, config.writer_tls, config.metadata_tls, config.bookie_tls])
+    http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared), build, certificates)
     try:
         listening = partial(listen, timeout_s=config.listen_timeout, stop=stop)
         if not await listening("http", config.http, http.start) or not await listening(

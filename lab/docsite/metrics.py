@@ -16,10 +16,15 @@ from readonly_engine.broker.pool.bindings import Bindings
 from readonly_engine.broker.server.broker import Broker
 from readonly_engine.http.backlog_age import BacklogAges
 from readonly_engine.http.bookie_metrics import BookieCollector
+from readonly_engine.http.certificate_metrics import CertificateCollector
+from readonly_engine.http.loop_delay import EventLoopDelay
 from readonly_engine.http.metrics import MAX_LABEL_CHARACTERS, MAX_LABELS, BrokerCollector
+from readonly_engine.http.owner_metrics import OwnerCollector
 from readonly_engine.http.process_metrics import BuildCollector
 from readonly_engine.http.status.slices import Slices
 from readonly_engine.http.store_metrics import StoreCollector
+from readonly_engine.net.durations import Durations
+from readonly_engine.owner.durations import RequestDurations
 from readonly_engine.topic.cache import EntryCache
 from readonly_operator import metrics as operator_metrics
 from readonly_operator.bindings.topic_index import BindingTopicIndex
@@ -87,7 +92,7 @@ Readers get a new name each time, so all readers of a topic count as subscriptio
 the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `namespace` and `topic` are too. A name of more than
 {MAX_LABEL_CHARACTERS} characters is empty as well. `bookie` is a bookie's id; from the {MAX_BOOKIES + 1}st bookie on it is empty.
 `limit` is the option without its `max-`. `reason` is one of {", ".join(code(reason) for reason in Reason)}.
-`read` is `tail` for entries that were sent as soon as they were readable, else `backlog`. End-to-end latency compares two clocks: that of the broker, and that
+`option` is the option that names the file of a certificate. `request` is a command of Pulsar's protocol. `read` is `tail` for entries that were sent as soon as they were readable, else `backlog`. End-to-end latency compares two clocks: that of the broker, and that
 of the owner where the cluster stores broker entry metadata (`brokerEntryMetadataInterceptors`), else that of the producer.
 """
 OPERATOR = """## Operator
@@ -155,7 +160,7 @@ def idle_broker() -> Broker:
     )
     passthrough = parts(passed_through=[])
     claim_store = parts(held=(), suspended=False)
-    owners: Any = types.SimpleNamespace(refused_credentials=0)
+    owners: Any = types.SimpleNamespace(refused_credentials=0, durations=RequestDurations())
     return Broker(
         owners,
         topics,
@@ -172,14 +177,21 @@ def idle_broker() -> Broker:
 
 def of_broker() -> list[Metric]:
     """Return the metrics of a broker that serves nothing."""
-    stores: Any = types.SimpleNamespace(connected=True, denied=0)
+    stores: Any = types.SimpleNamespace(connected=True, denied=0, durations=Durations())
     broker = idle_broker()
     own = BrokerCollector(broker, EntryCache(1000), BacklogAges(broker))
 
     async def collected() -> list[Metric]:
         return [metric async for metric in own.collect(Slices())]
 
-    others = (StoreCollector(stores), BookieCollector(ReadStatistics()), BuildCollector({}))
+    others = (
+        StoreCollector(stores),
+        BookieCollector(ReadStatistics()),
+        OwnerCollector(broker.owners.durations),
+        CertificateCollector({}),
+        EventLoopDelay(),
+        BuildCollector({}),
+    )
     return [*asyncio.run(collected()), *(metric for one in others for metric in one.collect())]
 
 

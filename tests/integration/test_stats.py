@@ -57,6 +57,10 @@ def test_statistics_have_the_shape_of_pulsars(own_pool, pulsar_client, admin: Pu
     tenant, namespace = topic.removeprefix("persistent://").split("/")[:2]
     labels = {"namespace": f"{tenant}/{namespace}", "topic": topic, "subscription": "s"}
     assert value_of(metrics, "pulsar_readonly_dispatched_messages_total", **labels) == 10
+    for server, asked in (("owner", {"request": "SUBSCRIBE"}), ("metadata_store", {})):
+        name = f"pulsar_readonly_{server}_request_duration_seconds"
+        count, seconds = (value_of(metrics, f"{name}_{part}", **asked) for part in ("count", "sum"))
+        assert 0 < seconds < 30 * count
     assert value_of(metrics, "pulsar_readonly_consumers", **labels, cluster=CLUSTER_NAME) == 1
     for name, value in {
         "claimed_subscriptions": 1,

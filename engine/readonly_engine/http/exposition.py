@@ -6,6 +6,7 @@ A broker of 10,000 topics has 70,000 samples. In one piece they would hold the e
 from __future__ import annotations
 
 import asyncio
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -15,7 +16,7 @@ from readonly_engine.http.status.quota import PageQuota
 from readonly_engine.http.status.slices import STEPS, Slices
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable
+    from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 
     from prometheus_client.metrics_core import Metric
 
@@ -102,3 +103,14 @@ class Exposition:
             else:
                 self._quota.charge(slices.spent_s)
         return self._last
+
+
+def cumulative(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    """Return cumulative buckets of a histogram.
+
+    Args:
+        bounds: upper bounds; the last one is infinite.
+        counts: number of values in each bucket alone.
+    """
+    names = [f"{bound:g}".replace("inf", "+Inf") for bound in bounds]
+    return list(zip(names, map(float, accumulate(counts)), strict=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -15,10 +14,10 @@ from readonly_engine.broker.cursors.commits import LATENCY_BOUNDS as COMMIT_BOUN
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LATENCY_BOUNDS
 from readonly_engine.broker.passthrough.reasons import Reason
-from readonly_engine.http.exposition import SAMPLES_PER_PART
+from readonly_engine.http.exposition import SAMPLES_PER_PART, cumulative
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 
     from prometheus_client.metrics_core import Metric
 
@@ -161,7 +160,7 @@ class BrokerCollector:
             labels=["read"],
         )
         for read, histogram in (("tail", sampler.tail), ("backlog", sampler.backlog)):
-            found.add_metric([read], _buckets(LATENCY_BOUNDS, histogram.counts), histogram.total)
+            found.add_metric([read], cumulative(LATENCY_BOUNDS, histogram.counts), histogram.total)
         yield found
         yield CounterMetricFamily(
             "pulsar_readonly_end_to_end_latency_clock_skew",
@@ -185,7 +184,7 @@ class BrokerCollector:
         yield HistogramMetricFamily(
             "pulsar_readonly_local_cursor_commit_duration_seconds",
             "Time from the first change of local cursors in a commit until it is stored",
-            buckets=_buckets(COMMIT_BOUNDS, counts or [0] * len(COMMIT_BOUNDS)),
+            buckets=cumulative(COMMIT_BOUNDS, counts or [0] * len(COMMIT_BOUNDS)),
             sum_value=sum(store.commits.latency_sum for store in stores),
         )
 
@@ -325,14 +324,3 @@ def _of_subscriptions(figures: Mapping[_Labels, _Figures]) -> Iterator[Metric]:
                 if found is not None:
                     part.add_metric(labels, found)
             yield part
-
-
-def _buckets(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
-    """Return cumulative buckets of a histogram.
-
-    Args:
-        bounds: upper bounds; the last one is infinite.
-        counts: number of values in each bucket alone.
-    """
-    names = [f"{bound:g}".replace("inf", "+Inf") for bound in bounds]
-    return list(zip(names, map(float, accumulate(counts)), strict=True))

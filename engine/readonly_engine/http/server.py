@@ -15,10 +15,13 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from readonly_engine.http.backlog_age import BacklogAges
 from readonly_engine.http.bookie_metrics import BookieCollector
 from readonly_engine.http.bound import BoundTopics
+from readonly_engine.http.certificate_metrics import CertificateCollector
 from readonly_engine.http.confirmed import LacUnavailableError, LastConfirmed
 from readonly_engine.http.exposition import Exposition
 from readonly_engine.http.guard import HttpPort
+from readonly_engine.http.loop_delay import EventLoopDelay
 from readonly_engine.http.metrics import BrokerCollector
+from readonly_engine.http.owner_metrics import OwnerCollector
 from readonly_engine.http.process_metrics import WAIT_S, BuildCollector, ProcessMetrics
 from readonly_engine.http.stats import Statistics
 from readonly_engine.http.status.gather import About, Gatherer
@@ -31,6 +34,7 @@ from readonly_engine.owner.single_flight import SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.broker.server.broker import Broker
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
 
 NOTHING_KNOWN: Final = About()
 NO_BUILD: Final[Mapping[str, str]] = MappingProxyType({})
+NO_CERTIFICATES: Final[Mapping[str, Path]] = MappingProxyType({})
 
 
 class HttpServer:
@@ -57,6 +62,7 @@ class HttpServer:
         bookies: connections to bookies, for the last confirmed entry.
         about: facts about this broker, for the status page.
         build: the build of this process, as labels of a metric (BUILD_LABELS).
+        certificates: files of certificates, by their options.
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class HttpServer:
         bookies: BookiePool,
         about: About = NOTHING_KNOWN,
         build: Mapping[str, str] = NO_BUILD,
+        certificates: Mapping[str, Path] = NO_CERTIFICATES,
     ) -> None:
         self._broker = broker
         self._bound = BoundTopics(broker, cluster)
@@ -77,9 +84,13 @@ class HttpServer:
         self._stores = stores
         self._ages = BacklogAges(broker)
         self._exposition = Exposition(BrokerCollector(broker, cache, self._ages).collect)
+        self._loop_delay = EventLoopDelay()
         self._registry = CollectorRegistry()
         self._registry.register(StoreCollector(stores))
         self._registry.register(BookieCollector(bookies.statistics))
+        self._registry.register(OwnerCollector(broker.owners.durations))
+        self._registry.register(CertificateCollector(certificates))
+        self._registry.register(self._loop_delay)
         self._registry.register(BuildCollector(build))
         self._process = ProcessMetrics()
         self._flight: SingleFlight[bytes] = SingleFlight()
@@ -104,6 +115,7 @@ class HttpServer:
         app.router.add_get("/explicit-lac", self._explicit_lac)
         app.router.add_get("/stats", self._stats)
         app.router.add_get("/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats", self._topic_stats)
+        self._loop_delay.start()
         self._port = HttpPort(app)
         await self._port.start(host, port)
 
@@ -112,6 +124,7 @@ class HttpServer:
         self._bound.close()
         self._ages.close()
         self._exposition.close()
+        self._loop_delay.stop()
         if self._port is not None:
             await self._port.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
@@ -32,4 +32,11 @@ class StoreCollector(Collector):
             "pulsar_readonly_metadata_store_denials",
             "Requests and connections that the metadata store refused: a right, a login or a certificate is missing",
             value=self._stores.denied,
+        )
+        durations = self._stores.durations
+        yield SummaryMetricFamily(
+            "pulsar_readonly_metadata_store_request_duration_seconds",
+            "Time from a request to the metadata store until its answer, which may be an error",
+            count_value=durations.answers,
+            sum_value=durations.seconds,
         )

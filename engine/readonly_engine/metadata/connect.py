@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.security import StoreSecurity
     from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.metadata.url import MetadataUrl
+    from readonly_engine.net.durations import Durations
 
 
 def _zookeeper(url: MetadataUrl, security: StoreSecurity) -> MetadataStore:
@@ -123,6 +124,13 @@ class ClusterStores:
     def denied(self) -> int:
         """Return the number of requests and connections that the stores refused."""
         return self.main.denied + (0 if self.bookkeeper is self.main else self.bookkeeper.denied)
+
+    @property
+    def durations(self) -> Durations:
+        """Return how many requests the stores have answered, and how long that took."""
+        if self.bookkeeper is self.main:
+            return self.main.durations
+        return self.main.durations + self.bookkeeper.durations
 
     async def start(self) -> None:
         """Connect. After an error, and after a cancellation, no session is left.

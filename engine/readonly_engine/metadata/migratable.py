@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.lease import SessionLease
     from readonly_engine.metadata.store import Fence, MetadataStore, Versioned
     from readonly_engine.metadata.url import MetadataUrl
+    from readonly_engine.net.durations import Durations
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +104,11 @@ class MigratableStore:
     def denied(self) -> int:
         """Return the number of requests and connections that a store refused."""
         return self._source.denied + (0 if self._target is None else self._target.denied)
+
+    @property
+    def durations(self) -> Durations:
+        """Return how many requests the stores have answered, and how long that took."""
+        return self._source.durations if self._target is None else self._source.durations + self._target.durations
 
     async def get(self, path: str) -> Versioned | None:
         """Return a node's value, None if there is no such node."""

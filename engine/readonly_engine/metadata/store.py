@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.metadata.lease import SessionLease
+    from readonly_engine.net.durations import Durations
 
 
 OWN_ROOT = "/pulsar-readonly"
@@ -101,6 +102,10 @@ class MetadataStore(Protocol):
     @property
     def denied(self) -> int:
         """Return the number of requests and connections that the store refused for a missing right, login or certificate."""
+
+    @property
+    def durations(self) -> Durations:
+        """Return how many requests the store has answered, and how long that took."""
 
     async def get(self, path: str) -> Versioned | None:
         """Return a node's value, None if there is no such node.

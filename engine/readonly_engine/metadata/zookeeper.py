@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.metadata.security import StoreSecurity
     from readonly_engine.net.digest_md5 import Credentials
+    from readonly_engine.net.durations import Durations
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +112,11 @@ class ZooKeeperStore:
     def denied(self) -> int:
         """Return the number of requests and connections that ZooKeeper refused."""
         return self._requests.denied + self._connection.refusals
+
+    @property
+    def durations(self) -> Durations:
+        """Return how many requests ZooKeeper has answered, and how long that took."""
+        return self._requests.durations
 
     async def get(self, path: str) -> Versioned | None:
         """Return a node's value, None if there is no such node."""

@@ -21,6 +21,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from readonly_engine.metadata.errors import AccessDeniedError, MetadataError, MetadataUnavailableError
 from readonly_engine.metadata.zookeeper_refusals import NEEDED_RIGHTS, missing_right
+from readonly_engine.net.durations import Durations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,7 @@ class ZooKeeperRequests:
 
     Attributes:
         denied: requests that lacked a right.
+        durations: answers, and the times until them.
     """
 
     def __init__(self, client: KazooClient, connection: Connection, hosts: str, security: StoreSecurity) -> None:
@@ -63,6 +65,7 @@ class ZooKeeperRequests:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._logged: OrderedDict[str, float] = OrderedDict()
         self.denied = 0
+        self.durations = Durations()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -156,11 +159,13 @@ class ZooKeeperRequests:
             KazooException: the request failed.
         """
         loop = self.loop
+        begin = loop.time()
         future: asyncio.Future[Any] = loop.create_future()
 
         def finish(result: Any) -> None:
             if future.done():
                 return
+            self.durations.answered(loop.time() - begin)
             if result.exception is not None:
                 future.set_exception(result.exception)
             else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from readonly_engine.background import ends
 from readonly_engine.clock import lease_time
+from readonly_engine.owner.durations import RequestDurations
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.owner.handlers import ConnectionHandlers
 from readonly_engine.owner.probe_detector import ProbeDetector
@@ -87,6 +88,7 @@ class OwnerConnection(asyncio.Protocol):
         identity: the credentials of the connection.
         events: gets the connection's events.
         behind_proxy: HOST:PORT of the broker, where the connection leads to a proxy.
+        durations: counts the answers to requests; None to count for this connection alone.
 
     Attributes:
         refusal: the error by which the owner refused renewed credentials; None without one.
@@ -98,7 +100,12 @@ class OwnerConnection(asyncio.Protocol):
     """
 
     def __init__(
-        self, url: str, identity: Identity, events: ConnectionEvents | None = None, behind_proxy: str = ""
+        self,
+        url: str,
+        identity: Identity,
+        events: ConnectionEvents | None = None,
+        behind_proxy: str = "",
+        durations: RequestDurations | None = None,
     ) -> None:
         self.url = url
         self.events = events
@@ -112,7 +119,7 @@ class OwnerConnection(asyncio.Protocol):
         self.handshake = CommandConnected()
         self.closed = False
         # requests, and the ids that consumers, producers and watchers have
-        self._requests = OwnerRequests(url, self._session)
+        self._requests = OwnerRequests(url, self._session, durations or RequestDurations())
         self._subscribe_throttle = SubscribeThrottle()
         self._handlers = ConnectionHandlers()
         self._publisher: Publisher | None = None
@@ -139,6 +146,7 @@ class OwnerConnection(asyncio.Protocol):
         *,
         tls: ssl.SSLContext | None = None,
         behind_proxy: str = "",
+        durations: RequestDurations | None = None,
     ) -> OwnerConnection:
         """Connect and authenticate.
 
@@ -147,7 +155,7 @@ class OwnerConnection(asyncio.Protocol):
             OwnerRefusedError: the credentials were refused.
         """
         loop = asyncio.get_running_loop()
-        connection = cls(url, identity, events, behind_proxy)
+        connection = cls(url, identity, events, behind_proxy, durations)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await loop.create_connection(

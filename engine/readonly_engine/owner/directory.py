@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from readonly_engine.owner.connection import OwnerConnection
+from readonly_engine.owner.durations import RequestDurations
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.owner.identity_session import ConnectionTarget, IdentitySession
 from readonly_engine.owner.single_flight import SingleFlight
@@ -76,6 +77,7 @@ class OwnerDirectory:
 
     Attributes:
         refused_credentials: number of clients whose credentials were refused.
+        durations: answers of the source cluster's brokers, by request.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class OwnerDirectory:
         stored_limit: StoredFrameLimit | None = None,
     ) -> None:
         self.refused_credentials = 0
+        self.durations = RequestDurations()
         self._writer_urls = writer_urls
         self._preferred = 0
         self._tls = tls
@@ -347,7 +350,16 @@ class OwnerDirectory:
         if encrypted and trusted is None:
             raise OwnerUnavailableError(f"{target.url} requires TLS; give writer-url as pulsar+ssl://HOST:PORT")
         tls = trusted.context() if encrypted and trusted is not None else None
-        connection = await OwnerConnection.open(target.url, host, port, identity, events, tls=tls, behind_proxy=behind)
+        connection = await OwnerConnection.open(
+            target.url,
+            host,
+            port,
+            identity,
+            events,
+            tls=tls,
+            behind_proxy=behind,
+            durations=None if target.peer else self.durations,
+        )
         if self._stored_limit is not None and not target.peer:
             self._stored_limit.learn(connection.handshake.max_message_size)
         return connection

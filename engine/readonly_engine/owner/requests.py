@@ -17,6 +17,7 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandError, ServerErr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from readonly_engine.owner.durations import RequestDurations
     from readonly_engine.owner.session import OwnerSession
 
 REQUEST_TIMEOUT_S = 30.0
@@ -33,15 +34,17 @@ class OwnerRequests:
     Args:
         url: the broker's URL, for errors.
         session: numbers the requests, and knows the owner's frame limit.
+        durations: counts the answers to `request`.
 
     Attributes:
         transport: writes to the owner; None before the connection is made, and after its end.
     """
 
-    def __init__(self, url: str, session: OwnerSession) -> None:
+    def __init__(self, url: str, session: OwnerSession, durations: RequestDurations) -> None:
         self.transport: asyncio.Transport | None = None
         self._url = url
         self._session = session
+        self._durations = durations
         self._loop = asyncio.get_running_loop()
         self._callbacks: dict[int, Callable[[BaseCommand | None], None]] = {}
         self._deadlines: deque[tuple[float, asyncio.Future[BaseCommand]]] = deque()
@@ -75,8 +78,10 @@ class OwnerRequests:
                     OwnerUnavailableError(f"{self._url} does not answer {command_name(command)}: {reason}")
                 )
             else:
+                self._durations.answered(command_name(command), self._loop.time() - begin)
                 answer.set_result(response)
 
+        begin = self._loop.time()
         request_id = self.send(*self._session.request(command), on_response)
         self._await_until(self._loop.time() + REQUEST_TIMEOUT_S, answer)
         try:

@@ -30,6 +30,7 @@ from readonly_engine.metadata.oxia.session import Session
 from readonly_engine.metadata.security import OPEN_STORE
 from readonly_engine.metadata.store import ClaimResult, Fence, Versioned, check_own
 from readonly_engine.metadata.watches import NodeRead, NodeWatch, PollRounds
+from readonly_engine.net.durations import Durations
 from readonly_engine.wire.oxia_pb2 import (
     DeleteRequest,
     GetRequest,
@@ -87,6 +88,7 @@ class OxiaStore:
         self._parents: OrderedDict[str, None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._durations = Durations()
 
     async def start(self) -> None:
         """Connect."""
@@ -108,6 +110,11 @@ class OxiaStore:
     def denied(self) -> int:
         """Return the number of refused requests: none, as Oxia checks no rights of single records."""
         return 0
+
+    @property
+    def durations(self) -> Durations:
+        """Return how many requests about single records Oxia has answered, and how long that took."""
+        return self._durations
 
     async def get(self, path: str) -> Versioned | None:
         """Return a record's value, None if there is no such record."""
@@ -354,10 +361,13 @@ class OxiaStore:
             log.debug("record was removed already: path=%s", path)
 
     async def _call(self, path: str, method: Any, request: Any, key: str | None = None) -> list[Any]:
+        begin = asyncio.get_running_loop().time()
         try:
-            return await self._router.call(key or routing_key(path), method, request)
+            found = await self._router.call(key or routing_key(path), method, request)
         except SessionEndedError as error:
             raise MetadataUnavailableError(f"Oxia at {self.address}: the session has ended") from error
+        self._durations.answered(asyncio.get_running_loop().time() - begin)
+        return found
 
     def _notify_lease(self, lease: SessionLease) -> None:
         for changed in self._session_listeners:

@@ -24,6 +24,7 @@ from readonly_engine.http.server import HttpServer
 from readonly_engine.http.status.slices import STEPS, Slices
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.net.durations import Durations
 from readonly_engine.topic.cache import EntryCache
 
 from docsite.metrics import idle_broker
@@ -33,6 +34,7 @@ P = "persistent://public/default/"
 
 
 BOOKIES = SimpleNamespace(statistics=ReadStatistics())
+STORES = SimpleNamespace(connected=True, denied=0, durations=Durations())
 
 
 class Ages:
@@ -177,7 +179,7 @@ def test_threads_that_are_all_busy_do_not_hold_up_the_statistics(broker, monkeyp
     async def scene():
         free = threading.Event()
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        server = HttpServer(broker, SimpleNamespace(connected=True, denied=0), EntryCache(1000), None, BOOKIES)
+        server = HttpServer(broker, STORES, EntryCache(1000), None, BOOKIES)
 
         async def document(_, tasks):
             return str(tasks).encode()
@@ -196,8 +198,7 @@ def test_threads_that_are_all_busy_do_not_hold_up_the_statistics(broker, monkeyp
 
 def test_the_page_has_the_broker_the_build_and_the_process(broker):
     async def scene():
-        stores = SimpleNamespace(connected=True, denied=0)
-        server = HttpServer(broker, stores, EntryCache(1000), None, BOOKIES, build={"version": "1.2.3"})
+        server = HttpServer(broker, STORES, EntryCache(1000), None, BOOKIES, build={"version": "1.2.3"})
         answer = await server._metrics(None)
         await server.close()
         return answer
@@ -208,7 +209,9 @@ def test_the_page_has_the_broker_the_build_and_the_process(broker):
     families = {family.name: family for family in found}
     assert len(families) == len(found)  # a metric that stands twice fails the whole scrape
     assert families["pulsar_readonly_build_info"].samples[0].labels["version"] == "1.2.3"
-    assert {"pulsar_readonly_connections", "pulsar_readonly_metadata_store_connected"} <= families.keys()
+    assert {
+        f"pulsar_readonly_{name}" for name in ("connections", "metadata_store_connected", "event_loop_delay_seconds")
+    } <= set(families)
     assert "process_start_time_seconds" in families or not Path("/proc/self").is_dir()
 
 
@@ -304,7 +307,13 @@ def test_the_id_of_the_source_cluster_is_read_once_and_never_holds_up_the_bindin
             return "" if len(asked) == 3 else "id"
 
     async def scene():
-        server = HttpServer(broker, SimpleNamespace(connected=True, denied=0), EntryCache(1000), Cluster(), BOOKIES)
+        server = HttpServer(
+            broker,
+            STORES,
+            EntryCache(1000),
+            Cluster(),
+            BOOKIES,
+        )
         return [await server._instance() for _ in range(6)]
 
     assert asyncio.run(scene()) == ["", "", "", "id", "id", "id"]
