@@ -170,6 +170,9 @@ class _Judge:
         self._went_back: list[WentBack] = []
         self._repetitions: list[tuple[int, float, Id]] = []
         """Fault, time and message of each."""
+        self._repeated_at = float("-inf")
+        self._burst = 0
+        """Messages that were in flight before the last burst of redeliveries."""
         self._recent: deque[float] = deque()
         """Times of the deliveries in the STORED_S before the last one."""
         self._skipped = bytearray(size)
@@ -327,7 +330,10 @@ class _Judge:
         self._counts["again"] += 1
         fault = self._faults.last(event.at), self._name
         if fault not in self._verdict.repeated:
-            self._verdict.in_flight[fault] = len(self._recent)
+            # A burst may go on after the next fault, which has not caused it.
+            burst = self._burst if event.at - self._repeated_at < STORED_S else 0
+            self._burst = self._verdict.in_flight[fault] = max(len(self._recent), burst)
+        self._repeated_at = event.at
         self._verdict.repeated[fault] += 1
         self._repetitions.append((fault[0], event.at, self._topic.ids[index]))
         if self._confirmed[index]:

@@ -281,17 +281,22 @@ def test_what_an_owner_repeats_whose_cursor_went_back_does_not_count() -> None:
         assert kinds(judge([*first, *again, back], faults=(near,))) == found
 
 
+@pytest.mark.parametrize("another", [False, True])
 @pytest.mark.parametrize(("seconds", "found"), [(4.0, set()), (9.0, {Violation.TOO_MANY})])
-def test_a_backlog_that_came_just_before_a_fault_may_come_again_as_a_whole(seconds: float, found: set) -> None:
+def test_a_backlog_that_came_just_before_a_fault_may_come_again_as_a_whole(
+    seconds: float, found: set, *, another: bool
+) -> None:
     many = 2 * LIMITS.repeated
     stored = [Stored(Id(1, n), "k", f"m{n}", SENT) for n in range(many)]
     first = [delivered(SENT + seconds * n / many, n) for n in range(many)]
     fault = Done(SENT + 10.0, SENT + 150.0, "kill -9", "broker-0", writable=True)
     again = [
         event(SENT + 150.0, Kind.OPENED, session="b"),
-        *[delivered(SENT + 151.0, n, session="b") for n in range(many)],
+        *[delivered(SENT + 151.0 + n / 100, n, session="b") for n in range(many)],
     ]
-    assert kinds(judge([*first, *again], Watched("t", "Shared"), stored, faults=(fault,))) == found
+    amid = Done(SENT + 151.025, SENT + 152.0, "unload", "t", writable=True)
+    faults = (fault, amid) if another else (fault,)
+    assert kinds(judge([*first, *again], Watched("t", "Shared"), stored, faults=faults)) == found
 
 
 def late(seconds: float) -> list[Stored]:
