@@ -48,6 +48,12 @@ CACHE_HITS: Final = "pulsar_readonly_cache_hits_total"
 CACHE_MISSES: Final = "pulsar_readonly_cache_misses_total"
 STORE_CONNECTED: Final = "pulsar_readonly_metadata_store_connected"
 STORE_DENIALS: Final = "pulsar_readonly_metadata_store_denials_total"
+STORE_SECONDS: Final = "pulsar_readonly_metadata_store_request_duration_seconds_sum"
+STORE_ANSWERS: Final = "pulsar_readonly_metadata_store_request_duration_seconds_count"
+OWNER_SECONDS: Final = "pulsar_readonly_owner_request_duration_seconds_sum"
+OWNER_ANSWERS: Final = "pulsar_readonly_owner_request_duration_seconds_count"
+LOOP_DELAY: Final = "pulsar_readonly_event_loop_delay_seconds_bucket"
+CERTIFICATES: Final = "pulsar_readonly_certificate_expiration_timestamp_seconds"
 BUILD: Final = "pulsar_readonly_build_info"
 
 # Processes: prometheus_client's ProcessCollector (engine/readonly_engine/http/process_metrics.py)

@@ -42,6 +42,11 @@ def _by_broker(metric: str) -> tuple[str, str]:
     return total(of_brokers(metric), *BY_BROKER), POD
 
 
+def _mean(seconds: str, answers: str, *labels: str) -> str:
+    """Return the mean of a summary over the samples with the same labels."""
+    return f"{total(rate(of_brokers(seconds)), *labels)} / {total(rate(of_brokers(answers)), *labels)}"
+
+
 def _only_brokers(expression: str) -> str:
     """Return an expression with labels of pods, without the pods that are no brokers."""
     return f"{expression} and on (namespace, pod) {_BROKERS}"
@@ -163,6 +168,15 @@ def _latency() -> PanelRow:
                 [(total(rate(of_brokers(names.CLOCK_SKEW)), *BY_BROKER), POD)], "ops",
             ),
             Panel(
+                "Delay of the event loop", "By how much a broker is late with a timer, 99th percentile: the wait for its CPU.",
+                [(quantile(0.99, of_brokers(names.LOOP_DELAY), *BY_BROKER), POD)], "s",
+            ),
+            Panel(
+                "Answer time of owners and metadata stores", "Mean time until an answer, by request of Pulsar's protocol.",
+                [(_mean(names.OWNER_SECONDS, names.OWNER_ANSWERS, *BY_POOL, "request"), f"{POOL}: {{{{request}}}}"),
+                 (_mean(names.STORE_SECONDS, names.STORE_ANSWERS, *BY_POOL), f"{POOL}: metadata store")], "s",
+            ),
+            Panel(
                 "Commit latency of local cursors",
                 "Time from the first change in a commit until it is stored, 50th and 99th percentile.",
                 [(quantile(0.5, of_brokers(names.LOCAL_COMMITS), *BY_POOL), f"{POOL}: p50"),
@@ -267,7 +281,6 @@ def _network() -> PanelRow:
 
 
 def _bookies() -> PanelRow:
-    seconds, answers = (total(rate(of_brokers(one)), "bookie") for one in (names.BOOKIE_SECONDS, names.BOOKIE_ANSWERS))
     return PanelRow(
         "Bookies",
         (
@@ -281,7 +294,7 @@ def _bookies() -> PanelRow:
             ),
             Panel(
                 "Answer time by bookie", "Mean time until a bookie answers a read.",
-                [(f"{seconds} / {answers}", "{{bookie}}")], "s",
+                [(_mean(names.BOOKIE_SECONDS, names.BOOKIE_ANSWERS, "bookie"), "{{bookie}}")], "s",
             ),
             Panel(
                 "Failures by bookie",
@@ -325,6 +338,10 @@ def _membership() -> PanelRow:
                 "right, login or certificate.",
                 [(total(of_brokers(names.STORE_CONNECTED), *BY_POOL), f"{POOL}: connected brokers"),
                  (total(rate(of_brokers(names.STORE_DENIALS)), *BY_POOL), f"{POOL}: refused per second")],
+            ),
+            Panel(
+                "Certificates", "Time until the first certificate of a file expires.",
+                [(f"min by (namespace, pool, option) ({of_brokers(names.CERTIFICATES)}) - time()", f"{POOL}: {{{{option}}}}")], "s",
             ),
             Panel(
                 "Local subscriptions",
