@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-CLEANS_UP = "trap 'sleep 1; touch cleaned; exit 3' {}; touch started; while :; do sleep 0.05; done"
-"""Needs a second, which is longer than subprocess.run waits after Ctrl-C."""
+CLEANS_UP = "trap 'sleep 1; touch cleaned; exit 3' {}; cat; touch started; while :; do sleep 0.05; done"
+"""Needs a second, which is longer than subprocess.run waits after Ctrl-C. It starts when `run` has closed its input, and waits."""
 
 PROGRAM = """
 from devstack.common.run import run
