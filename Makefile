@@ -26,7 +26,7 @@ $(DEMO_STAMP):
 	@$(DEMO_PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@rm -f $(DEMO_VENV)/.stamp-* && touch $@
 .PHONY: demo demo-addresses demo-kubernetes clean-demo
-DEMO_OPTIONS = $(if $(PULSAR_URL)$(ADMIN_URL),--writer-url '$(PULSAR_URL)' --admin-url '$(ADMIN_URL)' --metadata-store '$(METADATA)') \
+DEMO_OPTIONS = $(if $(PULSAR_URL)$(ADMIN_URL),--service-url '$(PULSAR_URL)' --admin-url '$(ADMIN_URL)' --metadata-store-url '$(METADATA)') \
 	$(if $(KEEP),--keep) $(if $(OPEN),--open) $(if $(MESSAGES),--messages '$(MESSAGES)') $(if $(TOKEN_FILE),--token-file '$(TOKEN_FILE)') \
 	$(if $(NAMESPACE),--namespace '$(NAMESPACE)') $(if $(YES),--yes)
 demo-addresses:

@@ -157,10 +157,10 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         loop.add_reader(sys.stdin.fileno(), stop.set)
     patterns = bound_patterns(config)
     url, tls_url = advertised_url(config), advertised_tls_url(config)
-    tls, writer_tls, peer_tls, bookie_security, login = open_files(config)
+    tls, broker_tls, peer_tls, bookie_security, login = open_files(config)
     try:
         stores = ClusterStores(config.metadata_url, config.bookkeeper_metadata_url, config.metadata_security)
-        admin = AdminClient(*config.admin_urls, tls=writer_tls, token_file=config.admin_token_file, login=login)
+        admin = AdminClient(*config.admin_urls, tls=broker_tls, token_file=config.admin_token_file, login=login)
     except (TlsError, LoginError) as error:
         raise StartError(f"--{error}") from error
     except (OSError, ValueError) as error:
@@ -172,7 +172,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     try:
         await stores.start()
     except MetadataError as error:
-        raise StartError(f"--metadata-store: {error}") from error
+        raise StartError(f"--metadata-store-url: {error}") from error
     store, cluster = stores.main, stores.cluster
     stored_limit = StoredFrameLimit()
     bookies = BookiePool(cluster.bookie_address, security=bookie_security, locality=config.locality, limit=stored_limit)
@@ -239,13 +239,13 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         tail_of,
         on_deleted,
     )
-    owners = OwnerDirectory(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit)
+    owners = OwnerDirectory(*config.service_urls, tls=broker_tls, peer_tls=peer_tls, stored_limit=stored_limit)
     claims = ClaimStore(store, membership, guard)
     local_cursors = LocalCursors(
         partial(
             stock_client,
-            config.writer_url,
-            config.writer_tls,
+            config.service_url,
+            config.broker_tls,
             file_token(config.admin_token_file) if login is None else login.current,
         ),
         CursorAdmin(admin),
@@ -326,8 +326,8 @@ def about(config: EngineConfig, shared: EngineConfig | None) -> About:
     """
     commit = os.environ.get(COMMIT_VARIABLE, "")
     return About(
-        service_url=config.writer_url,
-        metadata_store=config.metadata_store,
+        service_url=config.service_url,
+        metadata_store_url=config.metadata_store_url,
         commit=commit if _COMMIT.fullmatch(commit) else built_commit(),
         worker=-1 if shared is None else (config.http.port - shared.http.port) // PORT_OFFSET - 1,
         workers=1 if shared is None else shared.workers,
@@ -418,6 +418,6 @@ async def listen(
             "choose a free address of this machine"
         ) from error
     except MetadataUnavailableError as error:
-        raise StartError(f"--metadata-store: {error}") from error
+        raise StartError(f"--metadata-store-url: {error}") from error
     except NotAdmittedError as error:
         raise StartError(f"--pool: {error}") from error

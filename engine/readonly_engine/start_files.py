@@ -25,14 +25,14 @@ class StartFiles(NamedTuple):
 
     Attributes:
         tls: context of the listeners with TLS; None without TLS.
-        writer_tls: TLS to the source cluster's brokers; None without TLS.
+        broker_tls: TLS to the source cluster's brokers; None without TLS.
         peer_tls: TLS to the pool's other brokers; None without TLS.
         bookies: TLS and login to bookies.
         login: the broker's login at an OAuth 2.0 server; None for none.
     """
 
     tls: Reloaded[ssl.SSLContext] | None
-    writer_tls: ClientTls | None
+    broker_tls: ClientTls | None
     peer_tls: ClientTls | None
     bookies: BookieSecurity
     login: OAuth2Login | None
@@ -46,7 +46,7 @@ def open_files(config: EngineConfig) -> StartFiles:
     """
     try:
         tls = None if config.tls is None else Reloaded(config.tls.files, config.tls.server_context)
-        writer_tls = None if config.writer_tls is None else ClientTls(config.writer_tls)
+        broker_tls = None if config.broker_tls is None else ClientTls(config.broker_tls)
         peer_tls = None if config.peer_tls is None else ClientTls(config.peer_tls)
         bookie_tls = None if config.bookie_tls is None else ClientTls(config.bookie_tls)
         bookies = BookieSecurity(bookie_tls, config.bookie_login_file)
@@ -59,7 +59,7 @@ def open_files(config: EngineConfig) -> StartFiles:
             read_token(config.admin_token_file)
         except (OSError, ValueError) as error:
             raise StartError(f"--admin-token-file: {error}") from error
-    return StartFiles(tls, writer_tls, peer_tls, bookies, login)
+    return StartFiles(tls, broker_tls, peer_tls, bookies, login)
 
 
 def _own_login(config: EngineConfig) -> OAuth2Login | None:

@@ -37,7 +37,7 @@ spark.dataSource.register(PulsarReadOnly)
 since = datetime.now(UTC) - timedelta(hours=1)
 messages = (
     spark.read.format("pulsar-readonly")
-    .option("metadataUrl", METADATA)
+    .option("metadataStoreUrl", METADATA)
     .option("topic", TOPIC)
     .option("startingTimestamp", since.isoformat())
     .schema("publishTime timestamp, key binary, value binary")

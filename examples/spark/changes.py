@@ -66,7 +66,7 @@ def merge(batch: DataFrame, number: int) -> None:
 
 (
     spark.readStream.format("pulsar-readonly")
-    .option("metadataUrl", METADATA)
+    .option("metadataStoreUrl", METADATA)
     .option("topic", TOPIC)
     .option("startingOffsets", "earliest")
     .option("valueSchema", "auto")

@@ -53,14 +53,14 @@ class BrokerProcess:
         self.http_url = f"http://{site.host}:{self.http_port}"
         self.log = log
         arguments = {
-            "--metadata-store": pulsar.pool_store,
-            "--writer-url": pulsar.writer_url,
+            "--metadata-store-url": pulsar.pool_store,
+            "--service-url": pulsar.writer_url,
             "--admin-url": pulsar.admin_url,
             "--listen": self.address,
             "--http": f"{site.host}:{self.http_port}",
         }
         if pulsar.bookkeeper_metadata_store:
-            arguments["--bookkeeper-metadata-store"] = pulsar.bookkeeper_metadata_store
+            arguments["--bookkeeper-metadata-store-url"] = pulsar.bookkeeper_metadata_store
         command = [*site.launcher, python, "-m", "readonly_engine.command", "serve"]
         command += [word for pair in arguments.items() for word in pair]
         command += pulsar.pool_options

@@ -32,8 +32,8 @@ HEAD = f"""# Configuration
 Options win over the file. An unknown key, or a value of another form, is an error that names the key. With `unknown-keys: warn` an unknown
 key is ignored, and the log names it. A size is a whole number of bytes, or one with KiB, MiB or GiB.
 ```yaml
-metadata-store: zk:zookeeper:2181
-writer-url: pulsar://broker:6650
+metadata-store-url: zk:zookeeper:2181
+service-url: pulsar://broker:6650
 admin-url: http://broker:8080
 advertised-url: pulsar://reader-1:6650
 topics: ["persistent://public/default/orders.*"]
@@ -52,7 +52,7 @@ bindings:
   - name: orders
     topics: ["persistent://public/default/orders", "persistent://public/default/bills-.*"]
     subscriptions: [billing, "audit-.*"]
-    fallback: Writer
+    fallback: Owner
   - name: shop
     topics: []
     namespaces: [shop/eu]
@@ -94,7 +94,7 @@ def page() -> str:
     for title, options in groupby(options_of(EngineConfig), key=lambda one: one.group):
         parts += [f"### {title}", table(COLUMNS, map(_row, options)), ""]
     parts += [
-        BINDINGS.format(keys=table(COLUMNS, _binding_keys())),
+        BINDINGS.format(keys=table(COLUMNS, binding_keys())),
         TIERED,
         table(COLUMNS, map(_row, options_of(TieredConfig))),
         "",
@@ -108,7 +108,7 @@ def schema_text() -> str:
     return json.dumps(schema.document(), indent=2) + "\n"
 
 
-def _binding_keys() -> Iterable[list[str]]:
+def binding_keys() -> Iterable[list[str]]:
     """Return a row for each key of a binding."""
     rows = (
         ("name", "text", "required", "Name of the binding, for `/bindings` and the log."),

@@ -27,17 +27,27 @@ CRDS: Final = Path(__file__).resolve().parents[2] / "crds"
 POOL: Final = "readonlybrokerpools"
 BINDING: Final = "readonlytopicbindings"
 
+OTHER_WORDS: Final = {
+    "tls-listen": "the field is the group that turns the listener on; the port is always the same",
+    "advertised-listeners": "the field describes Services and ports, of which the operator makes the URLs",
+    "admin-token-file": "the field is one of several ways to authenticate",
+    "admin-oauth2": "the field is one of several ways to authenticate",
+}
+"""Options whose field has other words, each with its reason."""
+
 HEAD: Final = f"""# Names of settings
 
 {NOTE}
 
 A setting can be an option of the command line, a key of [the file of a broker](configuration.md) and a field of
-[the custom resources](api.md). Option and key always have the same name. A field has another form, camelCase in groups, and sometimes another word.
-The column "name" says whether the words are the same. Fields are those of a pool's spec. After `binding:` they are those of a binding's spec.
-A `ReadOnlySource` has the fields below `source` of a pool.
+[the custom resources](api.md). It has one name. Option and key are the same words with dashes. A field has these words in camelCase, divided into
+groups: `broker-tls-key` is `source.tls.brokers.clientCertificate.privateKey`. An option that ends in `file` names a file, and its field a Secret or
+ConfigMap. [Options of Spark](spark.md) have the words in camelCase: `metadataStoreUrl`, `bookieTls.key`. Fields are those of a pool's spec. After
+`binding:` they are those of a binding's spec. A `ReadOnlySource` has the fields below `source` of a pool.
 
-The names do not change, because files and objects in use have them. A key of the file with the name of a field is an error, and the error has
-the right name.
+An unknown key or option is an error that names the nearest one. A name of a field or of `broker.conf` is such an error too.
+
+{{others}}
 
 ## Forms of values
 | values | option and key | field |
@@ -58,10 +68,19 @@ the right name.
 def page() -> str:
     """Return the whole page, Markdown."""
     used = _commands()
-    columns = ["option and key", "field", "name", "values of the field", "other commands"]
+    columns = ["option and key", "field", "values of the field", "other commands"]
     rows = [_row(one, used.get(one.flag, [])) for one in options_of(EngineConfig)]
     tiered = [_row(one, [])[:-1] for one in options_of(TieredConfig)]
-    parts = [HEAD + table(columns, rows), "", "## Keys of `tiered-storage`", table(columns[:-1], tiered), ""]
+    others = table(
+        ["option with other words than its field", "reason"], [[code(key), why] for key, why in OTHER_WORDS.items()]
+    )
+    parts = [
+        HEAD.replace("{others}", others) + table(columns, rows),
+        "",
+        "## Keys of `tiered-storage`",
+        table(columns[:-1], tiered),
+        "",
+    ]
     return "\n".join(parts)
 
 
@@ -81,29 +100,38 @@ def choices(field: str) -> tuple[str, ...]:
 
 
 def same_name(option: str, field: str) -> bool:
-    """Return whether a field has the words of an option: in its last part, or in its last parts together."""
-    dashed = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", field.rpartition(": ")[2]).lower().split(".")
-    return any("-".join(dashed[index:]) == option for index in range(len(dashed)))
+    """Return whether a field has all words of an option; plurals do not count, and neither does `file` at the option's end."""
+    return words_of(option.removesuffix("-file")) <= words_of(field.rpartition(": ")[2])
+
+
+def words_of(name: str) -> frozenset[str]:
+    """Return the words of an option, a field or an option of Spark, in the singular."""
+    dashed = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+    return frozenset(word.removesuffix("s") for word in re.split(r"[-.]", dashed))
 
 
 def _row(one: Option, commands: list[str]) -> list[str]:
     field = one.field
+    others = ", ".join(map(code, commands))
     if field in {SET_BY_OPERATOR, NO_FIELD}:
-        return [code(one.key), field, "", "", ", ".join(map(code, commands))]
-    values = ", ".join(map(code, choices(field)))
-    words = "the same" if same_name(one.key, field) else "another"
+        return [code(one.key), field, "", others]
     shown = f"binding: {code(field.partition(': ')[2])}" if ": " in field else code(field)
-    return [code(one.key), shown, words, values, ", ".join(map(code, commands))]
+    return [code(one.key), shown, ", ".join(map(code, choices(field))), others]
 
 
 def _commands() -> dict[str, list[str]]:
     """Return the commands beside serve and doctor that have a flag, by flag."""
     found: dict[str, list[str]] = {}
-    for name, (module, _) in PARTS.items():
+    for name in PARTS:
         if name not in {"serve", "doctor", "operator", "export"}:
-            for flag in sorted(set(_flags(importlib.import_module(module).parser()))):
+            for flag in sorted(flags_of(name)):
                 found.setdefault(flag, []).append(name)
     return found
+
+
+def flags_of(command: str) -> set[str]:
+    """Return the flags of a command and its subcommands."""
+    return set(_flags(importlib.import_module(PARTS[command][0]).parser()))
 
 
 def _flags(made: argparse.ArgumentParser) -> Iterator[str]:

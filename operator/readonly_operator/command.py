@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.config.log_lines import JsonFormatter, TextFormatter
 from readonly_engine.config.option import help_of, options_of
+from readonly_engine.config.option_parser import OptionParser
 
 from readonly_operator.settings import FLAGS, Settings, SettingsError, variable_of
 
@@ -40,7 +41,7 @@ def variables() -> str:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
-    made = argparse.ArgumentParser(
+    made = OptionParser(
         prog="pulsar-readonly operator",
         description=DESCRIPTION,
         epilog=f"{textwrap.fill(KUBERNETES, WIDTH)}\n{variables()}",

@@ -72,7 +72,7 @@ class Offsets:
             )
         if found.get("c") != cluster:
             raise OffsetError(
-                f"the checkpoint is of cluster {found.get('c')!r}, but metadataUrl leads to cluster {cluster!r}"
+                f"the checkpoint is of cluster {found.get('c')!r}, but metadataStoreUrl leads to cluster {cluster!r}"
             )
         topics = {}
         for name, where in found["t"].items():

@@ -26,7 +26,7 @@ class Option:
 
 
 OPTIONS: Final = (
-    Option("metadataUrl", "", f"The cluster's metadata store, {FORMS}. Required."),
+    Option("metadataStoreUrl", "", f"The cluster's metadata store, {FORMS}. Required."),
     Option("topic", "", "One topic; for a partitioned topic all partitions."),
     Option("topics", "", "Several topics, separated by commas."),
     Option(
@@ -36,8 +36,8 @@ OPTIONS: Final = (
         "suffix. New topics are read from their first message on.",
     ),
     Option(
-        "bookkeeperMetadataUrl",
-        "that of `metadataUrl`",
+        "bookkeeperMetadataStoreUrl",
+        "that of `metadataStoreUrl`",
         "The bookies' metadata store, if it is another than that of the brokers: the bookies' `metadataServiceUri`.",
     ),
     Option(
@@ -117,7 +117,7 @@ OPTIONS: Final = (
     Option("adminTls.certificate", "", "PEM file of the client certificate for the admin API.", "streaming"),
     Option("adminTls.key", "", "PEM file of the client key for the admin API.", "streaming"),
     Option(
-        "adminTls.verifyHostname",
+        "adminTls.hostnameVerification",
         "true",
         "Whether the certificate of the admin API must match its host name.",
         "streaming",
@@ -180,22 +180,24 @@ OPTIONS: Final = (
     ),
     Option("bookieTls.certificate", "", "PEM file of the client certificate."),
     Option("bookieTls.key", "", "PEM file of the client key."),
-    Option("bookieTls.verifyHostname", "true", "Whether the certificate of a bookie must match its host name."),
+    Option("bookieTls.hostnameVerification", "true", "Whether the certificate of a bookie must match its host name."),
     Option("bookieLoginFile", "", "File with `USER:PASSWORD` for bookies (SASL DIGEST-MD5), present on every node."),
     Option(
-        "metadataTls.trustCertificates",
+        "metadataStoreTls.trustCertificates",
         "",
         "PEM file of the certificate authorities of ZooKeeper's servers, present on the driver. This option or the next two "
         "enable TLS to ZooKeeper.",
     ),
-    Option("metadataTls.certificate", "", "PEM file of the client certificate for ZooKeeper."),
-    Option("metadataTls.key", "", "PEM file of the client key for ZooKeeper."),
+    Option("metadataStoreTls.certificate", "", "PEM file of the client certificate for ZooKeeper."),
+    Option("metadataStoreTls.key", "", "PEM file of the client key for ZooKeeper."),
     Option(
-        "metadataTls.verifyHostname", "true", "Whether the certificate of a ZooKeeper server must match its host name."
+        "metadataStoreTls.hostnameVerification",
+        "true",
+        "Whether the certificate of a ZooKeeper server must match its host name.",
     ),
-    Option("metadataLoginFile", "", "File with `USER:PASSWORD` for ZooKeeper, present on the driver."),
+    Option("metadataStoreLoginFile", "", "File with `USER:PASSWORD` for ZooKeeper, present on the driver."),
     Option(
-        "metadataLoginScheme",
+        "metadataStoreLoginScheme",
         "sasl",
         "How to log in at ZooKeeper: `sasl` (SASL DIGEST-MD5) or `digest` (ZooKeeper's scheme of this name).",
     ),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from readonly_engine.config.nearest import nearest
 from readonly_engine.config.option import ConfigError, options_of
 from readonly_engine.config.option import Option as DeclaredOption
 from readonly_engine.config.tiered import MIN_CACHED_READS, TIERED_STORAGE, TieredConfig
@@ -179,8 +180,10 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
     texts = _without_table_properties({key.lower(): value for key, value in given.items()})
     for key in sorted(texts):
         if key not in _BY_KEY:
-            names = ", ".join(option.name for option in OPTIONS)
-            raise OptionError(f"unknown option {key!r}; the options are {names}")
+            names = [option.name for option in OPTIONS]
+            near = nearest(key, names)
+            hint = f"; the nearest is {near}" if near else ""
+            raise OptionError(f"unknown option {key!r}{hint}; the options are {', '.join(names)}")
         use = _BY_KEY[key].use
         if streaming is not None and use != "both" and (use == "streaming") != streaming:
             kind = "batch queries, not for a stream" if use == "batch" else "streaming queries, not for a batch"
@@ -195,10 +198,10 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         except (ValueError, MetadataError) as error:
             raise OptionError(f"{name}: {error}") from None
 
-    url = read("metadataUrl", lambda text: MetadataUrl.parse(text.strip()), None)
+    url = read("metadataStoreUrl", lambda text: MetadataUrl.parse(text.strip()), None)
     if url is None:
         hint = "" if texts else "; Spark keeps no options of a table that CREATE TABLE made: use CREATE TEMPORARY VIEW"
-        raise OptionError(f"metadataUrl is missing; set it to {FORMS}{hint}")
+        raise OptionError(f"metadataStoreUrl is missing; set it to {FORMS}{hint}")
     _one_of(texts, ("topic", "topics", "topicsPattern"), required=True)
     _one_of(texts, ("startingOffsets", "startingTimestamp", "startingIndex"))
     _one_of(texts, ("endingOffsets", "endingTimestamp", "endingIndex"))
@@ -218,7 +221,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         raise OptionError("maxTriggerDelay requires minMessagesPerTrigger")
     return Options(
         metadata_url=url,
-        bookkeeper_metadata_url=read("bookkeeperMetadataUrl", lambda text: MetadataUrl.parse(text.strip()), None),
+        bookkeeper_metadata_url=read("bookkeeperMetadataStoreUrl", lambda text: MetadataUrl.parse(text.strip()), None),
         topics=read("topic", topic_names, ()) or read("topics", topic_names, ()),
         topics_pattern=read("topicsPattern", topic_pattern, ""),
         starting=read("startingOffsets", offsets_by_topic, None),
@@ -339,25 +342,25 @@ def _tls(
     prefix: str, texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]
 ) -> TlsFiles | None:
     paths = [read(f"{prefix}.{name}", _path, None) for name in ("trustCertificates", "certificate", "key")]
-    verify = read(f"{prefix}.verifyHostname", _parse_bool, True)
+    verify = read(f"{prefix}.hostnameVerification", _parse_bool, True)
     if not any(paths):
-        if f"{prefix}.verifyHostname".lower() in texts:
-            raise OptionError(f"{prefix}.verifyHostname requires {prefix}.trustCertificates")
+        if f"{prefix}.hostnameVerification".lower() in texts:
+            raise OptionError(f"{prefix}.hostnameVerification requires {prefix}.trustCertificates")
         return None
     if paths[2] is not None and paths[1] is None:
         raise OptionError(f"{prefix}.key requires {prefix}.certificate")
     trust, certificate, key = paths
-    return TlsFiles(prefix, trust, certificate, key, verify_hostname=verify)
+    return TlsFiles(prefix, trust, certificate, key, hostname_verification=verify)
 
 
 def _metadata_security(
     texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]
 ) -> StoreSecurity:
-    login_file = read("metadataLoginFile", _path, None)
-    scheme = read("metadataLoginScheme", _login_scheme, LoginScheme.SASL)
-    if login_file is None and "metadataloginscheme" in texts:
-        raise OptionError("metadataLoginScheme requires metadataLoginFile")
-    return StoreSecurity(_tls("metadataTls", texts, read), login_file, scheme, camel_case=True)
+    login_file = read("metadataStoreLoginFile", _path, None)
+    scheme = read("metadataStoreLoginScheme", _login_scheme, LoginScheme.SASL)
+    if login_file is None and "metadatastoreloginscheme" in texts:
+        raise OptionError("metadataStoreLoginScheme requires metadataStoreLoginFile")
+    return StoreSecurity(_tls("metadataStoreTls", texts, read), login_file, scheme, camel_case=True)
 
 
 def _hold(texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]) -> HoldOptions | None:
@@ -373,7 +376,7 @@ def _hold(texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], A
     if not urls:
         raise OptionError("holdSubscription requires adminUrl")
     if tls is None and any(url.startswith("https:") for url in urls):
-        tls = TlsFiles("adminTls", None, None, None, verify_hostname=True)
+        tls = TlsFiles("adminTls", None, None, None, hostname_verification=True)
     return HoldOptions(subscription=name, urls=urls, token_file=token_file, tls=tls)
 
 

@@ -1,7 +1,7 @@
 """The data source `pulsar-readonly`: the classes that Spark calls. Only this module and `export` import Spark.
 
     spark.dataSource.register(PulsarReadOnly)
-    spark.read.format("pulsar-readonly").option("metadataUrl", "zk:...").option("topic", "orders").load()
+    spark.read.format("pulsar-readonly").option("metadataStoreUrl", "zk:...").option("topic", "orders").load()
 
 Spark pickles readers for tasks and makes several of them, so a reader connects on its first query.
 """

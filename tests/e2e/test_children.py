@@ -19,7 +19,7 @@ EVERYTHING = {
     "replicas": 0,
     "resources": {"requests": {"cpu": "0.5", "memory": "1024Mi"}},
     "listeners": {
-        "tls": {"certificate": {"secretName": "demo-tls"}, "clientAuthorities": {"configMapName": "clients"}},
+        "tls": {"certificate": {"secretName": "demo-tls"}, "trustCertificates": {"configMapName": "clients"}},
         "service": {
             "type": "NodePort",
             "labels": {"team": "data"},

@@ -104,7 +104,7 @@ def test_scaling_down_and_up(operator, namespace, pool, traffic, eventually, mea
 
 def test_a_deleted_pools_consumers_go_to_the_owner(operator, namespace, pool, traffic, eventually, measured):
     """Where the binding lets them; else they try again, until there is a pool."""
-    clients = traffic(fallback="Writer")
+    clients = traffic(fallback="Owner")
     clients.wait_for_more(eventually)
     operator("delete", "robp/demo", "-n", namespace)
 

@@ -53,7 +53,7 @@ def test_a_change_reaches_all_pools(operator, namespace, shared, eventually):
     operator.apply(source_body(namespace, spec={**SOURCE, "serviceUrl": changed}))
 
     def followed():
-        assert {settings(operator, namespace, name)["writer-url"] for name in ("one", "two")} == {changed}
+        assert {settings(operator, namespace, name)["service-url"] for name in ("one", "two")} == {changed}
 
     eventually(followed, 40)  # the pools roll in turn
     eventually(lambda: _assert_pools(operator, namespace, 2), 15)
@@ -78,7 +78,7 @@ def test_a_deleted_source_stops_nothing(operator, namespace, shared, eventually)
 
 def _assert_debug(operator, namespace):
     found = settings(operator, namespace)
-    assert (found["log-level"], found["metadata-store"]) == ("debug", SOURCE["metadataStoreUrl"])
+    assert (found["log-level"], found["metadata-store-url"]) == ("debug", SOURCE["metadataStoreUrl"])
 
 
 def test_a_pool_cannot_go_to_another_cluster(operator, namespace, pool, shared):
@@ -89,7 +89,7 @@ def test_a_pool_cannot_go_to_another_cluster(operator, namespace, pool, shared):
     operator.expect("robp", "demo", namespace, RESOLVED)
     operator("patch", "robp", "demo", "-n", namespace, "--type=merge", "-p", patch % "other")
     operator.expect("robp", "demo", namespace, {"SourceResolved": ("False", "OtherCluster")})
-    assert settings(operator, namespace)["metadata-store"] == SOURCE["metadataStoreUrl"]
+    assert settings(operator, namespace)["metadata-store-url"] == SOURCE["metadataStoreUrl"]
     done = operator.run(
         "patch", "ros", "pulsar", "-n", namespace, "--type=merge", "-p", '{"spec":{"metadataStoreUrl":"zk:other:2181"}}'
     )

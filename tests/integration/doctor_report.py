@@ -70,15 +70,15 @@ class Report:
 def addresses(endpoints: Endpoints, **replaced: str) -> list[str]:
     """Return the options with the addresses of a cluster, and the name of a pool that no other test has."""
     values = {
-        "metadata-store": endpoints.pool_store,
-        "writer-url": endpoints.writer_url,
+        "metadata-store-url": endpoints.pool_store,
+        "service-url": endpoints.writer_url,
         "admin-url": endpoints.admin_url,
         "pool": f"doctor-{uuid.uuid4().hex}",
         "timeout": str(TIMEOUT_S),
         **{name.replace("_", "-"): value for name, value in replaced.items()},
     }
     if endpoints.bookkeeper_metadata_store:
-        values.setdefault("bookkeeper-metadata-store", endpoints.bookkeeper_metadata_store)
+        values.setdefault("bookkeeper-metadata-store-url", endpoints.bookkeeper_metadata_store)
     return [*endpoints.pool_options, *(word for name, value in values.items() for word in (f"--{name}", value))]
 
 

@@ -57,7 +57,7 @@ class Driver:
 
     def __init__(self, stack: PulsarCluster, topic: str = "", **options: str) -> None:
         named = {"topic": topic} if topic else {}
-        given = {"metadataUrl": stack.endpoints.metadata_store, **named, **options}
+        given = {"metadataStoreUrl": stack.endpoints.metadata_store, **named, **options}
         self._options = parse_options(given, streaming=False)
         self._loop = LoopThread()
         self.catalog = self.call(self._open())

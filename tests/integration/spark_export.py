@@ -45,7 +45,7 @@ def publish(client: pulsar_lib.Client, topic: str, first: int, end: int) -> None
 
 def command_line(stack: PulsarCluster, topic: str, to: str, form: str, *options: str) -> list[str]:
     """The options of an export, with a local Spark of two cores where none names another."""
-    words = ["--topics", topic, "--to", to, "--metadata-store", stack.endpoints.metadata_store]
+    words = ["--topics", topic, "--to", to, "--metadata-store-url", stack.endpoints.metadata_store]
     words += ["--format", form, "-o", "json"]
     if form == "delta":
         words += ["--jars", str(ensure_jars("delta"))]

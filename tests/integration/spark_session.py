@@ -63,7 +63,7 @@ def local_spark() -> Iterator[SparkSession]:
 def batch(spark: SparkSession, stack: PulsarCluster, topic: str, **options: Any) -> DataFrame:
     """A batch over one topic; `columns` names those that are wanted."""
     columns = options.pop("columns", None)
-    reader = spark.read.format(FORMAT).options(metadataUrl=stack.endpoints.metadata_store)
+    reader = spark.read.format(FORMAT).options(metadataStoreUrl=stack.endpoints.metadata_store)
     if columns is not None:
         reader = reader.schema(columns)
     named = {} if topic == "" else {"topic": topic}
@@ -73,7 +73,7 @@ def batch(spark: SparkSession, stack: PulsarCluster, topic: str, **options: Any)
 def stream(spark: SparkSession, stack: PulsarCluster, topic: str, **options: Any) -> DataFrame:
     """A stream over one topic from its first message on; an empty name where an option names others."""
     columns = options.pop("columns", None)
-    reader = spark.readStream.format(FORMAT).options(metadataUrl=stack.endpoints.metadata_store)
+    reader = spark.readStream.format(FORMAT).options(metadataStoreUrl=stack.endpoints.metadata_store)
     if columns is not None:
         reader = reader.schema(columns)
     named = {} if topic == "" else {"topic": topic}

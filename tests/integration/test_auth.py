@@ -346,7 +346,7 @@ def test_an_owner_that_is_met_later_is_shown_the_renewed_token(own_pool, stack, 
     """The client comes in at another broker than the topic's owner, which is connected to after the renewal."""
     publish(stack, credentials, topic, 10)
     (other,) = set(stack.endpoints.brokers) - {admin.lookup(topic)}
-    pool = own_pool("--writer-url", other)
+    pool = own_pool("--service-url", other)
     with RawClient(pool.url, "token", credentials.token("reader", 2).encode()) as client:
         client.answer_challenge("token", credentials.token("reader").encode())
         client.subscribe(topic, "s", initial_position=CommandSubscribe.Earliest)

@@ -174,7 +174,7 @@ def test_unbound_topics_can_be_refused(own_pool, topic: str, unbound: str) -> No
     client.close()
 
 
-@pytest.mark.parametrize("fallback", ["Reject", "Writer"])
+@pytest.mark.parametrize("fallback", ["Reject", "Owner"])
 def test_where_clients_go_while_no_broker_can_serve(own_pool, pulsar_client, topic: str, bind, fallback: str) -> None:
     pool = own_pool(1, "--bindings", str(bind({"topics": [topic], "fallback": fallback})))
     broker = pool.brokers[0]

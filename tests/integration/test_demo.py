@@ -25,7 +25,7 @@ MARK = "PULSAR_READONLY_TEST_DEMO"
 
 
 def test_one_of_two_brokers_is_killed_and_nothing_is_lost(pulsar: Endpoints, admin: PulsarAdmin) -> None:
-    addresses = ["--metadata-store", pulsar.metadata_store, "--writer-url", pulsar.writer_url]
+    addresses = ["--metadata-store-url", pulsar.metadata_store, "--service-url", pulsar.writer_url]
     done = subprocess.run(
         [*COMMAND, *addresses, "--admin-url", pulsar.admin_url, "--messages", "3000", "--yes"],
         capture_output=True,
@@ -49,7 +49,7 @@ def test_one_of_two_brokers_is_killed_and_nothing_is_lost(pulsar: Endpoints, adm
 
 def test_ctrl_c_leaves_no_partition_in_a_running_cluster(pulsar: Endpoints, admin: PulsarAdmin, tmp_path: Path) -> None:
     """Clients that still run create a deleted topic again."""
-    addresses = ["--metadata-store", pulsar.metadata_store, "--writer-url", pulsar.writer_url, "--yes"]
+    addresses = ["--metadata-store-url", pulsar.metadata_store, "--service-url", pulsar.writer_url, "--yes"]
     log = tmp_path / "err"
     with log.open("w") as err:
         process = subprocess.Popen(

@@ -72,18 +72,18 @@ def test_consumers_at_the_owner_and_warnings_alone(txn_stack: PulsarCluster, top
 def test_wrong_ports(txn_stack: PulsarCluster) -> None:
     """Each is one failure with its option; the command ends in time."""
     endpoints = txn_stack.endpoints
-    report = Report(*addresses(endpoints, writer_url=f"pulsar://127.0.0.1:{free_port()}"))
+    report = Report(*addresses(endpoints, service_url=f"pulsar://127.0.0.1:{free_port()}"))
     assert (report.status, [one["check"] for one in report.failed]) == (2, ["service URL"])
-    assert "writer-url" in report.failed[0]["remedy"]
+    assert "service-url" in report.failed[0]["remedy"]
     report = Report(*addresses(endpoints, admin_url=f"http://127.0.0.1:{free_port()}"))
     assert [one["check"] for one in report.failed] == ["admin API"]
     report.record("wrong-admin-url")
-    report = Report(*addresses(endpoints, metadata_store=f"zk:127.0.0.1:{free_port()}"))
+    report = Report(*addresses(endpoints, metadata_store_url=f"zk:127.0.0.1:{free_port()}"))
     assert [one["check"] for one in report.failed] == ["metadata store", "bookies"]
     assert report.seconds < TIMEOUT_S
     # The port of another server: HTTP for the service URL.
     swapped = endpoints.admin_url.replace("http", "pulsar")
-    assert [one["check"] for one in Report(*addresses(endpoints, writer_url=swapped)).failed] == ["service URL"]
+    assert [one["check"] for one in Report(*addresses(endpoints, service_url=swapped)).failed] == ["service URL"]
 
 
 # Tokens and TLS
@@ -92,9 +92,9 @@ def test_wrong_ports(txn_stack: PulsarCluster) -> None:
 def test_tokens_and_tls(secured: tuple[PulsarCluster, Credentials], tmp_path: Path) -> None:
     stack, credentials = secured
     token = tmp_path / "token"
-    trust = ["--writer-tls-trust-certificates", str(credentials.authority)]
+    trust = ["--broker-tls-trust-certificates", str(credentials.authority)]
     words = [
-        *addresses(stack.endpoints, writer_url=tls_url(stack.spec), admin_url=https_url(stack.spec)),
+        *addresses(stack.endpoints, service_url=tls_url(stack.spec), admin_url=https_url(stack.spec)),
         "--admin-token-file",
         str(token),
     ]
@@ -106,7 +106,7 @@ def test_tokens_and_tls(secured: tuple[PulsarCluster, Credentials], tmp_path: Pa
 
     untrusted = Report(*words)
     assert {one["check"] for one in untrusted.failed} == {"service URL", "admin API"}, untrusted.shown
-    assert all("writer-tls-trust-certificates" in one["remedy"] for one in untrusted.failed)
+    assert all("broker-tls-trust-certificates" in one["remedy"] for one in untrusted.failed)
     untrusted.record("untrusted-certificate")
 
     token.write_text("wrong-token-of-nobody")
@@ -227,10 +227,10 @@ def test_a_login_without_a_right_on_the_root(secure: tuple[PulsarCluster, StoreS
         servers.ensure_path("/doctor-chroot/ledgers/available")
         restrict(servers, "/doctor-chroot")
         url = f"{stack.endpoints.pool_store}/doctor-chroot"
-        report = Report(*addresses(stack.endpoints, metadata_store=url))
+        report = Report(*addresses(stack.endpoints, metadata_store_url=url))
         (first, _) = report.of("metadata rights: write")
         assert (first["result"], "the right create on / is missing" in first["observed"]) == ("fail", True)
         servers.set_acls("/doctor-chroot", rights("cr"))
-        report = Report(*addresses(stack.endpoints, metadata_store=url))
+        report = Report(*addresses(stack.endpoints, metadata_store_url=url))
         assert report.results("metadata rights: write") == ["ok", "ok"]
         assert servers.exists(f"/doctor-chroot{OWN_ROOT}") is None

@@ -52,7 +52,7 @@ def test_a_healthy_cluster_with_oxia(oxia: PulsarCluster, topic: str) -> None:
 
 def test_the_metadata_store_of_another_cluster(oxia: PulsarCluster, txn_stack: PulsarCluster) -> None:
     """Store, bookies, brokers and admin API all answer, and are healthy."""
-    report = Report(*addresses(txn_stack.endpoints, metadata_store=oxia.endpoints.pool_store))
+    report = Report(*addresses(txn_stack.endpoints, metadata_store_url=oxia.endpoints.pool_store))
     assert report.status == 2
     assert [one["check"] for one in report.failed] == ["same cluster"], report.shown
     assert "all three must be those of one cluster" in report.failed[0]["remedy"]
@@ -63,7 +63,7 @@ def test_the_metadata_store_of_another_cluster(oxia: PulsarCluster, txn_stack: P
 def test_a_chroot_or_namespace_that_has_no_cluster(txn_stack: PulsarCluster) -> None:
     store = txn_stack.endpoints.pool_store
     wrong = f"{store.rpartition('/')[0]}/nothing" if store.startswith("oxia") else f"{store}/nothing"
-    report = Report(*addresses(txn_stack.endpoints, metadata_store=wrong))
+    report = Report(*addresses(txn_stack.endpoints, metadata_store_url=wrong))
     assert report.status == 2
     assert all("metadata" in one["check"] or one["check"] == "bookies" for one in report.failed), report.shown
 

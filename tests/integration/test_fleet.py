@@ -176,8 +176,8 @@ def _serve(*options: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def right_options(pulsar: Endpoints) -> dict[str, str]:
     return {
-        "--metadata-store": pulsar.metadata_store,
-        "--writer-url": pulsar.writer_url,
+        "--metadata-store-url": pulsar.metadata_store,
+        "--service-url": pulsar.writer_url,
         "--admin-url": pulsar.admin_url,
         "--listen": f"127.0.0.1:{free_port()}",
         "--http": f"127.0.0.1:{free_port()}",
@@ -191,10 +191,10 @@ def _words(options: dict[str, str]) -> list[str]:
 
 def test_an_unreachable_zookeeper_is_named(right_options: dict[str, str]) -> None:
     port = free_port()
-    done = _serve(*_words(right_options | {"--metadata-store": f"zk:127.0.0.1:{port}"}))
+    done = _serve(*_words(right_options | {"--metadata-store-url": f"zk:127.0.0.1:{port}"}))
     assert (done.returncode, done.stderr.splitlines()[-1]) == (
         1,
-        f"pulsar-readonly serve: --metadata-store: no ZooKeeper answers at 127.0.0.1:{port} within 10 s",
+        f"pulsar-readonly serve: --metadata-store-url: no ZooKeeper answers at 127.0.0.1:{port} within 10 s",
     )
 
 

@@ -408,7 +408,7 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[OxiaCl
 
 def secured_by(folder: Path, authority: str, client_: str) -> StoreSecurity:
     certificate, key = folder / f"{client_}.pem", folder / f"{client_}.key"
-    return StoreSecurity(TlsFiles("metadata-tls", folder / f"{authority}.pem", certificate, key))
+    return StoreSecurity(TlsFiles("metadata-store-tls", folder / f"{authority}.pem", certificate, key))
 
 
 def test_tls_with_client_certificates(encrypted: tuple[OxiaCluster, Path]) -> None:

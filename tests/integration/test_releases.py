@@ -80,8 +80,8 @@ def test_the_topic_tool_reads_ledgers_from_the_bookies_own_store(on_oxia: Pulsar
     publish_numbers(owner, topic, range(COUNT), batching_enabled=False)
     owner.close()
     stores = [
-        *("--metadata-store", on_oxia.endpoints.metadata_store),
-        *("--bookkeeper-metadata-store", on_oxia.endpoints.bookkeeper_metadata_store),
+        *("--metadata-store-url", on_oxia.endpoints.metadata_store),
+        *("--bookkeeper-metadata-store-url", on_oxia.endpoints.bookkeeper_metadata_store),
     ]
     words = [sys.executable, "-m", "readonly_engine.command", "topic", "read", topic, "-o", "raw", *stores]
     read = subprocess.run(words, capture_output=True, timeout=60, check=True).stdout

@@ -173,7 +173,7 @@ def test_rights_are_withdrawn_from_a_running_broker(own_pool, stack, owner, topi
 
 def test_a_second_server_is_used_where_the_first_does_not_answer(own_pool, stack, owner, topic) -> None:
     publish(owner, topic, 0, 5)
-    pool = own_pool("--metadata-store", f"zk:127.0.0.1:{free_port()},127.0.0.1:{stack.spec.secure_port}")
+    pool = own_pool("--metadata-store-url", f"zk:127.0.0.1:{free_port()},127.0.0.1:{stack.spec.secure_port}")
     client = pulsar.Client(pool.url, logger=QUIET, operation_timeout_seconds=90)
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
     assert receive(consumer, 5) == list(range(5))
@@ -183,7 +183,7 @@ def test_a_second_server_is_used_where_the_first_does_not_answer(own_pool, stack
 def test_the_topic_tool(stack, secrets, owner, topic) -> None:
     publish(owner, topic, 0, 5)
     command = [sys.executable, "-m", "readonly_engine.command", "topic", "read", topic, "-o", "raw", "--count", "4"]
-    options = ["--metadata-store", stack.endpoints.pool_store, *secrets.options()]
+    options = ["--metadata-store-url", stack.endpoints.pool_store, *secrets.options()]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stderr, done.stdout) == ("", "0123")
 
@@ -191,11 +191,11 @@ def test_the_topic_tool(stack, secrets, owner, topic) -> None:
 def spark_options(stack: PulsarCluster, secrets: StoreSecrets) -> dict[str, str]:
     """Return the options by which Spark connects to ZooKeeper."""
     return {
-        "metadataUrl": stack.endpoints.pool_store,
-        "metadataTls.trustCertificates": str(secrets.authority),
-        "metadataTls.certificate": str(secrets.certificate(READER)),
-        "metadataTls.key": str(secrets.key(READER)),
-        "metadataLoginFile": str(secrets.login_file(READER)),
+        "metadataStoreUrl": stack.endpoints.pool_store,
+        "metadataStoreTls.trustCertificates": str(secrets.authority),
+        "metadataStoreTls.certificate": str(secrets.certificate(READER)),
+        "metadataStoreTls.key": str(secrets.key(READER)),
+        "metadataStoreLoginFile": str(secrets.login_file(READER)),
     }
 
 
@@ -203,7 +203,9 @@ def test_the_spark_source(stack, secrets, owner, topic) -> None:
     publish(owner, topic, 0, 5)
     options = spark_options(stack, secrets)
     tls = {
-        name.replace("metadata", "bookie"): path for name, path in options.items() if name.startswith("metadataTls.")
+        name.replace("metadata", "bookie"): path
+        for name, path in options.items()
+        if name.startswith("metadataStoreTls.")
     }
     driver = Driver(stack, topic, **options, **tls)
     try:
@@ -222,8 +224,8 @@ def serve(stack, tmp_path: Path) -> Callable[..., str]:
     def run(url: str, options: dict[str, object]) -> str:
         words = [str(word) for pair in options.items() for word in pair if word is not None]
         ends = stack.endpoints
-        command = [sys.executable, "-m", "readonly_engine.command", "serve", "--metadata-store", url, *words]
-        command += ["--writer-url", ends.writer_url, "--admin-url", ends.admin_url, "--topics", TESTS]
+        command = [sys.executable, "-m", "readonly_engine.command", "serve", "--metadata-store-url", url, *words]
+        command += ["--service-url", ends.writer_url, "--admin-url", ends.admin_url, "--topics", TESTS]
         command += ["--listen", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{free_port()}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
         assert done.returncode == 1, done.stderr
@@ -243,35 +245,38 @@ def files(secrets: StoreSecrets) -> dict[str, object]:
 
 def test_an_authority_that_is_not_trusted(serve, files, stack, secrets, tmp_path) -> None:
     stranger = type(secrets).make(tmp_path / "stranger")
-    files["--metadata-tls-trust-certificates"] = stranger.authority
+    files["--metadata-store-tls-trust-certificates"] = stranger.authority
     error = serve(stack.endpoints.pool_store, files)
     assert error.startswith(
-        f"--metadata-store: ZooKeeper at 127.0.0.1:{stack.spec.secure_port} cannot be used: the certificate of"
+        f"--metadata-store-url: ZooKeeper at 127.0.0.1:{stack.spec.secure_port} cannot be used: the certificate of"
     )
-    assert error.endswith("; its authority must be in metadata-tls-trust-certificates")
+    assert error.endswith("; its authority must be in metadata-store-tls-trust-certificates")
 
 
 def test_a_certificate_of_another_authority(serve, files, stack, secrets, tmp_path) -> None:
     stranger = type(secrets).make(tmp_path / "stranger")
-    files |= {"--metadata-tls-certificate": stranger.certificate(READER), "--metadata-tls-key": stranger.key(READER)}
+    files |= {
+        "--metadata-store-tls-certificate": stranger.certificate(READER),
+        "--metadata-store-tls-key": stranger.key(READER),
+    }
     error = serve(stack.endpoints.pool_store, files)
     assert f"refuses the client certificate {stranger.certificate(READER)} (" in error
-    assert "metadata-tls-certificate must be valid" in error
+    assert "metadata-store-tls-certificate must be valid" in error
 
 
 def test_no_client_certificate(serve, files, stack) -> None:
-    files |= {"--metadata-tls-certificate": None, "--metadata-tls-key": None}
+    files |= {"--metadata-store-tls-certificate": None, "--metadata-store-tls-key": None}
     wanted = {name: value for name, value in files.items() if value is not None}
     error = serve(stack.endpoints.pool_store, wanted)
     assert "without a client certificate (" in error
-    assert error.endswith("give metadata-tls-certificate and metadata-tls-key")
+    assert error.endswith("give metadata-store-tls-certificate and metadata-store-tls-key")
 
 
 def test_a_server_of_another_name(serve, files, stack) -> None:
     """127.1 is another form of the same address, which the certificate does not name."""
     error = serve(f"zk:127.1:{stack.spec.secure_port}", files)
     assert (
-        "does not name this host; connect by a host that it names, or set metadata-tls-verify-hostname to false"
+        "does not name this host; connect by a host that it names, or set metadata-store-tls-hostname-verification to false"
         in error
     )
 
@@ -283,24 +288,24 @@ def test_tls_to_a_port_without_it(serve, files, stack) -> None:
 
 def test_no_tls_to_a_port_with_it(serve, stack) -> None:
     error = serve(stack.endpoints.pool_store, {})
-    assert error.endswith("it has no quorum, or the port is for TLS, which needs metadata-tls-trust-certificates")
+    assert error.endswith("it has no quorum, or the port is for TLS, which needs metadata-store-tls-trust-certificates")
 
 
 def test_a_wrong_password(serve, files, stack, tmp_path) -> None:
     login = tmp_path / "login"
     login.write_text(f"{READER}:wrong-word")
-    error = serve(stack.endpoints.pool_store, files | {"--metadata-login-file": login})
-    assert f"refuses the login of metadata-login-file {login}; its user and password must be in" in error
+    error = serve(stack.endpoints.pool_store, files | {"--metadata-store-login-file": login})
+    assert f"refuses the login of metadata-store-login-file {login}; its user and password must be in" in error
     assert "wrong-word" not in error
     assert "cannot be used: " in error
 
 
 def test_no_login(serve, files, stack) -> None:
     """The rights are missing then."""
-    del files["--metadata-login-file"]
+    del files["--metadata-store-login-file"]
     error = serve(stack.endpoints.pool_store, files)
     assert "refuses a client without a login: the right read on /pulsar-readonly" in error
-    assert "give metadata-login-file, or grant it to everyone with setAcl" in error
+    assert "give metadata-store-login-file, or grant it to everyone with setAcl" in error
 
 
 def test_a_root_that_may_not_be_written(serve, files, stack) -> None:
@@ -336,7 +341,7 @@ def with_store(hosts: str, security: StoreSecurity, use) -> object:
 
 
 def tls_of(secrets: StoreSecrets) -> TlsFiles:
-    return TlsFiles("metadata-tls", secrets.authority, secrets.certificate(READER), secrets.key(READER))
+    return TlsFiles("metadata-store-tls", secrets.authority, secrets.certificate(READER), secrets.key(READER))
 
 
 def test_a_chroot(stack, secrets) -> None:

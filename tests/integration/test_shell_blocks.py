@@ -75,8 +75,8 @@ def shell(tmp_path: Path, pulsar: Endpoints, short: str) -> Callable[..., Shell]
         }
         made = Shell(folder, {"kubectl": EXEC, **(programs or {})}, names)
         options = {
-            "metadata-store": pulsar.metadata_store,
-            "writer-url": pulsar.writer_url,
+            "metadata-store-url": pulsar.metadata_store,
+            "service-url": pulsar.writer_url,
             "admin-url": pulsar.admin_url,
             "advertised-url": "pulsar://127.0.0.1:6650",
             "topics": [f"persistent://public/default/{short}"],
@@ -102,7 +102,7 @@ def test_doctor(shell, admin: PulsarAdmin, published: str) -> None:
     admin.create_namespace(namespace)
     replaced = {"--topic orders": f"--topic {published}", "--namespace public/default": f"--namespace {namespace}"}
     made = shell(**replaced, **{"--pool NAME --pool-uid UID": ""})
-    for begin in ("pulsar-readonly doctor --config", "pulsar-readonly doctor --metadata-store", "kubectl exec POD"):
+    for begin in ("pulsar-readonly doctor --config", "pulsar-readonly doctor --metadata-store-url", "kubectl exec POD"):
         # a check that fails makes the command end with status 2
         assert "service URL" in made.run(find("how-to/check-installation.md", begin))
 

@@ -27,7 +27,7 @@ url, topic, folder = sys.argv[1:]
 builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
 spark = builder.config("spark.sql.warehouse.dir", f"{folder}/warehouse").getOrCreate()
 spark.dataSource.register(PulsarReadOnly)
-options = {"metadataUrl": url, "topic": topic}
+options = {"metadataStoreUrl": url, "topic": topic}
 rows = spark.read.format("pulsar-readonly").options(**options).load()
 batch = sorted(int(bytes(row["value"])[2:]) for row in rows.select("value").collect())
 stream = spark.readStream.format("pulsar-readonly").options(**options, startingOffsets="earliest").load()

@@ -54,7 +54,7 @@ def test_a_killed_export_goes_on_and_no_other_may_run_beside_it(spark_stack, spa
 
 
 def settings(stack: PulsarCluster, topic: str, folder: Path, form: str, **more: Any) -> ExportSettings:
-    source = {"metadataUrl": stack.endpoints.metadata_store, "topics": topic, "startingOffsets": "earliest",
+    source = {"metadataStoreUrl": stack.endpoints.metadata_store, "topics": topic, "startingOffsets": "earliest",
               **more.pop("source", {})}  # fmt: skip
     return ExportSettings(
         source=source, to=str(folder / "table"), checkpoint=str(folder / "checkpoint"), table_format=form, **more
@@ -222,8 +222,8 @@ def decoded(spark: SparkSession, wanted: ExportSettings, folder: Path, form: str
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--topics", "a"], "--metadata-store is missing"),
-        (["--topics", "a", "--metadata-store", "zk:127.0.0.1:1", "--columns", "x"], "unknown column 'x'"),
+        (["--topics", "a"], "--metadata-store-url is missing"),
+        (["--topics", "a", "--metadata-store-url", "zk:127.0.0.1:1", "--columns", "x"], "unknown column 'x'"),
     ],
 )
 def test_wrong_options_are_told_before_spark_starts(tmp_path, options, told) -> None:

@@ -64,7 +64,7 @@ def wanted(request, spark_stack, spark_client, topic, tmp_path) -> ExportSetting
                 )  # fmt: skip
             producer.flush()
         producer.close()
-    source = {"metadataUrl": spark_stack.endpoints.metadata_store, "topics": topic, "startingOffsets": "earliest"}
+    source = {"metadataStoreUrl": spark_stack.endpoints.metadata_store, "topics": topic, "startingOffsets": "earliest"}
     return ExportSettings(
         source={**source, "valueSchema": request.param}, to=str(tmp_path / "table"),
         checkpoint=str(tmp_path / "checkpoint"), partition_by=("producerName", "publishDate", "batchIndex"),
@@ -144,7 +144,7 @@ def test_files_of_a_task_that_ran_twice_or_failed_are_not_in_the_table(spark, tm
     from readonly_spark.export.parquet import ParquetTable  # noqa: PLC0415 - only who needs Spark waits for it
 
     table = tmp_path / "table"
-    source = {"metadataUrl": "zk:h:1", "topic": "t"}
+    source = {"metadataStoreUrl": "zk:h:1", "topic": "t"}
     settings = ExportSettings(source=source, to=str(table), checkpoint=str(tmp_path / "c"), columns=("value",))
     sink = ParquetTable(settings, spark, LocalFiles(str(table), str(table)))
     assert sink.target is not None
@@ -175,7 +175,7 @@ def test_files_of_a_task_that_ran_twice_or_failed_are_not_in_the_table(spark, tm
 
 def test_codecs_are_those_of_spark(spark, tmp_path, codec) -> None:
     del codec
-    settings = ExportSettings(source={"metadataUrl": "zk:h:1", "topic": "t"}, to=str(tmp_path), checkpoint="/c")
+    settings = ExportSettings(source={"metadataStoreUrl": "zk:h:1", "topic": "t"}, to=str(tmp_path), checkpoint="/c")
     for name in CODECS:
         spark.conf.set(CODEC, name)
         spark.range(1).coalesce(1).write.parquet(str(tmp_path / name))

@@ -34,7 +34,7 @@ def test_files_of_a_killed_export_are_removed_when_their_micro_batch_is_committe
     from readonly_spark.export.parquet import ParquetTable  # noqa: PLC0415
 
     folder = tmp_path / "a table"
-    source = {"metadataUrl": "zk:h:1", "topic": "t"}
+    source = {"metadataStoreUrl": "zk:h:1", "topic": "t"}
     settings = ExportSettings(source=source, to=str(folder), checkpoint=str(tmp_path / "c"), partition_by=by)
 
     def opened() -> Any:
@@ -83,7 +83,7 @@ def test_a_log_that_the_export_writes_is_as_sparks_own_and_has_each_micro_batch_
     from readonly_spark.export.parquet import ParquetTable  # noqa: PLC0415
 
     folder = tmp_path / "table"
-    source = {"metadataUrl": "zk:h:1", "topic": "t"}
+    source = {"metadataStoreUrl": "zk:h:1", "topic": "t"}
     settings = ExportSettings(source=source, to=str(folder), checkpoint=str(tmp_path / "c"))
 
     class Conditional(HadoopFiles):

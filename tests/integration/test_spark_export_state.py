@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture
 def wanted(spark_stack, topic, tmp_path) -> ExportSettings:
-    source = {"metadataUrl": spark_stack.endpoints.metadata_store, "topics": topic, "startingOffsets": "earliest"}
+    source = {"metadataStoreUrl": spark_stack.endpoints.metadata_store, "topics": topic, "startingOffsets": "earliest"}
     return ExportSettings(source=source, to=str(tmp_path / "table"), checkpoint=str(tmp_path / "checkpoint"))
 
 
@@ -187,7 +187,7 @@ def test_a_table_of_a_catalog_that_another_export_wrote_elsewhere_is_refused(
 ) -> None:
     """Two folders, and one name in the catalog: the marker of a folder does not see that."""
     publish(spark_client, topic, 0, 10)
-    source = {"metadataUrl": spark_stack.endpoints.metadata_store, "topics": topic, "startingOffsets": "earliest"}
+    source = {"metadataStoreUrl": spark_stack.endpoints.metadata_store, "topics": topic, "startingOffsets": "earliest"}
     catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
 
     def export(name: str) -> ExportSettings:

@@ -99,7 +99,7 @@ def test_the_first_chunk_of_an_incomplete_message_is_not_trimmed(spark_stack, sp
     admin.create_namespace(namespace)
     admin.set_retention(namespace, minutes=0, megabytes=0)
     topic = f"persistent://{namespace}/chunks"
-    given = {"metadataUrl": spark_stack.endpoints.metadata_store, "topic": topic, "startingOffsets": "earliest"}
+    given = {"metadataStoreUrl": spark_stack.endpoints.metadata_store, "topic": topic, "startingOffsets": "earliest"}
     options = parse_options({**given, **holding(spark_stack)}, streaming=True)
     chunk = {"uuid": "big", "num_chunks_from_msg": 2, "total_chunk_msg_size": 5}
     publish(spark_client, topic, 0, 4)

@@ -42,7 +42,7 @@ def test_the_lag_of_a_stream(spark, spark_stack, spark_client, driver, topic, tm
     began = time.time()
     publish(spark_client, topic, 0, 99)
     driver(topic).plan(100)
-    options = {"metadataUrl": spark_stack.endpoints.metadata_store, "topic": topic, "startingOffsets": "earliest"}
+    options = {"metadataStoreUrl": spark_stack.endpoints.metadata_store, "topic": topic, "startingOffsets": "earliest"}
     port = free_port()
     listener = LagListener(options, query=QUERY, metrics=f"127.0.0.1:{port}", every_s=0.2)
     with pytest.raises(SourceError, match="Address already in use; choose a free address"):

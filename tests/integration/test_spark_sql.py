@@ -26,9 +26,9 @@ from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
 spark = builder.config("spark.sql.warehouse.dir", sys.argv[3]).getOrCreate()
-options = f"OPTIONS (metadataUrl '{sys.argv[1]}', topic '{sys.argv[2]}')"
+options = f"OPTIONS (metadataStoreUrl '{sys.argv[1]}', topic '{sys.argv[2]}')"
 reader = spark.read.format("pulsar-readonly")
-print("format", reader.option("metadataUrl", sys.argv[1]).option("topic", sys.argv[2]).load().count())
+print("format", reader.option("metadataStoreUrl", sys.argv[1]).option("topic", sys.argv[2]).load().count())
 spark.sql(f"CREATE TEMPORARY VIEW orders USING `pulsar-readonly` {options}")
 print("view", spark.sql("SELECT count(*) FROM orders WHERE entryId % 2 = 0").first()[0])
 spark.sql(f"CREATE TABLE stored USING `pulsar-readonly` {options}")

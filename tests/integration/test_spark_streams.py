@@ -141,7 +141,7 @@ def test_a_deleted_topic_is_noticed_by_a_spark_that_does_not_tell_where_a_micro_
     publish(spark_client, kept, 0, 9)
     publish(spark_client, gone, 10, 19)
     topics = {"topics": f"{kept},{gone}"} if named else {"topicsPattern": f"public/default/(kept|gone)-{name}"}
-    url = {"metadataUrl": spark_stack.endpoints.metadata_store, "startingOffsets": "earliest"}
+    url = {"metadataStoreUrl": spark_stack.endpoints.metadata_store, "startingOffsets": "earliest"}
     options = parse_options({**url, **topics, "failOnDataLoss": fail}, streaming=True)
 
     first = StreamPlanner(options)
@@ -180,7 +180,7 @@ from tests.integration.spark_session import local_spark
 url, topic, folder = sys.argv[1:]
 with local_spark() as spark:
     frame = spark.readStream.format("pulsar-readonly").options(
-        metadataUrl=url, topic=topic, startingOffsets="earliest", maxBytesPerTrigger="40k", maxBytesPerPartition="10k"
+        metadataStoreUrl=url, topic=topic, startingOffsets="earliest", maxBytesPerTrigger="40k", maxBytesPerPartition="10k"
     ).load()
     print("started", flush=True)
     query = frame.writeStream.format("parquet").option("checkpointLocation", folder + "/checkpoint") \\

@@ -56,7 +56,7 @@ def test_the_owner_authorizes_each_change(
         return done.stdout + done.stderr
 
     def names() -> list[str]:
-        return list(json.loads(run("reader", "ls", topic, "--json"))["subscriptions"])
+        return list(json.loads(run("reader", "ls", topic, "-o", "json"))["subscriptions"])
 
     def at_owner() -> set[str]:
         found = stack.admin().stats(topic)["subscriptions"]

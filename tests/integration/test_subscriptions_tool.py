@@ -67,7 +67,7 @@ class Tool:
         return self.error
 
     def ls(self, topic: str) -> dict[str, Any]:
-        return json.loads(self.run("ls", topic, "--json"))["subscriptions"]
+        return json.loads(self.run("ls", topic, "-o", "json"))["subscriptions"]
 
 
 def tool_of(pulsar_: Endpoints, pool: Pool, service_url: str = "") -> Tool:
@@ -139,7 +139,7 @@ def test_ls_and_show(tool: Tool, local_client: pulsar.Client, pulsar_client: pul
     assert one["msgBacklog"] == 5
     assert one["subscriptionProperties"] == {}
     assert one["createdTimestamp"].endswith("Z")
-    shown = json.loads(tool.run("show", topic, "b", "--json"))
+    shown = json.loads(tool.run("show", topic, "b", "-o", "json"))
     assert shown == {"topic": topic, "subscription": "b", **one}
     text = tool.run("show", topic, "b")
     assert text.startswith(f"{topic}\n  subscription  b\n  mark-delete   {text_of(ids[1])}\n")
@@ -156,8 +156,8 @@ def test_partitions(
     publish_numbers(pulsar_client, topic, range(10), batching_enabled=False)
     subscribe(local_client, topic).close()
     names = [f"{topic}-partition-{number}" for number in range(2)]
-    assert [one["topic"] for one in json.loads(tool.run("ls", topic, "--json"))] == names
-    assert [one["subscription"] for one in json.loads(tool.run("show", topic, "s", "--json"))] == ["s", "s"]
+    assert [one["topic"] for one in json.loads(tool.run("ls", topic, "-o", "json"))] == names
+    assert [one["subscription"] for one in json.loads(tool.run("show", topic, "s", "-o", "json"))] == ["s", "s"]
     assert "a position belongs to one partition" in tool.fails("seek", topic, "s", "--to", "1:1")
     assert tool.run("seek", topic, "s", "--to", "latest").count("moved") == 2
     assert left_at(local_client, topic) == []
@@ -265,7 +265,7 @@ def test_an_export_at_the_begin_and_of_batches(
     take(consumer, 20, 2, 3, *range(10, 15))
     wait_acked(tool, topic, 1)
     consumer.close()
-    found = json.loads(tool.run("show", topic, "s", "--json"))
+    found = json.loads(tool.run("show", topic, "s", "-o", "json"))
     assert list(found["unackedBatchIndexes"].values()) == [[0, 1, 4]]
     tool.run("export", topic, "s")
     left = left_at(pulsar_client, topic)
@@ -331,7 +331,7 @@ def test_a_pool_that_keeps_no_cursors(
 @pytest.fixture
 def foreign(pulsar: Endpoints, pulsar_client: pulsar.Client, admin: PulsarAdmin) -> Iterator[Tool]:
     """The tool for a pool whose topic of cursors is somebody else's."""
-    connections = ["--writer-url", pulsar.writer_url, "--admin-url", pulsar.admin_url, "--pool", "foreign"]
+    connections = ["--service-url", pulsar.writer_url, "--admin-url", pulsar.admin_url, "--pool", "foreign"]
     yield Tool(connections)
     admin.delete_topic("persistent://public/default/__readonly_cursors-foreign")
 
@@ -350,15 +350,15 @@ def test_a_foreign_topic_with_the_name_of_that_of_the_cursors(
 def test_nothing_answers(pulsar: Endpoints, local_pool: Pool, topic: str, pulsar_client: pulsar.Client) -> None:
     publish_numbers(pulsar_client, topic, range(3))
     tool = tool_of(pulsar, local_pool, "pulsar://127.0.0.1:1")
-    assert "--service-url pulsar://127.0.0.1:1 does not answer" in tool.fails("delete", topic, "s")
+    assert "--pool-service-url pulsar://127.0.0.1:1 does not answer" in tool.fails("delete", topic, "s")
     tool.connections[3] = "http://127.0.0.1:1"
     assert "the admin API at http://127.0.0.1:1 did not answer" in tool.fails("ls", topic)
     tool.connections[-2:] = []
     tool.connections[3] = pulsar.admin_url
-    assert "--service-url is missing" in tool.fails("delete", topic, "s")
+    assert "--pool-service-url is missing" in tool.fails("delete", topic, "s")
     tool.connections = []
     tool.run("ls", topic, status=2)
-    assert "pulsar-readonly subscriptions: --writer-url is missing" in tool.error
+    assert "pulsar-readonly subscriptions: --service-url is missing" in tool.error
 
 
 def test_requests_of_any_client(

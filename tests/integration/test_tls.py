@@ -161,8 +161,8 @@ def test_a_client_must_show_a_certificate_where_brokers_ask_for_one(own_pool, li
 
 def encrypted(stack: PulsarCluster, credentials: Credentials) -> list[str]:
     """Options of a broker that speaks TLS with the source cluster."""
-    urls = ["--writer-url", tls_url(stack.spec, 0), "--admin-url", https_url(stack.spec, 0)]
-    return [*urls, "--writer-tls-trust-certificates", str(credentials.authority)]
+    urls = ["--service-url", tls_url(stack.spec, 0), "--admin-url", https_url(stack.spec, 0)]
+    return [*urls, "--broker-tls-trust-certificates", str(credentials.authority)]
 
 
 def test_the_writable_cluster_is_spoken_to_with_tls(own_pool, stack, credentials, topic) -> None:
@@ -198,7 +198,7 @@ def test_a_host_that_the_certificate_does_not_name(own_pool, stack, credentials,
     options[1] = options[1].replace("127.0.0.1", "localhost")
     with pytest.raises(RefusedError, match=r"CONNECT.*ServiceNotReady.*Hostname mismatch"):
         RawClient(own_pool(*options).url, "token", credentials.token(ADMIN_ROLE).encode())
-    pool = own_pool(*options, "--writer-tls-verify-hostname", "false")
+    pool = own_pool(*options, "--broker-tls-hostname-verification", "false")
     client = connect(pool.url, credentials)
     assert read_all(client, topic, pool) == list(range(10))
     client.close()
@@ -229,7 +229,7 @@ def test_hosts_are_tried_in_turn(own_pool, stack, credentials, topic) -> None:
     nobody = free_port()
     urls = [stack.endpoints.writer_url, stack.endpoints.admin_url]
     both = [f"{url.partition('://')[0]}://127.0.0.1:{nobody},{url.partition('://')[2]}" for url in urls]
-    pool = own_pool("--writer-url", both[0], "--admin-url", both[1])
+    pool = own_pool("--service-url", both[0], "--admin-url", both[1])
     client = connect(pool.url, credentials)
     assert read_all(client, topic, pool) == list(range(10))
     client.close()

@@ -31,7 +31,7 @@ def command(*words: str) -> list[str]:
 
 class Tool:
     def __init__(self, pulsar: Endpoints) -> None:
-        self.environment = {**os.environ, "PULSAR_READONLY_METADATA_STORE": pulsar.metadata_store}
+        self.environment = {**os.environ, "PULSAR_READONLY_METADATA_STORE_URL": pulsar.metadata_store}
 
     def run(self, *words: str, status: int = 0) -> str:
         done = subprocess.run(command(*words), env=self.environment, capture_output=True, timeout=LIMIT_S, check=False)
@@ -307,8 +307,8 @@ def test_reading_costs_no_broker_anything(tool: Tool, pulsar_client, admin: Puls
         (["read", "x", "--from", "latest"], 1, "add --follow to wait for more"),
         (["read", "x", "--count", "0"], 2, "'0' must be a whole number above 0"),
         (["read", "x", "-o", "xml"], 2, "choose from"),
-        (["ls", "--metadata-store", "localhost"], 1, "--metadata-store: must be zk:HOST:PORT"),
-        (["ls", "--metadata-store", "zk:127.0.0.1:1"], 1, "--metadata-store: no ZooKeeper answers at 127.0.0.1:1"),
+        (["ls", "--metadata-store-url", "localhost"], 1, "--metadata-store-url: must be zk:HOST:PORT"),
+        (["ls", "--metadata-store-url", "zk:127.0.0.1:1"], 1, "--metadata-store-url: no ZooKeeper answers at 127.0.0.1:1"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(tool: Tool, words: list[str], status: int, says: str) -> None:
@@ -326,10 +326,10 @@ def test_near_names_are_offered(tool: Tool, pulsar_client, topic: str) -> None:
 
 
 def test_without_a_store_it_says_how_to_give_one(tool: Tool) -> None:
-    del tool.environment["PULSAR_READONLY_METADATA_STORE"]
+    del tool.environment["PULSAR_READONLY_METADATA_STORE_URL"]
     tool.run("ls", status=1)
     assert tool.error == (
-        f"pulsar-readonly topic: --metadata-store is missing: give {FORMS}, or set PULSAR_READONLY_METADATA_STORE\n"
+        f"pulsar-readonly topic: --metadata-store-url is missing: give {FORMS}, or set PULSAR_READONLY_METADATA_STORE_URL\n"
     )
 
 

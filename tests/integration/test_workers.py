@@ -203,9 +203,9 @@ def test_what_one_worker_answers_is_asked_of_one_worker(workers: BrokerProcess) 
 def test_a_store_that_cannot_be_reached_ends_all(pulsar: Endpoints) -> None:
     dead = free_port()
     listen, http = ports_with_room(), ports_with_room()
-    command = [sys.executable, "-m", "readonly_engine.command", "serve", "--metadata-store", f"zk:127.0.0.1:{dead}"]
+    command = [sys.executable, "-m", "readonly_engine.command", "serve", "--metadata-store-url", f"zk:127.0.0.1:{dead}"]
     command += [
-        "--writer-url",
+        "--service-url",
         pulsar.writer_url,
         "--admin-url",
         pulsar.admin_url,
@@ -217,7 +217,7 @@ def test_a_store_that_cannot_be_reached_ends_all(pulsar: Endpoints) -> None:
     command += ["--listen", f"127.0.0.1:{listen}", "--http", f"127.0.0.1:{http}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == 1
-    assert "worker 0: --metadata-store: " in done.stderr
+    assert "worker 0: --metadata-store-url: " in done.stderr
 
 
 def test_the_status_page_lists_the_workers_and_top_shows_each(workers: BrokerProcess) -> None:

@@ -193,7 +193,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     },
     "how-to/check-installation.md": {
         "pulsar-readonly doctor --config": cluster(f"{PULSAR}::test_doctor"),
-        "pulsar-readonly doctor --metadata-store": cluster(f"{PULSAR}::test_doctor"),
+        "pulsar-readonly doctor --metadata-store-url": cluster(f"{PULSAR}::test_doctor"),
         "kubectl exec POD": cluster(f"{PULSAR}::test_doctor"),
         "CHECK": no_commands(OUTPUT),
     },

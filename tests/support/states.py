@@ -79,7 +79,7 @@ ALL_HOSTILE: Final = replace(
     CLIENTS,
     broker=replace(SMALL.broker, url=HOSTILE, pool=HOSTILE, pool_uid=HOSTILE, locality=HOSTILE, version=HOSTILE),
     members=(MemberState(HOSTILE, "", 1, HOSTILE), MemberState("pulsar://a:1", "http://a:1/", 1)),
-    source=replace(SMALL.source, service_url=HOSTILE, metadata_store=HOSTILE, bindings_error=HOSTILE),
+    source=replace(SMALL.source, service_url=HOSTILE, metadata_store_url=HOSTILE, bindings_error=HOSTILE),
     reasons=(ReasonCount(HOSTILE, 1),),
     topics=(TopicState(HOSTILE, 1, 1, 1.0, 1.0, 1, HOSTILE, HOSTILE, 1),),
     subscriptions=(SubscriptionState(HOSTILE, HOSTILE, 1, 1.0, 1.0, 1, 1, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),

@@ -20,5 +20,5 @@ def connections_of(endpoints: Endpoints, pool: str, service_url: str) -> list[st
         pool: name of the pool.
         service_url: its service URL.
     """
-    options = ["--writer-url", endpoints.writer_url, "--admin-url", endpoints.admin_url]
-    return [*options, "--pool", pool, "--service-url", service_url]
+    options = ["--service-url", endpoints.writer_url, "--admin-url", endpoints.admin_url]
+    return [*options, "--pool", pool, "--pool-service-url", service_url]

@@ -47,7 +47,7 @@ BELOW = {
     "sizing": {"tool", "doctor", "broker", "owner", "topic", "metadata", "config", "net", "status"},
     "status": set(),
     "http": {"status", "broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net"},
-    "top": {"status", "tool"},
+    "top": {"status", "tool", "config"},
     "demo": {"top", "tool", "metadata", "config"},
     "workers": {"status", "http", "config", "net", "background"},
 }

@@ -6,12 +6,13 @@ import argparse
 from typing import Any
 
 from readonly_engine.config.option import help_of, options_of
+from readonly_engine.config.option_parser import OptionParser
 from readonly_engine.config.settings import EngineConfig
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser. Options not given are absent. Every option but --config and --check is also a key of the file."""
-    made = argparse.ArgumentParser(
+    made = OptionParser(
         prog="pulsar-readonly serve",
         description="Run one read-only broker: serve topics of a Pulsar cluster from storage.",
         argument_default=argparse.SUPPRESS,

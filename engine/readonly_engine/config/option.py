@@ -11,6 +11,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from readonly_engine.config.nearest import nearest
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -21,19 +23,12 @@ NO_FIELD: Final = "no field"
 
 _DECLARATION: Final = "option"
 _OTHER_NAMES: Final = {
-    "service-url": "writer-url",
-    "broker-service-url": "writer-url",
     "web-service-url": "admin-url",
-    "metadata-store-url": "metadata-store",
-    "bookkeeper-metadata-service-uri": "bookkeeper-metadata-store",
-    "bookkeeper-metadata-store-url": "bookkeeper-metadata-store",
-    "max-buffered-memory": "max-buffered-bytes",
-    "metadata-store-login": "metadata-login-file",
-    "bookie-login": "bookie-login-file",
+    "bookkeeper-metadata-service-uri": "bookkeeper-metadata-store-url",
     "namespaces": "topics",
 }
-"""Names of the same settings in the custom resources and in broker.conf (docs/reference/names.md), with dashes. Errors name the
-key instead of accepting a second one: a file has one name for one setting."""
+"""Names of the same settings in broker.conf and in the custom resources, with dashes, that are not similar. Errors name the key
+instead of accepting a second one: a file has one name for one setting."""
 
 _MAX_SHOWN: Final = 200
 """Characters of an invalid value that its error shows."""
@@ -236,16 +231,17 @@ def check_keys(declaring: type, document: Mapping[Any, object]) -> None:
     known = keys_of(declaring)
     unknown = sorted(str(key) for key in document if key not in known)
     if unknown:
-        hint = _known_name(unknown[0], known)
-        same = f"; it is {hint} here" if hint else ""
-        raise ConfigError(f"unknown key {unknown[0]!r}{same}; known are {', '.join(known)}")
+        raise ConfigError(f"unknown key {unknown[0]!r}{_hint(unknown[0], known)}; known are {', '.join(known)}")
 
 
-def _known_name(key: str, known: tuple[str, ...]) -> str:
-    """Return the key of the setting that a custom resource or broker.conf names so; empty if there is none."""
+def _hint(key: str, known: tuple[str, ...]) -> str:
+    """Return the words that name the key of the same setting, or the nearest one; empty if there is none."""
     dashed = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", key[:_MAX_SHOWN]).replace("_", "-").lower()
-    found = _OTHER_NAMES.get(dashed, dashed)
-    return found if found in known else ""
+    same = _OTHER_NAMES.get(dashed, dashed)
+    if same in known:
+        return f"; it is {same} here"
+    near = nearest(dashed, known)
+    return f"; the nearest is {near}" if near else ""
 
 
 def without_unknown(

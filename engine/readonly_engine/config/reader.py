@@ -85,10 +85,10 @@ def make_config(
     _check_tls(config)
     if config.admin_oauth2 is not None and config.admin_token_file is not None:
         raise ConfigError("admin-oauth2 and admin-token-file exclude each other: give one of them")
-    if config.metadata_node_rights is NodeRights.CREATOR and config.metadata_login_file is None:
-        raise ConfigError("metadata-login-file is missing: metadata-node-rights creator needs it")
-    if config.metadata_login_scheme is LoginScheme.DIGEST and config.metadata_login_file is None:
-        raise ConfigError("metadata-login-file is missing: metadata-login-scheme needs it")
+    if config.metadata_store_node_rights is NodeRights.CREATOR and config.metadata_store_login_file is None:
+        raise ConfigError("metadata-store-login-file is missing: metadata-store-node-rights creator needs it")
+    if config.metadata_store_login_scheme is LoginScheme.DIGEST and config.metadata_store_login_file is None:
+        raise ConfigError("metadata-store-login-file is missing: metadata-store-login-scheme needs it")
     return config
 
 
@@ -98,7 +98,7 @@ def _check_tls(config: EngineConfig) -> None:
     Raises:
         ConfigError: one needs another, or would have no effect.
     """
-    for prefix in ("tls", "metadata_tls", "writer_tls", "bookie_tls"):
+    for prefix in ("tls", "metadata_store_tls", "broker_tls", "bookie_tls"):
         pair = [f"{prefix}_{name}" for name in ("certificate", "key")]
         given = [name for name in pair if getattr(config, name) is not None]
         if len(given) == 1:
@@ -111,10 +111,10 @@ def _check_tls(config: EngineConfig) -> None:
     for name, needed in (
         *((name, "tls_listen") for name in ("tls_certificate", "tls_trust_certificates", "advertised_tls_url")),
         ("peer_tls_trust_certificates", "tls_listen"),
-        *((name, "writer_tls") for name in ("writer_tls_trust_certificates", "writer_tls_certificate")),
+        *((name, "broker_tls") for name in ("broker_tls_trust_certificates", "broker_tls_certificate")),
     ):
         if getattr(config, name) and getattr(config, needed) is None:
             what = (
-                "tls-listen" if needed == "tls_listen" else "a writer-url of pulsar+ssl:// or an admin-url of https://"
+                "tls-listen" if needed == "tls_listen" else "a service-url of pulsar+ssl:// or an admin-url of https://"
             )
             raise ConfigError(f"{key_of(name)} is given without {what}: it has no effect")

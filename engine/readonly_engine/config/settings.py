@@ -112,7 +112,7 @@ class EngineConfig:
 
     # Source cluster: its metadata store, brokers, admin API and bookies.
 
-    metadata_store: str = field(
+    metadata_store_url: str = field(
         metadata=option(
             METADATA_STORE,
             f"metadata store of the source cluster, {FORMS}",
@@ -120,7 +120,7 @@ class EngineConfig:
             field="source.metadataStoreUrl",
         )
     )
-    writer_url: str = field(
+    service_url: str = field(
         metadata=option(
             urls("pulsar", "pulsar+ssl"),
             "service URL of the source cluster; its hosts are tried in turn",
@@ -134,25 +134,25 @@ class EngineConfig:
             field="source.adminUrl",
         )
     )
-    bookkeeper_metadata_store: str | None = field(
+    bookkeeper_metadata_store_url: str | None = field(
         default=None,
         metadata=option(
             METADATA_STORE,
             f"metadata store of the bookies, {FORMS}",
-            unset="that of --metadata-store",
+            unset="that of --metadata-store-url",
             field="source.bookkeeperMetadataStoreUrl",
         ),
     )
-    metadata_tls_trust_certificates: Path | None = field(
+    metadata_store_tls_trust_certificates: Path | None = field(
         default=None,
         metadata=option(
             FILE,
-            "PEM authorities of the metadata store's servers; any of the four metadata-tls options enables TLS to them",
+            "PEM authorities of the metadata store's servers; any of the four metadata-store-tls options enables TLS to them",
             unset=_SYSTEM_TRUST,
-            field="source.tls.metadataStore.trustedCertificates",
+            field="source.tls.metadataStore.trustCertificates",
         ),
     )
-    metadata_tls_certificate: Path | None = field(
+    metadata_store_tls_certificate: Path | None = field(
         default=None,
         metadata=option(
             FILE,
@@ -160,15 +160,15 @@ class EngineConfig:
             field="source.tls.metadataStore.clientCertificate.certificate",
         ),
     )
-    metadata_tls_key: Path | None = field(
+    metadata_store_tls_key: Path | None = field(
         default=None,
         metadata=option(
             FILE,
-            "PEM key of --metadata-tls-certificate, not encrypted",
+            "PEM key of --metadata-store-tls-certificate, not encrypted",
             field="source.tls.metadataStore.clientCertificate.privateKey",
         ),
     )
-    metadata_tls_verify_hostname: bool = field(
+    metadata_store_tls_hostname_verification: bool = field(
         default=True,
         metadata=option(
             BOOLEAN,
@@ -176,7 +176,7 @@ class EngineConfig:
             field="source.tls.metadataStore.hostnameVerification",
         ),
     )
-    metadata_login_file: Path | None = field(
+    metadata_store_login_file: Path | None = field(
         default=None,
         metadata=option(
             FILE,
@@ -185,7 +185,7 @@ class EngineConfig:
             field="source.metadataStoreLogin.secretRef",
         ),
     )
-    metadata_login_scheme: LoginScheme = field(
+    metadata_store_login_scheme: LoginScheme = field(
         default=LoginScheme.SASL,
         metadata=option(
             member_of(LoginScheme),
@@ -193,26 +193,26 @@ class EngineConfig:
             field="source.metadataStoreLogin.scheme",
         ),
     )
-    metadata_node_rights: NodeRights | None = field(
+    metadata_store_node_rights: NodeRights | None = field(
         default=None,
         metadata=option(
             member_of(NodeRights),
             "rights on the nodes that this broker creates: all for its own login and none for others (creator), or all for "
             "everyone (open)",
-            unset="creator with --metadata-login-file, else open",
+            unset="creator with --metadata-store-login-file, else open",
             field="source.metadataStoreLogin.nodeRights",
         ),
     )
-    writer_tls_trust_certificates: Path | None = field(
+    broker_tls_trust_certificates: Path | None = field(
         default=None,
         metadata=option(
             FILE,
             "PEM authorities of the source cluster's brokers",
             unset=_SYSTEM_TRUST,
-            field="source.tls.brokers.trustedCertificates",
+            field="source.tls.brokers.trustCertificates",
         ),
     )
-    writer_tls_certificate: Path | None = field(
+    broker_tls_certificate: Path | None = field(
         default=None,
         metadata=option(
             FILE,
@@ -220,15 +220,15 @@ class EngineConfig:
             field="source.tls.brokers.clientCertificate.certificate",
         ),
     )
-    writer_tls_key: Path | None = field(
+    broker_tls_key: Path | None = field(
         default=None,
         metadata=option(
             FILE,
-            "PEM key of --writer-tls-certificate, not encrypted",
+            "PEM key of --broker-tls-certificate, not encrypted",
             field="source.tls.brokers.clientCertificate.privateKey",
         ),
     )
-    writer_tls_verify_hostname: bool = field(
+    broker_tls_hostname_verification: bool = field(
         default=True,
         metadata=option(
             BOOLEAN,
@@ -259,7 +259,7 @@ class EngineConfig:
             FILE,
             "PEM authorities of the bookies; any of the four bookie-tls options enables TLS to bookies",
             unset=_SYSTEM_TRUST,
-            field="source.tls.bookies.trustedCertificates",
+            field="source.tls.bookies.trustCertificates",
         ),
     )
     bookie_tls_certificate: Path | None = field(
@@ -278,7 +278,7 @@ class EngineConfig:
             field="source.tls.bookies.clientCertificate.privateKey",
         ),
     )
-    bookie_tls_verify_hostname: bool = field(
+    bookie_tls_hostname_verification: bool = field(
         default=True,
         metadata=option(
             BOOLEAN,
@@ -347,7 +347,7 @@ class EngineConfig:
         metadata=option(
             FILE,
             "PEM authorities of client certificates; with it, each client must present a certificate",
-            field="listeners.tls.clientAuthorities",
+            field="listeners.tls.trustCertificates",
         ),
     )
     advertised_tls_url: str = field(
@@ -383,7 +383,7 @@ class EngineConfig:
         metadata=option(
             FILE,
             "PEM authorities of the pool's own brokers; with it, they connect to each other with TLS only",
-            field="listeners.tls.brokerAuthorities",
+            field="listeners.tls.peerTrustCertificates",
         ),
     )
 
@@ -553,7 +553,7 @@ class EngineConfig:
             SIZE,
             "limit of data that waits for slow clients, of all clients together",
             unit="bytes",
-            field="limits.maxBufferedMemory",
+            field="limits.maxBufferedBytes",
         ),
     )
 
@@ -602,9 +602,9 @@ class EngineConfig:
         )
 
     @property
-    def writer_urls(self) -> tuple[str, ...]:
+    def service_urls(self) -> tuple[str, ...]:
         """One URL for each named broker of the source cluster."""
-        return split_urls(self.writer_url)
+        return split_urls(self.service_url)
 
     @property
     def admin_urls(self) -> tuple[str, ...]:
@@ -614,12 +614,16 @@ class EngineConfig:
     @property
     def metadata_url(self) -> MetadataUrl:
         """The URL of the metadata store."""
-        return MetadataUrl.parse(self.metadata_store)
+        return MetadataUrl.parse(self.metadata_store_url)
 
     @property
     def bookkeeper_metadata_url(self) -> MetadataUrl | None:
         """The URL of the bookies' metadata store; None for the same."""
-        return None if self.bookkeeper_metadata_store is None else MetadataUrl.parse(self.bookkeeper_metadata_store)
+        return (
+            None
+            if self.bookkeeper_metadata_store_url is None
+            else MetadataUrl.parse(self.bookkeeper_metadata_store_url)
+        )
 
     @property
     def tls(self) -> TlsFiles | None:
@@ -636,35 +640,38 @@ class EngineConfig:
         return TlsFiles("peer-tls", self.peer_tls_trust_certificates, self.tls_certificate, self.tls_key)
 
     @property
-    def writer_tls(self) -> TlsFiles | None:
+    def broker_tls(self) -> TlsFiles | None:
         """Files of TLS with the source cluster's brokers; None without TLS."""
-        if not self.writer_url.startswith("pulsar+ssl:") and not self.admin_url.startswith("https:"):
+        if not self.service_url.startswith("pulsar+ssl:") and not self.admin_url.startswith("https:"):
             return None
         return TlsFiles(
-            "writer-tls",
-            self.writer_tls_trust_certificates,
-            self.writer_tls_certificate,
-            self.writer_tls_key,
-            self.writer_tls_verify_hostname,
+            "broker-tls",
+            self.broker_tls_trust_certificates,
+            self.broker_tls_certificate,
+            self.broker_tls_key,
+            self.broker_tls_hostname_verification,
         )
 
     @property
-    def metadata_tls(self) -> TlsFiles | None:
+    def metadata_store_tls(self) -> TlsFiles | None:
         """Files of TLS with the metadata store; None without TLS."""
         given = TlsFiles(
-            "metadata-tls",
-            self.metadata_tls_trust_certificates,
-            self.metadata_tls_certificate,
-            self.metadata_tls_key,
-            self.metadata_tls_verify_hostname,
+            "metadata-store-tls",
+            self.metadata_store_tls_trust_certificates,
+            self.metadata_store_tls_certificate,
+            self.metadata_store_tls_key,
+            self.metadata_store_tls_hostname_verification,
         )
-        return None if given == TlsFiles("metadata-tls") else given
+        return None if given == TlsFiles("metadata-store-tls") else given
 
     @property
     def metadata_security(self) -> StoreSecurity:
         """TLS and login of the connections to the metadata store."""
         return StoreSecurity(
-            self.metadata_tls, self.metadata_login_file, self.metadata_login_scheme, self.metadata_node_rights
+            self.metadata_store_tls,
+            self.metadata_store_login_file,
+            self.metadata_store_login_scheme,
+            self.metadata_store_node_rights,
         )
 
     @property
@@ -675,6 +682,6 @@ class EngineConfig:
             self.bookie_tls_trust_certificates,
             self.bookie_tls_certificate,
             self.bookie_tls_key,
-            self.bookie_tls_verify_hostname,
+            self.bookie_tls_hostname_verification,
         )
         return None if given == TlsFiles("bookie-tls") else given

@@ -32,14 +32,14 @@ async def check_addresses(cluster: SourceCluster, token: str) -> None:
     """
     await _check_admin(cluster.admin_url, token)
     # The port of a URL without one.
-    default = "6651" if cluster.writer_url.startswith("pulsar+ssl") else "6650"
+    default = "6651" if cluster.service_url.startswith("pulsar+ssl") else "6650"
     hosts = [
         host if re.search(r":\d+$", host) else f"{host}:{default}"
-        for host in cluster.writer_url.partition("://")[2].partition("/")[0].split(",")
+        for host in cluster.service_url.partition("://")[2].partition("/")[0].split(",")
     ]
-    await _check_ports("--writer-url", cluster.writer_url, "broker", hosts)
+    await _check_ports("--service-url", cluster.service_url, "broker", hosts)
     store = MetadataUrl.parse(cluster.metadata_store)
-    await _check_ports("--metadata-store", cluster.metadata_store, "metadata store", store.hosts.split(","))
+    await _check_ports("--metadata-store-url", cluster.metadata_store, "metadata store", store.hosts.split(","))
 
 
 async def _check_admin(url: str, token: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from readonly_engine.config import kinds
+from readonly_engine.config.option_parser import OptionParser
 from readonly_engine.demo.distribution import archive, installed, missing_programs, unpacked
 from readonly_engine.demo.errors import DemoError
 from readonly_engine.demo.run import DemoOptions, run_demo
@@ -26,14 +27,14 @@ DATA_MIB: Final = 500
 ARCHIVE_MIB: Final = 900
 """Disk of the archive and its unpacked files."""
 
-_WRITER: Final = kinds.urls("pulsar", "pulsar+ssl")
+_SERVICE: Final = kinds.urls("pulsar", "pulsar+ssl")
 _NAMESPACE: Final = re.compile(r"[-=:.\w]+/[-=:.\w]+")
 
 _EXAMPLES: Final = """examples:
   pulsar-readonly demo
   pulsar-readonly demo --keep --open
   pulsar-readonly demo --pulsar-home /opt/apache-pulsar-4.0.8
-  pulsar-readonly demo --metadata-store zk:zookeeper:2181 --writer-url pulsar://broker:6650 --admin-url http://broker:8080
+  pulsar-readonly demo --metadata-store-url zk:zookeeper:2181 --service-url pulsar://broker:6650 --admin-url http://broker:8080
 
 Without a cluster it starts a stock Pulsar: --pulsar-home, PULSAR_HOME, pulsar in the PATH, or an archive by Maven in the cache
 (PULSAR_READONLY_CACHE, default ~/.cache/pulsar-readonly). In a running cluster it creates one topic, and deletes it
@@ -43,7 +44,7 @@ Exit status: 0 if all messages arrived, 1 if not or if a part failed, 2 for inva
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
-    made = argparse.ArgumentParser(
+    made = OptionParser(
         prog=NAME,
         description="Show a pool at work: stock clients read a topic through two read-only brokers, one of which is killed.",
         epilog=_EXAMPLES,
@@ -58,12 +59,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--pulsar-home", type=Path, metavar="FOLDER", help="an unpacked Pulsar to start")
     running = made.add_argument_group("a running cluster instead of a stock Pulsar, all three together")
     running.add_argument(
-        "--metadata-store",
+        "--metadata-store-url",
         type=_store,
         metavar="URL",
         help=f"its metadata store, {FORMS}",
     )
-    running.add_argument("--writer-url", type=_writer_url, metavar="URL", help="its service URL, pulsar://HOST:PORT")
+    running.add_argument("--service-url", type=_service_url, metavar="URL", help="its service URL, pulsar://HOST:PORT")
     running.add_argument("--admin-url", type=_admin_url, metavar="URL", help="its admin API, http://HOST:PORT")
     running.add_argument("--token-file", type=Path, metavar="FILE", help="token of brokers, clients and the admin API")
     running.add_argument(
@@ -90,10 +91,10 @@ def _store(text: str) -> str:
     return text
 
 
-def _writer_url(text: str) -> str:
-    read = _WRITER.read(text)
+def _service_url(text: str) -> str:
+    read = _SERVICE.read(text)
     if read is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no service URL; give {_WRITER.expected}")
+        raise argparse.ArgumentTypeError(f"{text!r} is no service URL; give {_SERVICE.expected}")
     return read
 
 
@@ -106,11 +107,11 @@ def _admin_url(text: str) -> str:
 
 def options_of(made: argparse.ArgumentParser, parsed: argparse.Namespace) -> DemoOptions:
     """Return the checked options; end the process with status 2 if they contradict each other."""
-    addresses = (parsed.metadata_store, parsed.writer_url, parsed.admin_url)
+    addresses = (parsed.metadata_store_url, parsed.service_url, parsed.admin_url)
     if any(addresses) and not all(addresses):
-        made.error("a running cluster needs all of --metadata-store, --writer-url and --admin-url")
+        made.error("a running cluster needs all of --metadata-store-url, --service-url and --admin-url")
     if parsed.token_file and not any(addresses):
-        made.error("--token-file goes with --metadata-store, --writer-url and --admin-url")
+        made.error("--token-file goes with --metadata-store-url, --service-url and --admin-url")
     if parsed.pulsar_home and any(addresses):
         made.error("--pulsar-home starts a Pulsar: leave it out, or leave out the addresses of a running cluster")
     if all(addresses) and not parsed.yes and not sys.stdin.isatty():

@@ -56,7 +56,7 @@ class Pool:
     def __init__(self, children: Children, cluster: SourceCluster, name: str, topic: str, token_file: str) -> None:
         self._children = children
         self._options = [
-            *("--metadata-store", cluster.metadata_store, "--writer-url", cluster.writer_url),
+            *("--metadata-store-url", cluster.metadata_store, "--service-url", cluster.service_url),
             *("--admin-url", cluster.admin_url, "--pool", name, "--topics", topic),
             *(("--admin-token-file", token_file) if token_file else ()),
         ]

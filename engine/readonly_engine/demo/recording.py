@@ -29,7 +29,7 @@ async def record_classes(home: Path) -> None:
             await cluster.wait_ready()
             for arguments in (
                 ("prepare", cluster.admin_url, TOPIC, "1", "one"),
-                ("produce", cluster.writer_url, TOPIC, "100"),
+                ("produce", cluster.service_url, TOPIC, "100"),
             ):
                 client = await children.start("clients", [sys.executable, clients.__file__, *arguments], read=True)
                 await client.output()

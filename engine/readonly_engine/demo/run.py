@@ -158,7 +158,7 @@ class Demo:
     async def _create_topic(self, cluster: SourceCluster) -> None:
         await cluster.wait_ready()
         if cluster.owner is not None:
-            print_progress(f"a stock Pulsar runs: {cluster.writer_url}, admin API {cluster.admin_url}")
+            print_progress(f"a stock Pulsar runs: {cluster.service_url}, admin API {cluster.admin_url}")
         self._created = True
         names = [name for name, _, _ in SUBSCRIPTIONS]
         await self._client("prepare", cluster.admin_url, self._topic, str(PARTITIONS), *names)
@@ -178,7 +178,7 @@ class Demo:
         ]
         for child, (_, _, number) in zip(reading, SUBSCRIPTIONS, strict=True):
             await child.ready(partial(_has_subscribed, child, number), SUBSCRIBE_S)
-        producing = await self._start_client("produce", cluster.writer_url, self._topic, count, str(RATE))
+        producing = await self._start_client("produce", cluster.service_url, self._topic, count, str(RATE))
         outputs = [asyncio.ensure_future(child.output()) for child in (producing, *reading)]
         try:
             await self._watch(pool, outputs)
@@ -273,7 +273,7 @@ class Demo:
         """Return the command of this run with one more option, to paste."""
         words = [sys.executable, "-m", "readonly_engine.command", "demo", option]
         if (cluster := self._options.cluster) is not None:
-            words += ["--metadata-store", cluster.metadata_store, "--writer-url", cluster.writer_url]
+            words += ["--metadata-store-url", cluster.metadata_store, "--service-url", cluster.service_url]
             words += ["--admin-url", cluster.admin_url, "--namespace", self._options.namespace]
             words += ["--token-file", self._options.token_file] if self._options.token_file else []
         return shlex.join(words)
@@ -286,7 +286,7 @@ class Demo:
             print_progress(f"started {broker.name} again")
         kept = [
             await self._start_client("consume", pool.url, self._topic, "kept", "Shared", "1", ENDLESS),
-            await self._start_client("produce", cluster.writer_url, self._topic, ENDLESS, str(KEPT_RATE)),
+            await self._start_client("produce", cluster.service_url, self._topic, ENDLESS, str(KEPT_RATE)),
         ]
         program = Path(sys.executable).with_name("pulsar-readonly")
         quiet = "logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)"
@@ -297,14 +297,14 @@ class Demo:
             "[(print(one.data()), consumer.acknowledge(one)) for one in messages]; client.close()"
         )
         producer = (
-            f"import pulsar; client = pulsar.Client({cluster.writer_url!r}, {quiet}); "
+            f"import pulsar; client = pulsar.Client({cluster.service_url!r}, {quiet}); "
             f"client.create_producer({self._topic!r}).send(b'hello'); client.close()"
         )
         lines = [
             "",
             f"Everything runs until Ctrl-C, with {KEPT_RATE} messages per second:",
             f"  consumers   {pool.url}",
-            f"  producers   {cluster.writer_url}",
+            f"  producers   {cluster.service_url}",
             f"  topic       {self._topic}",
             f"  admin API   {cluster.admin_url}",
             f"  store       {cluster.metadata_store}",

@@ -42,7 +42,7 @@ class SourceCluster:
 
     Attributes:
         metadata_store: URL of the metadata store, in Pulsar's form.
-        writer_url: service URL of its brokers.
+        service_url: service URL of its brokers.
         admin_url: URL of its admin API.
         bookie_port: port of the bookie, if it is a child of the demo.
         bookie: the bookie, if it is a child of the demo.
@@ -53,7 +53,7 @@ class SourceCluster:
     """
 
     metadata_store: str
-    writer_url: str
+    service_url: str
     admin_url: str
     bookie_port: int = 0
     bookie: Child | None = None
@@ -214,7 +214,7 @@ async def start_pulsar(children: Children, home: Path, folder: Path) -> SourceCl
     store = await start("ZooKeeper", "zookeeper", _SMALL)
     metadata = await start(
         *("cluster metadata", "initialize-cluster-metadata", _SMALL),
-        *("--cluster", CLUSTER, "--web-service-url", cluster.admin_url, "--broker-service-url", cluster.writer_url),
+        *("--cluster", CLUSTER, "--web-service-url", cluster.admin_url, "--broker-service-url", cluster.service_url),
         *("--metadata-store", cluster.metadata_store, "--configuration-metadata-store", cluster.metadata_store),
     )
     await metadata.output()

@@ -92,8 +92,8 @@ class Clients:
         config = self.config
         if config.admin_oauth2 is not None:
             return "admin-oauth2"
-        with_certificate = config.admin_token_file is None and config.writer_tls_certificate is not None
-        return "writer-tls-certificate" if with_certificate else TOKEN_FILE
+        with_certificate = config.admin_token_file is None and config.broker_tls_certificate is not None
+        return "broker-tls-certificate" if with_certificate else TOKEN_FILE
 
     @property
     def secrets(self) -> list[str]:
@@ -164,8 +164,8 @@ def open_clients(config: EngineConfig) -> Clients:
             clients.problems.append(f"{option}: {error}")
         return None
 
-    files = config.writer_tls
-    clients.tls = None if files is None else attempt("writer-tls", lambda: ClientTls(files))
+    files = config.broker_tls
+    clients.tls = None if files is None else attempt("broker-tls", lambda: ClientTls(files))
     oauth2 = config.admin_oauth2
     if oauth2 is not None:
         clients.login = attempt("admin-oauth2", lambda: OAuth2Login(oauth2))
@@ -175,7 +175,7 @@ def open_clients(config: EngineConfig) -> Clients:
         clients.admin = clients.admin_at(*config.admin_urls)
         clients.admins = {url: clients.admin_at(url) for url in config.admin_urls}
     clients.stores = attempt(
-        "metadata-store",
+        "metadata-store-url",
         lambda: ClusterStores(config.metadata_url, config.bookkeeper_metadata_url, config.metadata_security),
     )
     if clients.stores is not None:
@@ -187,7 +187,7 @@ def open_clients(config: EngineConfig) -> Clients:
 
 
 def pool_identity(config: EngineConfig) -> Identity:
-    """Return the pool's own credentials: the token, else the certificate of writer-tls, else none.
+    """Return the pool's own credentials: the token, else the certificate of broker-tls, else none.
 
     Raises:
         OSError: the token cannot be read.
@@ -195,7 +195,7 @@ def pool_identity(config: EngineConfig) -> Identity:
     """
     if config.admin_token_file is not None:
         return Identity("token", read_token(config.admin_token_file).encode())
-    return ANONYMOUS if config.writer_tls_certificate is None else Identity(TLS_METHOD)
+    return ANONYMOUS if config.broker_tls_certificate is None else Identity(TLS_METHOD)
 
 
 def secrets_of(config: EngineConfig) -> list[str]:
@@ -208,7 +208,7 @@ def secrets_of(config: EngineConfig) -> list[str]:
     if oauth2 is not None:
         with suppress(OSError, ValueError):
             found.append(OAuth2Login(oauth2).client_secret)
-    for path in (config.metadata_login_file, config.bookie_login_file):
+    for path in (config.metadata_store_login_file, config.bookie_login_file):
         if path is not None:
             with suppress(LoginError):
                 found.append(Credentials.read(path).password)

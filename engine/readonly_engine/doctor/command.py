@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.config.arguments import add_options
 from readonly_engine.config.option import ConfigError, key_of
+from readonly_engine.config.option_parser import OptionParser
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_engine.doctor.checks.finding import warn
 from readonly_engine.doctor.clients import secrets_of
@@ -46,7 +47,7 @@ _OWN: Final = ("topic", "namespace", "output", "strict", "timeout")
 _EXAMPLES: Final = """examples:
   pulsar-readonly doctor --config serve.yaml
   pulsar-readonly doctor --config serve.yaml --topic orders --namespace public/default --strict
-  pulsar-readonly doctor --metadata-store zk:zookeeper:2181 --writer-url pulsar://broker:6650 --admin-url http://broker:8080
+  pulsar-readonly doctor --metadata-store-url zk:zookeeper:2181 --service-url pulsar://broker:6650 --admin-url http://broker:8080
   pulsar-readonly doctor --config serve.yaml --output json
 
 Exit status: 0 without failures, 1 for warnings with --strict, 2 for failures or invalid options, 130 after an interrupt."""
@@ -54,7 +55,7 @@ Exit status: 0 without failures, 1 for warnings with --strict, 2 for failures or
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser. The options of `serve` that are not given are absent."""
-    made = argparse.ArgumentParser(
+    made = OptionParser(
         prog=NAME,
         description="Check a source cluster and this machine, before or after an installation. It takes the options of serve, "
         "and changes nothing in the cluster.",
@@ -73,11 +74,12 @@ def parser() -> argparse.ArgumentParser:
         "--namespace", metavar="TENANT/NAMESPACE", action="append", help="namespace to check; may be repeated"
     )
     group.add_argument(
+        "-o",
         "--output",
         type=str.lower,
-        choices=("table", "json"),
-        default="table",
-        help="form of the report (default table)",
+        choices=("text", "json"),
+        default="text",
+        help="form of the report (default text)",
     )
     group.add_argument("--strict", action="store_true", default=False, help="exit with status 1 for warnings, too")
     group.add_argument(

@@ -84,7 +84,7 @@ class MigratableStore:
                 await self._target.start()
                 self._active, self._prepared = self._target, True
                 log.warning(
-                    "the cluster's metadata have moved: set --metadata-store to the new store: target=%s",
+                    "the cluster's metadata have moved: set --metadata-store-url to the new store: target=%s",
                     migration.target,
                 )
         except BaseException:
@@ -333,7 +333,7 @@ class MigratableStore:
             watch.move(target)
         if self._listeners:
             self._listen(target)
-        log.warning("the cluster's metadata have moved: set --metadata-store to the new store")
+        log.warning("the cluster's metadata have moved: set --metadata-store-url to the new store")
 
     async def _admit_again(self, target: MetadataStore) -> None:
         """Register with the admissions in the target, which read it: so this comes after the switch."""

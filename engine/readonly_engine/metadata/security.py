@@ -74,13 +74,15 @@ class StoreSecurity:
         """Return the name of an option, for errors.
 
         Args:
-            name: such as `tls-key` for metadata-tls-key, or metadataTls.key in Spark.
+            name: such as `tls-key` for metadata-store-tls-key, or metadataStoreTls.key in Spark.
         """
         if not self.camel_case:
-            return f"metadata-{name}"
+            return f"metadata-store-{name}"
         first, *rest = name.removeprefix("tls-").split("-")
         tail = "".join(word.capitalize() for word in rest)
-        return f"metadataTls.{first}{tail}" if name.startswith("tls-") else f"metadata{first.capitalize()}{tail}"
+        return (
+            f"metadataStoreTls.{first}{tail}" if name.startswith("tls-") else f"metadataStore{first.capitalize()}{tail}"
+        )
 
 
 OPEN_STORE: Final = StoreSecurity()

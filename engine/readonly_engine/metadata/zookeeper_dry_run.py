@@ -59,7 +59,7 @@ async def dry_run(requests: ZooKeeperRequests, client: KazooClient, path: str) -
         if isinstance(error, InvalidACLError):
             raise AccessDeniedError(
                 "ZooKeeper does not know rights of logins: authProvider.sasl is missing in its configuration; add it, or set "
-                "metadata-node-rights to open"
+                "metadata-store-node-rights to open"
             )
         if not isinstance(error, NodeExistsError | NoNodeError):
             raise MetadataUnavailableError(f"ZooKeeper: the dry run of {path} failed: {type(error).__name__}")

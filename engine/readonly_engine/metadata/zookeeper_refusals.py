@@ -81,7 +81,7 @@ def _login_refused(where: str, security: StoreSecurity) -> Refusal:
 
 def _untrusted(error: ssl.SSLCertVerificationError, where: str, security: StoreSecurity) -> Refusal:
     if error.verify_code in _WRONG_HOST:
-        remedy = f"connect by a host that it names, or set {security.option('tls-verify-hostname')} to false"
+        remedy = f"connect by a host that it names, or set {security.option('tls-hostname-verification')} to false"
         return Refusal(f"the certificate of {where} does not name this host; {remedy}", final=True)
     return Refusal(
         f"the certificate of {where} is not trusted: {error.verify_message}; "

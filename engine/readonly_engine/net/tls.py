@@ -31,14 +31,14 @@ class TlsFiles:
         trust: CA certificates for peers. None: a client trusts those of the system, a server requires no client certificate.
         certificate: own certificate, with its chain.
         key: private key of the certificate, not encrypted; None if the certificate's file contains it.
-        verify_hostname: whether a server's certificate must match its host name.
+        hostname_verification: whether a server's certificate must match its host name.
     """
 
     prefix: str
     trust: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
-    verify_hostname: bool = True
+    hostname_verification: bool = True
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -58,7 +58,7 @@ class TlsFiles:
             self._load_trust(context, self.trust)
         if self.certificate is not None:
             self._load_certificate(context, self.certificate)
-        context.check_hostname = self.verify_hostname
+        context.check_hostname = self.hostname_verification
         return context
 
     def server_context(self) -> ssl.SSLContext:

@@ -69,7 +69,7 @@ class OwnerDirectory:
     """Connections to the brokers of the source cluster, one for each broker and identity.
 
     Args:
-        writer_urls: URLs of the source cluster, `pulsar://HOST[:PORT]` or all `pulsar+ssl://HOST[:PORT]`. The first that answers
+        service_urls: URLs of the source cluster, `pulsar://HOST[:PORT]` or all `pulsar+ssl://HOST[:PORT]`. The first that answers
             is used until it fails.
         tls: certificates towards the source cluster, required for `pulsar+ssl`.
         peer_tls: certificates towards other brokers of the pool. With them, connections to these brokers use TLS only.
@@ -82,19 +82,19 @@ class OwnerDirectory:
 
     def __init__(
         self,
-        *writer_urls: str,
+        *service_urls: str,
         tls: ClientTls | None = None,
         peer_tls: ClientTls | None = None,
         stored_limit: StoredFrameLimit | None = None,
     ) -> None:
         self.refused_credentials = 0
         self.durations = RequestDurations()
-        self._writer_urls = writer_urls
+        self._service_urls = service_urls
         self._preferred = 0
         self._tls = tls
         self._peer_tls = peer_tls
         self._stored_limit = stored_limit
-        self._encrypted = writer_urls[0].startswith("pulsar+ssl:")
+        self._encrypted = service_urls[0].startswith("pulsar+ssl:")
         self._sessions: dict[Identity, IdentitySession] = {}
         self._auth_attempts: dict[Identity, asyncio.Task[tuple[Identity, CommandConnected]]] = {}
         self._lookups: SingleFlight[OwnerConnection] = SingleFlight()
@@ -188,7 +188,7 @@ class OwnerDirectory:
     # Connections
 
     async def any_broker(self, identity: Identity) -> OwnerConnection:
-        """Return the connection to the writer URL, for requests that any broker can answer.
+        """Return the connection to the service URL, for requests that any broker can answer.
 
         Raises:
             RelayError: no broker can be reached, or one refuses the credentials.
@@ -318,25 +318,25 @@ class OwnerDirectory:
         url = response.broker_service_url_tls if self._encrypted else response.broker_service_url
         if not url:
             raise OwnerUnavailableError(
-                f"the owner of {topic} names no {'pulsar+ssl' if self._encrypted else 'pulsar'} URL, as writer-url has; "
-                f"set {'brokerServicePortTls' if self._encrypted else 'brokerServicePort'} there, or change writer-url"
+                f"the owner of {topic} names no {'pulsar+ssl' if self._encrypted else 'pulsar'} URL, as service-url has; "
+                f"set {'brokerServicePortTls' if self._encrypted else 'brokerServicePort'} there, or change service-url"
             )
         return ConnectionTarget(url, asked if response.proxy_through_service_url else "")
 
     async def _connect_any(
         self, connect: Callable[[ConnectionTarget], Awaitable[OwnerConnection]]
     ) -> tuple[ConnectionTarget, OwnerConnection]:
-        """Connect to the first broker of the writer URL that answers, starting with the last one that did."""
+        """Connect to the first broker of the service URL that answers, starting with the last one that did."""
         failure: OwnerUnavailableError | None = None
-        for _ in self._writer_urls:
+        for _ in self._service_urls:
             number = self._preferred
-            target = ConnectionTarget(self._writer_urls[number])
+            target = ConnectionTarget(self._service_urls[number])
             try:
                 return target, await connect(target)
             except OwnerUnavailableError as error:
                 failure = error
                 if self._preferred == number:
-                    self._preferred = (number + 1) % len(self._writer_urls)
+                    self._preferred = (number + 1) % len(self._service_urls)
         assert failure is not None
         raise failure
 
@@ -348,7 +348,7 @@ class OwnerDirectory:
             behind = f"{broker}:{broker_port}"
         trusted = self._peer_tls if target.peer else self._tls
         if encrypted and trusted is None:
-            raise OwnerUnavailableError(f"{target.url} requires TLS; give writer-url as pulsar+ssl://HOST:PORT")
+            raise OwnerUnavailableError(f"{target.url} requires TLS; give service-url as pulsar+ssl://HOST:PORT")
         tls = trusted.context() if encrypted and trusted is not None else None
         connection = await OwnerConnection.open(
             target.url,

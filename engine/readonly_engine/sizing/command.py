@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.config.option import ConfigError, argument_form, help_of, key_of, options_of, read_options
+from readonly_engine.config.option_parser import OptionParser
 from readonly_engine.config.reader import read_config_file
 from readonly_engine.doctor.redaction import Redactor
 from readonly_engine.metadata.errors import TopicNameError
@@ -46,7 +47,7 @@ Exit status: 0 for a plan, 1 if the source cluster does not answer, 2 for invali
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser. Options that are not given are absent."""
-    made = argparse.ArgumentParser(
+    made = OptionParser(
         prog=NAME,
         description="Estimate the size of a pool for a load: brokers, CPU, memory and network, and the relief of the owner "
         "brokers. The load is that of the options, or of the statistics of a source cluster.",
@@ -61,7 +62,8 @@ def parser() -> argparse.ArgumentParser:
         form = argument_form(one.kind)
         if one.kind.several:
             form |= {"nargs": "+", "action": "extend"}
-        group.add_argument(one.flag, **form, help=help_of(one))
+        names = ("-o", one.flag) if one.name == "output" else (one.flag,)
+        group.add_argument(*names, **form, help=help_of(one))
     return made
 
 

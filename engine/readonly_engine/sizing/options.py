@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.config.oauth2 import OAuth2Config
 
-TABLE: Final = "table"
+TEXT: Final = "text"
 JSON: Final = "json"
 TIMEOUT_S: Final = 60.0
 MAX_TIMEOUT_S: Final = 600.0
@@ -160,10 +160,10 @@ class PlanConfig:
     admin_url: str = field(default="", metadata=_SERVE["admin_url"])
     admin_token_file: Path | None = field(default=None, metadata=_SERVE["admin_token_file"])
     admin_oauth2: OAuth2Config | None = field(default=None, metadata=_SERVE["admin_oauth2"])
-    writer_tls_trust_certificates: Path | None = field(default=None, metadata=_SERVE["writer_tls_trust_certificates"])
-    writer_tls_certificate: Path | None = field(default=None, metadata=_SERVE["writer_tls_certificate"])
-    writer_tls_key: Path | None = field(default=None, metadata=_SERVE["writer_tls_key"])
-    writer_tls_verify_hostname: bool = field(default=True, metadata=_SERVE["writer_tls_verify_hostname"])
+    broker_tls_trust_certificates: Path | None = field(default=None, metadata=_SERVE["broker_tls_trust_certificates"])
+    broker_tls_certificate: Path | None = field(default=None, metadata=_SERVE["broker_tls_certificate"])
+    broker_tls_key: Path | None = field(default=None, metadata=_SERVE["broker_tls_key"])
+    broker_tls_hostname_verification: bool = field(default=True, metadata=_SERVE["broker_tls_hostname_verification"])
     timeout: float = field(
         default=TIMEOUT_S,
         metadata=option(_number(1, MAX_TIMEOUT_S, "SECONDS"), "limit of all requests together", unit="seconds"),
@@ -190,7 +190,7 @@ class PlanConfig:
             unset="1250000000, which is 10 Gbit/s",
         ),
     )
-    output: str = field(default=TABLE, metadata=option(choice_of(TABLE, JSON), "form of the plan", group="Report"))
+    output: str = field(default=TEXT, metadata=option(choice_of(TEXT, JSON), "form of the plan", group="Report"))
 
     @property
     def observes(self) -> bool:
@@ -217,11 +217,11 @@ class PlanConfig:
         if not self.admin_url.startswith("https:"):
             return None
         return TlsFiles(
-            "writer-tls",
-            self.writer_tls_trust_certificates,
-            self.writer_tls_certificate,
-            self.writer_tls_key,
-            self.writer_tls_verify_hostname,
+            "broker-tls",
+            self.broker_tls_trust_certificates,
+            self.broker_tls_certificate,
+            self.broker_tls_key,
+            self.broker_tls_hostname_verification,
         )
 
     @property
@@ -230,7 +230,7 @@ class PlanConfig:
         return split_urls(self.admin_url)
 
 
-ADMIN_KEYS: Final = frozenset(name.replace("_", "-") for name in _SERVE if name.startswith(("admin_", "writer_tls_")))
+ADMIN_KEYS: Final = frozenset(name.replace("_", "-") for name in _SERVE if name.startswith(("admin_", "broker_tls_")))
 """Keys that are taken from the file of `serve`."""
 
 _LOAD: Final = ("topics", "partitions", "publish_rate", "message_size", "publish_bytes")

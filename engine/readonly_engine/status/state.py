@@ -84,7 +84,7 @@ class SourceState:
 
     Attributes:
         service_url: service URL of the owner brokers, without a user.
-        metadata_store: URL of the metadata store, without a user.
+        metadata_store_url: URL of the metadata store, without a user.
         connected: whether the metadata stores answer.
         denied: requests that they have refused since the start.
         suspended: whether delivery to claimed subscriptions is suspended.
@@ -94,7 +94,7 @@ class SourceState:
     """
 
     service_url: str = ""
-    metadata_store: str = ""
+    metadata_store_url: str = ""
     connected: bool = False
     denied: int = 0
     suspended: bool = False

@@ -214,8 +214,8 @@ class Changes:
 
     def _wrong_pool(self, topic: TopicName, outcome: str) -> ToolError:
         return ToolError(
-            f"--service-url is not that of a pool that keeps the subscriptions of {topic}: {outcome}; give the URL of the pool"
-            " of --pool"
+            f"--pool-service-url is not that of a pool that keeps the subscriptions of {topic}: {outcome}; give the URL of the "
+            "pool of --pool"
         )
 
 

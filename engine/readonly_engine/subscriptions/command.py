@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pulsar.asyncio import PulsarException
 
 from readonly_engine.config.option import ConfigError, argument_form, help_of, key_of, options_of
+from readonly_engine.config.option_parser import OptionParser
 from readonly_engine.config.reader import read_config_file
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -37,9 +38,9 @@ NAME = "pulsar-readonly subscriptions"
 
 _EXAMPLES = """examples:
   pulsar-readonly subscriptions ls orders --config serve.yaml
-  pulsar-readonly subscriptions show orders billing --config serve.yaml --json
-  pulsar-readonly subscriptions seek orders billing --to 2026-11-21T12:00:00Z --config serve.yaml --service-url pulsar://pool:6650
-  pulsar-readonly subscriptions import orders billing --config serve.yaml --service-url pulsar://pool:6650 --token-file token
+  pulsar-readonly subscriptions show orders billing --config serve.yaml -o json
+  pulsar-readonly subscriptions seek orders billing --to 10m --config serve.yaml --pool-service-url pulsar://pool:6650
+  pulsar-readonly subscriptions import orders billing --config serve.yaml --pool-service-url pulsar://pool:6650
 
 TOPIC may be as short as clients allow: orders is persistent://public/default/orders.
 A partitioned topic means all its partitions."""
@@ -47,15 +48,15 @@ A partitioned topic means all its partitions."""
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options. Common options that are not given are absent."""
-    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    common = OptionParser(add_help=False, argument_default=argparse.SUPPRESS)
     group = common.add_argument_group("connections")
     group.add_argument(
-        "--config", metavar="FILE", help="YAML file of `serve`: --writer-url, --pool and others are taken from it"
+        "--config", metavar="FILE", help="YAML file of `serve`: --service-url, --pool and others are taken from it"
     )
     for one in options_of(ToolConfig):
         form = argument_form(one.kind)
         group.add_argument(one.flag, **form, help=help_of(one))
-    made = argparse.ArgumentParser(
+    made = OptionParser(
         prog=NAME,
         description="List, show, move and delete the subscriptions whose cursors a pool keeps itself (serve --cursors local).",
         epilog=_EXAMPLES,
@@ -77,7 +78,14 @@ def parser() -> argparse.ArgumentParser:
         add("ls", "list the local subscriptions of a topic", subscription=False),
         add("show", "show the cursor and the properties of a local subscription"),
     ):
-        shown.add_argument("--json", action="store_true", help="print a JSON document")
+        shown.add_argument(
+            "-o",
+            "--output",
+            type=str.lower,
+            choices=("text", "json"),
+            default="text",
+            help="form of the output (default text)",
+        )
     seek = add("seek", "move the cursor of a local subscription without consumers")
     seek.add_argument("--force", action="store_true", help="also move a subscription that has consumers")
     seek.add_argument(
@@ -104,7 +112,7 @@ async def _print(options: argparse.Namespace, cursors: PoolCursors, topic: Topic
     if options.command == "ls":
         listed = await cursors.list(topics)
         entries = await cursors.entries(listed)
-        sys.stdout.writelines((list_as_json if options.json else list_as_text)(listed, entries))
+        sys.stdout.writelines((list_as_json if options.output == "json" else list_as_text)(listed, entries))
         return
     found = {topic: one for topic in topics if (one := await cursors.find(topic, options.subscription)) is not None}
     if not found and not await cursors.stored_in(topic):
@@ -114,7 +122,7 @@ async def _print(options: argparse.Namespace, cursors: PoolCursors, topic: Topic
             f"the pool keeps no subscription {options.subscription} of {topic}; `{NAME} ls` lists those that it keeps"
         )
     entries = await cursors.entries(found)
-    sys.stdout.writelines(one_as_json(found, entries) if options.json else one_as_text(found, entries))
+    sys.stdout.writelines(one_as_json(found, entries) if options.output == "json" else one_as_text(found, entries))
 
 
 @asynccontextmanager

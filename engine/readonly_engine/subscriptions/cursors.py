@@ -156,14 +156,14 @@ async def pool_cursors(config: ToolConfig, **client_options: Any) -> AsyncIterat
         if login is not None:
             access_token(login)
         try:
-            tls = None if config.writer_tls is None else ClientTls(config.writer_tls)
+            tls = None if config.broker_tls is None else ClientTls(config.broker_tls)
             admin = AdminClient(*config.admin_urls, tls=tls, token_file=config.admin_token_file, login=login)
         except TlsError as error:
             raise ToolError(f"--{error}") from error
         except (OSError, ValueError) as error:
             raise ToolError(f"--admin-token-file: {error}") from error
         token = file_token(config.admin_token_file) if login is None else login.current
-        client = stock_client(config.writer_url, config.writer_tls, token, **client_options)
+        client = stock_client(config.service_url, config.broker_tls, token, **client_options)
         try:
             yield PoolCursors(client, CursorAdmin(admin), config.identity)
         finally:

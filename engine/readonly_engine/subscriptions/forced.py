@@ -126,14 +126,14 @@ async def forced_changes(config: ToolConfig) -> AsyncIterator[ForcedChanges]:
     async with oauth2_login(config) as login:
         try:
             identity = ANONYMOUS if path is None else Identity("token", path.read_bytes().strip())
-            tls = None if config.service_tls is None else ClientTls(config.service_tls)
+            tls = None if config.pool_tls is None else ClientTls(config.pool_tls)
         except TlsError as error:
             raise ToolError(f"--{error}") from error
         except OSError as error:
-            raise ToolError(f"--token-file {path}: {error}") from error
+            raise ToolError(f"--pool-token-file {path}: {error}") from error
         if path is None and login is not None:
             identity = Identity("token", access_token(login).encode())
-        directory = OwnerDirectory(*split_urls(config.service_url), tls=tls)
+        directory = OwnerDirectory(*split_urls(config.pool_service_url), tls=tls)
         try:
             yield ForcedChanges(directory, identity)
         finally:

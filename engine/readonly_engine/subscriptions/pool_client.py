@@ -105,7 +105,9 @@ class PoolClient:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await self._client.get_topic_partitions(str(topic))
         except (PulsarException, TimeoutError) as error:
-            raise ToolError(f"--service-url {self._url} does not answer for {topic}: {self._reason(error)}") from error
+            raise ToolError(
+                f"--pool-service-url {self._url} does not answer for {topic}: {self._reason(error)}"
+            ) from error
 
     @asynccontextmanager
     async def consumer(self, topic: TopicName, subscription: str, request: LocalRequest) -> AsyncIterator[Consumer]:
@@ -165,22 +167,22 @@ async def pool_client(config: ToolConfig, log: ClientLog) -> AsyncIterator[PoolC
     Raises:
         ToolError: the URL of the pool is missing, or the token cannot be read.
     """
-    if not config.service_url:
-        raise ToolError("--service-url is missing: give the service URL of the pool, pulsar://HOST:PORT")
-    _check_token(config.token_file)
+    if not config.pool_service_url:
+        raise ToolError("--pool-service-url is missing: give the service URL of the pool, pulsar://HOST:PORT")
+    _check_token(config.pool_token_file)
     async with oauth2_login(config) as login:
         path = config.user_token_file
         if path is None and login is not None:
             access_token(login)
         client = stock_client(
-            config.service_url,
-            config.service_tls,
+            config.pool_service_url,
+            config.pool_tls,
             login.current if path is None and login is not None else file_token(path),
             logger=log.logger,
             operation_timeout_seconds=REQUEST_TIMEOUT_S,
         )
         try:
-            yield PoolClient(client, config.service_url, log)
+            yield PoolClient(client, config.pool_service_url, log)
         finally:
             await client.close()
 
@@ -193,6 +195,6 @@ def _remedy(reason: str) -> str:
 def _check_token(path: Path | None) -> None:
     try:
         if path is not None and not path.read_text(encoding="ascii").strip():
-            raise ToolError(f"--token-file {path} is empty: expected one token")
+            raise ToolError(f"--pool-token-file {path} is empty: expected one token")
     except (OSError, ValueError) as error:
-        raise ToolError(f"--token-file {path}: {error}") from error
+        raise ToolError(f"--pool-token-file {path}: {error}") from error

@@ -23,23 +23,23 @@ _SERVE = {one.name: one.metadata for one in fields(EngineConfig)}
 class ToolConfig:
     """Settings of the command. A field's name with dashes is its flag; those of `serve` are also keys of the file of --config."""
 
-    writer_url: str = field(metadata=_SERVE["writer_url"])
+    service_url: str = field(metadata=_SERVE["service_url"])
     admin_url: str = field(metadata=_SERVE["admin_url"])
     admin_token_file: Path | None = field(default=None, metadata=_SERVE["admin_token_file"])
     admin_oauth2: OAuth2Config | None = field(default=None, metadata=_SERVE["admin_oauth2"])
-    writer_tls_trust_certificates: Path | None = field(default=None, metadata=_SERVE["writer_tls_trust_certificates"])
-    writer_tls_certificate: Path | None = field(default=None, metadata=_SERVE["writer_tls_certificate"])
-    writer_tls_key: Path | None = field(default=None, metadata=_SERVE["writer_tls_key"])
-    writer_tls_verify_hostname: bool = field(default=True, metadata=_SERVE["writer_tls_verify_hostname"])
+    broker_tls_trust_certificates: Path | None = field(default=None, metadata=_SERVE["broker_tls_trust_certificates"])
+    broker_tls_certificate: Path | None = field(default=None, metadata=_SERVE["broker_tls_certificate"])
+    broker_tls_key: Path | None = field(default=None, metadata=_SERVE["broker_tls_key"])
+    broker_tls_hostname_verification: bool = field(default=True, metadata=_SERVE["broker_tls_hostname_verification"])
     pool: str = field(default="default", metadata=_SERVE["pool"])
     pool_uid: str = field(default="", metadata=_SERVE["pool_uid"])
-    service_url: str = field(
+    pool_service_url: str = field(
         default="",
         metadata=option(
             urls("pulsar", "pulsar+ssl"), "service URL of the pool; commands that change a subscription need it"
         ),
     )
-    token_file: Path | None = field(
+    pool_token_file: Path | None = field(
         default=None,
         metadata=option(
             FILE,
@@ -47,11 +47,11 @@ class ToolConfig:
             unset="that of --admin-token-file or --admin-oauth2",
         ),
     )
-    tls_trust_certificates: Path | None = field(
+    pool_tls_trust_certificates: Path | None = field(
         default=None,
         metadata=option(FILE, "PEM authorities of the pool's brokers", unset="those of the system"),
     )
-    tls_verify_hostname: bool = field(
+    pool_tls_hostname_verification: bool = field(
         default=True, metadata=option(BOOLEAN, "whether the certificate of a pool's broker must name its host")
     )
 
@@ -66,34 +66,34 @@ class ToolConfig:
         return split_urls(self.admin_url)
 
     @property
-    def writer_tls(self) -> TlsFiles | None:
+    def broker_tls(self) -> TlsFiles | None:
         """Files of TLS with the source cluster's brokers; None without TLS."""
-        if not self.writer_url.startswith("pulsar+ssl:") and not self.admin_url.startswith("https:"):
+        if not self.service_url.startswith("pulsar+ssl:") and not self.admin_url.startswith("https:"):
             return None
         return TlsFiles(
-            "writer-tls",
-            self.writer_tls_trust_certificates,
-            self.writer_tls_certificate,
-            self.writer_tls_key,
-            self.writer_tls_verify_hostname,
+            "broker-tls",
+            self.broker_tls_trust_certificates,
+            self.broker_tls_certificate,
+            self.broker_tls_key,
+            self.broker_tls_hostname_verification,
         )
 
     @property
-    def service_tls(self) -> TlsFiles | None:
+    def pool_tls(self) -> TlsFiles | None:
         """Files of TLS with the pool's brokers; None without TLS."""
-        if not self.service_url.startswith("pulsar+ssl:"):
+        if not self.pool_service_url.startswith("pulsar+ssl:"):
             return None
-        return TlsFiles("tls", self.tls_trust_certificates, verify_hostname=self.tls_verify_hostname)
+        return TlsFiles(
+            "pool-tls", self.pool_tls_trust_certificates, hostname_verification=self.pool_tls_hostname_verification
+        )
 
     @property
     def user_token_file(self) -> Path | None:
         """File with the user's token; None for none."""
-        return self.token_file or self.admin_token_file
+        return self.pool_token_file or self.admin_token_file
 
 
-SHARED_WITH_SERVE = (frozenset(_SERVE) & {one.name for one in fields(ToolConfig)}) - {
-    "tls_trust_certificates"  # that of `serve` is for client certificates
-}
+SHARED_WITH_SERVE = frozenset(_SERVE) & {one.name for one in fields(ToolConfig)}
 """Fields whose values a configuration file of `serve` has."""
 
 

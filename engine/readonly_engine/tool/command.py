@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.config.option_parser import OptionParser
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.url import FORMS
 from readonly_engine.tool.errors import ToolError
@@ -43,18 +44,18 @@ TOPIC may be as short as clients allow: orders is persistent://public/default/or
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
-    common = argparse.ArgumentParser(add_help=False)
+    common = OptionParser(add_help=False)
     common.add_argument(
-        "--metadata-store", metavar="URL", default=os.environ.get(ENVIRONMENT),
+        "--metadata-store-url", metavar="URL", default=os.environ.get(ENVIRONMENT),
         help=f"metadata store of the cluster, {FORMS} (default: the environment's {ENVIRONMENT})",
     )  # fmt: skip
     common.add_argument(
-        "--bookkeeper-metadata-store", metavar="URL", default=os.environ.get(BOOKKEEPER_ENVIRONMENT) or None,
+        "--bookkeeper-metadata-store-url", metavar="URL", default=os.environ.get(BOOKKEEPER_ENVIRONMENT) or None,
         help="metadata store of the bookies, if it is another than that of the brokers "
         f"(default: the environment's {BOOKKEEPER_ENVIRONMENT}, else the same)",
     )  # fmt: skip
     add_security_options(common)
-    made = argparse.ArgumentParser(
+    made = OptionParser(
         prog=NAME,
         description="Inspect topics in the metadata store and bookies. The command writes nothing, and asks no broker.",
         epilog=_EXAMPLES,
@@ -108,7 +109,9 @@ def _positive(text: str) -> int:
 
 
 async def _ls(options: argparse.Namespace) -> None:
-    async with storage_at(options.metadata_store, options.bookkeeper_metadata_store, security_of(options)) as storage:
+    async with storage_at(
+        options.metadata_store_url, options.bookkeeper_metadata_store_url, security_of(options)
+    ) as storage:
         namespace = options.namespace
         if namespace is not None and namespace.count("/") != 1:
             raise ToolError(f"the namespace must be TENANT/NAMESPACE, not {namespace!r}")
@@ -117,7 +120,9 @@ async def _ls(options: argparse.Namespace) -> None:
 
 
 async def _show(options: argparse.Namespace) -> None:
-    async with storage_at(options.metadata_store, options.bookkeeper_metadata_store, security_of(options)) as storage:
+    async with storage_at(
+        options.metadata_store_url, options.bookkeeper_metadata_store_url, security_of(options)
+    ) as storage:
         described = [await describe(storage, topic) for topic in await storage.parts_of(options.topic)]
     if options.output == "json":
         print(json.dumps(described if len(described) > 1 else described[0], indent=1))  # noqa: T201
@@ -142,7 +147,7 @@ async def _read(options: argparse.Namespace) -> None:
 
     try:
         async with storage_at(
-            options.metadata_store, options.bookkeeper_metadata_store, security_of(options)
+            options.metadata_store_url, options.bookkeeper_metadata_store_url, security_of(options)
         ) as storage:
             items = read_topic(storage, await storage.parts_of(options.topic), wanted, outcome, count)
             try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.metadata.security import StoreSecurity
 
-_PREFIXES: Final = ("metadata_tls_", "metadata_login_", "bookie_tls_", "bookie_login_")
+_PREFIXES: Final = ("metadata_store_tls_", "metadata_store_login_", "bookie_tls_", "bookie_login_")
 SECURITY_OPTIONS: Final = tuple(one for one in options_of(EngineConfig) if one.name.startswith(_PREFIXES))
 
 
@@ -38,7 +38,7 @@ def add_security_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "TLS and logins",
         "As the options of a broker. The environment may have their values, for example "
-        f"{environment_of('metadata_login_file')}.",
+        f"{environment_of('metadata_store_login_file')}.",
     )
     for one in SECURITY_OPTIONS:
         form = argument_form(one.kind)
@@ -56,7 +56,7 @@ def security_of(options: argparse.Namespace) -> Security:
     given = {one.key: value for one in SECURITY_OPTIONS if (value := getattr(options, one.name)) is not None}
     try:
         values = read_options(EngineConfig, given, lambda one: one.flag)
-        config = EngineConfig(metadata_store="", writer_url="", admin_url="", **values)
+        config = EngineConfig(metadata_store_url="", service_url="", admin_url="", **values)
         tls = config.bookie_tls
         bookies = BookieSecurity(None if tls is None else ClientTls(tls), config.bookie_login_file)
         bookies.check()

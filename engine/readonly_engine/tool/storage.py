@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.tool.security import Security
 
-ENVIRONMENT = "PULSAR_READONLY_METADATA_STORE"
-BOOKKEEPER_ENVIRONMENT = "PULSAR_READONLY_BOOKKEEPER_METADATA_STORE"
+ENVIRONMENT = "PULSAR_READONLY_METADATA_STORE_URL"
+BOOKKEEPER_ENVIRONMENT = "PULSAR_READONLY_BOOKKEEPER_METADATA_STORE_URL"
 CACHE_BYTES = 64 << 20
 NEAR_NAMES = 5
 
@@ -119,15 +119,15 @@ async def storage_at(
         ToolError: a URL is missing or invalid, or the metadata store does not answer.
     """
     if not url:
-        raise ToolError(f"--metadata-store is missing: give {FORMS}, or set {ENVIRONMENT}")
+        raise ToolError(f"--metadata-store-url is missing: give {FORMS}, or set {ENVIRONMENT}")
     try:
         main = MetadataUrl.parse(url)
     except MetadataError as error:
-        raise ToolError(f"--metadata-store: {error}") from error
+        raise ToolError(f"--metadata-store-url: {error}") from error
     try:
         bookkeeper = None if bookkeeper_url is None else MetadataUrl.parse(bookkeeper_url)
     except MetadataError as error:
-        raise ToolError(f"--bookkeeper-metadata-store: {error}") from error
+        raise ToolError(f"--bookkeeper-metadata-store-url: {error}") from error
     try:
         stores = ClusterStores(main, bookkeeper, OPEN_STORE if security is None else security.stores)
     except (TlsError, LoginError) as error:
@@ -135,7 +135,7 @@ async def storage_at(
     try:
         await stores.start()
     except MetadataError as error:
-        raise ToolError(f"--metadata-store: {error}") from error
+        raise ToolError(f"--metadata-store-url: {error}") from error
     cluster = stores.cluster
     pool = BookiePool(cluster.bookie_address, security=OPEN_BOOKIES if security is None else security.bookies)
     tiered = TieredStorage()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.config.option_parser import OptionParser
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.tool.run import run_command
 from readonly_engine.top.client import StatusClient, check_url
@@ -29,7 +30,7 @@ Ctrl-C ends it. Exit status: 1 if a broker does not answer with --once, 2 for in
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
-    made = argparse.ArgumentParser(
+    made = OptionParser(
         prog=NAME,
         description="Show the figures of read-only brokers, as on their status pages. The command only reads.",
         epilog=_EXAMPLES,

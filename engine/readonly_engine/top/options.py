@@ -34,6 +34,7 @@ def add_screen_options(made: argparse.ArgumentParser) -> None:
         "--once", action="store_true", help="print the figures once and end; it reads twice, for the rates"
     )
     made.add_argument(
+        "-o",
         "--output",
         type=str.lower,
         choices=("text", "json"),

@@ -110,7 +110,7 @@ def _broker(status: Status) -> list[str]:
             f"pushed by owners {_amount(relief.pushed_messages, relief.pushed_bytes)}  "
             f"spared {_amount(relief.spared_messages, relief.spared_bytes)}"
         ),
-        f"source {source.service_url}  metadata store {source.metadata_store}: {words.store_text(source)}",
+        f"source {source.service_url}  metadata store {source.metadata_store_url}: {words.store_text(source)}",
         f"explicit LAC {words.lac_text(source)}",
     ]
     return lines + _problems([status])

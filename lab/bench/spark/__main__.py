@@ -172,7 +172,7 @@ class Bench:
             self._offloading.offload(topic)
         store, web = endpoints.metadata_store, endpoints.admin_url
         readings = {
-            ENGINE: Reading("pulsar-readonly", {"metadataUrl": store, "topic": topic, "minPartitions": "2"}),
+            ENGINE: Reading("pulsar-readonly", {"metadataStoreUrl": store, "topic": topic, "minPartitions": "2"}),
             KAFKA: Reading(
                 "kafka",
                 {"kafka.bootstrap.servers": self._kafka.server, "subscribe": name, "startingOffsets": "earliest",

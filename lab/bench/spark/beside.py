@@ -335,7 +335,7 @@ def filled(base_port: int, messages: int, *, keep: bool) -> Iterator[tuple[Pulsa
     """
     # With fsync, as stock servers. A small journal keeps the use of the disk near the size of the backlog.
     stack = common.pulsar(NAME, base_port, ("journalMaxSizeMB", "256"), ("journalMaxBackups", "1"))
-    tasks = {"metadataUrl": stack.endpoints.metadata_store, "minPartitions": str(TASKS)}
+    tasks = {"metadataStoreUrl": stack.endpoints.metadata_store, "minPartitions": str(TASKS)}
     names = {side: f"persistent://public/default/backlog-{number}" for number, side in enumerate((SPARK, LIMITED))}
     backlogs = {
         SPARK: Backlog(names[SPARK], {**tasks, "topic": names[SPARK]}),

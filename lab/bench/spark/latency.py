@@ -134,7 +134,7 @@ class Bench:
         return (
             lambda: load_pulsar(endpoints.writer_url, topic, count, payload, 1, lambda: None, log, RATE),
             "pulsar-readonly",
-            {"metadataUrl": endpoints.metadata_store, "topic": topic},
+            {"metadataStoreUrl": endpoints.metadata_store, "topic": topic},
         )
 
     def _kafka_topic(self, name: str, count: int) -> tuple[Callable[[], object], str, dict[str, str]]:

@@ -127,7 +127,7 @@ def read_on_workers(stack: PulsarCluster, folder: Path, messages: int, rounds: i
     say(f"writing {messages:,} messages")
     produce(stack, topic, messages)
     stack.admin().unload(topic)
-    options = {"metadataUrl": stack.endpoints.metadata_store, "topic": topic, "minPartitions": "4"}
+    options = {"metadataStoreUrl": stack.endpoints.metadata_store, "topic": topic, "minPartitions": "4"}
     pids = servers(stack)
     found = []
     for workers in (1, 2):
@@ -162,7 +162,7 @@ def plan_topics(stack: PulsarCluster, topics: int, rounds: int) -> list[Plan]:
     base = f"persistent://public/default/many-{time.time_ns()}"
     say(f"writing to {topics:,} topics")
     produce(stack, f"{base}-#", EACH * topics, topics)
-    options = {"metadataUrl": stack.endpoints.metadata_store, "topicsPattern": f"{base}-.*"}
+    options = {"metadataStoreUrl": stack.endpoints.metadata_store, "topicsPattern": f"{base}-.*"}
     found = []
     for number in range(rounds):
         source = PulsarReadOnly(dict(options))

@@ -113,7 +113,7 @@ class StoreSecrets:
         }
         encrypted = ("metadata",) if bookie_login else ("metadata", "bookie")
         every = {f"--{peer}-tls-{name}": str(path) for peer in encrypted for name, path in files.items()}
-        every["--metadata-login-file"] = str(self.login_file(READER))
+        every["--metadata-store-login-file"] = str(self.login_file(READER))
         if bookie_login:
             every["--bookie-login-file"] = str(self.login_file(READER))
         return tuple(word for pair in every.items() for word in pair)

@@ -76,7 +76,7 @@ SPEC: Final = PulsarSpec(
 def lacked_store(log: str) -> bool:
     """Return whether the last line of a broker's log is its error at a start without its metadata store."""
     last = log.rstrip().rpartition("\n")[2].lstrip()
-    return last.startswith("pulsar-readonly serve: --metadata-store: ") and (
+    return last.startswith("pulsar-readonly serve: --metadata-store-url: ") and (
         "no ZooKeeper answers at " in last or "no Oxia answers within " in last or last.endswith(": ConnectionLoss")
     )
 

@@ -108,7 +108,7 @@ class LocalView:
         self._pool = pool
         self._owner = OwnerView(admin)
         self._tool = tool
-        self._config = ToolConfig(writer_url=endpoints.writer_url, admin_url=endpoints.admin_url, pool=pool.name)
+        self._config = ToolConfig(service_url=endpoints.writer_url, admin_url=endpoints.admin_url, pool=pool.name)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()

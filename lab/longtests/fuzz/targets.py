@@ -279,8 +279,8 @@ bindings:
   - name: team/orders
     topics: ["persistent://public/default/orders", "persistent://public/default/.*"]
 """
-_CONFIG: Final = b"""metadata-store: zk:127.0.0.1:2181,127.0.0.2:2181/chroot
-writer-url: pulsar://127.0.0.1:6650
+_CONFIG: Final = b"""metadata-store-url: zk:127.0.0.1:2181,127.0.0.2:2181/chroot
+service-url: pulsar://127.0.0.1:6650
 admin-url: http://127.0.0.1:8080
 topics: ["persistent://public/default/.*"]
 listen: 0.0.0.0:6650

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLEANS_UP = "trap 'sleep 1; touch cleaned; exit 3' {}; cat; touch started; while :; do sleep 0.05; done"
-"""Needs a second, which is longer than subprocess.run waits after Ctrl-C. It starts when `run` has closed its input, and waits."""
+"""Needs a second, which is longer than subprocess.run waits after Ctrl-C. It starts when `run` waits for it."""
 
 PROGRAM = """
 from devstack.common.run import run

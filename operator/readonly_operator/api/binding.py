@@ -40,7 +40,7 @@ TOPIC = Text(
 
 NAMESPACE = Text(256, NAMESPACE_PATTERN, "must be TENANT/NAMESPACE, for example public/default")
 SUBSCRIPTION = Text(256, rules=(IS_EXPRESSION,))
-FALLBACKS = ("Reject", "Writer")
+FALLBACKS = ("Reject", "Owner")
 LIFECYCLES = ("Drain", "Detach")
 TAILS = ("Auto", "Bookies", "Owner")
 SPEC_CACHE_SIZE = 32768
@@ -155,7 +155,7 @@ class BindingSpec:
         metadata=declare(
             Choice(FALLBACKS),
             "Answer to lookups while no broker of the pool can serve. Reject: a retriable error, so that the pool's load never "
-            "moves to the owner brokers. Writer: the owner broker; clients stay there until they reconnect.",
+            "moves to the owner brokers. Owner: the owner broker; clients stay there until they reconnect.",
             stored=True,
         ),
     )

@@ -141,7 +141,7 @@ def _served(store: Store, body: Manifest) -> str | None:
         settings: Any = yaml.safe_load((config.get("data") or {}).get(CONFIG_KEY) or "")
     except (yaml.YAMLError, ValueError, RecursionError):  # anybody may have written it
         return None
-    url = settings.get("metadata-store") if isinstance(settings, dict) else None
+    url = settings.get("metadata-store-url") if isinstance(settings, dict) else None
     return url if isinstance(url, str) else None
 
 

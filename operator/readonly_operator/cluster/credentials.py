@@ -96,9 +96,9 @@ class CredentialsReader:
         except AccessTokenError as error:
             raise FetchError(f"Secret {secret.name}: {error}") from None
         context = None
-        if wanted.trusted_certificates is not None:
+        if wanted.trust_certificates is not None:
             context = _strict_context()
-            self._trust(context, namespace, wanted.trusted_certificates)
+            self._trust(context, namespace, wanted.trust_certificates)
         return self._tokens.get(namespace, wanted, found, context)
 
     def _secret_token(self, namespace: str, secret: SecretKey) -> str:
@@ -120,9 +120,9 @@ class CredentialsReader:
             FetchError: a Secret or ConfigMap cannot be read (status 403 without the right), or lacks a valid value.
         """
         context = ssl.create_default_context()
-        if wanted.trusted_certificates is not None:
+        if wanted.trust_certificates is not None:
             context = _strict_context()
-            self._trust(context, namespace, wanted.trusted_certificates)
+            self._trust(context, namespace, wanted.trust_certificates)
         if wanted.client_certificate is not None:
             self._show(context, namespace, wanted.client_certificate)
         context.check_hostname = wanted.hostname_verification

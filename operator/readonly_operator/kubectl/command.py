@@ -11,6 +11,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.config.option_parser import OptionParser
 from readonly_engine.status.text import printable
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.tool.run import INTERRUPTED, print_error, run_command
@@ -57,7 +58,7 @@ Exit status: 0, 1 if nothing can be shown, 2 for invalid options, 130 after an i
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
-    made = argparse.ArgumentParser(
+    made = OptionParser(
         prog=NAME,
         description="Show pools of read-only brokers as their users see them. The commands only read.",
         epilog=_EXAMPLES,
@@ -71,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     )
     status.add_argument("name", metavar="NAME", nargs="?", type=pool_name, help="a pool; without it, all")
     status.add_argument(
-        "-o", "--output", type=str.lower, choices=("table", "json"), default="table", help="form (default table)"
+        "-o", "--output", type=str.lower, choices=("text", "json"), default="text", help="form (default text)"
     )
     status.add_argument("--topology", action="store_true", help="print a Mermaid flowchart instead")
     add_view_options(status)

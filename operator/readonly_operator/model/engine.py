@@ -27,15 +27,15 @@ def engine_config(pool: Pool) -> dict[str, Any]:
     """Return the settings of all brokers of a pool; the engine's defaults apply to the others."""
     source = pool.source
     config: dict[str, Any] = {
-        "metadata-store": source.metadata_store_url,
-        "writer-url": source.service_url,
+        "metadata-store-url": source.metadata_store_url,
+        "service-url": source.service_url,
         "admin-url": source.admin_url,
         "listen": f"{ALL_INTERFACES}:{PORT_PULSAR}",
         "http": f"{ALL_INTERFACES}:{PORT_HTTP}",
         "cache-size": _size(pool.cache.size),
     }
     if source.bookkeeper_metadata_store_url is not None:
-        config["bookkeeper-metadata-store"] = source.bookkeeper_metadata_store_url
+        config["bookkeeper-metadata-store-url"] = source.bookkeeper_metadata_store_url
     if pool.listeners.tls is not None:
         config["tls-listen"] = f"{ALL_INTERFACES}:{PORT_PULSAR_TLS}"
     for mount in mounts(pool):
@@ -44,18 +44,18 @@ def engine_config(pool: Pool) -> dict[str, Any]:
         config["admin-oauth2"] = oauth2_options(source.authentication.oauth2)
     if source.tls is not None:
         peers = (
-            ("writer", source.tls.brokers),
+            ("broker", source.tls.brokers),
             ("bookie", source.tls.bookies),
-            ("metadata", source.tls.metadata_store),
+            ("metadata-store", source.tls.metadata_store),
         )
         for peer, tls in peers:
             if tls is not None and not tls.hostname_verification:
-                config[f"{peer}-tls-verify-hostname"] = False
+                config[f"{peer}-tls-hostname-verification"] = False
     login = source.metadata_store_login
     if login is not None and login.scheme != "Sasl":
-        config["metadata-login-scheme"] = login.scheme.lower()
+        config["metadata-store-login-scheme"] = login.scheme.lower()
     if login is not None and login.node_rights != "Creator":
-        config["metadata-node-rights"] = login.node_rights.lower()
+        config["metadata-store-node-rights"] = login.node_rights.lower()
     if pool.locality.node_labels:
         config["locality-file"] = LOCALITY_FILE
     if pool.lookup.unbound != "Redirect":
@@ -77,8 +77,8 @@ def _limits(limits: Limits) -> dict[str, Any]:
     config: dict[str, Any] = {
         name.replace("_", "-"): getattr(limits, name) for name in _COUNTS if getattr(limits, name)
     }
-    if limits.max_buffered_memory:
-        config["max-buffered-bytes"] = _size(limits.max_buffered_memory)
+    if limits.max_buffered_bytes:
+        config["max-buffered-bytes"] = _size(limits.max_buffered_bytes)
     for name in ("dispatch_rate_per_subscription", "dispatch_rate_per_broker"):
         rate: DispatchRate | None = getattr(limits, name)
         if rate is not None:

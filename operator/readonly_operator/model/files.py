@@ -75,18 +75,18 @@ def mounts(pool: Pool) -> list[Mount]:
             Mount("admin-token", {"admin-token-file": "token"}, {"token": secret.key}, secret=secret.name),
         )
     if source.tls is not None:
-        found += _client("writer", source.tls.brokers) + _client("bookie", source.tls.bookies)
-        found += _client("metadata", source.tls.metadata_store)
+        found += _client("broker", source.tls.brokers) + _client("bookie", source.tls.bookies)
+        found += _client("metadata-store", source.tls.metadata_store)
     if source.metadata_store_login is not None:
-        found.append(_login("metadata", source.metadata_store_login.secret_ref))
+        found.append(_login("metadata-store", source.metadata_store_login.secret_ref))
     if source.bookie_login is not None:
         found.append(_login("bookie", source.bookie_login.secret_ref))
     if tls is not None:
         found.append(_certificate("tls", listener_certificate(pool, tls)))
-        if tls.client_authorities is not None:
-            found.append(_trust("tls", tls.client_authorities))
-        if tls.broker_authorities is not None:
-            found.append(_trust("peer-tls", tls.broker_authorities))
+        if tls.trust_certificates is not None:
+            found.append(_trust("tls", tls.trust_certificates))
+        if tls.peer_trust_certificates is not None:
+            found.append(_trust("peer-tls", tls.peer_trust_certificates))
     if pool.tiered_storage is not None and pool.tiered_storage.credentials is not None:
         secret_key = pool.tiered_storage.credentials
         found.append(
@@ -101,7 +101,7 @@ def _oauth2(wanted: OAuth2) -> list[Mount]:
     keys = {KEY_FILE: secret.key_file, CLIENT_ID: secret.client_id, CLIENT_SECRET: secret.client_secret}
     given = {name: key for name, key in keys.items() if key}
     found = [Mount("admin-oauth2", {}, given, secret=secret.name)]
-    trusted = wanted.trusted_certificates
+    trusted = wanted.trust_certificates
     if trusted is not None:
         found.append(
             Mount(
@@ -128,8 +128,8 @@ def oauth2_options(wanted: OAuth2) -> dict[str, str]:
 
 def _client(peer: str, tls: TlsClient | None) -> list[Mount]:
     found: list[Mount] = []
-    if tls is not None and tls.trusted_certificates is not None:
-        found.append(_trust(f"{peer}-tls", tls.trusted_certificates))
+    if tls is not None and tls.trust_certificates is not None:
+        found.append(_trust(f"{peer}-tls", tls.trust_certificates))
     if tls is not None and tls.client_certificate is not None:
         found.append(_certificate(f"{peer}-tls", tls.client_certificate))
     return found

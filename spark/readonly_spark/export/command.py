@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.config.option_parser import OptionParser
 from readonly_engine.metadata.url import FORMS
 
 from readonly_spark.export.errors import ExportError
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from readonly_spark.lag.meter import LagMeter
 
 NAME: Final = "pulsar-readonly export"
-METADATA_VARIABLE: Final = "PULSAR_READONLY_METADATA_STORE"
+METADATA_VARIABLE: Final = "PULSAR_READONLY_METADATA_STORE_URL"
 JARS_VARIABLE: Final = "PULSAR_READONLY_SPARK_JARS"
 POLL_S: Final = 0.5
 STOP_TIMEOUT_S: Final = 60.0
@@ -62,14 +63,14 @@ The same command resumes where the last run ended, also after a crash."""
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(
+    made = OptionParser(
         prog=NAME,
         description="Export topics to a Parquet, Delta or Iceberg table with Apache Spark, from bookies and tiered storage.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = made.add_argument
-    add("--metadata-store", metavar="URL", default=os.environ.get(METADATA_VARIABLE),
+    add("--metadata-store-url", metavar="URL", default=os.environ.get(METADATA_VARIABLE),
         help=f"metadata store of the cluster, {FORMS} (default: environment variable {METADATA_VARIABLE})")  # fmt: skip
     topics = made.add_mutually_exclusive_group(required=True)
     topics.add_argument(
@@ -155,12 +156,12 @@ def settings_of(arguments: argparse.Namespace, folder: Path) -> ExportSettings:
     Raises:
         ExportError: an option is missing or contradicts another.
     """
-    if not arguments.metadata_store:
-        raise ExportError(f"--metadata-store is missing and {METADATA_VARIABLE} is not set; set it to {FORMS}")
+    if not arguments.metadata_store_url:
+        raise ExportError(f"--metadata-store-url is missing and {METADATA_VARIABLE} is not set; set it to {FORMS}")
     source = pairs("--option", arguments.option)
     named = {"topics": arguments.topics} if arguments.topics else {"topicsPattern": arguments.topics_pattern}
     own = {
-        "metadataUrl": arguments.metadata_store,
+        "metadataStoreUrl": arguments.metadata_store_url,
         **{name: value for name, value in named.items() if value},
         **start_options(arguments.start),
         "maxBytesPerTrigger": arguments.max_bytes_per_batch,
@@ -251,7 +252,7 @@ def _export(
     check_version()
     try:
         with (
-            LagMeter(settings.source, "--metadata-store") as meter,
+            LagMeter(settings.source, "--metadata-store-url") as meter,
             ExportTable(settings, meter.cluster(), adopt=arguments.adopt) as table,
         ):
             table.lock()

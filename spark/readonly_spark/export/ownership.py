@@ -130,7 +130,8 @@ def _not_removed(state: CheckpointState, identity: ExportIdentity) -> None:
 def _same(marker: TableMarker, identity: ExportIdentity, subject: str) -> None:
     if marker.cluster != identity.cluster:
         raise ExportError(
-            f"{subject} the table holds topics of cluster {marker.cluster!r}, and --metadata-store leads to {identity.cluster!r}"
+            f"{subject} the table holds topics of cluster {marker.cluster!r}, and --metadata-store-url leads to "
+            f"{identity.cluster!r}"
         )
     if marker.to != identity.to:
         raise ExportError(

@@ -43,7 +43,7 @@ class LagMeter(Closeable):
         SourceError: the cluster does not answer, or a topic does not exist.
     """
 
-    def __init__(self, source: Mapping[str, str], option: str = "metadataUrl") -> None:
+    def __init__(self, source: Mapping[str, str], option: str = "metadataStoreUrl") -> None:
         self._option = option
         self.measured_at = 0.0
         self._loop = LoopThread()

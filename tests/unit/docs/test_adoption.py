@@ -79,7 +79,7 @@ def test_the_files_of_bindings_are_valid_and_the_last_one_unbinds(page, tmp_path
 def test_the_broker_of_the_guide_accepts_its_file_before_and_after_the_rollback(index, tmp_path):
     """A list of topics may not be empty, so a rollback that removes the only topic would end the brokers."""
     page = "how-to/adopt-bare-metal.md"
-    (config,) = [one.text for one in of_page(page) if one.language == "yaml" and "metadata-store:" in one.text]
+    (config,) = [one.text for one in of_page(page) if one.language == "yaml" and "metadata-store-url:" in one.text]
     (tmp_path / "token").write_text("t")
     (tmp_path / "bindings.yaml").write_text(bindings_of(page)[index])
     (tmp_path / "serve.yaml").write_text(config.replace("/etc/pulsar-readonly", str(tmp_path)))

@@ -20,7 +20,7 @@ def test_the_page_of_the_command_line_has_every_option():
     assert page.count("\n## pulsar-readonly ") == 9
     assert page.count("\n### kubectl readonly ") == 3
     for option in (
-        "--metadata-store URL",
+        "--metadata-store-url URL",
         "--workers N",
         "-o, --output {text,json,raw}",
         "--adopt",
@@ -34,13 +34,13 @@ def test_the_page_of_the_command_line_has_every_option():
 def test_the_page_of_the_configuration_has_defaults_and_units():
     page = configuration.page()
     for row in (
-        "| `metadata-store` | `URL` | required |",
+        "| `metadata-store-url` | `URL` | required |",
         "| `listen` | `HOST:PORT` | `*:6650` |",
         "| `cache-size` | `SIZE` (bytes) | `256MiB` |",
         "| `max-connections` | `N` (connections) | `0` (no limit) |",
         "| `advertised-url` | `pulsar://HOST:PORT` | made from --listen |",
         "| `topics` | `[PATTERN, ...]` |  |",
-        "| `writer-tls-verify-hostname` | `true or false` | `true` |",
+        "| `broker-tls-hostname-verification` | `true or false` | `true` |",
         "| `lookup-unbound` | `redirect or proxy or reject` | `redirect` |",
         "| `read-size` | `SIZE` (bytes) | `1MiB` |",
         "| `PULSAR_READONLY_LEASE_SECONDS` | `N` (seconds) | `15` |",

@@ -11,16 +11,16 @@ from docsite.__main__ import DOCS
 
 PAGE = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
 GIVEN = {
-    "--metadata-store": "zk:127.0.0.1:1",
-    "--writer-url": "pulsar://127.0.0.1:1",
+    "--metadata-store-url": "zk:127.0.0.1:1",
+    "--service-url": "pulsar://127.0.0.1:1",
     "--admin-url": "http://127.0.0.1:1",
     "--topics": "orders",
     "--advertised-url": "pulsar://me:6650",
 }
 MISTAKES = [
-    ({"--metadata-store": "zookeeper:2181"}, 2),
-    ({"--writer-url": "http://broker"}, 2),
-    ({"--writer-url": None}, 2),
+    ({"--metadata-store-url": "zookeeper:2181"}, 2),
+    ({"--service-url": "http://broker"}, 2),
+    ({"--service-url": None}, 2),
     ({"--topics": "persistent://public/default/orders-("}, 1),
     ({"--topics": "persistent://public/default/(?!orders).*"}, 1),
     ({"--topics": "orders-.*"}, 1),

@@ -1,15 +1,23 @@
-"""The page of names has every option, and every field of a pool that becomes one."""
+"""A setting has one name in all places, and the page of names has every option and every field that becomes one."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from readonly_engine.config.option import NO_FIELD, SET_BY_OPERATOR, options_of
+from readonly_engine.broker.consumer.limits import Limits
+from readonly_engine.command import PARTS
+from readonly_engine.config.limits import LimitSettings
+from readonly_engine.config.option import NO_FIELD, SET_BY_OPERATOR, keys_of, options_of
 from readonly_engine.config.settings import EngineConfig
 from readonly_engine.config.tiered import TieredConfig
+from readonly_engine.tool.security import environment_of
+from readonly_engine.tool.storage import BOOKKEEPER_ENVIRONMENT, ENVIRONMENT
 from readonly_operator.api.pool import Pool
 from readonly_operator.model.engine import engine_config
+from readonly_spark.option_list import OPTIONS as SPARK_OPTIONS
 
-from docsite import names
+from docsite import configuration, names
 
 GROUPS = ("source.", "limits.", "tieredStorage.", "cache.")
 """Groups whose fields are settings of a broker, all of them."""
@@ -62,7 +70,7 @@ def test_every_field_of_a_broker_is_on_the_page():
         ({"cursors": "Local"}, "cursors", "local"),
         ({"cursorPartitions": 32}, "cursor-partitions", 32),
         ({"lookup": {"unbound": "Proxy"}}, "lookup-unbound", "proxy"),
-        ({"limits": {"maxBufferedMemory": "1Gi"}}, "max-buffered-bytes", "1GiB"),
+        ({"limits": {"maxBufferedBytes": "1Gi"}}, "max-buffered-bytes", "1GiB"),
         ({"limits": {"maxConnectionsPerIp": 7}}, "max-connections-per-ip", 7),
         ({"logLevel": "debug"}, "log-level", "debug"),
     ],
@@ -75,14 +83,86 @@ def test_the_operator_writes_a_field_as_the_option_of_the_page(spec, key, value)
     assert field.startswith(group)
 
 
+OF_ADMIN_ONLY = "adminTls."
+"""Options of Spark for brokers' certificates: it asks the admin API alone, so broker-tls would promise too much."""
+
+SHARED_WITH_SPARK = ("metadata", "bookkeeper", "bookie", "admin", "tieredStorage")
+"""Beginnings of the options of Spark that are settings of a broker, too."""
+
+OWN_OF_COMMANDS = {
+    "--pool-service-url",
+    "--pool-token-file",
+    "--pool-tls-trust-certificates",
+    "--pool-tls-hostname-verification",
+    "--token-file",
+}
+"""Addresses, files and TLS of commands that are none of a broker's: of connections to a pool as a user, and of the demo."""
+
+
+def test_a_setting_has_the_same_words_as_option_and_as_field():
+    """Without this a setting gets a second name, as --writer-url had beside serviceUrl."""
+    options = [one for one in options_of(EngineConfig) + options_of(TieredConfig) if one.field in names.fields()]
+    others = {one.key for one in options if not names.same_name(one.key, one.field)}
+    assert others == set(names.OTHER_WORDS)
+    assert len(options) > 50
+
+
+def test_an_option_and_its_field_have_the_same_choices():
+    for one in options_of(EngineConfig) + options_of(TieredConfig):
+        if one.field in names.fields() and (found := names.choices(one.field)):
+            assert {text.lower() for text in found} == {text.replace("-", "") for text in one.kind.choices}, one.key
+
+
+def test_options_of_spark_are_the_brokers_in_camel_case():
+    shared = [one.name for one in SPARK_OPTIONS if one.name.startswith(SHARED_WITH_SPARK)]
+    keys = set(keys_of(EngineConfig)) | {f"tiered-storage-{key}" for key in keys_of(TieredConfig)}
+    assert {dashed(one) for one in shared if not one.startswith(OF_ADMIN_ONLY)} <= keys
+    assert {dashed(one).replace("admin-", "broker-", 1) for one in shared if one.startswith(OF_ADMIN_ONLY)} <= keys
+    assert len(shared) > 20
+
+
+def test_commands_have_no_other_names_for_addresses_files_and_tls():
+    flags = {
+        flag for name in PARTS for flag in names.flags_of(name) if flag.endswith(("-url", "-file")) or "-tls-" in flag
+    }
+    assert flags - {one.flag for one in options_of(EngineConfig)} == OWN_OF_COMMANDS
+
+
+def test_environment_variables_have_the_names_of_options():
+    for variable, key in (
+        (ENVIRONMENT, "metadata-store-url"),
+        (BOOKKEEPER_ENVIRONMENT, "bookkeeper-metadata-store-url"),
+    ):
+        assert variable == environment_of(key.replace("-", "_"))
+        assert key in keys_of(EngineConfig)
+
+
+def test_values_of_the_label_limit_are_options():
+    limits = Limits(LimitSettings()).refused
+    assert {f"max-{one}" for one in limits} <= set(keys_of(EngineConfig))
+
+
+def test_keys_and_choices_of_the_file_of_bindings_are_fields():
+    found = {key.strip("`"): form.strip("`").split(" or ") for key, form, *_ in configuration.binding_keys()}
+    assert found.pop("name")
+    assert {f"binding: {key}" for key in found} <= names.fields()
+    for key, values in found.items():
+        if choices := names.choices(f"binding: {key}"):
+            assert values == list(choices), key
+
+
+def dashed(name):
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).replace(".", "-").lower()
+
+
 @pytest.mark.parametrize(
     ("option", "field", "same"),
     [
-        ("admin-url", "source.adminUrl", True),
         ("cache-size", "cache.size", True),
-        ("lookup-unbound", "lookup.unbound", True),
+        ("broker-tls-key", "source.tls.brokers.clientCertificate.privateKey", True),
+        ("bookie-login-file", "source.bookieLogin.secretRef", True),
         ("writer-url", "source.serviceUrl", False),
-        ("metadata-store", "source.metadataStoreUrl", False),
+        ("metadata-tls-verify-hostname", "source.tls.metadataStore.hostnameVerification", False),
         ("topics", "binding: topics", True),
     ],
 )
@@ -92,6 +172,7 @@ def test_whether_the_words_are_the_same(option, field, same):
 
 def test_the_page_has_forms_choices_and_commands():
     page = names.page()
-    assert "| `writer-url` | `source.serviceUrl` | another |  | `demo`, `subscriptions` |" in page
-    assert "| `lookup-unbound` | `lookup.unbound` | the same | `Redirect`, `Proxy`, `Reject` |  |" in page
+    assert "| `service-url` | `source.serviceUrl` |  | `demo`, `subscriptions` |" in page
+    assert "| `lookup-unbound` | `lookup.unbound` | `Redirect`, `Proxy`, `Reject` |  |" in page
     assert "| `pool` | the operator sets it |" in page
+    assert "| `tls-listen` | the field is the group" in page

@@ -25,7 +25,7 @@ from readonly_engine.workers.plan import worker_config
 from devstack.pulsar.security import Credentials
 
 FLAGS = [
-    "--metadata-store", "zk:127.0.0.1:1", "--writer-url", "pulsar://127.0.0.1:1", "--admin-url", "http://127.0.0.1:1",
+    "--metadata-store-url", "zk:127.0.0.1:1", "--service-url", "pulsar://127.0.0.1:1", "--admin-url", "http://127.0.0.1:1",
 ]  # fmt: skip
 
 
@@ -53,12 +53,12 @@ def test_a_wrong_setting_ends_it_with_status_2(capsys):
     ],
 )
 def test_where_clients_are_sent(settings, url):
-    given = {"metadata-store": "zk:a:1", "writer-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
+    given = {"metadata-store-url": "zk:a:1", "service-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
     assert advertised_url(make_config(given, settings)) == url
 
 
 def test_clients_cannot_be_sent_to_all_interfaces():
-    given = {"metadata-store": "zk:a:1", "writer-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
+    given = {"metadata-store-url": "zk:a:1", "service-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
     config = make_config(given, {})
     assert config.listen == Address("*", 6650)
     with pytest.raises(StartError, match=r"--advertised-url is missing: .* give pulsar://HOST:6650"):
@@ -66,8 +66,8 @@ def test_clients_cannot_be_sent_to_all_interfaces():
 
 
 GIVEN = {
-    "metadata-store": "zk:127.0.0.1:1",
-    "writer-url": "pulsar://a:1",
+    "metadata-store-url": "zk:127.0.0.1:1",
+    "service-url": "pulsar://a:1",
     "admin-url": "http://a:1",
     "topics": ["orders"],
 }
@@ -103,7 +103,7 @@ def test_ignored_keys_of_the_file_are_in_the_log(tmp_path, monkeypatch, caplog):
     file = tmp_path / "engine.yaml"
     file.write_text("{unknown-keys: warn, colour: red, topics: [orders-(]}")
     monkeypatch.setattr("readonly_engine.serve.set_up_logging", lambda *_: None)
-    required = {"--metadata-store": "zk:127.0.0.1:1", "--writer-url": "pulsar://a:1", "--admin-url": "http://a:1"}
+    required = {"--metadata-store-url": "zk:127.0.0.1:1", "--service-url": "pulsar://a:1", "--admin-url": "http://a:1"}
     flags = [word for pair in required.items() for word in pair]
     assert main(["--config", str(file), *flags, "--advertised-url", "pulsar://a:1"]) == 1
     assert [record.getMessage() for record in caplog.records if "unknown key" in record.getMessage()] == [
@@ -119,8 +119,8 @@ def test_ignored_keys_of_the_file_are_in_the_log(tmp_path, monkeypatch, caplog):
             r"^--tls-certificate and tls-key: .*broker\.pem with .*other\.key cannot be used: KEY_VALUES_MISMATCH",
         ),
         (
-            {"writer-url": "pulsar+ssl://a:1", "writer-tls-trust-certificates": "gone.pem"},
-            r"^--writer-tls-trust-certificates: .*gone\.pem cannot be used: No such file",
+            {"service-url": "pulsar+ssl://a:1", "broker-tls-trust-certificates": "gone.pem"},
+            r"^--broker-tls-trust-certificates: .*gone\.pem cannot be used: No such file",
         ),
         (
             {"bookie-tls-trust-certificates": "broker.key"},
@@ -162,7 +162,7 @@ def test_a_status_page_is_published_where_others_reach_it(host, url, port):
 def test_the_commit_is_known_if_the_image_names_it(monkeypatch, commit, known):
     monkeypatch.setenv(COMMIT_VARIABLE, commit)
     monkeypatch.setattr("readonly_engine.assembly.built_commit", lambda: "")
-    given = {"metadata-store": "zk:a:1", "writer-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
+    given = {"metadata-store-url": "zk:a:1", "service-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
     config = make_config(given, {"workers": 4})
     assert about(config, None) == ("pulsar://a:1", "zk:a:1", known, -1, 1)
     assert about(worker_config(config, 2), config)[2:] == (known, 2, 4)
@@ -171,7 +171,7 @@ def test_the_commit_is_known_if_the_image_names_it(monkeypatch, commit, known):
 def test_an_image_of_a_release_has_its_commit_in_the_package(monkeypatch):
     monkeypatch.delenv(COMMIT_VARIABLE, raising=False)
     monkeypatch.setattr("readonly_engine.assembly.built_commit", lambda: 10 * "0123")
-    given = {"metadata-store": "zk:a:1", "writer-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
+    given = {"metadata-store-url": "zk:a:1", "service-url": "pulsar://a:1", "admin-url": "http://a:1", "topics": ["t"]}
     assert about(make_config(given, {}), None).commit == 10 * "0123"
     monkeypatch.setenv(COMMIT_VARIABLE, "abcdef0")
     assert about(make_config(given, {}), None).commit == "abcdef0"

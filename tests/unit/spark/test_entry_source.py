@@ -67,7 +67,7 @@ def cluster(monkeypatch):
 
 @pytest.fixture
 def source(cluster):
-    options = parse_options({"metadataUrl": "zk:h:1", "topic": "a"}, streaming=False)
+    options = parse_options({"metadataStoreUrl": "zk:h:1", "topic": "a"}, streaming=False)
     made = EntrySource(TaskPlan((), {}, options))
     made._bookies.close()
     made._bookies = SimpleNamespace(read=cluster.at_bookies, close=lambda: None)
@@ -118,7 +118,7 @@ def test_a_ledger_is_not_lost_while_the_metadata_store_does_not_answer(source, c
 
 def test_a_task_fails_on_a_machine_without_the_required_file(tmp_path):
     file = tmp_path / "table.json"
-    options = {"metadataUrl": "zk:h:1", "topic": "a", "requiredFile": str(file)}
+    options = {"metadataStoreUrl": "zk:h:1", "topic": "a", "requiredFile": str(file)}
     task = TaskPlan((), {}, parse_options(options, streaming=True))
     with pytest.raises(SourceError, match=rf"requires the file {file}, which does not exist on \S+; share its folder"):
         list(read_task(task, None))

@@ -33,7 +33,7 @@ from devstack.common.ports import free_port
 if TYPE_CHECKING:
     from pathlib import Path
 
-SOURCE = {"metadataUrl": "zk:h:2181", "topics": "a,b"}
+SOURCE = {"metadataStoreUrl": "zk:h:2181", "topics": "a,b"}
 TOPIC = "persistent://public/default/a"
 
 
@@ -44,7 +44,7 @@ def settings(tmp_path: Path, **changed: object) -> ExportSettings:
 
 
 def of(tmp_path: Path, *words: str) -> ExportSettings:
-    given = ["--metadata-store", "zk:h:2181", "--topics", "a", "--to", "t", *words]
+    given = ["--metadata-store-url", "zk:h:2181", "--topics", "a", "--to", "t", *words]
     return settings_of(parser().parse_args(given), tmp_path)
 
 
@@ -56,7 +56,7 @@ def test_a_command_line_becomes_options_of_the_source(tmp_path) -> None:
         tmp_path, "--from", "2026-11-21T12:00:00Z", "--option", "readsInFlight=8", "--partition-by", "publishDate"
     )
     assert made.source == {
-        "metadataUrl": "zk:h:2181",
+        "metadataStoreUrl": "zk:h:2181",
         "topics": "a",
         "startingTimestamp": "2026-11-21T12:00:00Z",
         "maxBytesPerTrigger": "512MiB",
@@ -123,7 +123,7 @@ def test_what_is_derived_is_read_from_what_it_is_made_of(tmp_path) -> None:
         ),
         ({"checkpoint": "/c", "to": "/c/t"}, "--to /c/t is inside of --checkpoint /c"),
         ({"source": {**SOURCE, "strat": "x"}}, "unknown option 'strat'"),
-        ({"source": {"metadataUrl": "zk:h:2181"}}, "no topic is named"),
+        ({"source": {"metadataStoreUrl": "zk:h:2181"}}, "no topic is named"),
     ],
 )
 def test_one_clear_error_for_what_cannot_be(tmp_path, changed, told) -> None:
@@ -157,9 +157,9 @@ def test_errors_of_the_command_line(tmp_path, capsys, monkeypatch) -> None:
         pairs("--option", ["x"])
     with pytest.raises(ExportError, match="--conf a is given twice"):
         pairs("--conf", ["a=1", "a=2"])
-    monkeypatch.delenv("PULSAR_READONLY_METADATA_STORE", raising=False)
+    monkeypatch.delenv("PULSAR_READONLY_METADATA_STORE_URL", raising=False)
     assert main(["--topics", "a", "--to", str(tmp_path)]) == 1
-    assert "--metadata-store is missing" in capsys.readouterr().err
+    assert "--metadata-store-url is missing" in capsys.readouterr().err
     # py4j logs a stack trace of what ends a query.
     assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)
 
@@ -211,7 +211,7 @@ HOLDER = """
 import sys
 from readonly_spark.export.checkpoint import Checkpoint
 from readonly_spark.export.settings import ExportSettings
-source = {"metadataUrl": "zk:h:2181", "topics": "a,b"}
+source = {"metadataStoreUrl": "zk:h:2181", "topics": "a,b"}
 with Checkpoint(ExportSettings(source=source, to=f"{sys.argv[1]}/t", checkpoint=f"{sys.argv[1]}/c")):
     print("held", flush=True)
     sys.stdin.read()
@@ -459,7 +459,7 @@ def test_metrics_of_an_export() -> None:
         ({"metrics": "here"}, "metrics: 'here' must be HOST:PORT or PORT"),
         ({"every_s": 0.0}, "every_s: 0.0 must be above 0"),
         ({"every_s": float("nan")}, "every_s: nan must be above 0"),
-        ({"options": {"topic": "a"}}, "metadataUrl is missing"),
+        ({"options": {"topic": "a"}}, "metadataStoreUrl is missing"),
     ],
 )
 def test_a_wrong_argument_of_the_listener_is_refused(wrong, told) -> None:

@@ -39,7 +39,7 @@ FILE = "part-0.parquet"
 
 
 def settings(folder: Path, **changed: object) -> ExportSettings:
-    source = {"metadataUrl": "zk:h:2181", "topics": "a,b"}
+    source = {"metadataStoreUrl": "zk:h:2181", "topics": "a,b"}
     return ExportSettings(**{"source": source, "to": f"{folder}/t", "checkpoint": f"{folder}/c", **changed})  # type: ignore[arg-type]
 
 
@@ -217,7 +217,7 @@ HOLDER = """
 import sys
 from readonly_spark.export.settings import ExportSettings
 from readonly_spark.export.table import ExportTable
-source = {"metadataUrl": "zk:h:2181", "topics": "a,b"}
+source = {"metadataStoreUrl": "zk:h:2181", "topics": "a,b"}
 with ExportTable(ExportSettings(source=source, to=sys.argv[1], checkpoint=sys.argv[2]), "cluster-1") as table:
     table.lock()
     print("held", flush=True)

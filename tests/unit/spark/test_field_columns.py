@@ -13,7 +13,7 @@ from readonly_spark.source import _requested
 
 VALUE = pa.struct([("id", pa.int64()), ("a b", pa.list_(pa.string())), ("topic", pa.string())])
 OPTIONS = parse_options(
-    {"metadataUrl": "zk:h:1", "topic": "t", "valueSchema": "auto", "fieldColumns": "true"}, streaming=False
+    {"metadataStoreUrl": "zk:h:1", "topic": "t", "valueSchema": "auto", "fieldColumns": "true"}, streaming=False
 )
 
 
@@ -66,6 +66,6 @@ def test_another_type_of_a_column_is_refused():
 
 
 def test_an_export_keeps_the_column_value():
-    source = {"metadataUrl": "zk:h:1", "topic": "t", "valueSchema": "auto", "fieldColumns": "true"}
+    source = {"metadataStoreUrl": "zk:h:1", "topic": "t", "valueSchema": "auto", "fieldColumns": "true"}
     with pytest.raises(ExportError, match="--option fieldColumns"):
         ExportSettings(source=source, to="/t", checkpoint="/c")

@@ -23,7 +23,7 @@ from readonly_spark.export.store_leftovers import owner_in
 from readonly_spark.export.store_settings import StoreSettings
 from readonly_spark.source import BatchReader
 
-SOURCE = {"metadataUrl": "zk:h:2181", "topics": "a"}
+SOURCE = {"metadataStoreUrl": "zk:h:2181", "topics": "a"}
 COLUMNS = StructType().add("topic", StringType()).add("publishTime", TimestampType())
 COLUMNS = COLUMNS.add("value", StructType().add("id", IntegerType()))
 

@@ -26,7 +26,7 @@ class Tables:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.settings = ExportSettings(
-            source={"metadataUrl": "zk:h:2181", "topics": "a"}, to=str(folder), checkpoint=f"{folder}/_checkpoint",
+            source={"metadataStoreUrl": "zk:h:2181", "topics": "a"}, to=str(folder), checkpoint=f"{folder}/_checkpoint",
             table_format="iceberg", columns=("entryId",),
         )  # fmt: skip
         self.files = 0

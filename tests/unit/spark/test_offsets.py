@@ -37,7 +37,7 @@ def test_the_form_of_an_offset():
         ({"partition-0": 5}, "is not an offset of pulsar-readonly"),
         ("x", "is not an offset of pulsar-readonly"),
         ({"c": "id", "t": {}, "v": 2}, "has offsets of version 2; supported is version 1"),
-        ({"c": "other", "t": {}, "v": 1}, "is of cluster 'other', but metadataUrl leads to cluster 'id'"),
+        ({"c": "other", "t": {}, "v": 1}, "is of cluster 'other', but metadataStoreUrl leads to cluster 'id'"),
         ({"c": "id", "t": {"a": "7"}, "v": 1}, "the checkpoint is damaged: a: '7' must be a message id"),
     ],
 )

@@ -13,7 +13,7 @@ from readonly_spark.option_list import OPTIONS
 from readonly_spark.options import OptionError, parse_options
 from readonly_spark.task import task_read_rate
 
-GIVEN = {"metadataUrl": "zk:localhost:2181", "topic": "orders"}
+GIVEN = {"metadataStoreUrl": "zk:localhost:2181", "topic": "orders"}
 
 
 def parse(streaming=False, **given):
@@ -37,7 +37,7 @@ def test_everything_at_once():
     offsets = {"orders": "12:345", "persistent://public/default/b": "latest"}
     options = parse_options(
         {
-            "metadataurl": "zk:a:1,b:2/chroot",
+            "metadatastoreurl": "zk:a:1,b:2/chroot",
             "topics": "orders, b",
             "startingOffsets": json.dumps(offsets),
             "minPartitions": "7",
@@ -51,13 +51,13 @@ def test_everything_at_once():
             "readsInFlight": "8",
             "maxReadBytesPerSecond": "10MB",
             "bookieTls.trustCertificates": "/etc/ca.pem",
-            "bookieTls.verifyHostname": "false",
+            "bookieTls.hostnameVerification": "false",
             "bookieLoginFile": "/etc/bookie-login",
-            "metadataTls.trustCertificates": "/etc/zookeeper-ca.pem",
-            "metadataTls.certificate": "/etc/zookeeper.pem",
-            "metadataTls.key": "/etc/zookeeper.key",
-            "metadataLoginFile": "/etc/zookeeper-login",
-            "metadataLoginScheme": "digest",
+            "metadataStoreTls.trustCertificates": "/etc/zookeeper-ca.pem",
+            "metadataStoreTls.certificate": "/etc/zookeeper.pem",
+            "metadataStoreTls.key": "/etc/zookeeper.key",
+            "metadataStoreLoginFile": "/etc/zookeeper-login",
+            "metadataStoreLoginScheme": "digest",
             "tieredStorage.credentialsFile": "/etc/keys",
             "tieredStorage.readPriority": "bookkeeper-first",
             "tieredStorage.requestTimeout": "2.5",
@@ -73,11 +73,11 @@ def test_everything_at_once():
     assert (options.value_schema, options.decode_errors, options.reads_in_flight) == ("auto", "null", 8)
     assert options.read_rate == 10 << 20
     assert options.bookie_tls is not None
-    assert (options.bookie_tls.trust, options.bookie_tls.verify_hostname) == (Path("/etc/ca.pem"), False)
+    assert (options.bookie_tls.trust, options.bookie_tls.hostname_verification) == (Path("/etc/ca.pem"), False)
     assert options.bookie_login_file == Path("/etc/bookie-login")
     files = [Path("/etc") / name for name in ("zookeeper-ca.pem", "zookeeper.pem", "zookeeper.key")]
     assert options.metadata_security == StoreSecurity(
-        TlsFiles("metadataTls", *files), Path("/etc/zookeeper-login"), LoginScheme.DIGEST, camel_case=True
+        TlsFiles("metadataStoreTls", *files), Path("/etc/zookeeper-login"), LoginScheme.DIGEST, camel_case=True
     )
     assert options.tiered.credentials_file == Path("/etc/keys")
     assert (options.tiered.read_priority, options.tiered.request_timeout) == ("bookkeeper-first", 2.5)
@@ -116,7 +116,7 @@ def test_times(text, ms):
 @pytest.mark.parametrize(
     ("given", "streaming", "told"),
     [
-        ({"metadataUrl": "http://x"}, False, f"metadataUrl: must be {FORMS}, not 'http://x'"),
+        ({"metadataStoreUrl": "http://x"}, False, f"metadataStoreUrl: must be {FORMS}, not 'http://x'"),
         ({"topic": "a/b"}, False, "topic: 'a/b' is not a topic name"),
         ({"topic": "non-persistent://a/b/c"}, False, "topic: non-persistent://a/b/c is not persistent"),
         ({"topics": "a"}, False, "topic and topics contradict each other"),
@@ -140,15 +140,16 @@ def test_times(text, ms):
         ({"decodeErrors": "skip"}, False, "decodeErrors: 'skip' must be fail or null"),
         ({"bookieTls.key": "/k"}, False, "bookieTls.key requires bookieTls.certificate"),
         ({"bookieTls.trustCertificates": "ca.pem"}, False, "'ca.pem' must be an absolute path"),
-        ({"bookieTls.verifyHostname": "true"}, False, "bookieTls.verifyHostname requires"),
-        ({"metadataTls.key": "/k"}, False, "metadataTls.key requires metadataTls.certificate"),
-        ({"metadataLoginFile": "login"}, False, "metadataLoginFile: 'login' must be an absolute path"),
-        ({"metadataLoginScheme": "sasl"}, False, "metadataLoginScheme requires metadataLoginFile"),
-        ({"metadataLoginScheme": "x", "metadataLoginFile": "/l"}, False, "metadataLoginScheme: 'x' must be sasl or digest"),
+        ({"bookieTls.hostnameVerification": "true"}, False, "bookieTls.hostnameVerification requires"),
+        ({"metadataStoreTls.key": "/k"}, False, "metadataStoreTls.key requires metadataStoreTls.certificate"),
+        ({"metadataStoreLoginFile": "login"}, False, "metadataStoreLoginFile: 'login' must be an absolute path"),
+        ({"metadataStoreLoginScheme": "sasl"}, False, "metadataStoreLoginScheme requires metadataStoreLoginFile"),
+        ({"metadataStoreLoginScheme": "x", "metadataStoreLoginFile": "/l"}, False, "metadataStoreLoginScheme: 'x' must be sasl"),
         ({"tieredStorage.endpoint": "s3"}, False, "tieredStorage.endpoint: must be http://HOST:PORT or https://HOST, not 's3'"),
         ({"tieredStorage.readSize": "1k"}, False, "tieredStorage.readSize: must be at least 64KiB, not 1024"),
-        ({"path": "/x"}, False, "unknown option 'path'; the options are metadataUrl, topic"),
+        ({"path": "/x"}, False, "unknown option 'path'; the options are metadataStoreUrl, topic"),
         ({"subscription": "x"}, True, "unknown option 'subscription'"),
+        ({"metadataurl": "zk:a:1"}, True, "unknown option 'metadataurl'; the nearest is metadataStoreUrl; the options are"),
     ],
 )  # fmt: skip
 def test_one_clear_error(given, streaming, told):
@@ -158,10 +159,10 @@ def test_one_clear_error(given, streaming, told):
 
 
 def test_what_must_be_given():
-    with pytest.raises(OptionError, match="metadataUrl is missing"):
+    with pytest.raises(OptionError, match="metadataStoreUrl is missing"):
         parse_options({"topic": "a"}, streaming=False)
     with pytest.raises(OptionError, match="no topic is named; set one of topic, topics, topicsPattern"):
-        parse_options({"metadataUrl": "zk:a:1"}, streaming=False)
+        parse_options({"metadataStoreUrl": "zk:a:1"}, streaming=False)
 
 
 @pytest.mark.parametrize(
@@ -170,12 +171,12 @@ def test_what_must_be_given():
 )  # fmt: skip
 def test_lists_of_topics(topics, told):
     with pytest.raises(OptionError, match=told):
-        parse_options({"metadataUrl": "zk:a:1", "topics": topics}, streaming=False)
+        parse_options({"metadataStoreUrl": "zk:a:1", "topics": topics}, streaming=False)
 
 
 def test_patterns_are_of_re2():
     def pattern(text):
-        return parse_options({"metadataUrl": "zk:a:1", "topicsPattern": text}, streaming=False).topics_pattern
+        return parse_options({"metadataStoreUrl": "zk:a:1", "topicsPattern": text}, streaming=False).topics_pattern
 
     assert pattern("public/default/a.*") == "persistent://public/default/a.*"
     assert pattern("persistent://.*") == "persistent://.*"
@@ -199,7 +200,7 @@ def test_a_retry_timeout_is_a_number_of_seconds(text):
 
 
 def test_what_spark_adds_for_a_table_of_its_catalog_is_no_option():
-    texts = {"metadataUrl": "zk:h:1", "topic": "a"}
+    texts = {"metadataStoreUrl": "zk:h:1", "topic": "a"}
     added = {f"option.{name}": text for name, text in texts.items()} | {
         "provider": "pulsar-readonly",
         "owner": "me",
@@ -213,7 +214,11 @@ def test_what_spark_adds_for_a_table_of_its_catalog_is_no_option():
 
 
 def test_the_start_of_each_topic_may_be_a_time():
-    given = {"metadataUrl": "zk:h:1", "topics": "a,b", "startingOffsets": '{"a": "2026-11-21T12:00:00Z", "b": "5:7"}'}
+    given = {
+        "metadataStoreUrl": "zk:h:1",
+        "topics": "a,b",
+        "startingOffsets": '{"a": "2026-11-21T12:00:00Z", "b": "5:7"}',
+    }
     starting = parse_options(given, streaming=False).starting
     assert starting == {
         "persistent://public/default/a": 1_795_262_400_000,
@@ -226,11 +231,16 @@ def test_the_start_of_each_topic_may_be_a_time():
 
 def test_an_option_that_needs_another():
     with pytest.raises(OptionError, match="maxTriggerDelay requires minMessagesPerTrigger"):
-        parse_options({"metadataUrl": "zk:h:1", "topic": "a", "maxTriggerDelay": "5"}, streaming=True)
+        parse_options({"metadataStoreUrl": "zk:h:1", "topic": "a", "maxTriggerDelay": "5"}, streaming=True)
 
 
 def test_a_subscription_that_holds_messages_back():
-    given = {"metadataUrl": "zk:h:1", "topic": "a", "holdSubscription": "spark", "adminUrl": "https://a:1,http://b:2"}
+    given = {
+        "metadataStoreUrl": "zk:h:1",
+        "topic": "a",
+        "holdSubscription": "spark",
+        "adminUrl": "https://a:1,http://b:2",
+    }
     hold = parse_options(given, streaming=True).hold
     assert (hold.subscription, hold.urls, hold.tls is not None) == ("spark", ("https://a:1", "http://b:2"), True)
     assert parse_options({**given, "adminUrl": "http://b:2"}, streaming=True).hold.tls is None
@@ -251,7 +261,7 @@ def test_a_subscription_that_holds_messages_back():
 )
 def test_options_of_a_hold_that_are_refused(options, told):
     with pytest.raises(OptionError, match=told):
-        parse_options({"metadataUrl": "zk:h:1", "topic": "a", **options}, streaming=True)
+        parse_options({"metadataStoreUrl": "zk:h:1", "topic": "a", **options}, streaming=True)
 
 
 MIB = 1 << 20

@@ -104,7 +104,7 @@ def test_versions_of_schemas_are_requested_once(monkeypatch) -> None:
     for module in (catalog, schema_registry):
         monkeypatch.setattr(module, "LedgerReader", cluster.reader)
     options = {
-        "metadataUrl": "zk:127.0.0.1:1",
+        "metadataStoreUrl": "zk:127.0.0.1:1",
         "topicsPattern": "persistent://public/default/topic-.*",
         "valueSchema": "auto",
         "startingOffsets": "earliest",

@@ -101,7 +101,7 @@ def test_a_task_has_the_schemas_of_its_topics():
             return {str(parse_topic_name(name).base): ValueSchema(schema, {0: schema}) for name in found}
 
     options = parse_options(
-        {"metadataUrl": "zk:h:1", "topicsPattern": ".*", "maxBytesPerPartition": "2000"}, streaming=False
+        {"metadataStoreUrl": "zk:h:1", "topicsPattern": ".*", "maxBytesPerPartition": "2000"}, streaming=False
     )
     ends = dict.fromkeys(names, Position(9, 0))
     plans = asyncio.run(Planner(Catalog(), options).tasks(states, {}, ends))

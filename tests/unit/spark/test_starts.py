@@ -77,7 +77,7 @@ STATES = {TOPIC: TopicState(TOPIC, (ReadableLedger(7, 9, 100, closed=False),))}
 
 
 def starts(catalog, **given):
-    options = parse_options({"metadataUrl": "zk:h:1", "topic": "t", **given}, streaming=True)
+    options = parse_options({"metadataStoreUrl": "zk:h:1", "topic": "t", **given}, streaming=True)
     return asyncio.run(Planner(catalog, options).starts(STATES, "latest"))[TOPIC]
 
 
@@ -134,7 +134,7 @@ def test_a_number_that_is_not_there_is_an_error(found, given, result):
     ],
 )
 def test_an_end_is_checked_as_a_start_is(found, given, result):
-    options = parse_options({"metadataUrl": "zk:h:1", "topic": "t", "endingIndex": "5", **given}, streaming=False)
+    options = parse_options({"metadataStoreUrl": "zk:h:1", "topic": "t", "endingIndex": "5", **given}, streaming=False)
     planner = Planner(Catalog(found), options)
     if isinstance(result, Position):
         assert asyncio.run(planner.ends(STATES)) == {TOPIC: result}
@@ -180,16 +180,16 @@ def test_other_starts_need_no_later_message():
 )
 def test_malformed_starts_name_their_option(given, said):
     with pytest.raises(OptionError) as caught:
-        parse_options({"metadataUrl": "zk:h:1", "topic": "t", **given}, streaming=None)
+        parse_options({"metadataStoreUrl": "zk:h:1", "topic": "t", **given}, streaming=None)
     assert said in str(caught.value)
 
 
 def test_the_largest_number_is_read():
     given = dict.fromkeys(("startingIndex", "endingIndex"), str(10**18 - 1))
-    options = parse_options({"metadataUrl": "zk:h:1", "topic": "t", **given}, streaming=None)
+    options = parse_options({"metadataStoreUrl": "zk:h:1", "topic": "t", **given}, streaming=None)
     assert options.starting_index == options.ending_index == 10**18 - 1
 
 
 def test_a_stream_has_no_end():
     with pytest.raises(OptionError, match="endingIndex is for batch queries, not for a stream"):
-        parse_options({"metadataUrl": "zk:h:1", "topic": "t", "endingIndex": "5"}, streaming=True)
+        parse_options({"metadataStoreUrl": "zk:h:1", "topic": "t", "endingIndex": "5"}, streaming=True)

@@ -65,7 +65,9 @@ def test_a_task_of_many_topics_is_small():
         ids = range(LEDGERS * number, last + 1)
         states[name] = TopicState(name, tuple(ReadableLedger(one, 99, 10_000) for one in ids))
         starts[name], ends[name] = Position(last, 0), Position(last, 100)
-    options = parse_options({"metadataUrl": "zk:h:1", "topicsPattern": ".*", "valueSchema": "auto"}, streaming=False)
+    options = parse_options(
+        {"metadataStoreUrl": "zk:h:1", "topicsPattern": ".*", "valueSchema": "auto"}, streaming=False
+    )
     (plan, *_) = asyncio.run(Planner(Catalog(), options).tasks(states, starts, ends))
     assert len(plan.schemas) > TOPICS * 0.9
     sent = pickle.dumps(TaskPartition(plan))

@@ -112,7 +112,7 @@ def test_a_search_that_advances_may_take_longer_than_other_steps(monkeypatch, ad
         raise TimeoutError
 
     monkeypatch.setattr(connection, "_opened", opened)
-    opened_connection = Connection(parse_options({"metadataUrl": "zk:127.0.0.1:1", "topic": "a"}, streaming=False))
+    opened_connection = Connection(parse_options({"metadataStoreUrl": "zk:127.0.0.1:1", "topic": "a"}, streaming=False))
     try:
         assert opened_connection.call(catalog.step) == "planned"
         with pytest.raises(SourceError, match="planning took more than 300 s"):

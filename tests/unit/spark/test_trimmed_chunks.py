@@ -22,7 +22,7 @@ from readonly_spark.task import LedgerLocation, TaskRange
 from tests.unit.spark.stored import entry, metadata
 
 TOPIC = "persistent://a/b/c"
-OPTIONS = parse_options({"metadataUrl": "zk:h:1", "topic": "a"}, streaming=True)
+OPTIONS = parse_options({"metadataStoreUrl": "zk:h:1", "topic": "a"}, streaming=True)
 
 
 class Catalog:

@@ -15,7 +15,7 @@ from readonly_spark.source import PulsarReadOnly
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OPTIONS = {"metadataUrl": "zk:127.0.0.1:1", "topic": "persistent://public/default/orders"}
+OPTIONS = {"metadataStoreUrl": "zk:127.0.0.1:1", "topic": "persistent://public/default/orders"}
 SCHEMA = StructType([StructField("value", BinaryType())])
 
 

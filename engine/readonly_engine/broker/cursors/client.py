@@ -64,7 +64,7 @@ def stock_client(url: str, tls: TlsFiles | None, token: Callable[[], str] | None
     if tls is not None and url.startswith("pulsar+ssl:"):
         if tls.trust is not None:
             options["tls_trust_certs_file_path"] = str(tls.trust)
-        options["tls_validate_hostname"] = tls.verify_hostname
+        options["tls_validate_hostname"] = tls.hostname_verification
         if tls.certificate is not None and tls.key is not None and "authentication" not in options:
             options["authentication"] = pulsar.AuthenticationTLS(str(tls.certificate), str(tls.key))
     asyncio.get_running_loop()  # the client calls back on it

@@ -36,7 +36,7 @@ class Fallback(StrEnum):
 
     REJECT = "Reject"
     """A retriable error, so that the owner brokers never get the pool's load."""
-    WRITER = "Writer"
+    OWNER = "Owner"
     """The topic's owner. Clients stay there until they look the topic up again."""
 
 
@@ -222,7 +222,7 @@ class Bindings:
 
     def falls_back(self, topic: TopicName) -> bool:
         """Return whether lookups return the topic's owner while no broker of the pool can serve it."""
-        return any(binding.fallback is Fallback.WRITER for binding in self.covering(topic))
+        return any(binding.fallback is Fallback.OWNER for binding in self.covering(topic))
 
 
 def from_patterns(name: str, patterns: Iterable[str]) -> Binding:

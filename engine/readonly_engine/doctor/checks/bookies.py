@@ -64,7 +64,7 @@ def bookie_findings(found: BookieAnswers) -> list[Finding]:
     findings = [_finding(one) for one in found.answers]
     if not found.answers:
         findings.append(
-            fail(CHECK_ALL, "no bookie is registered", "start the bookies, or correct bookkeeper-metadata-store")
+            fail(CHECK_ALL, "no bookie is registered", "start the bookies, or correct bookkeeper-metadata-store-url")
         )
     findings += [
         warn(

@@ -64,19 +64,21 @@ TOKEN_FILE: Final = "admin-token-file"  # noqa: S105 - the name of an option
 """Option of the pool's credentials, unless the options have others."""
 
 BROKERS = PeerOptions(
-    "writer-url",
-    "writer-tls",
+    "service-url",
+    "broker-tls",
     TOKEN_FILE,
     "the right consume on the served topics (pulsar-admin grant-permission)",
 )
 ADMIN_API = PeerOptions(
     "admin-url",
-    "writer-tls",
+    "broker-tls",
     TOKEN_FILE,
     "the right consume on the served topics (pulsar-admin grant-permission)",
 )
-METADATA_STORE = PeerOptions("metadata-store", "metadata-tls", "metadata-login-file", "the missing right, by setAcl")
-BOOKKEEPER_STORE = replace(METADATA_STORE, address="bookkeeper-metadata-store")
+METADATA_STORE = PeerOptions(
+    "metadata-store-url", "metadata-store-tls", "metadata-store-login-file", "the missing right, by setAcl"
+)
+BOOKKEEPER_STORE = replace(METADATA_STORE, address="bookkeeper-metadata-store-url")
 BOOKIES = PeerOptions(
     "the bookie's advertisedAddress",
     "bookie-tls",
@@ -96,7 +98,7 @@ def remedy_of(failure: Failure, options: PeerOptions) -> str:
         case FailureKind.TIMEOUT:
             return f"let this machine reach the address (firewall, network policy), or correct {options.address}"
         case FailureKind.TLS_HOST:
-            return f"connect by a host that the certificate names, or set {prefix}-verify-hostname to false"
+            return f"connect by a host that the certificate names, or set {prefix}-hostname-verification to false"
         case FailureKind.TLS_TRUST:
             return f"add the authority of the certificate to {prefix}-trust-certificates"
         case FailureKind.TLS:

@@ -134,7 +134,7 @@ def cluster_findings(registered: frozenset[str] | None, listed: frozenset[str] |
         return [ok(CHECK_CLUSTER, f"not compared: {unknown} cannot be read")]
     if registered & listed:
         return [ok(CHECK_CLUSTER, f"the admin API's brokers are registered in the store: {_listed(sorted(listed))}")]
-    remedy = "correct metadata-store, or writer-url and admin-url: all three must be those of one cluster"
+    remedy = "correct metadata-store-url, or service-url and admin-url: all three must be those of one cluster"
     if not registered:
         return [warn(CHECK_CLUSTER, f"no broker is registered in {ACTIVE_BROKERS} of the metadata store", remedy)]
     observed = (
@@ -156,7 +156,7 @@ def _reads(answers: Sequence[NodeAnswer]) -> list[Finding]:
                 fail(
                     CHECK_READ,
                     f"is missing: it has the {one.node.purpose}",
-                    "correct the chroot or the namespace in metadata-store or bookkeeper-metadata-store",
+                    "correct the chroot or the namespace in metadata-store-url or bookkeeper-metadata-store-url",
                     one.node.path,
                 )
             )
@@ -165,7 +165,7 @@ def _reads(answers: Sequence[NodeAnswer]) -> list[Finding]:
                 warn(
                     CHECK_READ,
                     f"is missing: it has the {one.node.purpose}; a new cluster may have none yet",
-                    "check the chroot or the namespace in metadata-store",
+                    "check the chroot or the namespace in metadata-store-url",
                     one.node.path,
                 )
             )
@@ -181,7 +181,7 @@ def _write(path: str, failure: Failure | None) -> Finding:
 def _denied(check: str, subject: str, failure: Failure) -> Finding:
     remedy = remedy_of(failure, METADATA_STORE)
     if failure.kind is FailureKind.RIGHTS:
-        remedy = "grant the right with setAcl, or log in as another user (metadata-login-file)"
+        remedy = "grant the right with setAcl, or log in as another user (metadata-store-login-file)"
     return fail(check, failure.text, remedy, subject)
 
 

@@ -22,11 +22,11 @@ MAX_CONCURRENT_LOOKUPS: Final = 8
 
 async def shake_hands(clients: Clients, deadline: Deadline) -> list[BrokerHandshake]:
     """Open a connection to each host of the service URL with the pool's own credentials, and close it."""
-    return list(await asyncio.gather(*(_shake_hands(clients, url, deadline) for url in clients.config.writer_urls)))
+    return list(await asyncio.gather(*(_shake_hands(clients, url, deadline) for url in clients.config.service_urls)))
 
 
 async def _shake_hands(clients: Clients, url: str, deadline: Deadline) -> BrokerHandshake:
-    if clients.identity is None or (clients.tls is None and clients.config.writer_tls is not None):
+    if clients.identity is None or (clients.tls is None and clients.config.broker_tls is not None):
         return BrokerHandshake(url, Failure(FailureKind.OTHER, "not checked: its credentials or files cannot be used"))
     directory = clients.directory(url)
     try:
@@ -45,7 +45,7 @@ async def look_up_owners(topics: Sequence[TopicName], clients: Clients, deadline
     if clients.identity is None or not topics:
         return []
     identity = clients.identity
-    directory = clients.directory(*clients.config.writer_urls)
+    directory = clients.directory(*clients.config.service_urls)
     slots = asyncio.Semaphore(MAX_CONCURRENT_LOOKUPS)
 
     async def look_up(topic: TopicName) -> OwnerLookup:

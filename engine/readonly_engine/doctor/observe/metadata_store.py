@@ -50,8 +50,8 @@ async def ask_store(clients: Clients, failure: Failure | None, deadline: Deadlin
     config = clients.config
     if failure is not None or clients.stores is None:
         of_bookies = failure is not None and failure.text.startswith(BOOKIES_STORE)
-        url = config.bookkeeper_metadata_store if of_bookies else None
-        return StoreAnswers(url or config.metadata_store, failure, of_bookies=of_bookies)
+        url = config.bookkeeper_metadata_store_url if of_bookies else None
+        return StoreAnswers(url or config.metadata_store_url, failure, of_bookies=of_bookies)
     stores = clients.stores
     locality = bool(config.locality) or config.locality_file is not None
     folder = f"{POOLS_PATH}/{quote(config.pool, safe='')}"
@@ -61,7 +61,7 @@ async def ask_store(clients: Clients, failure: Failure | None, deadline: Deadlin
         _members(stores.main, f"{folder}/brokers", deadline),
     )
     found, members_failure = members
-    return StoreAnswers(config.metadata_store, None, reads, dict(writes), found, members_failure)
+    return StoreAnswers(config.metadata_store_url, None, reads, dict(writes), found, members_failure)
 
 
 async def registered_brokers(clients: Clients, failure: Failure | None, deadline: Deadline) -> frozenset[str] | None:

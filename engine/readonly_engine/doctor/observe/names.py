@@ -23,9 +23,12 @@ def names_in(config: EngineConfig) -> list[HostName]:
 
 
 def _names(config: EngineConfig) -> Iterator[HostName]:
-    yield from _of_urls("writer-url", config.writer_urls)
+    yield from _of_urls("service-url", config.service_urls)
     yield from _of_urls("admin-url", config.admin_urls)
-    stores = {"metadata-store": config.metadata_url, "bookkeeper-metadata-store": config.bookkeeper_metadata_url}
+    stores = {
+        "metadata-store-url": config.metadata_url,
+        "bookkeeper-metadata-store-url": config.bookkeeper_metadata_url,
+    }
     for option, store in stores.items():
         if store is not None:
             yield from _of_urls(option, [f"//{host}" for host in store.hosts.split(",")])

@@ -42,14 +42,14 @@ class About(NamedTuple):
 
     Attributes:
         service_url: service URL of the source cluster.
-        metadata_store: URL of its metadata store.
+        metadata_store_url: URL of its metadata store.
         commit: commit of the engine; empty if unknown.
         worker: number of this worker process, from 0; -1 for the only process.
         workers: number of worker processes.
     """
 
     service_url: str = ""
-    metadata_store: str = ""
+    metadata_store_url: str = ""
     commit: str = ""
     worker: int = -1
     workers: int = 1
@@ -220,7 +220,7 @@ class Gatherer:
     def _source(self, overview: _Overview) -> SourceState:
         return SourceState(
             service_url=without_user(self._about.service_url),
-            metadata_store=without_user(self._about.metadata_store),
+            metadata_store_url=without_user(self._about.metadata_store_url),
             connected=self._stores.connected,
             denied=self._stores.denied,
             suspended=self._broker.claim_store.suspended,

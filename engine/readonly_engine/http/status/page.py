@@ -158,7 +158,7 @@ def _source(status: Status) -> Html:
     store, bad = words.store_text(source), not source.connected or source.suspended
     items = [
         ("Owner brokers", name(source.service_url)),
-        ("Metadata store", name(source.metadata_store)),
+        ("Metadata store", name(source.metadata_store_url)),
         ("State of the metadata store", alarm(store) if bad else text(store)),
         ("Explicit LAC", text(words.lac_text(source))),
     ]

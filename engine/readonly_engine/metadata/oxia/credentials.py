@@ -25,9 +25,9 @@ def channel_credentials(security: StoreSecurity) -> grpc.ChannelCredentials | No
     if security.tls is None:
         return None
     tls = security.tls
-    if not tls.verify_hostname:
+    if not tls.hostname_verification:
         raise TlsError(
-            f"{security.option('tls-verify-hostname')}: host names are always checked for Oxia; leave it out"
+            f"{security.option('tls-hostname-verification')}: host names are always checked for Oxia; leave it out"
         )
     tls.client_context()  # checks the files, with an error that names the option
     key = tls.key or tls.certificate

@@ -68,7 +68,7 @@ class OAuth2:
         secret_ref: Secret with the client's credentials.
         audience: audience of the tokens; empty for none.
         scope: scopes of the tokens; empty for none.
-        trusted_certificates: authorities of the issuer; None for those that the image trusts.
+        trust_certificates: authorities of the issuer; None for those that the image trusts.
     """
 
     issuer_url: str = field(
@@ -89,7 +89,7 @@ class OAuth2:
         default="", metadata=declare(AUDIENCE, "Audience of the tokens. Without it, none is requested.")
     )
     scope: str = field(default="", metadata=declare(SCOPE, "Scopes of the tokens. Without it, none is requested."))
-    trusted_certificates: TrustedCertificates | None = field(
+    trust_certificates: TrustedCertificates | None = field(
         default=None,
         metadata=declare(
             Nested(TrustedCertificates),

@@ -53,7 +53,7 @@ class Limits:
         max_connections_per_ip: client connections from one address, 0 for any number.
         max_consumers_per_topic: consumers of a topic, 0 for any number.
         max_consumers_per_subscription: consumers of a subscription, 0 for any number.
-        max_buffered_memory: memory for unsent data of slow clients; empty for the broker's default.
+        max_buffered_bytes: memory for unsent data of slow clients; empty for the broker's default.
         dispatch_rate_per_subscription: None for no limit.
         dispatch_rate_per_broker: None for no limit.
     """
@@ -71,7 +71,7 @@ class Limits:
     max_consumers_per_subscription: int = field(
         default=0, metadata=declare(Number(0, 1_000_000), "Consumers of a subscription on a broker; 0 is any number.")
     )
-    max_buffered_memory: str = field(
+    max_buffered_bytes: str = field(
         default="",
         metadata=declare(
             SIZE,

@@ -33,8 +33,8 @@ class ListenerTls:
         issuer_ref: issuer of the brokers' certificate; None with a certificate.
         secret_name: Secret for the issued certificate; empty for a name of the operator's.
         dns_names: further names in the issued certificate.
-        client_authorities: authorities of clients' certificates; None when clients show none.
-        broker_authorities: authorities of the brokers' certificates; None when brokers use no TLS among themselves.
+        trust_certificates: authorities of clients' certificates; None when clients show none.
+        peer_trust_certificates: authorities of the brokers' certificates; None when brokers use no TLS among themselves.
     """
 
     RULES = (
@@ -76,14 +76,14 @@ class ListenerTls:
             DNS_NAMES, "Further names in the certificate, with issuerRef, for example that of the load balancer."
         ),
     )
-    client_authorities: TrustedCertificates | None = field(
+    trust_certificates: TrustedCertificates | None = field(
         default=None,
         metadata=declare(
             Nested(TrustedCertificates),
             "Authorities of clients' certificates. With them, a client must have a certificate; without, it needs none.",
         ),
     )
-    broker_authorities: TrustedCertificates | None = field(
+    peer_trust_certificates: TrustedCertificates | None = field(
         default=None,
         metadata=declare(
             Nested(TrustedCertificates),

@@ -29,12 +29,12 @@ class TlsClient:
     """TLS of connections that brokers open.
 
     Attributes:
-        trusted_certificates: authorities; None for those that the image trusts.
+        trust_certificates: authorities; None for those that the image trusts.
         client_certificate: the client's certificate; None for none.
         hostname_verification: whether a certificate must name the host.
     """
 
-    trusted_certificates: TrustedCertificates | None = field(
+    trust_certificates: TrustedCertificates | None = field(
         default=None,
         metadata=declare(
             Nested(TrustedCertificates),
@@ -113,15 +113,15 @@ class SourceTls:
 
     RULES = (
         Rule(
-            "!has(self.bookies) || has(self.bookies.trustedCertificates)",
+            "!has(self.bookies) || has(self.bookies.trustCertificates)",
             "say which authorities sign the bookies' certificates, with secretName or configMapName",
-            ".bookies.trustedCertificates",
+            ".bookies.trustCertificates",
             "FieldValueRequired",
         ),
         Rule(
-            "!has(self.metadataStore) || has(self.metadataStore.trustedCertificates)",
+            "!has(self.metadataStore) || has(self.metadataStore.trustCertificates)",
             "say which authorities sign the certificates of the metadata store, with secretName or configMapName",
-            ".metadataStore.trustedCertificates",
+            ".metadataStore.trustCertificates",
             "FieldValueRequired",
         ),
     )

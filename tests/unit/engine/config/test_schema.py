@@ -14,17 +14,17 @@ from tests.unit.engine.config.test_settings import MALFORMED, REQUIRED
 SCHEMA = schema.document()
 
 LATER: dict[str, tuple[object, ...]] = {
-    "writer-url": ("pulsar://host:99999",),
+    "service-url": ("pulsar://host:99999",),
     "listen": ("host:65536",),
 }
 """Wrong values that no pattern finds: a broker refuses them at its start."""
 
 VALID = {
-    "metadata-store": ["zk:a:1,b:2/chroot", "metadata-store:zk:a:1", "oxia://a:6648/ns", "zk:[::1]:2181"],
-    "writer-url": ["pulsar://a:1,b:1", "pulsar+ssl://a:1", "pulsar://a", "pulsar://a:1/", "pulsar://[fe80::1%eth0]:1"],
+    "metadata-store-url": ["zk:a:1,b:2/chroot", "metadata-store:zk:a:1", "oxia://a:6648/ns", "zk:[::1]:2181"],
+    "service-url": ["pulsar://a:1,b:1", "pulsar+ssl://a:1", "pulsar://a", "pulsar://a:1/", "pulsar://[fe80::1%eth0]:1"],
     "admin-url": ["http://a:1", "https://a"],
     "listen": ["*:6650", "[::1]:0"],
-    "metadata-tls-verify-hostname": [True, False, "true", "false"],
+    "metadata-store-tls-hostname-verification": [True, False, "true", "false"],
     "cache-size": [1024, "1024", "64MiB", "64Mi", 0],
     "max-connections": [0, "10", 10],
     "workers": [1, "2", 64],
@@ -58,14 +58,14 @@ def test_wrong_forms_are_invalid(key):
 
 
 BOTH_REFUSE = {
-    "writer-url": [
+    "service-url": [
         "pulsar://a:1?x=1", "pulsar://a:1#x", "pulsar://a:", "pulsar://a\n:1", "pulsar://a b:1", "pulsar://a:1\n",
         "pulsar://a:1/,b:1", "PULSAR://a:1",
     ],
     "admin-url": ["http://a:1?x", "https://a:", "http://a b"],
     "advertised-url": ["PULSAR://a:1", "pulsar://a:1?x"],
     "listen": ["a:1\n", "a\n:1", "a b:1"],
-    "metadata-store": ["zk:a:1\n"],
+    "metadata-store-url": ["zk:a:1\n"],
     "cache-size": ["1\n", "1MiB\n"],
     "locality": ["/a\n"],
     "dispatch-rate-per-broker": [{}],

@@ -17,8 +17,8 @@ from readonly_engine.net.tls import TlsFiles
 
 KEYS = keys_of(EngineConfig)
 REQUIRED = {
-    "metadata-store": "zk:127.0.0.1:2181",
-    "writer-url": "pulsar://127.0.0.1:6650",
+    "metadata-store-url": "zk:127.0.0.1:2181",
+    "service-url": "pulsar://127.0.0.1:6650",
     "admin-url": "http://127.0.0.1:8080",
     "topics": ["orders"],
 }
@@ -29,18 +29,18 @@ def test_defaults():
     assert (config.listen, config.http) == (Address("*", 6650), Address("*", 8080))
     assert (config.pool, config.cache_size, config.bindings, config.advertised_url) == ("default", 256 << 20, None, "")
     assert (config.log_level, config.log_format) == ("info", "text")
-    assert (config.writer_urls, config.admin_urls) == (("pulsar://127.0.0.1:6650",), ("http://127.0.0.1:8080",))
-    assert (config.tls, config.writer_tls, config.bookie_tls, config.admin_token_file) == (None, None, None, None)
+    assert (config.service_urls, config.admin_urls) == (("pulsar://127.0.0.1:6650",), ("http://127.0.0.1:8080",))
+    assert (config.tls, config.broker_tls, config.bookie_tls, config.admin_token_file) == (None, None, None, None)
 
 
-@pytest.mark.parametrize("url", [{"writer-url": "pulsar+ssl://w"}, {"admin-url": "https://a"}])
+@pytest.mark.parametrize("url", [{"service-url": "pulsar+ssl://w"}, {"admin-url": "https://a"}])
 def test_tls_to_the_writable_cluster_needs_no_files(url):
-    assert make_config({}, {**REQUIRED, **url}).writer_tls == TlsFiles("writer-tls")
+    assert make_config({}, {**REQUIRED, **url}).broker_tls == TlsFiles("broker-tls")
 
 
 def test_nodes_belong_to_their_creator_where_it_logs_in():
     assert make_config({}, REQUIRED).metadata_security.created_rights is NodeRights.OPEN
-    login = {"metadata-login-file": "/login"}
+    login = {"metadata-store-login-file": "/login"}
     assert make_config({}, {**REQUIRED, **login}).metadata_security.created_rights is NodeRights.CREATOR
 
 
@@ -50,10 +50,19 @@ def test_nodes_belong_to_their_creator_where_it_logs_in():
         ({"tls-listen": "h:1"}, "tls-certificate and tls-key are missing: tls-listen needs them"),
         ({"tls-listen": "h:1", "tls-key": "/k"}, "tls-certificate is missing: tls-key needs it"),
         ({"tls-listen": "h:1", "tls-certificate": "/c"}, "tls-key is missing: tls-certificate needs it"),
-        ({"writer-tls-certificate": "/c"}, "writer-tls-key is missing: writer-tls-certificate needs it"),
-        ({"metadata-tls-key": "/k"}, "metadata-tls-certificate is missing: metadata-tls-key needs it"),
-        ({"metadata-login-scheme": "digest"}, "metadata-login-file is missing: metadata-login-scheme needs it"),
-        ({"metadata-node-rights": "creator"}, "metadata-login-file is missing: metadata-node-rights creator needs it"),
+        ({"broker-tls-certificate": "/c"}, "broker-tls-key is missing: broker-tls-certificate needs it"),
+        (
+            {"metadata-store-tls-key": "/k"},
+            "metadata-store-tls-certificate is missing: metadata-store-tls-key needs it",
+        ),
+        (
+            {"metadata-store-login-scheme": "digest"},
+            "metadata-store-login-file is missing: metadata-store-login-scheme needs it",
+        ),
+        (
+            {"metadata-store-node-rights": "creator"},
+            "metadata-store-login-file is missing: metadata-store-node-rights creator needs it",
+        ),
         ({"bookie-tls-key": "/k"}, "bookie-tls-certificate is missing: bookie-tls-key needs it"),
         (
             {"tls-certificate": "/c", "tls-key": "/k"},
@@ -87,8 +96,8 @@ def test_nodes_belong_to_their_creator_where_it_logs_in():
             "tls-listen is missing: bind-addresses with pulsar+ssl:// use its certificate",
         ),
         (
-            {"writer-tls-trust-certificates": "/c"},
-            "writer-tls-trust-certificates is given without a writer-url of pulsar+ssl:// or an admin-url of https://",
+            {"broker-tls-trust-certificates": "/c"},
+            "broker-tls-trust-certificates is given without a service-url of pulsar+ssl:// or an admin-url of https://",
         ),
     ],
 )
@@ -100,31 +109,31 @@ def test_settings_of_tls_that_do_not_go_together(settings, says):
 def test_every_setting_can_be_given_in_the_file(tmp_path):
     file = tmp_path / "engine.yaml"
     file.write_text("""
-metadata-store: zk:a:2181,b:2182/chroot
-writer-url: pulsar+ssl://writer:6651,other/
+metadata-store-url: zk:a:2181,b:2182/chroot
+service-url: pulsar+ssl://writer:6651,other/
 admin-url: https://admin:8443,[::1]:8443
-bookkeeper-metadata-store: metadata-store:oxia://oxia:6648/bookkeeper
+bookkeeper-metadata-store-url: metadata-store:oxia://oxia:6648/bookkeeper
 listen: 127.0.0.1:7000
 http: "[::1]:7001"
 listen-timeout: 30
 advertised-url: pulsar://me:7000
-writer-tls-trust-certificates: /run/tls/writer-ca.pem
-writer-tls-certificate: /run/tls/writer.pem
-writer-tls-key: /run/tls/writer.key
-writer-tls-verify-hostname: false
+broker-tls-trust-certificates: /run/tls/writer-ca.pem
+broker-tls-certificate: /run/tls/writer.pem
+broker-tls-key: /run/tls/writer.key
+broker-tls-hostname-verification: false
 admin-token-file: /run/secrets/token
 bookie-tls-trust-certificates: /run/tls/bookie-ca.pem
 bookie-tls-certificate: /run/tls/bookie.pem
 bookie-tls-key: /run/tls/bookie.key
-bookie-tls-verify-hostname: "true"
+bookie-tls-hostname-verification: "true"
 bookie-login-file: /run/secrets/bookie-login
-metadata-tls-trust-certificates: /run/tls/zookeeper-ca.pem
-metadata-tls-certificate: /run/tls/zookeeper.pem
-metadata-tls-key: /run/tls/zookeeper.key
-metadata-tls-verify-hostname: false
-metadata-login-file: /run/secrets/zookeeper-login
-metadata-login-scheme: digest
-metadata-node-rights: open
+metadata-store-tls-trust-certificates: /run/tls/zookeeper-ca.pem
+metadata-store-tls-certificate: /run/tls/zookeeper.pem
+metadata-store-tls-key: /run/tls/zookeeper.key
+metadata-store-tls-hostname-verification: false
+metadata-store-login-file: /run/secrets/zookeeper-login
+metadata-store-login-scheme: digest
+metadata-store-node-rights: open
 tls-listen: 127.0.0.1:7002
 tls-certificate: /run/tls/server.pem
 tls-key: /run/tls/server.key
@@ -166,11 +175,15 @@ unknown-keys: reject
     config = make_config(settings, {})
     assert config.bookkeeper_metadata_url == MetadataUrl(StoreKind.OXIA, "oxia:6648", "bookkeeper")
     assert config.metadata_url == MetadataUrl(StoreKind.ZOOKEEPER, "a:2181,b:2182", "/chroot")
-    assert config.writer_urls == ("pulsar+ssl://writer:6651", "pulsar+ssl://other")
+    assert config.service_urls == ("pulsar+ssl://writer:6651", "pulsar+ssl://other")
     assert config.admin_urls == ("https://admin:8443", "https://[::1]:8443")
     folder = Path("/run/tls")
-    assert config.writer_tls == TlsFiles(
-        "writer-tls", folder / "writer-ca.pem", folder / "writer.pem", folder / "writer.key", verify_hostname=False
+    assert config.broker_tls == TlsFiles(
+        "broker-tls",
+        folder / "writer-ca.pem",
+        folder / "writer.pem",
+        folder / "writer.key",
+        hostname_verification=False,
     )
     assert config.bookie_tls == TlsFiles(
         "bookie-tls", folder / "bookie-ca.pem", folder / "bookie.pem", folder / "bookie.key"
@@ -178,7 +191,7 @@ unknown-keys: reject
     assert config.bookie_login_file == Path("/run/secrets/bookie-login")
     zookeeper = (folder / "zookeeper-ca.pem", folder / "zookeeper.pem", folder / "zookeeper.key")
     assert config.metadata_security == StoreSecurity(
-        TlsFiles("metadata-tls", *zookeeper, verify_hostname=False),
+        TlsFiles("metadata-store-tls", *zookeeper, hostname_verification=False),
         Path("/run/secrets/zookeeper-login"),
         LoginScheme.DIGEST,
         NodeRights.OPEN,
@@ -214,7 +227,7 @@ unknown-keys: reject
     assert (config.advertised_url, config.log_level, config.log_format) == ("pulsar://me:7000", "debug", "json")
 
 
-@pytest.mark.parametrize("key", ["metadata-store", "writer-url", "admin-url"])
+@pytest.mark.parametrize("key", ["metadata-store-url", "service-url", "admin-url"])
 def test_what_is_missing_is_named_with_both_ways_to_give_it(key):
     settings = {name: value for name, value in REQUIRED.items() if name != key}
     with pytest.raises(ConfigError, match=f"{key} is missing: give it as --{key} or as {key} in the file of --config"):
@@ -234,11 +247,11 @@ ADMIN_URL = "http://HOST:PORT[,HOST:PORT...] or https://HOST:PORT[,HOST:PORT...]
 LISTENER = "NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT"
 PLACE = "/RACK or /ZONE/RACK (as in pulsar-admin bookies set-bookie-rack)"
 MALFORMED = {
-    "metadata-store": (
+    "metadata-store-url": (
         FORMS,
         ["127.0.0.1:2181", "zk:host", "zk:a:1,b", "zk:a:1/with space", "", 5],
     ),
-    "writer-url": (
+    "service-url": (
         SERVICE_URL,
         [
             "http://host:6650",
@@ -250,19 +263,19 @@ MALFORMED = {
             "pulsar://host:6650/path",
         ],
     ),
-    "bookkeeper-metadata-store": (FORMS, ["zk+hierarchical://a:2181/ledgers", "", 5]),
+    "bookkeeper-metadata-store-url": (FORMS, ["zk+hierarchical://a:2181/ledgers", "", 5]),
     "admin-url": (ADMIN_URL, ["host:8080", None]),
-    "metadata-tls-trust-certificates": ("the path of a file", [""]),
-    "metadata-tls-certificate": ("the path of a file", [True]),
-    "metadata-tls-key": ("the path of a file", [5]),
-    "metadata-tls-verify-hostname": ("true or false", ["no"]),
-    "metadata-login-file": ("the path of a file", [["login"]]),
-    "metadata-login-scheme": ("one of sasl, digest", ["kerberos", True]),
-    "metadata-node-rights": ("one of creator, open", ["Creator", []]),
-    "writer-tls-trust-certificates": ("the path of a file", [""]),
-    "writer-tls-certificate": ("the path of a file", [True]),
-    "writer-tls-key": ("the path of a file", [5]),
-    "writer-tls-verify-hostname": ("true or false", ["yes", [], None]),
+    "metadata-store-tls-trust-certificates": ("the path of a file", [""]),
+    "metadata-store-tls-certificate": ("the path of a file", [True]),
+    "metadata-store-tls-key": ("the path of a file", [5]),
+    "metadata-store-tls-hostname-verification": ("true or false", ["no"]),
+    "metadata-store-login-file": ("the path of a file", [["login"]]),
+    "metadata-store-login-scheme": ("one of sasl, digest", ["kerberos", True]),
+    "metadata-store-node-rights": ("one of creator, open", ["Creator", []]),
+    "broker-tls-trust-certificates": ("the path of a file", [""]),
+    "broker-tls-certificate": ("the path of a file", [True]),
+    "broker-tls-key": ("the path of a file", [5]),
+    "broker-tls-hostname-verification": ("true or false", ["yes", [], None]),
     "admin-token-file": ("the path of a file", [[]]),
     "admin-oauth2": (
         "a mapping such as {issuer-url: 'https://issuer.example.com', key-file: /run/secrets/key.json}",
@@ -271,7 +284,7 @@ MALFORMED = {
     "bookie-tls-trust-certificates": ("the path of a file", [""]),
     "bookie-tls-certificate": ("the path of a file", [True]),
     "bookie-tls-key": ("the path of a file", [5]),
-    "bookie-tls-verify-hostname": ("true or false", [1.5]),
+    "bookie-tls-hostname-verification": ("true or false", [1.5]),
     "bookie-login-file": ("the path of a file", [5]),
     "tls-listen": ("HOST:PORT", ["6651"]),
     "tls-certificate": ("the path of a file", [""]),
@@ -320,14 +333,18 @@ INVALID = [
         for value in values
     ),
     ("advertised-listeners", "pulsar://me:1", f"must be {LISTENER}, not 'pulsar://me:1'"),
-    ("tiered-storage", {"buckets": "b"}, f"unknown key 'buckets'; known are {TIERED_KEYS}"),
+    ("tiered-storage", {"buckets": "b"}, f"unknown key 'buckets'; the nearest is bucket; known are {TIERED_KEYS}"),
     ("tiered-storage", {"cache-size": "lots"}, "cache-size: must be a size such as 64MiB or 1GiB, not 'lots'"),
     (
         "tiered-storage",
         "{read-priority: fastest}",
         "read-priority: must be one of tiered-storage-first, bookkeeper-first, not 'fastest'",
     ),
-    ("dispatch-rate-per-broker", {"message": 5}, "unknown key 'message'; known are messages, bytes"),
+    (
+        "dispatch-rate-per-broker",
+        {"message": 5},
+        "unknown key 'message'; the nearest is messages; known are messages, bytes",
+    ),
     ("dispatch-rate-per-subscription", {"messages": -1}, "messages: must be a whole number, 0 for no limit, not -1"),
     ("dispatch-rate-per-subscription", "{bytes: 5MB}", "bytes: must be a size such as 64MiB or 1GiB, not '5MB'"),
 ]
@@ -350,7 +367,7 @@ def test_every_option_has_an_error():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("pol: red", "unknown key 'pol'; known are metadata-store, writer-url,"),
+        ("pol: red", "unknown key 'pol'; the nearest is pool; known are metadata-store-url, service-url,"),
         ("metadata_store: zk:a:1", "unknown key 'metadata_store'"),
         ("5: red", "unknown key '5'"),
         ("- pool", "must be a mapping of settings"),

@@ -43,8 +43,8 @@ def test_a_cluster_that_answers_is_accepted_also_where_one_host_is_silent() -> N
     ("status", "urls", "text"),
     [
         (200, {"admin": f"http://{DEAD}"}, r"--admin-url http://127\.0\.0\.1:1: no admin API answers: .*nothing was created"),
-        (200, {"writer": f"pulsar://{DEAD}"}, r"--writer-url pulsar://127\.0\.0\.1:1: no broker answers: .*nothing was created"),
-        (200, {"store": f"zk:{DEAD}"}, r"--metadata-store zk:127\.0\.0\.1:1: no metadata store answers: .*nothing was created"),
+        (200, {"writer": f"pulsar://{DEAD}"}, r"--service-url pulsar://127\.0\.0\.1:1: no broker answers: .*nothing was created"),
+        (200, {"store": f"zk:{DEAD}"}, r"--metadata-store-url zk:127\.0\.0\.1:1: no metadata store answers: .*nothing was"),
         (401, {}, "answers 401: give the file of a token by --token-file"),
         (404, {}, "no admin API of Pulsar, it answers 404"),
     ],

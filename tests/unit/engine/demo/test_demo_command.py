@@ -17,8 +17,8 @@ from devstack.pulsar.distribution import checksums
 if TYPE_CHECKING:
     from pathlib import Path
 
-STORE = ["--metadata-store", "zk:a:2181"]
-WRITER = ["--writer-url", "pulsar://a:6650"]
+STORE = ["--metadata-store-url", "zk:a:2181"]
+WRITER = ["--service-url", "pulsar://a:6650"]
 ADMIN = ["--admin-url", "http://a:8080/"]
 
 
@@ -28,12 +28,12 @@ ADMIN = ["--admin-url", "http://a:8080/"]
         (["--messages", "0"], "--messages: '0' is no number of messages; give 1 to 1000000"),
         (["--messages", "1000001"], "give 1 to 1000000"),
         (["--namespace", "default"], "--namespace: 'default' is no namespace; give TENANT/NAMESPACE"),
-        (["--metadata-store", "a:2181"], "--metadata-store: 'a:2181' is no metadata store; give zk:HOST:PORT"),
-        (["--writer-url", "http://a"], "--writer-url: 'http://a' is no service URL; give pulsar://HOST:PORT"),
+        (["--metadata-store-url", "a:2181"], "--metadata-store-url: 'a:2181' is no metadata store; give zk:HOST:PORT"),
+        (["--service-url", "http://a"], "--service-url: 'http://a' is no service URL; give pulsar://HOST:PORT"),
         (["--admin-url", "a:8080"], "--admin-url: 'a:8080' is no admin API; give http://HOST:PORT"),
-        ([*STORE, *ADMIN], "a running cluster needs all of --metadata-store, --writer-url and --admin-url"),
+        ([*STORE, *ADMIN], "a running cluster needs all of --metadata-store-url, --service-url and --admin-url"),
         ([*STORE, *WRITER, *ADMIN], "there is no terminal to ask in before a topic is created"),
-        (["--token-file", "x"], "--token-file goes with --metadata-store"),
+        (["--token-file", "x"], "--token-file goes with --metadata-store-url"),
         (["--pulsar-home", "x", *STORE, *WRITER, *ADMIN], "--pulsar-home starts a Pulsar: leave it out"),
     ],
 )

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
     from readonly_engine.config.settings import EngineConfig
 
-SETTINGS = {"metadata-store": "zk:127.0.0.1:1", "writer-url": "pulsar://127.0.0.1:1", "admin-url": "http://127.0.0.1:1"}
+SETTINGS = {
+    "metadata-store-url": "zk:127.0.0.1:1",
+    "service-url": "pulsar://127.0.0.1:1",
+    "admin-url": "http://127.0.0.1:1",
+}
 
 
 def config_of(**settings: Any) -> EngineConfig:

@@ -28,8 +28,8 @@ from tests.unit.engine.doctor.played_cluster import (
 )
 from tests.unit.engine.owner.played_brokers import Server
 
-STORE = ["--metadata-store", "zk:127.0.0.1:1"]
-UNREACHABLE = [*STORE, "--writer-url", "pulsar://127.0.0.1:1", "--admin-url", "http://127.0.0.1:1"]
+STORE = ["--metadata-store-url", "zk:127.0.0.1:1"]
+UNREACHABLE = [*STORE, "--service-url", "pulsar://127.0.0.1:1", "--admin-url", "http://127.0.0.1:1"]
 ORDERS = parse_topic_name("orders")
 
 
@@ -81,7 +81,7 @@ def play(scene, store=None, api=None, monkeypatch=None, **settings):
             held = store or MemoryStore({})
             held.nodes |= nodes
             monkeypatch.setattr("readonly_engine.doctor.clients.ClusterStores", lambda *_: MemoryStores(held))
-            config = config_of(writer_url=broker.url, admin_url=url, **settings)
+            config = config_of(service_url=broker.url, admin_url=url, **settings)
             try:
                 return await asyncio.wait_for(scene(config), 30)
             finally:
@@ -188,7 +188,7 @@ def test_a_file_with_unknown_keys(ended, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr("readonly_engine.metadata.zookeeper_requests.CONNECT_TIMEOUT_S", 0.3)
     file = tmp_path / "serve.yaml"
     file.write_text(
-        "unknown-keys: warn\nnewer-key: 1\nwriter-url: pulsar://127.0.0.1:1\nadmin-url: http://127.0.0.1:1\n"
+        "unknown-keys: warn\nnewer-key: 1\nservice-url: pulsar://127.0.0.1:1\nadmin-url: http://127.0.0.1:1\n"
     )
     assert ended("--config", str(file), *STORE, "--timeout", "5", "--output", "json") == 2
     first = json.loads(capsys.readouterr().out)["findings"][0]
@@ -200,8 +200,8 @@ def test_no_output_has_a_secret(ended, capsys, monkeypatch, tmp_path):
     (tmp_path / "token").write_text("a-secret-token")
     (tmp_path / "login").write_text("user:a-secret-password")
     words = [*UNREACHABLE, "--admin-token-file", str(tmp_path / "token")]
-    words += ["--writer-url", "pulsar://me:a-secret-word@127.0.0.1:1"]
-    words += ["--metadata-login-file", str(tmp_path / "login"), "--bookie-login-file", str(tmp_path / "login")]
+    words += ["--service-url", "pulsar://me:a-secret-word@127.0.0.1:1"]
+    words += ["--metadata-store-login-file", str(tmp_path / "login"), "--bookie-login-file", str(tmp_path / "login")]
     assert ended(*words, "--timeout", "5") == 2
     shown = "".join(capsys.readouterr())
     assert "pulsar://***@127.0.0.1:1" in shown
@@ -211,7 +211,7 @@ def test_no_output_has_a_secret(ended, capsys, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--pool", "p"], "metadata-store is missing"),
+        (["--pool", "p"], "metadata-store-url is missing"),
         (["--config", "/nowhere"], "--config /nowhere: No such file"),
         ([*UNREACHABLE, "--topic", "x://y"], "--topic: topic 'x://y'"),
         ([*UNREACHABLE, "--namespace", "public"], "--namespace: must be TENANT/NAMESPACE, not 'public'"),

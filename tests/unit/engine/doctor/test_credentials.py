@@ -51,7 +51,7 @@ def examined(monkeypatch, key_file, *, refuses=None, message="Failed to authenti
             async with Issuer().serving() as issuer:
                 issuer.refuses = refuses
                 oauth2 = {"issuer-url": f"{issuer.base}/realm", "key-file": str(key_file)}
-                config = config_of(writer_url=broker.url, admin_url=issuer.base, admin_oauth2=oauth2)
+                config = config_of(service_url=broker.url, admin_url=issuer.base, admin_oauth2=oauth2)
                 found = await examine(config, Subjects(), 20, Progress(io.StringIO(), "doctor"))
                 return found, list(broker.asked), issuer.tokens
         finally:
@@ -97,8 +97,8 @@ def test_after_an_unusable_key_file_nothing_is_asked_without_credentials():
         ({"admin_token_file": "/t"}, "admin-token-file"),
         ({"admin_oauth2": {"issuer-url": "https://issuer/", "key-file": "/k"}}, OAUTH2),
         (
-            {"writer_url": "pulsar+ssl://a:1", "writer_tls_certificate": "/c", "writer_tls_key": "/k"},
-            "writer-tls-certificate",
+            {"service_url": "pulsar+ssl://a:1", "broker_tls_certificate": "/c", "broker_tls_key": "/k"},
+            "broker-tls-certificate",
         ),
     ],
 )
@@ -153,8 +153,8 @@ def test_no_log_has_the_texts_of_servers(monkeypatch):
 
 
 def test_an_invalid_option_shows_no_password(capsys):
-    words = ["--metadata-store", "zk:a:1", "--admin-url", "http://a:1", "--writer-url", "http://me:a-password@a:1"]
+    words = ["--metadata-store-url", "zk:a:1", "--admin-url", "http://a:1", "--service-url", "http://me:a-password@a:1"]
     assert main(words) == 2
     shown = capsys.readouterr().err
-    assert "writer-url" in shown
+    assert "service-url" in shown
     assert "a-password" not in shown

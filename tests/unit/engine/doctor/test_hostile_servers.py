@@ -333,13 +333,13 @@ def test_the_remedy_for_the_bookies_store_names_its_option(monkeypatch):
     _, stores = two_stores(monkeypatch, Part(MetadataUnavailableError("no ZooKeeper answers")))
 
     async def run():
-        clients = Clients(config_of(bookkeeper_metadata_store="zk:b:1/root"), stores=stores)
+        clients = Clients(config_of(bookkeeper_metadata_store_url="zk:b:1/root"), stores=stores)
         failure = await connect_stores(clients, Deadline(5))
         return await ask_store(clients, failure, Deadline(5))
 
     (found,) = store_findings(asyncio.run(run()), "p", "")
     assert (found.subject, found.observed) == ("zk:b:1/root", "the bookies' store: no ZooKeeper answers")
-    assert "bookkeeper-metadata-store" in found.remedy
+    assert "bookkeeper-metadata-store-url" in found.remedy
 
 
 # Texts

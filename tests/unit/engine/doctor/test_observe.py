@@ -59,19 +59,19 @@ def test_this_machine(tmp_path):
 
 def test_the_hosts_of_the_options():
     config = config_of(
-        writer_url="pulsar://a:1,b:1,10.0.0.1:1",
+        service_url="pulsar://a:1,b:1,10.0.0.1:1",
         admin_url="http://a:1",
-        metadata_store="zk:z:1,[::1]:2/root",
-        bookkeeper_metadata_store="oxia://o:1",
+        metadata_store_url="zk:z:1,[::1]:2/root",
+        bookkeeper_metadata_store_url="oxia://o:1",
         advertised_url="pulsar://me:1",
         admin_oauth2={"issuer-url": "https://issuer/realm", "key-file": "/k"},
     )
     assert [(one.host, one.option, one.required) for one in names_in(config)] == [
-        ("a", "writer-url", True),
-        ("b", "writer-url", True),
+        ("a", "service-url", True),
+        ("b", "service-url", True),
         ("a", "admin-url", True),
-        ("z", "metadata-store", True),
-        ("o", "bookkeeper-metadata-store", True),
+        ("z", "metadata-store-url", True),
+        ("o", "bookkeeper-metadata-store-url", True),
         ("issuer", "admin-oauth2", True),
         ("me", "advertised-url", False),
     ]
@@ -105,7 +105,7 @@ def test_the_pools_own_credentials(tmp_path):
     token.write_text("a-token\n")
     assert pool_identity(config_of()) == ANONYMOUS
     assert pool_identity(config_of(admin_token_file=str(token))) == Identity("token", b"a-token")
-    tls = {"writer_url": "pulsar+ssl://a:1", "writer_tls_certificate": "/c", "writer_tls_key": "/k"}
+    tls = {"service_url": "pulsar+ssl://a:1", "broker_tls_certificate": "/c", "broker_tls_key": "/k"}
     assert pool_identity(config_of(**tls)) == Identity("tls")
 
 
@@ -115,7 +115,7 @@ def test_the_secrets_of_the_options(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-key")
     config = config_of(
         admin_token_file=str(tmp_path / "token"),
-        metadata_login_file=str(tmp_path / "login"),
+        metadata_store_login_file=str(tmp_path / "login"),
         bookie_login_file=str(tmp_path / "none"),
     )
     assert {one for one in secrets_of(config) if one} == {"a-key", "a-token", "a-password"}
@@ -124,7 +124,9 @@ def test_the_secrets_of_the_options(tmp_path, monkeypatch):
 def test_files_that_cannot_be_used_are_problems_and_nothing_is_asked_with_them():
     async def run():
         clients = open_clients(
-            config_of(admin_token_file="/none", bookie_login_file="/none", metadata_tls_trust_certificates="/none")
+            config_of(
+                admin_token_file="/none", bookie_login_file="/none", metadata_store_tls_trust_certificates="/none"
+            )
         )
         (shaken,) = await shake_hands(clients, Deadline(5))
         (answer,) = await ask_admin_apis(clients, Deadline(5))
@@ -135,7 +137,7 @@ def test_files_that_cannot_be_used_are_problems_and_nothing_is_asked_with_them()
     clients, shaken, answer, failure = asyncio.run(run())
     assert [one.partition(":")[0] for one in clients.problems] == [
         "admin-token-file",
-        "metadata-tls-trust-certificates",
+        "metadata-store-tls-trust-certificates",
     ]
     assert (clients.admin, clients.stores, clients.bookies) == (None, None, None)
     for found in (shaken.failure, answer.failure, failure):
@@ -148,7 +150,7 @@ def test_files_that_cannot_be_used_are_problems_and_nothing_is_asked_with_them()
 def play_brokers(scene, *good, **settings):
     async def run():
         server = await Server(*good).start()
-        clients = open_clients(config_of(writer_url=server.url, **settings))
+        clients = open_clients(config_of(service_url=server.url, **settings))
         try:
             return await asyncio.wait_for(scene(clients, server), 20)
         finally:
@@ -178,7 +180,7 @@ def test_a_broker_that_is_away_and_one_that_is_silent():
         silent = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
         port = silent.sockets[0].getsockname()[1]
         began = time.monotonic()
-        (quiet,) = await shake_hands(open_clients(config_of(writer_url=f"pulsar://127.0.0.1:{port}")), Deadline(0.8))
+        (quiet,) = await shake_hands(open_clients(config_of(service_url=f"pulsar://127.0.0.1:{port}")), Deadline(0.8))
         silent.close()
         await asyncio.sleep(0.1)  # both ends close
         return away, quiet, time.monotonic() - began

@@ -45,13 +45,13 @@ def test_every_kind_of_failure_has_a_remedy(kind):
 
 
 def test_names_of_one_option():
-    resolved = Resolution(HostName("a", "writer-url"), tuple(f"10.0.0.{number}" for number in range(6)))
-    lost = Resolution(HostName("b", "writer-url"), problem="Name or service not known")
+    resolved = Resolution(HostName("a", "service-url"), tuple(f"10.0.0.{number}" for number in range(6)))
+    lost = Resolution(HostName("b", "service-url"), problem="Name or service not known")
     assert results(name_findings([resolved, lost])) == ["ok", "warn"]
     assert results(name_findings([lost])) == ["fail"]
     assert name_findings([resolved])[0].observed == "10.0.0.0, 10.0.0.1, 10.0.0.2, 10.0.0.3 and 2 more"
     (found,) = name_findings([lost])
-    assert found.subject == "b (writer-url)"
+    assert found.subject == "b (service-url)"
     assert "does not resolve: Name or service not known" in found.observed
 
 

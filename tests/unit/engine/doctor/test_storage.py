@@ -293,4 +293,4 @@ def test_store_and_admin_api_of_two_clusters(registered, listed, result, text):
     )
     assert (found.check, found.result) == ("same cluster", result)
     assert text in found.observed
-    assert ("metadata-store" in found.remedy) == (result != "ok")
+    assert ("metadata-store-url" in found.remedy) == (result != "ok")

@@ -40,7 +40,7 @@ CODECS = ("LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 def publish_and_ack(endpoints: Endpoints, topic: str) -> pulsar.Client:
     """Two full ledgers and a bit, a batch at the end; of the subscription `s` acks that leave holes."""
-    client = pulsar.Client(endpoints.writer_url, logger=QUIET)
+    client = pulsar.Client(endpoints.service_url, logger=QUIET)
     consumer = client.subscribe(
         topic, "s", consumer_type=pulsar.ConsumerType.Shared, properties={"made-for": "golden"},
         batch_index_ack_enabled=True,

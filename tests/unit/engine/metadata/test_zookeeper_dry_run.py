@@ -121,7 +121,7 @@ def test_a_missing_right_is_named(operation, denied):
 
 
 def test_rights_that_zookeeper_does_not_know():
-    with pytest.raises(AccessDeniedError, match="metadata-node-rights to open"):
+    with pytest.raises(AccessDeniedError, match="metadata-store-node-rights to open"):
         run(Client([], {("create", "/pulsar-readonly"): InvalidACLError()}))
 
 

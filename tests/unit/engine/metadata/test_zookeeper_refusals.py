@@ -12,8 +12,8 @@ from readonly_engine.metadata.zookeeper_refusals import missing_right, refusal_o
 from readonly_engine.net.digest_md5 import LoginError
 from readonly_engine.net.tls import TlsFiles
 
-TLS = StoreSecurity(TlsFiles("metadata-tls", Path("/ca.pem")))
-CERTIFICATE = StoreSecurity(TlsFiles("metadata-tls", Path("/ca.pem"), Path("/c.pem"), Path("/c.key")))
+TLS = StoreSecurity(TlsFiles("metadata-store-tls", Path("/ca.pem")))
+CERTIFICATE = StoreSecurity(TlsFiles("metadata-store-tls", Path("/ca.pem"), Path("/c.pem"), Path("/c.key")))
 LOGIN = StoreSecurity(login_file=Path("/login"))
 DIGEST = StoreSecurity(login_file=Path("/login"), scheme=LoginScheme.DIGEST)
 NONE = StoreSecurity()
@@ -41,18 +41,23 @@ def dropped(cause: BaseException | None = None) -> ConnectionDropped:
 @pytest.mark.parametrize(
     ("error", "security", "text", "final"),
     [
-        (dropped(untrusted(19)), TLS, "is not trusted: self-signed; its authority must be in metadata-tls-trust", True),
+        (
+            dropped(untrusted(19)),
+            TLS,
+            "is not trusted: self-signed; its authority must be in metadata-store-tls-trust",
+            True,
+        ),
         (
             untrusted(62),
             TLS,
-            "does not name this host; connect by a host that it names, or set metadata-tls-verify-h",
+            "does not name this host; connect by a host that it names, or set metadata-store-tls-hostname-v",
             True,
         ),
         (dropped(untrusted(64)), TLS, "does not name this host", True),
         (
             dropped(tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED")),
             TLS,
-            "(certificate required); give metadata-tls-c",
+            "(certificate required); give metadata-store-tls-c",
             True,
         ),
         (
@@ -63,13 +68,33 @@ def dropped(cause: BaseException | None = None) -> ConnectionDropped:
         ),
         (dropped(tls_error("WRONG_VERSION_NUMBER")), TLS, "the port must be ZooKeeper's secureClientPort", False),
         (dropped(ConnectionResetError()), TLS, "the port must be ZooKeeper's secureClientPort", False),
-        (dropped(), NONE, "no quorum, or the port is for TLS, which needs metadata-tls-trust-certificates", False),
-        (dropped(), CERTIFICATE, "no quorum, or it does not accept the certificate of metadata-tls-certificate", False),
-        (AuthFailedError(), LOGIN, "refuses the login of metadata-login-file /login; its user and password must", True),
-        (AuthFailedError(), DIGEST, "refuses the login of metadata-login-file, with the scheme digest", True),
-        (AuthFailedError(), NONE, "serves only clients that log in; give metadata-login-file", True),
-        (SessionClosedRequireSaslError(), NONE, "serves only clients that log in; give metadata-login-file", True),
-        (LoginError("metadata-login-file: gone"), LOGIN, "zk:1: metadata-login-file: gone", True),
+        (
+            dropped(),
+            NONE,
+            "no quorum, or the port is for TLS, which needs metadata-store-tls-trust-certificates",
+            False,
+        ),
+        (
+            dropped(),
+            CERTIFICATE,
+            "no quorum, or it does not accept the certificate of metadata-store-tls-certificate",
+            False,
+        ),
+        (
+            AuthFailedError(),
+            LOGIN,
+            "refuses the login of metadata-store-login-file /login; its user and password must",
+            True,
+        ),
+        (AuthFailedError(), DIGEST, "refuses the login of metadata-store-login-file, with the scheme digest", True),
+        (AuthFailedError(), NONE, "serves only clients that log in; give metadata-store-login-file", True),
+        (
+            SessionClosedRequireSaslError(),
+            NONE,
+            "serves only clients that log in; give metadata-store-login-file",
+            True,
+        ),
+        (LoginError("metadata-store-login-file: gone"), LOGIN, "zk:1: metadata-store-login-file: gone", True),
     ],
 )
 def test_refusals(error: BaseException, security: StoreSecurity, text: str, final: bool) -> None:
@@ -87,9 +112,9 @@ def test_a_server_that_is_not_there_refuses_nothing(error: BaseException) -> Non
 
 def test_options_of_spark_have_its_names() -> None:
     security = StoreSecurity(camel_case=True)
-    assert security.option("tls-trust-certificates") == "metadataTls.trustCertificates"
-    assert security.option("login-file") == "metadataLoginFile"
-    assert security.option("node-rights") == "metadataNodeRights"
+    assert security.option("tls-trust-certificates") == "metadataStoreTls.trustCertificates"
+    assert security.option("login-file") == "metadataStoreLoginFile"
+    assert security.option("node-rights") == "metadataStoreNodeRights"
 
 
 def test_a_missing_right_names_user_right_and_node() -> None:
@@ -98,10 +123,12 @@ def test_a_missing_right_names_user_right_and_node() -> None:
         "ZooKeeper at zk:1 refuses user reader: the right read on /bookies is missing; grant it to that user with setAcl"
     )
     text = missing_right("create", "/", "zk:1", "", NONE)
-    assert "refuses a client without a login: the right create on / is missing; give metadata-login-file, or" in text
+    assert (
+        "refuses a client without a login: the right create on / is missing; give metadata-store-login-file, or" in text
+    )
 
 
 def test_the_login_file_is_named_in_its_error(tmp_path: Path) -> None:
-    with pytest.raises(LoginError, match=r"^metadata-login-file: .* cannot be read"):
+    with pytest.raises(LoginError, match=r"^metadata-store-login-file: .* cannot be read"):
         StoreSecurity(login_file=tmp_path / "none").login()
     assert NONE.login() is None

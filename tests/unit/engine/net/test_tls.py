@@ -36,15 +36,15 @@ def use(made, name, folder):
 
 
 def test_a_client_trusts_the_authority_it_is_given(made):
-    context = TlsFiles("writer-tls", trust=made.authority).client_context()
+    context = TlsFiles("broker-tls", trust=made.authority).client_context()
     assert context.verify_mode == ssl.CERT_REQUIRED
     assert context.check_hostname
     assert len(context.get_ca_certs()) == 1
-    assert not TlsFiles("writer-tls", made.authority, verify_hostname=False).client_context().check_hostname
+    assert not TlsFiles("broker-tls", made.authority, hostname_verification=False).client_context().check_hostname
 
 
 def test_a_client_without_an_authority_trusts_those_of_the_system():
-    assert TlsFiles("writer-tls").client_context().verify_mode == ssl.CERT_REQUIRED
+    assert TlsFiles("broker-tls").client_context().verify_mode == ssl.CERT_REQUIRED
 
 
 def test_a_server_asks_for_certificates_where_it_has_authorities(made, files):
@@ -60,8 +60,8 @@ def test_no_version_of_tls_that_is_broken(made, files):
 
 def test_a_file_that_is_not_there_is_named_with_its_option(made, tmp_path):
     gone = tmp_path / "gone.pem"
-    with pytest.raises(TlsError, match=r"^writer-tls-trust-certificates: .*gone\.pem cannot be used: No such file"):
-        TlsFiles("writer-tls", gone).client_context()
+    with pytest.raises(TlsError, match=r"^broker-tls-trust-certificates: .*gone\.pem cannot be used: No such file"):
+        TlsFiles("broker-tls", gone).client_context()
     with pytest.raises(TlsError, match=r"^tls-certificate: .*gone\.pem cannot be read: No such file"):
         TlsFiles("tls", None, gone, gone).server_context()
     with pytest.raises(TlsError, match=r"^tls-key: .*gone\.pem cannot be read: No such file"):

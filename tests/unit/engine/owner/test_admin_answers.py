@@ -67,7 +67,7 @@ def test_a_redirect_from_https_to_http_gets_no_token(credentials, tmp_path):
         return web.json_response({})
 
     async def run() -> None:
-        trust = ClientTls(TlsFiles("writer-tls", trust=credentials.authority))
+        trust = ClientTls(TlsFiles("broker-tls", trust=credentials.authority))
         async with serving(listen) as plain, serving(redirect_to(f"http://{plain}"), tls) as secure:
             client = AdminClient(f"https://{secure}", tls=trust, token_file=token)
             try:

@@ -61,7 +61,7 @@ def test_an_owner_without_the_required_url_is_an_error():
         server.lookup = CommandLookupTopicResponse(
             response=CommandLookupTopicResponse.Connect, broker_service_url_tls="pulsar+ssl://b:6651"
         )
-        with pytest.raises(OwnerUnavailableError, match="names no pulsar URL, as writer-url has"):
+        with pytest.raises(OwnerUnavailableError, match="names no pulsar URL, as service-url has"):
             await owners.owner_of("persistent://a/b/c", TOKEN)
 
     play(scene, Server(b"old"))

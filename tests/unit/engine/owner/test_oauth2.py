@@ -266,8 +266,8 @@ def test_the_doctor_logs_in_and_says_what_is_wrong(key_file):
         async with Issuer().serving() as issuer:
             oauth2 = {"issuer-url": f"{issuer.base}/realm", "key-file": str(key_file)}
             settings = {
-                "metadata-store": "zk:127.0.0.1:1",
-                "writer-url": "pulsar://127.0.0.1:1",
+                "metadata-store-url": "zk:127.0.0.1:1",
+                "service-url": "pulsar://127.0.0.1:1",
                 "admin-url": issuer.base,
                 "admin-oauth2": oauth2,
             }

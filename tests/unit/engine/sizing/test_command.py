@@ -31,11 +31,11 @@ def settings(text):
     return config_of(vars(parser().parse_args(text.split())))
 
 
-@pytest.mark.parametrize(("name", "form"), [*((name, "table") for name in SHAPES), ("mixed", "json")])
+@pytest.mark.parametrize(("name", "form"), [*((name, "text") for name in SHAPES), ("mixed", "json")])
 def test_the_plan_of_a_shape(name, form, capsys):
     assert main([*SHAPES[name].split(), "--output", form]) == 0
     shown = capsys.readouterr().out
-    check_golden(GOLDEN / f"{name}.{'txt' if form == 'table' else 'json'}", shown)
+    check_golden(GOLDEN / f"{name}.{'txt' if form == 'text' else 'json'}", shown)
 
 
 def test_the_load_of_the_options():
@@ -134,11 +134,11 @@ def test_help_has_examples(capsys):
 
 def test_the_file_of_a_broker_has_the_admin_api(tmp_path):
     file = tmp_path / "serve.yaml"
-    file.write_text("admin-url: https://broker:8443\nworkers: 4\nwriter-tls-verify-hostname: false\n")
+    file.write_text("admin-url: https://broker:8443\nworkers: 4\nbroker-tls-hostname-verification: false\n")
     config = settings(f"--config {file} --topic orders")
     assert (config.admin_urls, config.workers) == (("https://broker:8443",), 1)
     assert config.admin_tls is not None
-    assert not config.admin_tls.verify_hostname
+    assert not config.admin_tls.hostname_verification
     assert settings(f"--config {file} --readers 1").observes is False
     file.write_text("admin-url: broker\n")
     with pytest.raises(ConfigError, match="admin-url in the file of --config: must be http"):

@@ -20,9 +20,9 @@ def test_wrong_usage_is_status_2(words, capsys):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--pool", "p"], "--writer-url is missing: give it, or --config"),
+        (["--pool", "p"], "--service-url is missing: give it, or --config"),
         (["--config", "/nowhere"], "--config /nowhere: No such file"),
-        (["--writer-url", "http://a"], "--writer-url: must be pulsar://HOST:PORT"),
+        (["--service-url", "http://a"], "--service-url: must be pulsar://HOST:PORT"),
     ],
 )
 def test_wrong_settings_are_status_2(words, text, capsys):
@@ -33,9 +33,9 @@ def test_wrong_settings_are_status_2(words, text, capsys):
 
 def test_every_command_has_the_connections():
     for words in (["ls", "t"], ["show", "t", "s"], ["delete", "t", "s"], ["import", "t", "s"], ["export", "t", "s"]):
-        given = parser().parse_args([*words, "--service-url", "pulsar://a:1", "--pool-uid", "7"])
-        assert (given.topic, given.service_url, given.pool_uid) == ("t", "pulsar://a:1", "7")
-        assert not hasattr(given, "writer_url")
+        given = parser().parse_args([*words, "--pool-service-url", "pulsar://a:1", "--pool-uid", "7"])
+        assert (given.topic, given.pool_service_url, given.pool_uid) == ("t", "pulsar://a:1", "7")
+        assert not hasattr(given, "service_url")
 
 
 def test_places_of_a_seek():

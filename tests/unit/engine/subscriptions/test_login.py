@@ -22,9 +22,9 @@ def config(tmp_path):
     return make_tool_config(
         {},
         {
-            "writer-url": "pulsar://127.0.0.1:1",
-            "admin-url": "http://127.0.0.1:1",
             "service-url": "pulsar://127.0.0.1:1",
+            "admin-url": "http://127.0.0.1:1",
+            "pool-service-url": "pulsar://127.0.0.1:1",
             "admin-oauth2": f"{{issuer-url: 'http://127.0.0.1:{port}', key-file: {key_file}}}",
         },
     )

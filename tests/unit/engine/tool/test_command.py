@@ -18,30 +18,35 @@ def test_wrong_usage_is_status_2(words, capsys):
 
 
 def test_the_environment_names_the_store(monkeypatch):
-    monkeypatch.setenv("PULSAR_READONLY_METADATA_STORE", "zk:a:1")
-    assert parser().parse_args(["ls"]).metadata_store == "zk:a:1"
-    assert parser().parse_args(["ls", "--metadata-store", "zk:b:2"]).metadata_store == "zk:b:2"
-    monkeypatch.delenv("PULSAR_READONLY_METADATA_STORE")
-    assert parser().parse_args(["ls"]).metadata_store is None
+    monkeypatch.setenv("PULSAR_READONLY_METADATA_STORE_URL", "zk:a:1")
+    assert parser().parse_args(["ls"]).metadata_store_url == "zk:a:1"
+    assert parser().parse_args(["ls", "--metadata-store-url", "zk:b:2"]).metadata_store_url == "zk:b:2"
+    monkeypatch.delenv("PULSAR_READONLY_METADATA_STORE_URL")
+    assert parser().parse_args(["ls"]).metadata_store_url is None
 
 
 def test_tls_and_logins(monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv("PULSAR_READONLY_METADATA_LOGIN_FILE", "/login")
-    options = parser().parse_args(["ls", "--metadata-tls-certificate", "/c", "--metadata-tls-key", "/k"])
+    monkeypatch.setenv("PULSAR_READONLY_METADATA_STORE_LOGIN_FILE", "/login")
+    options = parser().parse_args(["ls", "--metadata-store-tls-certificate", "/c", "--metadata-store-tls-key", "/k"])
     security = security_of(options)
-    assert security.stores.tls == TlsFiles("metadata-tls", None, Path("/c"), Path("/k"))
+    assert security.stores.tls == TlsFiles("metadata-store-tls", None, Path("/c"), Path("/k"))
     assert security.stores.login_file == Path("/login")
     assert security.bookies.login() is None
-    assert main(["ls", "--metadata-store", "zk:127.0.0.1:1", "--metadata-login-file", str(tmp_path / "none")]) == 1
-    assert "--metadata-login-file: " in capsys.readouterr().err
-    assert main(["ls", "--metadata-store", "zk:127.0.0.1:1", "--bookie-tls-certificate", str(tmp_path / "none")]) == 1
+    assert (
+        main(["ls", "--metadata-store-url", "zk:127.0.0.1:1", "--metadata-store-login-file", str(tmp_path / "none")])
+        == 1
+    )
+    assert "--metadata-store-login-file: " in capsys.readouterr().err
+    assert (
+        main(["ls", "--metadata-store-url", "zk:127.0.0.1:1", "--bookie-tls-certificate", str(tmp_path / "none")]) == 1
+    )
     assert "--bookie-tls-certificate: " in capsys.readouterr().err
 
 
 def test_without_a_store_nothing_is_tried(monkeypatch, capsys):
-    monkeypatch.delenv("PULSAR_READONLY_METADATA_STORE", raising=False)
+    monkeypatch.delenv("PULSAR_READONLY_METADATA_STORE_URL", raising=False)
     assert main(["ls"]) == 1
-    assert "--metadata-store is missing" in capsys.readouterr().err
+    assert "--metadata-store-url is missing" in capsys.readouterr().err
 
 
 def test_a_topic_for_people():

@@ -13,8 +13,8 @@ from readonly_engine.workers.liveness import MAX_SILENT, MAX_SILENT_AT_START, Li
 from readonly_engine.workers.parent import Parent
 
 CONFIG = {
-    "metadata-store": "zk:a:1",
-    "writer-url": "pulsar://a:1",
+    "metadata-store-url": "zk:a:1",
+    "service-url": "pulsar://a:1",
     "admin-url": "http://a:1",
     "topics": ["orders"],
     "workers": 2,

@@ -15,8 +15,8 @@ from readonly_engine.workers.parent import Parent
 from tests.support.waiting import until
 
 CONFIG = {
-    "metadata-store": "zk:a:1",
-    "writer-url": "pulsar://a:1",
+    "metadata-store-url": "zk:a:1",
+    "service-url": "pulsar://a:1",
     "admin-url": "http://a:1",
     "topics": ["orders"],
     "workers": 2,

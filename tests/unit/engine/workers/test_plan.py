@@ -13,8 +13,8 @@ from readonly_engine.config.reader import make_config
 from readonly_engine.workers.plan import check_ports, worker_config
 
 GIVEN = {
-    "metadata-store": "zk:a:1",
-    "writer-url": "pulsar://a:1",
+    "metadata-store-url": "zk:a:1",
+    "service-url": "pulsar://a:1",
     "admin-url": "http://a:1",
     "topics": ["orders"],
     "workers": 3,

@@ -101,7 +101,7 @@ def test_a_binding_with_everything(binding_body):
         "subscriptions": ["ml-.*", "audit"],
         "cursors": "Local",
         "onDeletion": "Release",
-        "fallback": "Writer",
+        "fallback": "Owner",
         "lifecyclePolicy": "Detach",
         "tail": "Auto",
     }
@@ -111,7 +111,7 @@ def test_a_binding_with_everything(binding_body):
     }
     binding = Binding.load(body)
     assert (binding.namespaces, binding.subscriptions) == (("a/b", "shop/eu"), ("audit", "ml-.*"))
-    assert (binding.fallback, binding.lifecycle, binding.tail, binding.paused) == ("Writer", "Detach", "Auto", True)
+    assert (binding.fallback, binding.lifecycle, binding.tail, binding.paused) == ("Owner", "Detach", "Auto", True)
     assert (binding.cursors, binding.on_deletion, binding.releases) == ("Local", "Release", True)
     assert Entry.parse(Entry.of(binding).document()) == Entry.of(binding)
     assert Entry.of(binding).document()["cursors"] == "Local"

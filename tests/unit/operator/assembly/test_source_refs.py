@@ -57,7 +57,7 @@ def written(server, context):
         reconcile(context, DEMO)
         status = server.status(POOL, "demo")
         config = server.objects.get(("ConfigMap", "demo-config"))
-        store = config and load_yaml(config["data"]["engine.yaml"])["metadata-store"]
+        store = config and load_yaml(config["data"]["engine.yaml"])["metadata-store-url"]
         return {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}, store
 
     return run
@@ -282,7 +282,7 @@ def test_a_pool_with_a_source_of_its_own_moves_to_a_shared_one_of_its_cluster(
     assert conditions["SourceResolved"] == (("True", "Resolved") if followed else ("False", "OtherCluster"))
 
 
-@pytest.mark.parametrize("text", ["- [", "2026-99-99", "[" * 9999, "metadata-store: [zk]"])
+@pytest.mark.parametrize("text", ["- [", "2026-99-99", "[" * 9999, "metadata-store-url: [zk]"])
 def test_settings_that_somebody_has_broken_stop_no_upgrade(server, put, refer, written, pool_body, text):
     put(POOL, pool_body(replicas=0))
     _, store = written()
@@ -303,7 +303,7 @@ def test_the_configuration_of_another_pool_says_nothing(server, context, put, re
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": foreign,
-        "data": {"engine.yaml": "metadata-store: zk:x:1"},
+        "data": {"engine.yaml": "metadata-store-url: zk:x:1"},
     }
     put(CONFIG_MAP, body)
     put(SOURCE, source_body())

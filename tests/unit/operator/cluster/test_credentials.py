@@ -159,7 +159,7 @@ def test_the_admin_api_is_asked_with_tls_and_a_certificate_is_shown(source, tmp_
     )
 
     def secured(port, certificate="mine", trusted="configMapName", **tls):
-        tls |= {"trustedCertificates": {trusted: "ca"}, "clientCertificate": {"secretName": certificate}}
+        tls |= {"trustCertificates": {trusted: "ca"}, "clientCertificate": {"secretName": certificate}}
         return source(adminUrl=f"https://127.0.0.1:{port}", **TOKEN, tls={"brokers": tls})
 
     with serving(context) as port:
@@ -239,7 +239,7 @@ def _problem(kube, source, field):
     return found[0].partition(": ")[2] if found else ""
 
 
-CA = {"trustedCertificates": {"configMapName": "ca"}}
+CA = {"trustCertificates": {"configMapName": "ca"}}
 MINE = CA | {"clientCertificate": {"secretName": "mine"}}
 
 

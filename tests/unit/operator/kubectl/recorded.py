@@ -85,7 +85,7 @@ def pod(name: str, *, ready: bool = True, pool_name: str = "orders", workers: in
         ports += [{"name": f"http-{one}", "containerPort": 8180 + 100 * one} for one in range(workers)]
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}
     running = {"running": {"startedAt": "2026-11-01T09:00:00Z"}}
-    ended = {"terminated": {"reason": "Error", "message": "x\nmetadata-store: zk:zookeeper:2181 does not answer\n"}}
+    ended = {"terminated": {"reason": "Error", "message": "x\nmetadata-store-url: zk:zookeeper:2181 does not answer\n"}}
     return {
         "metadata": {
             "name": name,

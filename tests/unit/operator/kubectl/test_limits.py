@@ -38,7 +38,7 @@ KEY = PoolKey(NAMESPACE, "orders")
 ABSENT = (404, {"kind": "Status", "message": "the server could not find the requested resource"})
 
 
-def crashed_before(name="orders-0", words="metadata-store: no answer"):
+def crashed_before(name="orders-0", words="metadata-store-url: no answer"):
     """A pod that runs again, and is not ready."""
     body = pod(name, ready=False)
     container = body["status"]["containerStatuses"][0]
@@ -55,8 +55,8 @@ def test_a_broker_that_runs_again_after_a_crash_is_asked_and_can_be_checked():
     assert broker.observed[0].status == SMALL
     assert doctor.chosen(KEY, [crashed_before()], "")["metadata"]["name"] == "orders-0"
     (step,) = next_steps.of_pool(found.pools[0])
-    assert "not ready: metadata-store: no answer. Try: kubectl logs orders-0 -n streaming --previous" in step
-    assert as_document(found)["pools"][0]["brokers"][0]["problem"] == "metadata-store: no answer"
+    assert "not ready: metadata-store-url: no answer. Try: kubectl logs orders-0 -n streaming --previous" in step
+    assert as_document(found)["pools"][0]["brokers"][0]["problem"] == "metadata-store-url: no answer"
 
 
 def test_words_of_a_container_control_no_terminal(monkeypatch, capsys):

@@ -132,7 +132,7 @@ def test_a_broker_that_does_not_run_is_not_asked():
     found, api = snapshot({**well(), PODS: (200, items(pod("orders-0", ready=False)))})
     (broker,) = found.pools[0].brokers
     assert (broker.ready, broker.observed, broker.restarts) == (False, (), 6)
-    assert "CrashLoopBackOff (metadata-store: zk:zookeeper:2181 does not answer)" in broker.problem
+    assert "CrashLoopBackOff (metadata-store-url: zk:zookeeper:2181 does not answer)" in broker.problem
     assert status_path("orders-0") not in api.asked
 
 

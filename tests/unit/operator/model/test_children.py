@@ -38,11 +38,11 @@ EVERYTHING = {
         "authentication": {"type": "Token", "secretRef": {"name": "reader", "key": "jwt"}},
         "tls": {
             "brokers": {
-                "trustedCertificates": {"configMapName": "pulsar-ca"},
+                "trustCertificates": {"configMapName": "pulsar-ca"},
                 "clientCertificate": {"secretName": "reader-tls"},
             },
             "bookies": {
-                "trustedCertificates": {"secretName": "bookie-ca", "key": "ca.pem"},
+                "trustCertificates": {"secretName": "bookie-ca", "key": "ca.pem"},
                 "hostnameVerification": False,
             },
         },
@@ -56,7 +56,7 @@ EVERYTHING = {
     "limits": {
         "maxConnections": 5000,
         "maxConsumersPerTopic": 100,
-        "maxBufferedMemory": "256Mi",
+        "maxBufferedBytes": "256Mi",
         "dispatchRatePerSubscription": {"messages": 1000},
         "dispatchRatePerBroker": {"messages": 50000, "bytes": "100Mi"},
     },
@@ -70,8 +70,8 @@ EVERYTHING = {
         "plaintext": "BrokersOnly",
         "tls": {
             "certificate": {"secretName": "demo-tls"},
-            "clientAuthorities": {"secretName": "clients"},
-            "brokerAuthorities": {"secretName": "demo-tls"},
+            "trustCertificates": {"secretName": "clients"},
+            "peerTrustCertificates": {"secretName": "demo-tls"},
         },
         "service": {
             "type": "NodePort",
@@ -163,7 +163,7 @@ SECURE_STORES = {
         "metadataStoreUrl": "zk:zk-0.pulsar:2281",
         "tls": {
             "metadataStore": {
-                "trustedCertificates": {"configMapName": "zookeeper-ca"},
+                "trustCertificates": {"configMapName": "zookeeper-ca"},
                 "clientCertificate": {"secretName": "zookeeper-tls"},
             },
         },
@@ -183,7 +183,7 @@ OAUTH2 = {
                 "issuerUrl": "https://issuer.example.com/realms/pulsar/",
                 "audience": "urn:pulsar",
                 "secretRef": {"name": "oauth2", "keyFile": "credentials.json"},
-                "trustedCertificates": {"configMapName": "issuer-ca"},
+                "trustCertificates": {"configMapName": "issuer-ca"},
             },
         },
     },
@@ -485,7 +485,7 @@ def test_the_engine_takes_the_configuration(make_pool, tmp_path):
         path.write_text(text["data"]["engine.yaml"])
         assert is_valid(schema.document(), load_yaml(path.read_text()))
         config = make_config(read_config_file(path), {"bindings": "bindings.yaml", "advertised-url": "pulsar://a:1"})
-        assert config.metadata_store == make_pool(**spec).source.metadata_store_url
+        assert config.metadata_store_url == make_pool(**spec).source.metadata_store_url
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ RATE = some(messages=st.integers(1, 1_000_000_000), bytes=texts(SIZE)).filter(bo
 SECRET_KEY = st.just({"name": "secret"})
 TRUST = st.sampled_from([{"secretName": "ca"}, {"configMapName": "ca", "key": "ca.pem"}])
 CERTIFICATE = st.just({"secretName": "tls"})
-CLIENT = some(trustedCertificates=TRUST, clientCertificate=CERTIFICATE, hostnameVerification=st.booleans())
+CLIENT = some(trustCertificates=TRUST, clientCertificate=CERTIFICATE, hostnameVerification=st.booleans())
 
 
 ACCESS_TOKENS = st.builds(
@@ -39,7 +39,7 @@ ACCESS_TOKENS = st.builds(
         "type": "OAuth2",
         "oauth2": {"issuerUrl": "https://issuer:8443/a/", "secretRef": {"name": "oauth2", **secret}, **optional},
     },
-    some(audience=texts(AUDIENCE), scope=texts(SCOPE), trustedCertificates=TRUST),
+    some(audience=texts(AUDIENCE), scope=texts(SCOPE), trustCertificates=TRUST),
     st.sampled_from([{"keyFile": "key"}, {"clientId": "id", "clientSecret": "secret"}]),
 )
 
@@ -54,7 +54,7 @@ def specs(draw):
                 maxConnectionsPerIp=COUNT,
                 maxConsumersPerTopic=COUNT,
                 maxConsumersPerSubscription=COUNT,
-                maxBufferedMemory=texts(SIZE),
+                maxBufferedBytes=texts(SIZE),
                 dispatchRatePerSubscription=RATE,
                 dispatchRatePerBroker=RATE,
             ),
@@ -71,7 +71,7 @@ def specs(draw):
             ),
             listeners=some(
                 tls=st.fixed_dictionaries(
-                    {"certificate": CERTIFICATE}, optional={"clientAuthorities": TRUST, "brokerAuthorities": TRUST}
+                    {"certificate": CERTIFICATE}, optional={"trustCertificates": TRUST, "peerTrustCertificates": TRUST}
                 )
             ),
             logLevel=st.sampled_from(["debug", "info", "warning", "error"]),
@@ -114,7 +114,7 @@ def test_the_engine_takes_the_configuration_of_every_pool(spec):
         assert (config.admin_oauth2.audience, config.admin_oauth2.scope) == (oauth2.audience, oauth2.scope)
         assert (config.admin_oauth2.key_file is not None) == bool(oauth2.secret_ref.key_file)
     login = pool.source.metadata_store_login
-    assert (config.metadata_login_file is not None) == (login is not None)
+    assert (config.metadata_store_login_file is not None) == (login is not None)
     assert login is None or config.metadata_security.created_rights == login.node_rights.lower()
     assert (config.bookie_login_file is not None) == (pool.source.bookie_login is not None)
     assert (config.cursors.capitalize(), config.cursor_partitions) == (pool.cursors, pool.cursor_partitions)

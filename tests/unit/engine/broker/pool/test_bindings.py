@@ -110,7 +110,7 @@ bindings:
     topics: [persistent://public/default/orders]
     namespaces: [shop/eu.west]
     subscriptions: [audit, "ml-.*"]
-    fallback: Writer
+    fallback: Owner
     lifecyclePolicy: Detach
     tail: Owner
 """
@@ -296,7 +296,7 @@ def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_
         ),
         (
             "revision: '7'\nbindings: [{name: a, topics: [], fallback: writer}]",
-            "bindings[0]: fallback must be Reject or Writer, not 'writer'",
+            "bindings[0]: fallback must be Reject or Owner, not 'writer'",
         ),
         (
             "revision: '7'\nbindings: [{name: a, topics: [], lifecyclePolicy: [Keep]}]",

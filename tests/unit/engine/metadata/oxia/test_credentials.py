@@ -14,22 +14,22 @@ def test_without_tls_there_are_no_credentials():
 
 
 def test_without_an_authority_that_of_the_system_counts():
-    assert channel_credentials(StoreSecurity(TlsFiles("metadata-tls"))) is not None
+    assert channel_credentials(StoreSecurity(TlsFiles("metadata-store-tls"))) is not None
 
 
 @pytest.mark.parametrize(
     ("security", "error", "why"),
     [
-        (StoreSecurity(login_file=Path("/login")), LoginError, "metadata-login-file: a login is of ZooKeeper"),
+        (StoreSecurity(login_file=Path("/login")), LoginError, "metadata-store-login-file: a login is of ZooKeeper"),
         (
-            StoreSecurity(TlsFiles("metadata-tls", verify_hostname=False)),
+            StoreSecurity(TlsFiles("metadata-store-tls", hostname_verification=False)),
             TlsError,
-            "metadata-tls-verify-hostname: host names",
+            "metadata-store-tls-hostname-verification: host names",
         ),
         (
-            StoreSecurity(TlsFiles("metadata-tls", Path("/none"))),
+            StoreSecurity(TlsFiles("metadata-store-tls", Path("/none"))),
             TlsError,
-            "metadata-tls-trust-certificates: /none cannot",
+            "metadata-store-tls-trust-certificates: /none cannot",
         ),
     ],
 )
