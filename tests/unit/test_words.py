@@ -141,3 +141,16 @@ def test_such_names_are_found():
     code = "MOST_BYTES = 1\n\n\nclass Seat:\n    told: int\n\n    def look(self, want):\n        self._seen = want\n"
     assert gone(names_in(code)) == {"MOST_BYTES", "Seat"}
     assert undefined(code) == {"told", "look", "want", "_seen"}
+
+
+def test_a_state_machine_that_acts_on_time_tells_when():
+    """The pair of CONTRIBUTING: `next_timer()` is the time at which the shell calls `on_timer(now)`."""
+    found = {
+        f"{path.relative_to(ROOT)}: {node.name}": methods
+        for path in sources(PRODUCTS)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and "on_timer" in (methods := {one.name for one in node.body if isinstance(one, ast.FunctionDef)})
+    }
+    assert [one for one, methods in found.items() if "next_timer" not in methods] == []
+    assert len(found) > 8

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 READ_TIMEOUT_S: Final = 5.0
 
 _EXPIRY_INTERVAL_S: Final = 0.5
+"""Longest time between two looks at the deadlines: a later request may have an earlier deadline."""
 
 Reply = TypeVar("Reply")
 
@@ -23,12 +24,11 @@ Reply = TypeVar("Reply")
 class Session(Protocol):
     """Interface of a session for the pipeline: the deadlines of requests."""
 
+    def next_timer(self) -> float | None:
+        """Return the time of the next `on_timer`: the first deadline of a request; None without one."""
+
     def on_timer(self, now: float) -> list[int]:
         """Drop the requests whose deadline has passed, and return their ids."""
-
-    @property
-    def waiting(self) -> int:
-        """Number of requests without a reply yet."""
 
 
 class Pipeline(ABC, Generic[Reply]):
@@ -120,5 +120,5 @@ class Pipeline(ABC, Generic[Reply]):
             # The host may have failed without a FIN. The next connection may find a bookie that has only stalled.
             self._why_closed = "it sent nothing for too long"
             self.close()
-        elif self._requests.waiting:
-            self._expiry = self._loop.call_later(_EXPIRY_INTERVAL_S, self._expire)
+        elif (at := self._requests.next_timer()) is not None:
+            self._expiry = self._loop.call_at(min(at, now + _EXPIRY_INTERVAL_S), self._expire)

@@ -58,17 +58,16 @@ class BookieSession:
                 replies.append((request_id, reply))
         return replies
 
+    def next_timer(self) -> float | None:
+        """Return the time of the next `on_timer`: the first deadline of a request; None without one."""
+        return min(self._deadlines.values(), default=None)
+
     def on_timer(self, now: float) -> list[int]:
         """Drop the requests whose deadline has passed, and return their ids."""
         late = [request_id for request_id, deadline in self._deadlines.items() if deadline <= now]
         for request_id in late:
             del self._deadlines[request_id]
         return late
-
-    @property
-    def waiting(self) -> int:
-        """Number of requests without a reply yet."""
-        return len(self._deadlines)
 
     def _next(self, deadline: float) -> int:
         self._last_id += 1

@@ -107,17 +107,16 @@ class BatchSession:
         if not self._filled:  # otherwise `_carry` has changed the buffer already
             self._buffer = memoryview(buffer)
 
+    def next_timer(self) -> float | None:
+        """Return the time of the next `on_timer`: the first deadline of a request; None without one."""
+        return min(self._deadlines.values(), default=None)
+
     def on_timer(self, now: float) -> list[int]:
         """Drop the requests whose deadline has passed, and return their ids."""
         late = [request_id for request_id, deadline in self._deadlines.items() if deadline <= now]
         for request_id in late:
             del self._deadlines[request_id]
         return late
-
-    @property
-    def waiting(self) -> int:
-        """Number of requests without a reply yet."""
-        return len(self._deadlines)
 
     def _frame_bytes(self, start: int) -> int:
         length = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big", signed=True)

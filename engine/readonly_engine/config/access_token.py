@@ -175,9 +175,9 @@ class TokenRefresh:
         """Return whether to request a token now."""
         return now >= self._due
 
-    def wait(self, now: float) -> float:
-        """Return the seconds until the next request."""
-        return max(0.0, self._due - now)
+    def next_timer(self) -> float:
+        """Return the time of the next request."""
+        return self._due
 
     def current(self, now: float) -> str:
         """Return the valid token; empty for none."""

@@ -99,7 +99,7 @@ class OAuth2Login:
         """Request a token whenever one is due."""
         while True:
             await self.refresh()
-            await asyncio.sleep(min(max(self._refresh.wait(self._clock()), 0.1), FILE_CHECK_S))
+            await asyncio.sleep(min(max(self._refresh.next_timer() - self._clock(), 0.1), FILE_CHECK_S))
 
     async def refresh(self) -> None:
         """Request a token if one is due, or if the credentials have changed. An error is logged, and kept for `get`."""

@@ -58,10 +58,9 @@ class DispatchHold:
         """Whether a dispatch is held."""
         return self._since is not None
 
-    def next_timer(self) -> float:
-        """Return the time at which the hold ends without an answer; only while a dispatch is held."""
-        assert self._since is not None
-        return self._since + MAX_HOLD_S
+    def next_timer(self) -> float | None:
+        """Return the time of the next `decide` without an answer; None while no dispatch is held."""
+        return None if self._since is None else self._since + MAX_HOLD_S
 
     def decide(
         self, notified: Position, first: Position, tail: Position, limit: Position, now: float
@@ -80,7 +79,7 @@ class DispatchHold:
             return tail
         if self._since is None:
             self._since, self._tail, self._answered = now, tail, False
-        if not self._answered and now < self.next_timer():
+        if not self._answered and now < self._since + MAX_HOLD_S:
             return None
         self.end()
         return limit if first <= limit else tail

@@ -264,10 +264,10 @@ class TailNotifier:
         if owner is None or not owner.active:
             return limit
         last = self._hold.decide(notified, first, limit, owner.limit, self._loop.time())
-        if last is None:
+        if (at := self._hold.next_timer()) is not None:
             self._asked = True
             owner.request(limit, limit)
-            self._handle = self._loop.call_at(self._hold.next_timer(), self._run)
+            self._handle = self._loop.call_at(at, self._run)
         return last
 
     def _on_owner_answer(self, awaited: Position) -> None:

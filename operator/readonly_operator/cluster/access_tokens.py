@@ -97,7 +97,7 @@ class AccessTokens:
             token = login.refresh.current(now)
             if not token:
                 raise FetchError(f"no access token of {wanted.issuer_url}: {login.problem}")
-            return token, login.refresh.wait(now)
+            return token, max(0.0, login.refresh.next_timer() - now)
 
     def reject(self, namespace: str, wanted: OAuth2, token: str) -> None:
         """Handle a token that the admin API refused; see TokenRefresh.

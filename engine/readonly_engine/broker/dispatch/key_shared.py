@@ -113,7 +113,7 @@ class KeySharedDispatcher(MultipleDispatcher):
 
     def next_read(self, now: int) -> tuple[Position, int] | None:
         """Return the next read: first the earliest waiting entry with a ready consumer."""
-        self._release_due(now)
+        self.on_timer(now)
         permits = total_permits(self.consumers)
         if not permits:
             return None

@@ -103,7 +103,7 @@ class LeasedDispatcher(SharedDispatcher):
 
     def next_read(self, now: int) -> tuple[Position, int] | None:
         """Return the next read: first the entries for redelivery, then those of the leases."""
-        self._release_due(now)
+        self.on_timer(now)
         permits = total_permits(self.consumers)
         if not permits:
             return None

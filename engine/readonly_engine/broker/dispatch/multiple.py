@@ -250,6 +250,13 @@ class MultipleDispatcher:
         """Return the time of the next delayed message, in ms since the epoch; None without one."""
         return self._delayed.next_timer()
 
+    def on_timer(self, now: int) -> None:
+        """Read the delayed entries again that are due; `next_read` does so, too."""
+        due = self._delayed.next_timer()
+        if due is not None and due <= now:
+            for position, slot in self._delayed.on_timer(now):
+                self._replay(position, slot)
+
     # Used by subclasses
 
     def _wanted(self, position: Position) -> bool:
@@ -258,13 +265,6 @@ class MultipleDispatcher:
             return True
         self._redeliveries.pop(position, None)
         return False
-
-    def _release_due(self, now: int) -> None:
-        """Read the delayed entries again that are due."""
-        due = self._delayed.next_timer()
-        if due is not None and due <= now:
-            for position, slot in self._delayed.on_timer(now):
-                self._replay(position, slot)
 
     def _is_delayed(self, entry: TopicEntry, now: int) -> bool:
         """Return whether an entry must be delivered later."""

@@ -48,7 +48,7 @@ class SharedDispatcher(MultipleDispatcher):
 
     def next_read(self, now: int) -> tuple[Position, int] | None:
         """Return the next read: first the entries for redelivery."""
-        self._release_due(now)
+        self.on_timer(now)
         permits = total_permits(self.consumers)
         if not permits:
             return None

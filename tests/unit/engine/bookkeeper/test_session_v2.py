@@ -44,7 +44,7 @@ def test_requests_are_numbered_and_are_the_codecs_bytes():
     session = BatchSession()
     assert ask(session) == (1, encode_batch_read(1, 12, 0, 100, 1 << 20))
     assert ask(session) == (2, encode_batch_read(2, 12, 0, 100, 1 << 20))
-    assert session.waiting == 2
+    assert session.next_timer() == 9.0
 
 
 def test_replies_are_matched_in_whatever_order_they_come():
@@ -55,7 +55,7 @@ def test_replies_are_matched_in_whatever_order_they_come():
     found = feed(session, reply(2, b"two") + reply(1, code=2))
     assert [(header.request_id, header.status) for header, _ in found] == [(2, 0), (1, ENOENTRY)]
     assert found[0][1].endswith(b"two")
-    assert session.waiting == 0
+    assert session.next_timer() is None
     assert session.answered
 
 
@@ -110,7 +110,9 @@ def test_replies_can_stay_where_they_are(sizes, most):
 
 def test_late_replies_are_dropped_and_the_next_still_match():
     session = BatchSession()
+    ask(session)
     late, _ = ask(session, 5.0)
+    assert session.next_timer() == 5.0
     assert session.on_timer(4.9) == []
     assert session.on_timer(5.0) == [late]
     waiting, _ = ask(session)

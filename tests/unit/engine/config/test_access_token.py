@@ -158,7 +158,7 @@ def test_a_token_is_renewed_before_it_expires():
     assert refresh.current(0) == ""
     refresh.succeed(AccessToken("one", 100.0), 50)
     assert [refresh.is_due(now) for now in (51, 129, 130)] == [False, False, True]
-    assert refresh.wait(100) == 30
+    assert refresh.next_timer() == 130
     assert (refresh.current(149), refresh.current(150)) == ("one", "")
 
 
@@ -169,13 +169,13 @@ def test_failures_are_retried_ever_later_and_leave_the_valid_token():
     now = 800.0
     for _ in range(10):
         refresh.fail(now)
-        waits.append(refresh.wait(now))
-        now += refresh.wait(now)
+        waits.append(refresh.next_timer() - now)
+        now = refresh.next_timer()
     assert waits == [1, 2, 4, 8, 16, 32, MAX_RETRY_S, MAX_RETRY_S, MAX_RETRY_S, MAX_RETRY_S]
     assert refresh.current(999) == "one"
     refresh.succeed(AccessToken("two", 1000.0), now)
     refresh.fail(now + 800)
-    assert refresh.wait(now + 800) == 1
+    assert refresh.next_timer() == now + 801
 
 
 def test_changed_credentials_are_used_at_once_and_the_last_token_until_then():
@@ -194,8 +194,8 @@ def test_requests_are_never_more_frequent_than_the_bounds(lifetimes):
             refresh.fail(now)
         else:
             refresh.succeed(AccessToken.parse(200, answer(expires_in=lifetime)), now)
-        assert 1 <= refresh.wait(now) <= MAX_LIFETIME_S
-        now += refresh.wait(now)
+        assert 1 - 1e-6 <= refresh.next_timer() - now <= MAX_LIFETIME_S + 1e-6
+        now = refresh.next_timer()
         assert refresh.is_due(now + 1e-6)
 
 

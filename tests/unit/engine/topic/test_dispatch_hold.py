@@ -23,7 +23,7 @@ def test_what_the_owner_allows_is_not_held():
     hold = DispatchHold()
     assert decide(hold, 3, 7, at(7), 100) == at(7)
     assert decide(hold, 3, 7, at(8), 100) == at(7)
-    assert not hold.pending
+    assert (hold.pending, hold.next_timer()) == (False, None)
 
 
 def test_a_dispatch_waits_for_an_answer_and_ends_at_the_limit():
