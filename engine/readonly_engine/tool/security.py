@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.bookkeeper.connect import BookieSecurity
 from readonly_engine.config.option import ConfigError, argument_form, help_of, options_of, read_options
-from readonly_engine.config.settings import EngineConfig
+from readonly_engine.config.source_cluster import SourceClusterConfig
 from readonly_engine.net.digest_md5 import LoginError
 from readonly_engine.net.tls import ClientTls, TlsError
 from readonly_engine.tool.errors import ToolError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.security import StoreSecurity
 
 _PREFIXES: Final = ("metadata_store_tls_", "metadata_store_login_", "bookie_tls_", "bookie_login_")
-SECURITY_OPTIONS: Final = tuple(one for one in options_of(EngineConfig) if one.name.startswith(_PREFIXES))
+SECURITY_OPTIONS: Final = tuple(one for one in options_of(SourceClusterConfig) if one.name.startswith(_PREFIXES))
 
 
 class Security(NamedTuple):
@@ -55,8 +55,8 @@ def security_of(options: argparse.Namespace) -> Security:
     """
     given = {one.key: value for one in SECURITY_OPTIONS if (value := getattr(options, one.name)) is not None}
     try:
-        values = read_options(EngineConfig, given, lambda one: one.flag)
-        config = EngineConfig(metadata_store_url="", service_url="", admin_url="", **values)
+        values = read_options(SourceClusterConfig, given, lambda one: one.flag)
+        config = SourceClusterConfig(metadata_store_url="", service_url="", admin_url="", **values)
         tls = config.bookie_tls
         bookies = BookieSecurity(None if tls is None else ClientTls(tls), config.bookie_login_file)
         bookies.check()
