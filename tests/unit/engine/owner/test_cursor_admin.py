@@ -8,6 +8,8 @@ from readonly_engine.owner.cursor_admin import AckedState, CursorAdmin, CursorSt
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST, Position
 
+from tests.support.played_admin import PlayedAdmin
+
 TOPIC = parse_topic_name("orders")
 INTERNAL = {
     "ledgers": [{"ledgerId": 3, "entries": 5}, {"ledgerId": 4, "entries": 0}],
@@ -24,16 +26,8 @@ STATS = {
 }
 
 
-class Admin:
-    def __init__(self, stats=STATS, **sizes):
-        self._stats = stats
-        self._sizes = sizes
-
-    async def internal_stats(self, topic):
-        return INTERNAL | self._sizes
-
-    async def stats(self, topic):
-        return self._stats
+def cursor_admin(stats=STATS, **sizes):
+    return CursorAdmin(PlayedAdmin(internal_stats=INTERNAL | sizes, stats=stats))
 
 
 def run(coroutine):
@@ -41,7 +35,7 @@ def run(coroutine):
 
 
 def test_acks_of_a_subscription():
-    admin = CursorAdmin(Admin())
+    admin = cursor_admin()
     assert run(admin.acked(TOPIC, "a b")) == AckedState(
         ((EARLIEST, Position(3, 1)), (Position(3, 2), Position(3, 3))), ((3, 5), (4, 0))
     )
@@ -60,13 +54,13 @@ def test_acks_of_a_subscription():
     ],
 )
 def test_where_a_subscription_is_and_how_large_entries_are(sizes, entry_bytes):
-    admin = CursorAdmin(Admin(**sizes))
+    admin = cursor_admin(**sizes)
     assert run(admin.cursor(TOPIC, "a b")) == CursorState(Position(3, 1), ((3, 5), (4, 0)), entry_bytes)
     assert run(admin.cursor(TOPIC, "other")).mark_delete is None
 
 
 def test_the_description_of_a_durable_subscription():
-    admin = CursorAdmin(Admin())
+    admin = cursor_admin()
     assert run(admin.describe(TOPIC, "a b")) == SubscriptionDescription((("k", "v"),), replicated=True, consumers=2)
     assert run(admin.describe(TOPIC, "reader")) is None
     assert run(admin.describe(TOPIC, "other")) is None
@@ -74,7 +68,7 @@ def test_the_description_of_a_durable_subscription():
 
 
 def test_a_missing_topic():
-    admin = CursorAdmin(Admin(None))
+    admin = cursor_admin(None)
     assert not run(admin.exists(TOPIC))
     with pytest.raises(OwnerRefusedError, match=f"there is no topic {TOPIC}"):
         run(admin.describe(TOPIC, "s"))

@@ -18,6 +18,8 @@ from readonly_engine.owner.namespace_policies import (
     topics_have_policies,
 )
 
+from tests.support.played_admin import PlayedAdmin
+
 CONFIGURATION = {
     "clusterName": "here",
     "allowOverrideEntryFilters": "false",
@@ -122,29 +124,19 @@ def test_policies_of_dispatch_of_a_namespace_come_before_those_of_the_brokers(na
     assert dispatch_policies(namespace, configuration) == expected
 
 
-class Admin:
-    """The admin API of one cluster."""
+FORBIDDEN = OwnerUnavailableError("the admin API answered 403")
 
-    def __init__(self, *, known=True, empty=True, **configuration):
-        self.known, self.empty, self.brokers = known, empty, CONFIGURATION | configuration
-        self.asked, self.last, self.policies = (
-            [],
-            "3:7",
-            {"max_consumers_per_topic": 5, "entryFilters": {"entryFilterNames": "f"}},
-        )
 
-    async def configuration(self):
-        return self.brokers if self.known else None
+def owner(**changed):
+    """An owner whose namespaces have policies, and no topic with its own."""
+    policies = {"max_consumers_per_topic": 5, "entryFilters": {"entryFilterNames": "f"}}
+    usual = {"configuration": CONFIGURATION, "extent": (True, "3:7"), "namespace_policies": policies}
+    return PlayedAdmin(**usual | changed)
 
-    async def extent(self, topic):
-        self.asked.append(topic.namespace)
-        await asyncio.sleep(0)
-        if self.empty is None:
-            raise OwnerUnavailableError("the admin API answered 403")
-        return self.empty, self.last
 
-    async def namespace_policies(self, topic):
-        return self.policies
+def namespaces(admin):
+    """The namespaces that were asked about, in order."""
+    return [topic.namespace for name, *topic in admin.asked if name == "extent" for topic in topic]
 
 
 def ask(admin, *topics, age=60.0, of="applied"):
@@ -159,35 +151,36 @@ def ask(admin, *topics, age=60.0, of="applied"):
 
 
 def test_many_topics_of_a_namespace_share_an_answer():
-    admin = Admin()
+    admin = owner()
     answers = ask(admin, *(f"a/b/{number}" for number in range(99)), *(f"a/c/{number}" for number in range(99)))
     assert {answer["maxConsumersPerTopic"] for answer in answers} == {5}
-    assert sorted(admin.asked) == ["b", "c"]
+    assert sorted(namespaces(admin)) == ["b", "c"]
 
 
-@pytest.mark.parametrize("admin", [Admin(known=False), Admin(empty=False), Admin(empty=None)])
+@pytest.mark.parametrize("admin", [owner(configuration=None), owner(extent=(False, "3:7")), owner(extent=FORBIDDEN)])
 def test_topics_that_may_differ_or_that_nobody_tells_of_have_no_shared_policies(admin):
     assert ask(admin, "a/b/c") == [None]
 
 
 def test_filters_that_only_brokers_have_need_no_request():
-    admin = Admin(entryFilterNames="[a]")
+    admin = owner(configuration=CONFIGURATION | {"entryFilterNames": "[a]"})
+    overridden = CONFIGURATION | {"allowOverrideEntryFilters": "true"}
     assert ask(admin, "a/b/c", "a/c/d", of="entry_filters") == ["a", "a"]
-    assert not admin.asked
-    assert ask(Admin(allowOverrideEntryFilters="true"), "a/b/c", of="entry_filters") == ["f"]
-    assert ask(Admin(allowOverrideEntryFilters="true", empty=False), "a/b/c", of="entry_filters") == [None]
-    assert ask(Admin(known=False), "a/b/c", of="entry_filters") == [None]
+    assert not namespaces(admin)
+    assert ask(owner(configuration=overridden), "a/b/c", of="entry_filters") == ["f"]
+    assert ask(owner(configuration=overridden, extent=(False, "3:7")), "a/b/c", of="entry_filters") == [None]
+    assert ask(owner(configuration=None), "a/b/c", of="entry_filters") == [None]
 
 
 def test_kept_answers_are_bounded_in_age_and_number(monkeypatch):
     monkeypatch.setattr(module, "MAX_NAMESPACES", 2)
 
     async def run(age, *names):
-        admin = Admin()
+        admin = owner()
         policies = NamespacePolicies(admin, admin.configuration)
         for name in names:
             await policies.applied(parse_topic_name(f"a/{name}/c"), age)
-        return admin.asked
+        return namespaces(admin)
 
     assert asyncio.run(run(60.0, "n", "n", "m", "n")) == ["n", "m"]
     assert asyncio.run(run(0.0, "n", "n")) == ["n", "n"]
@@ -195,20 +188,20 @@ def test_kept_answers_are_bounded_in_age_and_number(monkeypatch):
 
 
 @pytest.mark.parametrize("empty", [True, False])
-@pytest.mark.parametrize("changed", ["last", "policies", "brokers", ""])
+@pytest.mark.parametrize("changed", ["extent", "namespace_policies", "configuration", ""])
 def test_each_change_that_is_followed_changes_the_version(empty, changed):
     async def run():
-        admin = Admin(empty=empty)
+        admin = owner(extent=(empty, "3:7"))
         policies = NamespacePolicies(admin, admin.configuration)
         topic = parse_topic_name("a/b/c")
         before = await policies.version(topic, 0.0)
         other = {
-            "last": "3:8",
-            "policies": {"max_unacked_messages_per_consumer": 3},
-            "brokers": admin.brokers | {"dispatchThrottlingRateInMsg": "4"},
+            "extent": (empty, "3:8"),
+            "namespace_policies": {"max_unacked_messages_per_consumer": 3},
+            "configuration": CONFIGURATION | {"dispatchThrottlingRateInMsg": "4"},
         }
         if changed:
-            setattr(admin, changed, other[changed])
+            admin.answers[changed] = other[changed]
         return before is not None, await policies.version(topic, 0.0) != before
 
     assert asyncio.run(run()) == (True, bool(changed))
@@ -218,7 +211,8 @@ def test_policies_of_topics_that_are_kept_elsewhere_count_as_changed_after_a_whi
     """With PIP-469 a topic's policies are in the metadata store, where a change is not seen."""
 
     async def run():
-        admin = Admin(topicPoliciesServiceClassName="MetadataStoreTopicPoliciesService")
+        elsewhere = {"topicPoliciesServiceClassName": "MetadataStoreTopicPoliciesService"}
+        admin = owner(configuration=CONFIGURATION | elsewhere)
         policies = NamespacePolicies(admin, admin.configuration)
         versions = [await policies.version(parse_topic_name("a/b/c"), 0.0)]
         monkeypatch.setattr(module, "UNSEEN_S", module.UNSEEN_S / 1e9)
@@ -228,6 +222,6 @@ def test_policies_of_topics_that_are_kept_elsewhere_count_as_changed_after_a_whi
     assert first != second
 
 
-@pytest.mark.parametrize("admin", [Admin(known=False), Admin(empty=None)])
+@pytest.mark.parametrize("admin", [owner(configuration=None), owner(extent=FORBIDDEN)])
 def test_what_nobody_tells_of_has_no_version(admin):
     assert ask(admin, "a/b/c", of="version") == [None]

@@ -11,20 +11,9 @@ from readonly_engine.owner.cursor_admin import CursorState
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 
+from tests.support.played_admin import PlayedAdmin
+
 TOPIC = parse_topic_name("orders")
-
-
-class Admin:
-    def __init__(self, guard=None, *, exists=True):
-        self.guard = guard
-        self.there = exists
-
-    async def exists(self, topic):
-        return self.there
-
-    async def cursor(self, topic, subscription):
-        assert subscription == "guard-0"
-        return CursorState(self.guard, ())
 
 
 def topic(created_ms, *ledgers):
@@ -42,17 +31,18 @@ def cursors(created_ms, *starts):
     return found
 
 
-def was_deleted(stored, known, admin=None):
-    async def fetch(name):
-        assert name == TOPIC
-        return stored
-
-    return asyncio.run(TopicDeletions(fetch, admin or Admin(), "guard-0").was_deleted(TOPIC, known))
+def was_deleted(stored, known, *, exists=True, guard=None):
+    owner = PlayedAdmin(exists=exists, cursor=CursorState(guard, ()))
+    store = PlayedAdmin(topic=stored)
+    deleted = asyncio.run(TopicDeletions(store.topic, owner, "guard-0").was_deleted(TOPIC, known))
+    assert store.asked == [("topic", TOPIC)]
+    assert {("exists", TOPIC), ("cursor", TOPIC, "guard-0")} >= {*owner.asked}
+    return deleted
 
 
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_missing_topic_was_deleted_if_its_owner_says_so_too(exists):
-    assert was_deleted(None, cursors(7, Position(3, 4)), Admin(exists=exists)) != exists
+    assert was_deleted(None, cursors(7, Position(3, 4)), exists=exists) != exists
 
 
 def test_a_topic_that_was_created_again_was_deleted():
@@ -72,5 +62,5 @@ def test_a_topic_that_was_created_again_was_deleted():
     ],
 )
 def test_a_topic_that_may_be_the_same_keeps_its_subscriptions(stored, known, guard):
-    assert not was_deleted(stored, known, Admin(guard))
+    assert not was_deleted(stored, known, guard=guard)
     assert known.created_ms == stored.created_ms

@@ -10,6 +10,8 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.namespace_policies import KnownPolicies
 
+from tests.support.played_admin import PlayedAdmin
+
 TOPIC = parse_topic_name("persistent://shop/eu/orders-partition-3")
 PRECISE = {"preciseTimeBasedBacklogQuotaCheck": "true"}
 
@@ -74,25 +76,6 @@ def test_it_follows_at_a_share_of_a_quota_and_seldom(policies, lag, entry_bytes,
     assert policies.follows(lag, entry_bytes, since_s) == follows
 
 
-class Namespaces:
-    def __init__(self, known):
-        self._known = known
-
-    async def known(self, topic, max_age_s):
-        return self._known
-
-
-class Admin:
-    def __init__(self, own):
-        self.own, self.asked = own, []
-
-    async def topic_policy(self, topic, name):
-        self.asked.append((str(topic), name))
-        if isinstance(self.own, Exception):
-            raise self.own
-        return self.own
-
-
 @pytest.mark.parametrize(
     ("known", "own", "expected", "asked"),
     [
@@ -104,14 +87,16 @@ class Admin:
     ],
 )
 def test_a_topic_is_asked_about_only_where_it_may_have_its_own_quota(known, own, expected, asked):
-    admin = Admin(own)
-    assert asyncio.run(GuardPolicySource(admin, Namespaces(known)).of(TOPIC)) == expected
-    assert admin.asked == [("persistent://shop/eu/orders", "backlogQuotaMap")] * asked
+    admin = PlayedAdmin(topic_policy=own, known=known)
+    assert asyncio.run(GuardPolicySource(admin, admin).of(TOPIC)) == expected
+    request = ("topic_policy", parse_topic_name("persistent://shop/eu/orders"), "backlogQuotaMap")
+    assert admin.asked[-1:] * admin.count("topic_policy") == [request] * asked
 
 
 def test_an_expiration_is_warned_of_once_for_a_namespace(caplog):
     known = KnownPolicies({"subscription_expiration_time_minutes": 2}, {}, own=False)
-    source = GuardPolicySource(Admin(None), Namespaces(known))
+    admin = PlayedAdmin(known=known)
+    source = GuardPolicySource(admin, admin)
 
     async def ask():
         for _ in range(3):

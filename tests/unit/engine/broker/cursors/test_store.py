@@ -9,6 +9,8 @@ from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.position import Position
 
+from tests.support.played_admin import PlayedAdmin
+
 RECORDS = parse_topic_name("persistent://a/b/cursors")
 
 
@@ -36,11 +38,6 @@ class Client:
         return Reader()
 
 
-class Admin:
-    async def compact(self, topic):
-        pass
-
-
 class Damaged:
     """A cursor of a dispatcher with a position that no record can have."""
 
@@ -51,7 +48,7 @@ class Damaged:
 def test_a_cursor_that_cannot_be_encoded_ends_the_store_and_nothing_hangs():
     async def scene():
         lost = []
-        store = CursorStore(Client(), RECORDS, Admin(), lost.append)
+        store = CursorStore(Client(), RECORDS, PlayedAdmin(compact=None), lost.append)
         await store.open()
         cursors, others = store.of("persistent://a/b/one"), store.of("persistent://a/b/other")
         cursor = cursors.create("s", Position(1, 1))
@@ -75,7 +72,7 @@ def test_a_commit_has_a_change_only_if_it_begins_after_it():
     """A guard that does not wait for it is past a cursor whose SEEK forward a crash undoes."""
 
     async def scene():
-        store = CursorStore(Client(), RECORDS, Admin(), print)
+        store = CursorStore(Client(), RECORDS, PlayedAdmin(compact=None), print)
         await store.open()
         cursors = store.of("persistent://a/b/one")
         cursor = cursors.create("s", Position(1, 1))

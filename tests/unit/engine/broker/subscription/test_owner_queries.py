@@ -20,30 +20,19 @@ from readonly_engine.topic.transactions import OwnerTransaction
 from readonly_engine.wire.pulsar_pb2 import CommandMessage, CommandSubscribe, ServerError
 from readonly_engine.wire.subscribe_info import SubscribeInfo
 
+from tests.support.played_admin import PlayedAdmin
+
 TOPIC = parse_topic_name("orders")
 STATE = OwnerCursorState(Position(1, 9), Position(1, 9))
 LIMIT = Position(1, 5)
 ACKED = [(EARLIEST, Position(1, 2)), (Position(1, 3), Position(1, 4))]
 
 
-class Admin:
-    """The admin API; an answer that is an error is raised."""
-
-    def __init__(self, **answers):
-        self.answers = {"configuration": {}, "mark_delete_and_last": STATE, "cursor": (ACKED, True), **answers}
-
-    def __getattr__(self, name):
-        async def ask(*_):
-            answer = self.answers[name]
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        return ask
-
-
-def queries(admin=None, *, batches=None, consumers=(), has_pending_acks=None):
-    return OwnerQueries(admin or Admin(), batches, lambda _: consumers, lambda name, _: name, has_pending_acks)
+def queries(*, batches=None, consumers=(), has_pending_acks=None, **answers):
+    usual = {"configuration": {}, "mark_delete_and_last": STATE, "cursor": (ACKED, True)}
+    return OwnerQueries(
+        PlayedAdmin(**usual | answers), batches, lambda _: consumers, lambda name, _: name, has_pending_acks
+    )
 
 
 def transactions(answer):
@@ -77,8 +66,7 @@ def test_the_admin_api_says_where_a_subscription_stands_if_the_owner_does_not(mo
 @pytest.mark.parametrize("configuration", [transactions("true"), OwnerUnavailableError("not now")])
 @pytest.mark.parametrize("limit", [LIMIT, None])
 def test_with_transactions_the_admin_api_says_how_far_consumers_may_read(configuration, limit):
-    admin = Admin(configuration=configuration, max_read_position=limit)
-    asked = queries(admin).state(TOPIC, "s", OwnerConsumer(SILENT[1]))
+    asked = queries(configuration=configuration, max_read_position=limit).state(TOPIC, "s", OwnerConsumer(SILENT[1]))
     if limit is None:
         with pytest.raises(OwnerUnavailableError, match="how far"):
             asyncio.run(asked)
@@ -100,7 +88,7 @@ def test_the_first_consumer_on_the_owner_is_asked_for_the_last_message():
 
 @pytest.mark.parametrize("name", ["max_read_position", "transaction"])
 def test_an_admin_api_that_is_away_answers_nothing(name):
-    asked = queries(Admin(**{name: OwnerUnavailableError("away")}))
+    asked = queries(**{name: OwnerUnavailableError("away")})
     arguments = (TOPIC,) if name == "max_read_position" else (TOPIC, (1, 2))
     assert asyncio.run(getattr(asked, name)(*arguments)) is None
 
@@ -115,7 +103,7 @@ def test_an_admin_api_that_is_away_answers_nothing(name):
     ],
 )
 def test_an_unknown_transaction_counts_with_the_last_entry_before_which_it_is_unknown(known, last, expected):
-    asked = queries(Admin(transaction=known, last_confirmed=last))
+    asked = queries(transaction=known, last_confirmed=last)
     assert asyncio.run(asked.transaction(TOPIC, (1, 2))) == expected
 
 
@@ -233,4 +221,4 @@ def test_a_silent_owner_delays_the_start_of_a_subscription_for_a_moment_only(mon
     ],
 )
 def test_the_statistics_tell_whether_other_consumers_ack(stats, expected):
-    assert asyncio.run(queries(Admin(stats=stats)).others_ack(TOPIC, "s")) is expected
+    assert asyncio.run(queries(stats=stats).others_ack(TOPIC, "s")) is expected

@@ -20,6 +20,7 @@ from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 from readonly_engine.wire.subscribe_info import SubscribeInfo
 
+from tests.support.played_admin import PlayedAdmin
 from tests.support.waiting import until
 
 TOPIC = parse_topic_name("orders")
@@ -91,36 +92,29 @@ class OwnerConsumer:
         return STATE
 
 
-class Cluster:
-    """Has every topic."""
+def registry(*, cache=None, batches=None, **configuration):
+    """A registry of an owner whose brokers have no transactions, if the test does not say otherwise."""
+    admin = PlayedAdmin(configuration={"transactionCoordinatorEnabled": "false"} | configuration)
+    made = TopicRegistry(PlayedAdmin(topic=object()), None, cache, admin, None, ignore_unreadable, batches=batches)
+    return made, admin
 
-    async def topic(self, _):
-        return object()
 
-
-class Admin:
-    """A cluster without transactions, until the test says otherwise."""
-
-    answer = "false"
-
-    async def configuration(self):
-        if self.answer is None:
-            raise OwnerUnavailableError("not now")
-        return {"transactionCoordinatorEnabled": self.answer}
+@pytest.fixture(autouse=True)
+def _played_parts(monkeypatch):
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
 
 
 @pytest.mark.parametrize("ends", ["its client leaves", "its owner closes it"])
 def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends):
-    monkeypatch.setattr(topics, "TopicLog", Log)
     monkeypatch.setattr(topics, "Subscription", Subscription)
-    monkeypatch.setattr(Admin, "answer", "true")
     subscribe = CommandSubscribe(subscription="s", durable=True)
     owner_consumer = OwnerConsumer(subscribe)
     consumer = Consumer(subscribe)
     consumer.owner_consumer = owner_consumer
 
     async def run():
-        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
+        served, _ = registry(transactionCoordinatorEnabled="true")
         joining = asyncio.create_task(served.join(TOPIC, consumer, lambda _: None))
         async with asyncio.timeout(10):
             while Subscription.made is None:
@@ -196,16 +190,14 @@ class LocalCursor:
         return self.valid
 
 
-def test_a_seek_of_a_local_subscription_is_not_undone_by_a_consumer_that_is_joining(monkeypatch):
+def test_a_seek_of_a_local_subscription_is_not_undone_by_a_consumer_that_is_joining():
     """Either the cursor moves after its position was read, or the dispatcher of the former position is still there."""
-    monkeypatch.setattr(topics, "TopicLog", Log)
-    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
 
     def consumer(local):
         return Consumer(CommandSubscribe(subscription="s", durable=True), local)
 
     async def run():
-        served, local = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable), LocalCursor()
+        (served, _), local = registry(), LocalCursor()
 
         def seek_meanwhile():
             local.generation += 1
@@ -230,14 +222,12 @@ def test_a_seek_of_a_local_subscription_is_not_undone_by_a_consumer_that_is_join
 @pytest.mark.parametrize("taken_before", [False, True])
 def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_who_have_left(monkeypatch, taken_before):
     """A consumer comes, and asks the owner; before it has joined the only other one leaves, whose last acks are on their way."""
-    monkeypatch.setattr(topics, "TopicLog", Log)
-    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
     subscribe = CommandSubscribe(subscription="s", durable=False)
     first, second = Consumer(subscribe), Consumer(subscribe)
     key = (TOPIC, "s")
 
     async def run():
-        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
+        served, _ = registry()
         before = await served.join(TOPIC, first, lambda _: None)
         guard, asked, proceed = served._guard_reads, asyncio.Event(), asyncio.Event()
 
@@ -269,8 +259,6 @@ def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_w
 @pytest.mark.parametrize("ours", [False, True])
 def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch, ours):
     """Another that has it by now knows more of them, and may have handed them over already."""
-    monkeypatch.setattr(topics, "TopicLog", Log)
-    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
     monkeypatch.setattr(FakeSubscription, "batches", [(Position(1, 2), 3)])
     monkeypatch.setattr(FakeSubscription, "marked", True, raising=False)
     consumer = Consumer(CommandSubscribe(subscription="s", durable=True))
@@ -278,7 +266,7 @@ def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch
 
     async def run():
         batches = SimpleNamespace(save=lambda *asked: kept.append(asked), load=None, close=lambda: None)
-        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable, batches=batches)
+        served, _ = registry(batches=batches)
         subscription = await served.join(TOPIC, consumer, lambda _: None)
         served.leave(subscription, consumer, lambda: ours)
         served.close()
@@ -288,18 +276,10 @@ def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch
 
 
 def test_the_owners_metadata_of_entries_is_exposed_as_by_its_brokers(monkeypatch):
-    monkeypatch.setattr(topics, "TopicLog", Log)
-    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
     told, cleared = [], []
     monkeypatch.setattr(
         FakeSubscription, "expose_entry_metadata", lambda _, *, exposed: told.append(exposed), raising=False
     )
-
-    class Brokers:
-        exposing = "false"
-
-        async def configuration(self):
-            return {"exposingBrokerEntryMetadataToClientEnabled": self.exposing}
 
     async def exposed_to(served, name, *, takes):
         consumer = Consumer(CommandSubscribe(subscription=name))
@@ -308,13 +288,13 @@ def test_the_owners_metadata_of_entries_is_exposed_as_by_its_brokers(monkeypatch
         return consumer.dispatch_state.exposed
 
     async def run():
-        brokers, cache = Brokers(), SimpleNamespace(clear=lambda: cleared.append(1))
-        served = TopicRegistry(Cluster(), None, cache, brokers, None, ignore_unreadable)
+        served, admin = registry(cache=SimpleNamespace(clear=lambda: cleared.append(1)))
         assert not await exposed_to(served, "before", takes=True)
-        for brokers.exposing, expected in (("false", []), ("true", [True]), ("true", [True]), ("false", [True, False])):
+        for exposing, expected in (("false", []), ("true", [True]), ("true", [True]), ("false", [True, False])):
+            admin.answers["configuration"] = {"exposingBrokerEntryMetadataToClientEnabled": exposing}
             await served._queries.configuration(0)
             assert told == expected
-            if brokers.exposing == "true":
+            if exposing == "true":
                 assert await exposed_to(served, "before", takes=True)
                 assert not await exposed_to(served, "before", takes=False)
         assert not await exposed_to(served, "before", takes=True)
@@ -324,12 +304,10 @@ def test_the_owners_metadata_of_entries_is_exposed_as_by_its_brokers(monkeypatch
     asyncio.run(asyncio.wait_for(run(), 10))
 
 
-def test_a_subscription_is_started_and_reports_unreadable_entries(monkeypatch):
-    monkeypatch.setattr(topics, "TopicLog", Log)
-    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
+def test_a_subscription_is_started_and_reports_unreadable_entries():
 
     async def run():
-        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
+        served, _ = registry()
         joined = []
         for durable in (False, True):
             consumer = Consumer(CommandSubscribe(subscription=f"s-{durable}", durable=durable))
@@ -358,22 +336,27 @@ class Transactions:
 def test_all_topics_wait_for_their_owners_as_soon_as_one_broker_says_that_it_has_transactions(monkeypatch):
     """As while brokers are restarted one by one with transactions switched on."""
     monkeypatch.setattr(topics, "CACHE_TTL_S", 0.0)
-    admin, others = Admin(), [parse_topic_name(name) for name in ("a", "b", "c")]
+    others = [parse_topic_name(name) for name in ("a", "b", "c")]
 
     async def guarded_after(served, answer, topic):
-        admin.answer = answer
+        admin.answers["configuration"] = answer
         await served.owner_moved(topic)
         return [one.transactions.guarded for _, one in served.all]
 
-    async def run():
-        served = TopicRegistry(Cluster(), None, None, admin, None, ignore_unreadable)
-        served._topics = {topic: ServedTopic(Log(), Transactions(), LeaseGuard()) for topic in others}
-        assert await guarded_after(served, None, others[0]) == [True, False, False], "nobody says so of the others"
-        assert await guarded_after(served, "false", others[1]) == [True, False, False]
-        assert await guarded_after(served, "true", others[2]) == [True, True, True]
-        served._topics[TOPIC] = ServedTopic(Log(), Transactions(), LeaseGuard())
-        assert await guarded_after(served, "false", TOPIC) == [True] * 4, "one that is not restarted yet"
+    away = OwnerUnavailableError("not now")
+    with_transactions, without = ({"transactionCoordinatorEnabled": answer} for answer in ("true", "false"))
 
+    async def run():
+        nonlocal admin
+        served, admin = registry()
+        served._topics = {topic: ServedTopic(Log(), Transactions(), LeaseGuard()) for topic in others}
+        assert await guarded_after(served, away, others[0]) == [True, False, False], "nobody says so of the others"
+        assert await guarded_after(served, without, others[1]) == [True, False, False]
+        assert await guarded_after(served, with_transactions, others[2]) == [True, True, True]
+        served._topics[TOPIC] = ServedTopic(Log(), Transactions(), LeaseGuard())
+        assert await guarded_after(served, without, TOPIC) == [True] * 4, "one that is not restarted yet"
+
+    admin = None
     asyncio.run(run())
 
 
@@ -384,7 +367,7 @@ def pushed_to(served):
 
 def test_what_owners_pushed_counts_after_the_end_of_a_topic_or_of_its_tail():
     async def run():
-        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
+        served, _ = registry()
         assert pushed_to(served) == (0, 0)
         others = [parse_topic_name(name) for name in ("a", "b", "c")]
         for topic in others:
@@ -400,33 +383,31 @@ def test_what_owners_pushed_counts_after_the_end_of_a_topic_or_of_its_tail():
     asyncio.run(run())
 
 
-def test_the_tail_is_told_of_consumers_that_leave_and_finds_those_that_stay(monkeypatch):
-    monkeypatch.setattr(topics, "TopicLog", Log)
-    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
+def test_the_tail_is_told_of_consumers_that_leave_and_finds_those_that_stay():
 
     async def run():
-        registry = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
+        topics_served, _ = registry()
         consumers = [Consumer(CommandSubscribe(subscription="s", durable=False)) for _ in range(4)]
         connections = [None, "first", "second", "first"]
         for consumer, connection in zip(consumers, connections, strict=True):
             consumer.owner_consumer.connection = connection
-            subscription = await registry.join(TOPIC, consumer, lambda _: None)
+            subscription = await topics_served.join(TOPIC, consumer, lambda _: None)
         left = []
-        (_, served), *_ = registry.all
+        (_, served), *_ = topics_served.all
         served.tail = SimpleNamespace(consumer_left=left.append, close=lambda: None, delivered=PushTotals(0, 0))
-        assert [registry._owner_connection(TOPIC, one) for one in (None, "second", "gone")] == [
+        assert [topics_served._owner_connection(TOPIC, one) for one in (None, "second", "gone")] == [
             "first",
             "second",
             "first",
         ]
-        registry.leave(subscription, consumers[1], lambda: True)
-        assert registry._owner_connection(TOPIC, "first") == "first"
-        registry.leave(subscription, consumers[3], lambda: True)
-        assert registry._owner_connection(TOPIC, "first") == "second"
-        registry.leave(subscription, consumers[2], lambda: True)
-        assert registry._owner_connection(TOPIC, "second") is None
+        topics_served.leave(subscription, consumers[1], lambda: True)
+        assert topics_served._owner_connection(TOPIC, "first") == "first"
+        topics_served.leave(subscription, consumers[3], lambda: True)
+        assert topics_served._owner_connection(TOPIC, "first") == "second"
+        topics_served.leave(subscription, consumers[2], lambda: True)
+        assert topics_served._owner_connection(TOPIC, "second") is None
         assert left == ["first", "first", "second"]
-        registry.close()
+        topics_served.close()
 
     asyncio.run(run())
 
@@ -435,7 +416,7 @@ def test_deliveries_to_subscriptions_that_are_forgotten_still_count(monkeypatch)
     monkeypatch.setattr(topics, "MAX_REMEMBERED", 2)
 
     async def run():
-        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
+        served, _ = registry()
         for number in range(5):
             counters = served._counters_of(TOPIC, f"reader-{number}")
             counters.messages, counters.bytes = 1, 10
@@ -447,7 +428,7 @@ def test_deliveries_to_subscriptions_that_are_forgotten_still_count(monkeypatch)
 
 def test_a_sample_of_latency_is_due_again_after_the_interval():
     async def run():
-        latency = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable).latency
+        latency = registry()[0].latency
         latency.observe(SimpleNamespace(deliver_at=0, timestamp=1), tail=True)
         assert not latency.due
         await until(lambda: latency.due)
