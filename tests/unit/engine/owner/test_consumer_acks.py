@@ -40,7 +40,7 @@ def test_the_answer_to_an_ack_gets_the_clients_request_id(golden):
         owner.say(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=response))
         assert [said.ack_response.request_id for said in events.said] == [900]
         assert len(list(consumer.unanswered)) == 0
-        await asyncio.wait_for(consumer.wait_for_acks(), 1)
+        await asyncio.wait_for(consumer.wait_for_acks(), 30)
 
     play(golden, scene)
 

@@ -115,7 +115,7 @@ def test_request_with_retry_fails_for_a_consumer_that_has_ended(golden):
         owner.next()
         owner.say(closed_by_owner(golden))
         with pytest.raises(OwnerUnavailableError, match="GET_LAST_MESSAGE_ID"):
-            await asyncio.wait_for(task, 1)
+            await asyncio.wait_for(task, 30)
 
     play(golden, scene, zero_permit=False)
 
