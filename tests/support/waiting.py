@@ -39,3 +39,10 @@ async def until(condition: Callable[[], T], seconds: float = 30.0, what: str = "
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
         await asyncio.sleep(_LOOP_POLL_INTERVAL_S)
     return found
+
+
+def pass_time(seconds: float) -> None:
+    """Let the running event loop's timers take this time for passed."""
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    loop.time = lambda: now() + seconds  # type: ignore[method-assign]

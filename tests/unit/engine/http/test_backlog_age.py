@@ -78,7 +78,9 @@ class Scene:
 
 
 @pytest.fixture
-def play():
+def play(monkeypatch):
+    """Run a scene in which a collection waits for the whole round."""
+    monkeypatch.setattr(backlog_age, "WAIT_S", 60.0)
     return asyncio.run
 
 

@@ -191,6 +191,7 @@ def test_threads_that_are_all_busy_do_not_hold_up_the_statistics(broker, monkeyp
             assert await server._stats_text() == b"0"
         free.set()
         await busy
+        monkeypatch.setattr("readonly_engine.http.server.WAIT_S", 30.0)
         assert int(await server._stats_text()) > 0
 
     asyncio.run(scene())

@@ -78,8 +78,9 @@ class Stage:
 
 
 @pytest.fixture
-def play():
-    """Run a scene on a stage after the dispatch of entry 0."""
+def play(monkeypatch):
+    """Run a scene on a stage after the dispatch of entry 0. The owner has time to answer."""
+    monkeypatch.setattr(dispatch_hold, "MAX_HOLD_S", 60.0)
 
     def run(scene):
         async def main():

@@ -266,9 +266,8 @@ def test_what_half_open_connections_hold_is_bounded(play):
 
 
 def test_a_client_that_gives_no_sign_of_life_is_given_up_and_one_that_gives_any_stays(play, monkeypatch):
-    monkeypatch.setattr(connection_module, "PROBE_TIMEOUT_S", 0.2)
-
     async def silent(connection, reader, _):
+        monkeypatch.setattr(connection_module, "PROBE_TIMEOUT_S", 0.2)
         connection.on_authenticated(ANONYMOUS, 0)
         begin = asyncio.get_running_loop().time()
         asking = asyncio.ensure_future(connection.is_alive())
@@ -278,14 +277,14 @@ def test_a_client_that_gives_no_sign_of_life_is_given_up_and_one_that_gives_any_
         assert await left(reader) == (0, True)
 
     async def living(connection, reader, writer):
+        monkeypatch.setattr(connection_module, "PROBE_TIMEOUT_S", 10.0)
         connection.on_authenticated(ANONYMOUS, 0)
         asking = asyncio.ensure_future(connection.is_alive())
         assert await reader.readexactly(len(PING)) == PING
         writer.write(PONG)
         assert await asking
         connection.check_alive()  # a round of keep-alive meanwhile forgets nothing
-        while connection._probe_timer is not None:
-            await asyncio.sleep(0.001)
+        connection._probe_timed_out()
         assert connection in connection.services.connections
         assert await connection_answers(connection, reader, writer)
 
