@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 class PlayedAdmin:
     """Any class that asks the owner by HTTP: Admin, CursorAdmin, PassThroughQueries.
 
-    Each answer is a value, an error to raise, or a function of the request's arguments that returns either. A test
-    changes an answer by assignment; a request without an answer fails the test.
+    Each answer is a value, an error to raise, or a function of the request's arguments that returns either, also as a
+    coroutine. A test changes an answer by assignment; a request without an answer fails the test.
 
     Attributes:
         asked: all requests in order, each a tuple of the method's name and its arguments.
@@ -33,6 +33,8 @@ class PlayedAdmin:
             answer = self.answers[name]
             if callable(answer):
                 answer = answer(*arguments)
+            if asyncio.iscoroutine(answer):
+                answer = await answer
             await asyncio.sleep(0)
             if isinstance(answer, Exception):
                 raise answer
@@ -40,6 +42,10 @@ class PlayedAdmin:
 
         return ask
 
+    def requests(self, name: str) -> list[tuple[Any, ...]]:
+        """Return the arguments of each call of a method, in order."""
+        return [tuple(arguments) for method, *arguments in self.asked if method == name]
+
     def count(self, name: str) -> int:
         """Return how often a method was called."""
-        return sum(one[0] == name for one in self.asked)
+        return len(self.requests(name))

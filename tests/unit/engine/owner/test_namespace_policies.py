@@ -136,7 +136,7 @@ def owner(**changed):
 
 def namespaces(admin):
     """The namespaces that were asked about, in order."""
-    return [topic.namespace for name, *topic in admin.asked if name == "extent" for topic in topic]
+    return [topic.namespace for (topic,) in admin.requests("extent")]
 
 
 def ask(admin, *topics, age=60.0, of="applied"):

@@ -89,8 +89,8 @@ def test_it_follows_at_a_share_of_a_quota_and_seldom(policies, lag, entry_bytes,
 def test_a_topic_is_asked_about_only_where_it_may_have_its_own_quota(known, own, expected, asked):
     admin = PlayedAdmin(topic_policy=own, known=known)
     assert asyncio.run(GuardPolicySource(admin, admin).of(TOPIC)) == expected
-    request = ("topic_policy", parse_topic_name("persistent://shop/eu/orders"), "backlogQuotaMap")
-    assert admin.asked[-1:] * admin.count("topic_policy") == [request] * asked
+    request = (parse_topic_name("persistent://shop/eu/orders"), "backlogQuotaMap")
+    assert admin.requests("topic_policy") == [request] * asked
 
 
 def test_an_expiration_is_warned_of_once_for_a_namespace(caplog):
