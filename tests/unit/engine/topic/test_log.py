@@ -337,7 +337,9 @@ def test_what_is_in_the_cache_is_given_without_a_gap_and_not_beyond_the_limit():
     play(scene)
 
 
-def test_an_entry_is_asked_for_once_however_many_want_it():
+def test_an_entry_is_asked_for_once_however_many_want_it(monkeypatch):
+    monkeypatch.setattr("readonly_engine.bookkeeper.pool.RETRY_AFTER_S", 60.0)
+
     async def scene(stage):
         stage.store.values[ledger_path("/ledgers", 3)] = ledger_node(4)
         stage.topic((3, 5))
