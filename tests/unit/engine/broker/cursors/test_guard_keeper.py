@@ -14,24 +14,20 @@ from readonly_engine.owner.cursor_admin import CursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
 
+from tests.support.played_admin import PlayedAdmin
+
 TOPIC = "persistent://shop/eu/orders"
 
 
-class Admin:
-    """An owner whose topic has no guard."""
-
-    def __init__(self):
-        self.created = []
-
-    async def take_turn(self):
-        pass
-
-    async def cursor(self, topic, subscription):
-        return CursorState(None, ())
-
-    async def create_subscription(self, topic, subscription, mark_delete):
-        self.created.append((str(topic), subscription, mark_delete))
-        return True
+def owner(guard=None, **answers):
+    """An owner whose topic has a guard, or none."""
+    usual = {
+        "take_turn": None,
+        "cursor": CursorState(guard, ()),
+        "create_subscription": True,
+        "move_subscription": True,
+    }
+    return PlayedAdmin(**usual | answers)
 
 
 class Stored:
@@ -85,7 +81,7 @@ def keeper_of(admin, store, **changed):
 
 @pytest.mark.parametrize("bound", [True, False])
 def test_only_the_guards_of_bound_topics_are_made_again(bound):
-    admin, asked = Admin(), []
+    admin, asked = owner(), []
 
     async def check():
         keeper = keeper_of(admin, Stored(), is_bound=lambda topic: asked.append(topic) or bound)
@@ -94,44 +90,35 @@ def test_only_the_guards_of_bound_topics_are_made_again(bound):
 
     asyncio.run(check())
     assert asked == [parse_topic_name(TOPIC)]
-    assert admin.created == ([(TOPIC, "guard-0", Position(7, -1))] if bound else [])
+    made = (parse_topic_name(TOPIC), "guard-0", Position(7, -1))
+    assert admin.requests("create_subscription") == [made] * bound
 
 
 @pytest.mark.parametrize("at_owner", [None, Position(3, -1)])
 def test_a_broker_whose_lease_has_ended_moves_no_guard(at_owner):
     """It was frozen. The next holder would take the move for an expiry, and skip unacked messages."""
 
-    class Thawed(Admin):
-        async def cursor(self, topic, subscription):
-            return CursorState(at_owner, ())
-
-        async def move_subscription(self, topic, subscription, mark_delete):
-            self.created.append(mark_delete)
-            return True
-
     async def check(*, held):
         keeper = keeper_of(admin, Stored(), is_held=lambda: held)
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
         keeper.close()
 
-    admin = Thawed()
+    admin = owner(at_owner)
     for held, changes in ((False, 0), (True, 1)):
         asyncio.run(check(held=held))
-        assert len(admin.created) == changes
+        assert admin.count("create_subscription") + admin.count("move_subscription") == changes
 
 
 @pytest.mark.parametrize("deleted", [True, False])
 def test_an_owner_that_does_not_answer_for_a_topic_may_have_deleted_it(deleted, caplog):
-    class Gone(Admin):
-        async def cursor(self, topic, subscription):
-            raise OwnerUnavailableError("HTTP 404")
-
     async def forget_if_deleted(topic):
         asked.append(topic)
         return deleted
 
     async def check():
-        keeper = keeper_of(Gone(), Stored(), forget_if_deleted=forget_if_deleted)
+        keeper = keeper_of(
+            owner(cursor=OwnerUnavailableError("HTTP 404")), Stored(), forget_if_deleted=forget_if_deleted
+        )
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
         keeper.close()
 
@@ -144,20 +131,13 @@ def test_an_owner_that_does_not_answer_for_a_topic_may_have_deleted_it(deleted, 
 def test_a_guard_that_could_not_be_removed_is_removed_later(monkeypatch):
     """Else it would hold the retention forever: its topic has no cursor any more."""
     monkeypatch.setattr(module, "POLL_INTERVAL_S", 0.0)
-    store, refusals = Stored(), [True]
+    store, refusals = Stored(), [OwnerUnavailableError("silent")]
 
-    class Busy(Admin):
-        async def cursor(self, topic, subscription):
-            return CursorState(Position(7, -1), ())
-
-        async def delete_subscription(self, topic, subscription):
-            if refusals:
-                refusals.pop()
-                raise OwnerUnavailableError("silent")
-            removed.set()
+    def delete(*_):
+        return refusals.pop() if refusals else removed.set()
 
     async def scene():
-        keeper = keeper_of(Busy(), store)
+        keeper = keeper_of(owner(Position(7, -1), delete_subscription=delete), store)
         store.cursors.delete(store.cursors.find("audit"))
         await keeper._try(TOPIC, keeper._of(TOPIC), poll=False)
         assert not removed.is_set()
@@ -174,10 +154,7 @@ def test_a_guard_that_could_not_be_removed_is_removed_later(monkeypatch):
 @pytest.mark.parametrize("known", [True, False])
 def test_cursors_of_a_former_topic_have_no_guard_in_the_new_one(known):
     """The guard is gone with the topic, whether this broker has asked for it before or believes to know where it is."""
-    store, admin = Stored(), Admin()
-
-    async def moved(topic, subscription, mark_delete):
-        return False
+    store, admin = Stored(), owner(move_subscription=False)
 
     async def forget_if_deleted(topic):
         for cursor in list(store.cursors):
@@ -196,13 +173,13 @@ def test_cursors_of_a_former_topic_have_no_guard_in_the_new_one(known):
         keeper.close()
 
     keeper = None
-    admin.move_subscription = moved
     asyncio.run(scene())
-    assert admin.created == [(TOPIC, "guard-0", Position(8, -1))], "it holds what the new cursor needs"
+    made = (parse_topic_name(TOPIC), "guard-0", Position(8, -1))
+    assert admin.requests("create_subscription") == [made], "it holds what the new cursor needs"
     assert len(store.cursors) == 0
 
 
-class Kept(Admin):
+class Kept(PlayedAdmin):
     """An owner that has a guard.
 
     Attributes:
@@ -212,7 +189,7 @@ class Kept(Admin):
     """
 
     def __init__(self, guard):
-        super().__init__()
+        super().__init__(take_turn=None)
         self.guard, self.moved, self.answers = guard, [], True
 
     async def cursor(self, topic, subscription):
@@ -221,7 +198,7 @@ class Kept(Admin):
     async def create_subscription(self, topic, subscription, mark_delete):
         if not self.answers:
             raise OwnerUnavailableError("silent")
-        return await super().create_subscription(topic, subscription, mark_delete)
+        return True
 
     async def move_subscription(self, topic, subscription, mark_delete):
         if not self.answers:
