@@ -10,7 +10,6 @@ from readonly_engine.owner.consumer import OwnerConsumer
 from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.owner.identity import Identity
-from readonly_engine.wire.commands import decode_command
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandFlow,
@@ -20,10 +19,10 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 from tests.unit.engine.owner.played_owner import (
-    ANSWERS,
     Events,
     Owner,
     answered,
+    closed_by_owner,
     moved,
     owner_url,
     play,
@@ -32,60 +31,55 @@ from tests.unit.engine.owner.played_owner import (
 )
 
 
-def test_a_close_during_seek_ends_the_consumer(golden):
-    async def scene(owners, owner, consumer, events, asked):
-        seek = BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek())
-        task = asyncio.create_task(moved(consumer, seek))
-        await settle()
-        ((name, body),) = owner.next()
-        assert (name, body.consumer_id) == ("SEEK", 1)
-        command, _ = decode_command(golden("broker_close_consumer")[4:])
-        command.close_consumer.consumer_id = 1
-        owner.say(command)
-        owner.answer("broker_success", body.request_id)
-        assert (await task).type == BaseCommand.SUCCESS
-        assert len(events.ended) == 1
-        assert await answered(owner) == []
-
-    play(golden, scene)
-
-
-def test_a_request_during_seek_does_not_change_the_meaning_of_the_close(golden):
+@pytest.mark.parametrize("asks", [False, True], ids=["alone", "with another request"])
+def test_a_close_during_seek_ends_the_consumer(golden, asks):
     async def scene(owners, owner, consumer, events, asked):
         seek = asyncio.create_task(moved(consumer, BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek())))
-        state = asyncio.create_task(consumer.state())
+        state = asyncio.create_task(consumer.state()) if asks else None
         await settle()
-        (_, seeking), (_, asking) = owner.next()
-        owner.answer("broker_get_last_message_id_response", asking.request_id)
-        await state
-        command, _ = decode_command(golden("broker_close_consumer")[4:])
-        command.close_consumer.consumer_id = 1
-        owner.say(command)
+        (name, seeking), *others = owner.next()
+        assert (name, seeking.consumer_id) == ("SEEK", 1)
+        for _, asking in others:
+            owner.answer("broker_get_last_message_id_response", asking.request_id)
+            await state
+        owner.say(closed_by_owner(golden))
         owner.answer("broker_success", seeking.request_id)
-        await seek
+        assert (await seek).type == BaseCommand.SUCCESS
         assert len(events.ended) == 1
         assert await answered(owner) == []
 
     play(golden, scene)
 
 
-def test_a_refused_subscribe_raises_the_owners_error(golden):
+def subscribing(golden, scene):
+    """Run a scene with an owner that was looked up, a consumer, its SUBSCRIBE and the task that waits for the answer."""
+
     async def run():
         owners = OwnerDirectory(owner_url(golden))
         owner = Owner(owners, golden)
         owner.next()
         consumer = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
         task = asyncio.create_task(consumer.subscribe())
-        for _ in range(5):
-            await settle()
-            for name, body in owner.next():
-                owner.answer("broker_error" if name == "SUBSCRIBE" else ANSWERS[name], body.request_id)
+        await settle()
+        (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
+        owner.answer("broker_lookup_response", lookup.request_id)
+        await settle()
+        ((name, asked),) = owner.next()
+        assert name == "SUBSCRIBE"
+        await scene(owner, consumer, asked, task)
+
+    asyncio.run(run())
+
+
+def test_a_refused_subscribe_raises_the_owners_error(golden):
+    async def scene(owner, consumer, asked, task):
+        owner.answer("broker_error", asked.request_id)
         with pytest.raises(OwnerRefusedError, match="Exclusive consumer is already connected") as refused:
             await task
         assert refused.value.code == 5  # ConsumerBusy
         assert not consumer.subscribed
 
-    asyncio.run(run())
+    subscribing(golden, scene)
 
 
 def test_a_passthrough_consumer_sends_flow_and_ends_with_its_connection(golden):
@@ -100,45 +94,17 @@ def test_a_passthrough_consumer_sends_flow_and_ends_with_its_connection(golden):
     play(golden, scene, zero_permit=False)
 
 
-def test_a_cancelled_subscribe_closes_the_consumer_on_the_owner(golden):
-    async def run():
-        owners = OwnerDirectory(owner_url(golden))
-        owner = Owner(owners, golden)
-        owner.next()
-        consumer = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
-        task = asyncio.create_task(consumer.subscribe())
-        await settle()
-        ((_, lookup),) = [entry for entry in owner.next() if entry[0] == "LOOKUP"]
-        owner.answer("broker_lookup_response", lookup.request_id)
-        await settle()
-        assert [name for name, _ in owner.next()] == ["SUBSCRIBE"]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        ((name, body),) = owner.next()
-        assert (name, body.consumer_id) == ("CLOSE_CONSUMER", 1)
-
-    asyncio.run(run())
-
-
-def test_a_subscribe_cancelled_at_its_answer_closes_the_consumer_on_the_owner(golden):
-    async def run():
-        owners = OwnerDirectory(owner_url(golden))
-        owner = Owner(owners, golden)
-        owner.next()
-        consumer = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
-        task = asyncio.create_task(consumer.subscribe())
-        await settle()
-        (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
-        owner.answer("broker_lookup_response", lookup.request_id)
-        await settle()
-        (asked,) = [body for name, body in owner.next() if name == "SUBSCRIBE"]
-        owner.answer("broker_success", asked.request_id)
+@pytest.mark.parametrize("answers", [False, True], ids=["before the answer", "at the answer"])
+def test_a_cancelled_subscribe_closes_the_consumer_on_the_owner(golden, answers):
+    async def scene(owner, consumer, asked, task):
+        if answers:
+            owner.answer("broker_success", asked.request_id)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert [(name, body.consumer_id) for name, body in owner.next()] == [("CLOSE_CONSUMER", asked.consumer_id)]
 
-    asyncio.run(run())
+    subscribing(golden, scene)
 
 
 def test_a_late_answer_is_dropped(golden):
