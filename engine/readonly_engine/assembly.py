@@ -275,7 +275,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         config.cursors,
         guard,
     )
-    certificates = certificate_files([config.tls, config.writer_tls, config.metadata_tls, config.bookie_tls])
+    certificates = certificate_files([config.tls, config.broker_tls, config.metadata_store_tls, config.bookie_tls])
     http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared), build, certificates)
     try:
         listening = partial(listen, timeout_s=config.listen_timeout, stop=stop)

@@ -56,33 +56,32 @@ def redirect_to(url: str) -> Callable[[web.Request], web.Response]:
     return lambda request: web.Response(status=307, headers={"Location": url + request.path_qs})
 
 
-def test_a_redirect_from_https_to_http_gets_no_token(credentials, tmp_path):
+@contextlib.asynccontextmanager
+async def asking(url: str, **options) -> AsyncIterator[AdminClient]:
+    client = AdminClient(url, **options)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def ask(answer, request):
+    """Return what a request of AdminClient returns if a server answers so."""
+
+    async def run():
+        async with serving(answer) as broker, asking(f"http://{broker}") as client:
+            return await request(client)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_a_redirect_gets_the_token_unless_it_leads_from_https_to_http(credentials, tmp_path, secure):
     token = tmp_path / "token"
     token.write_text("a-secret")
-    tls = TlsFiles("tls", None, credentials.folder / "broker.pem", credentials.folder / "broker.key")
-    shown: list[str | None] = []
-
-    def listen(request: web.Request) -> web.Response:
-        shown.append(request.headers.get("Authorization"))
-        return web.json_response({})
-
-    async def run() -> None:
-        trust = ClientTls(TlsFiles("broker-tls", trust=credentials.authority))
-        async with serving(listen) as plain, serving(redirect_to(f"http://{plain}"), tls) as secure:
-            client = AdminClient(f"https://{secure}", tls=trust, token_file=token)
-            try:
-                with pytest.raises(OwnerUnavailableError, match=r"expected https://HOST:PORT.*webServicePortTls"):
-                    await client.stats(TOPIC)
-            finally:
-                await client.close()
-
-    asyncio.run(run())
-    assert shown == []
-
-
-def test_a_redirect_to_the_owner_gets_the_token(tmp_path):
-    token = tmp_path / "token"
-    token.write_text("a-secret")
+    tls = (
+        TlsFiles("tls", None, credentials.folder / "broker.pem", credentials.folder / "broker.key") if secure else None
+    )
     shown: list[str | None] = []
 
     def listen(request: web.Request) -> web.Response:
@@ -90,15 +89,20 @@ def test_a_redirect_to_the_owner_gets_the_token(tmp_path):
         return web.json_response({"subscriptions": {}})
 
     async def run() -> None:
-        async with serving(listen) as owner, serving(redirect_to(f"http://{owner}")) as broker:
-            client = AdminClient(f"http://{broker}", token_file=token)
-            try:
+        trust = ClientTls(TlsFiles("broker-tls", trust=credentials.authority)) if secure else None
+        async with (
+            serving(listen) as owner,
+            serving(redirect_to(f"http://{owner}"), tls) as broker,
+            asking(f"http{'s' * secure}://{broker}", tls=trust, token_file=token) as client,
+        ):
+            if secure:
+                with pytest.raises(OwnerUnavailableError, match=r"expected https://HOST:PORT.*webServicePortTls"):
+                    await client.stats(TOPIC)
+            else:
                 assert await client.stats(TOPIC) == {"subscriptions": {}}
-            finally:
-                await client.close()
 
     asyncio.run(run())
-    assert shown == ["Bearer a-secret"]
+    assert shown == ([] if secure else ["Bearer a-secret"])
 
 
 @pytest.mark.parametrize(
@@ -111,19 +115,11 @@ def test_a_redirect_to_the_owner_gets_the_token(tmp_path):
     ],
 )
 def test_a_redirect_leads_to_the_same_path_of_another_broker_only(location, reason):
-    async def run() -> None:
-        answer = lambda request: web.Response(  # noqa: E731
-            status=307, headers={"Location": location.format(path=request.path_qs)}
-        )
-        async with serving(answer) as broker:
-            client = AdminClient(f"http://{broker}")
-            try:
-                with pytest.raises(OwnerUnavailableError, match=reason):
-                    await client.stats(TOPIC)
-            finally:
-                await client.close()
+    def answer(request):
+        return web.Response(status=307, headers={"Location": location.format(path=request.path_qs)})
 
-    asyncio.run(run())
+    with pytest.raises(OwnerUnavailableError, match=reason):
+        ask(answer, lambda client: client.stats(TOPIC))
 
 
 class Names(AbstractResolver):
@@ -163,19 +159,14 @@ def test_a_topic_whose_name_would_be_a_step_of_the_path_is_refused_before_a_requ
         asked.append(request.raw_path)
         return web.json_response({})
 
-    async def run() -> None:
-        async with serving(listen) as broker:
-            client = AdminClient(f"http://{broker}")
-            try:
-                with pytest.raises(AdminRefusedError, match=r"'\.' and '\.\.' are not allowed"):
-                    await client.stats(parse_topic_name(f"persistent://public/default/{name}"))
-                with pytest.raises(AdminRefusedError):
-                    await CursorAdmin(client).delete_subscription(TOPIC, name)
-                await client.stats(parse_topic_name(f"persistent://public/default/a/{name}/b"))
-            finally:
-                await client.close()
+    async def requests(client) -> None:
+        with pytest.raises(AdminRefusedError, match=r"'\.' and '\.\.' are not allowed"):
+            await client.stats(parse_topic_name(f"persistent://public/default/{name}"))
+        with pytest.raises(AdminRefusedError):
+            await CursorAdmin(client).delete_subscription(TOPIC, name)
+        await client.stats(parse_topic_name(f"persistent://public/default/a/{name}/b"))
 
-    asyncio.run(run())
+    ask(listen, requests)
     assert asked == [
         f"/admin/v2/persistent/public/default/a%2F{name}%2Fb/stats?excludePublishers=true&subscriptionBacklogSize=false"
     ]
@@ -186,17 +177,9 @@ def test_the_size_of_an_answer_is_bounded(monkeypatch, size, refused):
     monkeypatch.setattr(admin_module, "MAX_ANSWER_BYTES", 1000)
     body = b'{"name":"' + b"x" * (size - len(b'{"name":""}')) + b'"}'
 
-    async def run() -> None:
-        async with serving(lambda _: web.Response(body=body, content_type="application/json")) as broker:
-            client = AdminClient(f"http://{broker}")
-            expected = pytest.raises(OwnerUnavailableError, match="more than 1000 bytes")
-            try:
-                with expected if refused else contextlib.nullcontext():
-                    await client.stats(TOPIC)
-            finally:
-                await client.close()
-
-    asyncio.run(run())
+    expected = pytest.raises(OwnerUnavailableError, match="more than 1000 bytes")
+    with expected if refused else contextlib.nullcontext():
+        ask(lambda _: web.Response(body=body, content_type="application/json"), lambda client: client.stats(TOPIC))
 
 
 @pytest.mark.parametrize(
@@ -211,27 +194,11 @@ def test_the_size_of_an_answer_is_bounded(monkeypatch, size, refused):
     ],
 )
 def test_a_topic_is_empty_if_its_statistics_say_so(stats, empty):
-    async def ask():
-        async with serving(lambda _: web.json_response(stats)) as address:
-            admin = AdminClient(f"http://{address}")
-            try:
-                return (await admin.extent(TOPIC))[0]
-            finally:
-                await admin.close()
-
-    assert asyncio.run(ask()) is empty
+    assert ask(lambda _: web.json_response(stats), lambda client: client.extent(TOPIC))[0] is empty
 
 
 @pytest.mark.parametrize("body", ["4.0.8", '"4.0.8"', "4.0.8\n"])
 def test_the_version_is_a_text_and_the_answer_has_the_brokers_date(body):
-    async def run() -> None:
-        async with serving(
-            lambda _: web.Response(text=body, headers={"Date": "Thu, 26 Nov 2026 00:00:10 GMT"})
-        ) as host:
-            client = AdminClient(f"http://{host}")
-            try:
-                assert await client.version() == ("4.0.8", "Thu, 26 Nov 2026 00:00:10 GMT")
-            finally:
-                await client.close()
-
-    asyncio.run(run())
+    date = "Thu, 26 Nov 2026 00:00:10 GMT"
+    answer = lambda _: web.Response(text=body, headers={"Date": date})  # noqa: E731
+    assert ask(answer, lambda client: client.version()) == ("4.0.8", date)
