@@ -103,6 +103,8 @@ def parser() -> argparse.ArgumentParser:
     add("--catalog", metavar="NAME=VALUE", action="append", default=[],
         help="property of the Iceberg catalog, as in pyiceberg; repeatable (default: a file in the table's folder)",
     )  # fmt: skip
+    add("--expire-snapshots", metavar="HOURS", type=_hours,
+        help="of an Iceberg table, expire the export's snapshots at this age, also fractions (default: they stay)")  # fmt: skip
     add("--master", metavar="URL", help="Spark's master (default: the one of spark-submit, else local[*])")
     add("--shared-folder", action="store_true",
         help="with executors on other machines: the path --to is one folder on all of them, as on a network volume")  # fmt: skip
@@ -132,8 +134,16 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float:
+    return _above_0(text, "seconds")
+
+
+def _hours(text: str) -> float:
+    return _above_0(text, "hours")
+
+
+def _above_0(text: str, unit: str) -> float:
     if not re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text) or not float(text):
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of {unit} above 0")
     return float(text)
 
 
@@ -184,6 +194,7 @@ def settings_of(arguments: argparse.Namespace, folder: Path) -> ExportSettings:
         table=arguments.table,
         catalog=pairs("--catalog", arguments.catalog),
         shared_folder=arguments.shared_folder,
+        expire_snapshots_h=arguments.expire_snapshots,
     )
     if arguments.master is not None:
         made.check_master(arguments.master)  # `session` checks the master of spark-submit

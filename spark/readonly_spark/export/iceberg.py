@@ -7,6 +7,7 @@ one commits. There is no Iceberg runtime for this version of Spark.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ from pyiceberg.table import TableProperties
 
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.hadoop_files import HadoopFiles
+from readonly_spark.export.iceberg_expiry import expire
 from readonly_spark.export.marker import NO_BATCH
 from readonly_spark.export.settings import local_path
 from readonly_spark.export.sink import FENCE, TransactionalTable
@@ -115,7 +117,15 @@ class IcebergTable(TransactionalTable):
         for other in files.names(""):
             if other != folder and other.startswith(f"{checkpoint}-{number}-"):
                 files.remove_folder(other)
+        self._expire()
         return done
+
+    def _expire(self) -> None:
+        """Expire snapshots that are older than the option says."""
+        age_h = self._settings.expire_snapshots_h
+        table = None if age_h is None else self._table()
+        if table is not None and age_h is not None:
+            expire(table, round((time.time() - age_h * 3600) * 1000))
 
     def fence(self, checkpoint: str) -> None:
         """See Sink."""

@@ -59,6 +59,7 @@ class ExportSettings:
         table: the Iceberg table's name in its catalog, NAMESPACE.NAME.
         catalog: properties of the Iceberg catalog; empty for a file in the table's folder.
         shared_folder: whether a local path of the table is the same folder on the driver and on all executors.
+        expire_snapshots_h: hours after which the snapshots of an Iceberg table expire; None for no expiry.
     """
 
     source: Mapping[str, str]
@@ -72,6 +73,7 @@ class ExportSettings:
     table: str = "pulsar.messages"
     catalog: Mapping[str, str] = field(default_factory=dict)
     shared_folder: bool = False
+    expire_snapshots_h: float | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -103,6 +105,8 @@ class ExportSettings:
             raise ExportError("--partition-by names every column of the table; leave at least one for the files")
         if self.table_format != ICEBERG and self.catalog:
             raise ExportError("--catalog is for --format iceberg")
+        if self.table_format != ICEBERG and self.expire_snapshots_h is not None:
+            raise ExportError("--expire-snapshots is for --format iceberg")
         if not re.fullmatch(r"\w+(\.\w+)+", self.table):
             raise ExportError(f"--table: {self.table!r} must be NAMESPACE.NAME")
         if canonical(self.checkpoint) == canonical(self.to):

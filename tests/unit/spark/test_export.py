@@ -114,6 +114,7 @@ def test_what_is_derived_is_read_from_what_it_is_made_of(tmp_path) -> None:
         ({"columns": ("value",), "partition_by": ("topic",)}, "topic is not among --columns"),
         ({"columns": ("topic",), "partition_by": ("topic",)}, "--partition-by names every column"),
         ({"catalog": {"uri": "x"}}, "--catalog is for --format iceberg"),
+        ({"expire_snapshots_h": 1.0}, "--expire-snapshots is for --format iceberg"),
         ({"table": "messages"}, "'messages' must be NAMESPACE.NAME"),
         ({"checkpoint": "/t", "to": "/t/"}, "--checkpoint and --to are the same"),
         ({"checkpoint": "s3a://l/t", "to": "s3://l//t/"}, "--checkpoint and --to are the same"),
