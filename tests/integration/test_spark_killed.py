@@ -135,16 +135,21 @@ def _same_python(monkeypatch) -> Iterator[None]:
     return
 
 
-@pytest.mark.parametrize("form", ["parquet", "delta"])
+@pytest.mark.parametrize("form", ["parquet", "delta", "iceberg"])
 def test_each_message_is_in_the_table_once_whatever_is_killed(
     spark_stack, standalone, spark_client, topic, tmp_path, record_property, form
 ) -> None:
     began = time.monotonic()
     with Publishing(spark_client, topic) as publishing:
         killing = Killing(spark_stack, standalone, topic, tmp_path, form)
-        for number in range(KILLS):
-            killing.kill(KINDS[number % len(KINDS)])
-        summary = killing.export.stop()
+        try:
+            for number in range(KILLS):
+                killing.kill(KINDS[number % len(KINDS)])
+            summary = killing.export.stop()
+        except BaseException:
+            if killing.export.process.poll() is None:
+                killing.export.kill()  # else it goes on after the test
+            raise
     assert summary["messages"] > 0, "a continuous export ends well when it is told to"
     deadline = time.monotonic() + DEADLINE_S
     while True:
