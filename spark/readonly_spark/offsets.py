@@ -7,6 +7,8 @@ entry to read before it. CLUSTER is the id of the BookKeeper cluster: a checkpoi
 
 "n" has the following ledger of each topic that was read to the end of a closed ledger; without such topics it is left out. When
 the closed ledger is trimmed later, the following one shows that nothing was lost.
+
+A query that starts within a batch has the batch index in the position, "LEDGER:ENTRY:-1:INDEX", until it has read this entry.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from readonly_spark.message_ids import PositionError, parse_message_id
+from readonly_spark.message_ids import PositionError, parse_batch_index, parse_message_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,15 +39,18 @@ class Offsets:
         cluster: the id of the BookKeeper cluster.
         topics: the next entry of each topic or partition, by full name.
         following: the ledger after a closed one that was read to its end, by topic.
+        in_batch: the batch index of the next message, of topics whose next entry is read in part.
     """
 
     cluster: str
     topics: Mapping[str, Position]
     following: Mapping[str, int] = field(default_factory=dict)
+    in_batch: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the offset as Spark's interface expects it, with sorted keys."""
-        topics = {name: str(self.topics[name]) for name in sorted(self.topics)}
+        batches = {name: f":-1:{index}" for name, index in self.in_batch.items()}
+        topics = {name: f"{self.topics[name]}{batches.get(name, '')}" for name in sorted(self.topics)}
         following = {name: self.following[name] for name in sorted(self.following)}
         return {"c": self.cluster, **({"n": following} if following else {}), "t": topics, "v": VERSION}
 
@@ -74,13 +79,14 @@ class Offsets:
             raise OffsetError(
                 f"the checkpoint is of cluster {found.get('c')!r}, but metadataStoreUrl leads to cluster {cluster!r}"
             )
-        topics = {}
+        topics, in_batch = {}, {}
         for name, where in found["t"].items():
             try:
                 topics[str(name)] = parse_message_id(where)
+                in_batch[str(name)] = parse_batch_index(where)
             except PositionError as error:
                 raise OffsetError(f"the checkpoint is damaged: {name}: {error}") from None
         following = found.get("n", {})
         if not isinstance(following, dict) or not all(type(ledger) is int for ledger in following.values()):
             raise OffsetError(f"the checkpoint is damaged: {str(following)[:80]} must be ledger ids by topic")
-        return cls(cluster, topics, following)
+        return cls(cluster, topics, following, {name: index for name, index in in_batch.items() if index})

@@ -44,12 +44,14 @@ OPTIONS: Final = (
         "startingOffsets",
         "`earliest` in batch, `latest` in streaming",
         "The first entry to read: `earliest`, `latest`, or JSON with one of these, a message id or a publish time per topic, "
-        '`{"TOPIC": "LEDGER:ENTRY", "OTHER": "2026-11-21T12:00:00Z"}`. A streaming query uses it only on its first start.',
+        '`{"TOPIC": "LEDGER:ENTRY", "OTHER": "2026-11-21T12:00:00Z"}`. With a batch index, as in the column `messageId`, a batch '
+        "is read from this message on. A streaming query uses it only on its first start.",
     ),
     Option(
         "endingOffsets",
         "`latest`",
-        "The first entry that is not read, in the same form.",
+        "The first entry that is not read, in the same form. With a batch index, the batch is read up to this message, not "
+        "included.",
         "batch",
     ),
     Option(

@@ -16,10 +16,12 @@ from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.security import OPEN_STORE, LoginScheme, StoreSecurity
 from readonly_engine.metadata.url import FORMS, MetadataUrl
 from readonly_engine.net.tls import TlsFiles
+from readonly_engine.topic.position import Position
 
 from readonly_spark.option_list import OPTIONS
 from readonly_spark.position_options import (
     LATEST,
+    batch_indexes_by_topic,
     indexes_by_topic,
     offsets_by_topic,
     time_ms,
@@ -29,8 +31,6 @@ from readonly_spark.position_options import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from readonly_engine.topic.position import Position
 
 RAW: Final = "raw"
 AUTO: Final = "auto"
@@ -97,6 +97,9 @@ class Options:
         starting: `earliest`, `latest`, or for each topic one of these, a position, or a publish time in ms since the epoch; None
             for the default.
         ending: the end, in the same form.
+        starting_in_batch: for each topic that starts within a batch, the batch index of its first message.
+        ending_in_batch: for each topic that ends within a batch, the batch index of the first message that is not read. The
+            position in `ending` is after this entry then.
         starting_ms: publish time of the start in ms since the epoch; None for none.
         ending_ms: publish time of the end, not included; None for none.
         starting_index: number of the first message, or one by topic; None for none.
@@ -135,6 +138,8 @@ class Options:
     topics_pattern: str = ""
     starting: str | dict[str, str | int | Position] | None = None
     ending: str | dict[str, str | int | Position] | None = None
+    starting_in_batch: Mapping[str, int] = field(default_factory=dict)
+    ending_in_batch: Mapping[str, int] = field(default_factory=dict)
     starting_ms: int | None = None
     ending_ms: int | None = None
     starting_index: int | dict[str, int] | None = None
@@ -211,6 +216,10 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
     starting_index, ending_index = (read(name, indexes_by_topic, None) for name in ("startingIndex", "endingIndex"))
     if isinstance(starting_index, int) and isinstance(ending_index, int) and starting_index > ending_index:
         raise OptionError("endingIndex is before startingIndex")
+    ending, ending_in_batch = (
+        read("endingOffsets", offsets_by_topic, None),
+        read("endingOffsets", batch_indexes_by_topic, {}),
+    )
     compacted = read("readCompacted", _parse_bool, False)
     field_columns = read("fieldColumns", _parse_bool, False)
     if field_columns and read("valueSchema", _value_schema, RAW) == RAW:
@@ -225,7 +234,9 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         topics=read("topic", topic_names, ()) or read("topics", topic_names, ()),
         topics_pattern=read("topicsPattern", topic_pattern, ""),
         starting=read("startingOffsets", offsets_by_topic, None),
-        ending=read("endingOffsets", offsets_by_topic, None),
+        ending=_past(ending, ending_in_batch),
+        starting_in_batch=read("startingOffsets", batch_indexes_by_topic, {}),
+        ending_in_batch=ending_in_batch,
         starting_ms=starting_ms,
         ending_ms=ending_ms,
         starting_index=starting_index,
@@ -257,6 +268,16 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         metadata_security=_metadata_security(texts, read),
         tiered=_tiered(texts),
     )
+
+
+def _past(
+    ending: str | dict[str, str | int | Position] | None, in_batch: Mapping[str, int]
+) -> str | dict[str, str | int | Position] | None:
+    """Return the ends with the entries that are read in part."""
+    if not isinstance(ending, dict):
+        return ending
+    places = {name: place for name, place in ending.items() if isinstance(place, Position) and name in in_batch}
+    return {**ending, **{name: Position(at.ledger_id, at.entry_id + 1) for name, at in places.items()}}
 
 
 def _without_table_properties(texts: dict[str, str]) -> dict[str, str]:

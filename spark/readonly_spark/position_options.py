@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import re2
 from readonly_engine.metadata.topic_name import parse_topic_name
 
-from readonly_spark.message_ids import PositionError, parse_message_id
+from readonly_spark.message_ids import PositionError, parse_batch_index, parse_message_id
 
 if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
@@ -87,6 +87,18 @@ def offsets_by_topic(text: str) -> str | dict[str, str | int | Position]:
         except PositionError as error:
             raise ValueError(f"{topic}: {error}, or a time such as 2026-11-21T12:00:00Z") from None
     return offsets
+
+
+def batch_indexes_by_topic(text: str) -> dict[str, int]:
+    """Return the batch indexes above 0 of the message ids in a value that `offsets_by_topic` takes."""
+    if text.strip().lower() in {EARLIEST, LATEST}:
+        return {}
+    ids = {
+        str(parse_topic_name(name)): where
+        for name, where in json.loads(text).items()
+        if where not in {EARLIEST, LATEST} and not _is_time(where)
+    }
+    return {name: index for name, where in ids.items() if (index := parse_batch_index(where))}
 
 
 def _is_time(where: object) -> bool:

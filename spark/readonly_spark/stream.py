@@ -93,7 +93,9 @@ class StreamPlanner:
         async def starts() -> dict[str, Position]:
             return await planner.starts(await planner.states(), LATEST)
 
-        return Offsets(self._cluster, self._connection.call(starts)).to_dict()
+        found = self._connection.call(starts)
+        in_batch = {name: index for name, index in self._options.starting_in_batch.items() if name in found}
+        return Offsets(self._cluster, found, in_batch=in_batch).to_dict()
 
     def freeze(self) -> None:
         """Leave messages that come from now on, and new topics, to the next run."""
@@ -127,7 +129,8 @@ class StreamPlanner:
             self._skip_unavailable("", error)
             return before.to_dict()
         self._outages.ended([""])
-        self._last = Offsets(self._cluster, ends, self._following(ends, before))
+        unread = {name: index for name, index in before.in_batch.items() if ends.get(name) == before.topics[name]}
+        self._last = Offsets(self._cluster, ends, self._following(ends, before), unread)
         return self._last.to_dict()
 
     def _following(self, ends: Mapping[str, Position], start: Offsets) -> dict[str, int]:
@@ -230,7 +233,7 @@ class StreamPlanner:
             nonlocal known
             found, known = known or await planner.states(moved), {}
             states = _followed(found, begin.topics, begin.following)
-            return states, begin.topics, {name: ends[name] for name in moved}, begin.following
+            return states, begin.topics, {name: ends[name] for name in moved}, begin.following, begin.in_batch
 
         return await planner.tasks_of(ranges)
 

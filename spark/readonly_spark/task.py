@@ -55,6 +55,21 @@ class CompactedRange:
 
 
 @dataclass(frozen=True, slots=True)
+class PartialEntry:
+    """An entry of which some messages are read, if it is a batch.
+
+    Attributes:
+        position: the entry.
+        first: the batch index of the first message to read.
+        end: the batch index after the last one; None for all that follow.
+    """
+
+    position: Position
+    first: int = 0
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskRange:
     """Consecutive entries of one ledger for one task.
 
@@ -68,6 +83,7 @@ class TaskRange:
         compacted: set if the ledger was written by compaction.
         resumed: whether the query may have read entries before, of ledgers that were trimmed since. So the first chunks of a
             message may have existed.
+        partial: entries of the topic that are read in part.
     """
 
     topic: str
@@ -78,6 +94,7 @@ class TaskRange:
     earlier: tuple[LedgerLocation, ...] = ()
     compacted: CompactedRange | None = None
     resumed: bool = False
+    partial: tuple[PartialEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

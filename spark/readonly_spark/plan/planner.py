@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -15,7 +16,15 @@ from readonly_spark.plan.admission import Limits, admit
 from readonly_spark.plan.open_chunks import hold_position
 from readonly_spark.plan.splits import split
 from readonly_spark.position_options import EARLIEST, LATEST
-from readonly_spark.task import EARLIER_LEDGERS, CompactedRange, LedgerLocation, TaskPlan, TaskRange, task_read_rate
+from readonly_spark.task import (
+    EARLIER_LEDGERS,
+    CompactedRange,
+    LedgerLocation,
+    PartialEntry,
+    TaskPlan,
+    TaskRange,
+    task_read_rate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -259,6 +268,7 @@ class Planner:
         starts: Mapping[str, Position],
         ends: Mapping[str, Position],
         following: Mapping[str, int] | None = None,
+        in_batch: Mapping[str, int] | None = None,
         *,
         stored: bool = False,
     ) -> list[TaskPlan]:
@@ -272,6 +282,8 @@ class Planner:
             ends: the position after the last one.
             following: the ledger after that of the start, of topics whose start was the end of its ledger; None for a batch
                 query.
+            in_batch: the batch index of the first message to read, of topics whose first entry is read in part; None for those of
+                the options.
             stored: whether a ledger that was deleted after the lookup of the topics is an error of its own.
 
         Raises:
@@ -310,7 +322,20 @@ class Planner:
             if following is None
             else {name: FIRST < starts.get(name, FIRST) != states[name].earliest for name in bounds}
         )
-        return await self._task_plans(states, splits, bounds, resumed, stored=stored)
+        partial = {
+            name: self._partial(name, bound, self._options.starting_in_batch if in_batch is None else in_batch)
+            for name, bound in bounds.items()
+        }
+        return await self._task_plans(states, splits, bounds, resumed, partial, stored=stored)
+
+    def _partial(self, name: str, bound: CompactedRange, in_batch: Mapping[str, int]) -> tuple[PartialEntry, ...]:
+        """Return the first entry of a topic and the last one, as far as they are read in part."""
+        options = self._options
+        parts = {bound.start: PartialEntry(bound.start, in_batch[name])} if name in in_batch else {}
+        if name in options.ending_in_batch and isinstance(options.ending, dict) and options.ending[name] == bound.end:
+            last = Position(bound.end.ledger_id, bound.end.entry_id - 1)
+            parts[last] = replace(parts.get(last, PartialEntry(last)), end=options.ending_in_batch[name])
+        return tuple(parts.values())
 
     def _lost(self, name: str, what: str) -> None:
         if self._options.fail_on_data_loss:
@@ -323,6 +348,7 @@ class Planner:
         splits: list[list[EntryRange]],
         bounds: Mapping[str, CompactedRange],
         resumed: Mapping[str, bool],
+        partial: Mapping[str, tuple[PartialEntry, ...]],
         *,
         stored: bool,
     ) -> list[TaskPlan]:
@@ -361,6 +387,7 @@ class Planner:
                         compacted=bounds[one.topic] if compacted else None,
                         earlier=tuple(ledgers[each.ledger_id] for each in preceding if each.ledger_id in ledgers),
                         resumed=resumed.get(one.topic, False),
+                        partial=tuple(part for part in partial[one.topic] if compacted or _holds(one, part.position)),
                     )
                 )
             if found:
@@ -372,6 +399,10 @@ class Planner:
 def deleted_from(position: Position) -> str:
     """Return what is lost of a deleted topic."""
     return f"the topic was deleted; entries from {position} on are lost, if there were any"
+
+
+def _holds(entries: EntryRange, position: Position) -> bool:
+    return entries.ledger.ledger_id == position.ledger_id and entries.first <= position.entry_id <= entries.last
 
 
 def _preceding(state: TopicState, ledger: ReadableLedger) -> list[ReadableLedger]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.batch import StoredEntry
 
-    from readonly_spark.task import CompactedRange, TaskPlan, TaskRange
+    from readonly_spark.task import CompactedRange, PartialEntry, TaskPlan, TaskRange
 
 log = logging.getLogger(__name__)
 
@@ -87,16 +87,30 @@ def _read_range(
     try:
         for entries in _existing(source, task_range, fail=task.options.fail_on_data_loss, retry_s=task.options.retry_s):
             decodable = entries if task_range.compacted is None else _unwrap(entries, task_range.compacted)
-            start = 0
-            while start < len(decodable):
-                start = decode_entries(decodable, start, context, columns.rows, max_bytes)
-                if columns.rows.size >= max_bytes:
-                    yield columns.batch(schema)
+            for run, context.partial in _runs(decodable, task_range.partial):
+                start = 0
+                while start < len(run):
+                    start = decode_entries(run, start, context, columns.rows, max_bytes)
+                    if columns.rows.size >= max_bytes:
+                        yield columns.batch(schema)
         _report(chunked, task_range.topic, fail=task.options.fail_on_data_loss)
         if columns.rows.count:
             yield columns.batch(schema)
     except (BookKeeperError, DamagedEntryError, SchemaError) as error:
         raise SourceError(f"{task_range.topic}: {error}") from error
+
+
+def _runs(entries: list[Entry], partial: Sequence[PartialEntry]) -> Iterator[tuple[list[Entry], PartialEntry | None]]:
+    """Yield entries in order: those that are read in part alone, and the others between them together."""
+    start = 0
+    for one in partial:
+        for index in range(start, len(entries)):
+            if (entries[index].ledger_id, entries[index].entry_id) == one.position:
+                yield entries[start:index], None
+                yield [entries[index]], one
+                start = index + 1
+                break
+    yield (entries[start:] if start else entries), None
 
 
 def _report(chunked: ChunkedMessages, topic: str, *, fail: bool) -> None:

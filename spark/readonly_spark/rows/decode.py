@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from readonly_spark.rows.builder import RowBuilder
     from readonly_spark.rows.chunks import ChunkedMessages
+    from readonly_spark.task import PartialEntry
 
 _MAX_INT64: Final = (1 << 63) - 1
 _REQUIRED: Final = ("producer_name", "sequence_id", "publish_time")
@@ -36,10 +37,12 @@ class DecodeContext:
     Attributes:
         chunked: joins the chunks of large messages.
         aborted: transactions whose messages are skipped.
+        partial: the messages of each entry that are read if it is a batch; None for all.
     """
 
     chunked: ChunkedMessages
     aborted: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+    partial: PartialEntry | None = None
 
 
 def decode_entries(entries: list[Entry], start: int, context: DecodeContext, rows: RowBuilder, max_bytes: int) -> int:
@@ -64,7 +67,8 @@ def decode_entries(entries: list[Entry], start: int, context: DecodeContext, row
     index = start
     refuse_transactions = bool(context.aborted)
     while index < len(entries):
-        simple = rows.append_entries(entries, index, max_bytes, refuse_transactions)
+        whole = context.partial is None
+        simple = rows.append_entries(entries, index, max_bytes, refuse_transactions) if whole else index
         if simple > index:
             index = simple
             if rows.size >= max_bytes:
@@ -104,8 +108,13 @@ def _decode(entry: Entry, context: DecodeContext, rows: RowBuilder) -> None:
             _append(message, rows)
     else:
         body = decompress(metadata.compression, stored.body, metadata.uncompressed_size)
+        partial = context.partial
         if not stored.batched:
             _append(single_message(metadata, body), rows)
+        elif partial is not None:
+            for message in unpack(stored):
+                if partial.first <= message.batch_index and (partial.end is None or message.batch_index < partial.end):
+                    _append(message, rows)
         elif not rows.append_batch(body, metadata.num_messages_in_batch, metadata.sequence_id):
             for message in unpack(stored):
                 _append(message, rows)
