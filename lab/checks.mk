@@ -64,6 +64,10 @@ test-spark: venv ## data source and exports, long: random workloads against a st
 export-soak: venv ## a continuous export: memory, checkpoint, log and lag stay flat (MINUTES=180 EXPORT_SOAK_OPTIONS="--format delta --write")
 	@$(PY) -m longtests.export_soak --minutes $(if $(filter file,$(origin MINUTES)),180,$(MINUTES)) $(EXPORT_SOAK_OPTIONS)
 
+.PHONY: iceberg-growth
+iceberg-growth: venv ## metadata of an Iceberg table over 10,000 commits of an export: docs/how-to/spark-export.md (ICEBERG_GROWTH_OPTIONS=--write)
+	@$(PY) -m longtests.iceberg_growth $(ICEBERG_GROWTH_OPTIONS)
+
 .PHONY: spark-versions
 spark-versions: venv ## the data source on Spark 4.0, 4.1 and 4.3 (SPARK_VERSIONS_OPTIONS="--only 4.1")
 	@$(PY) -m longtests.spark_versions $(SPARK_VERSIONS_OPTIONS)
