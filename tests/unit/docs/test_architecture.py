@@ -29,6 +29,9 @@ def test_the_map_has_each_package_and_its_arrows() -> None:
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(made, encoding="utf-8")
     else:
-        assert text == made
+        assert text == made, (
+            "docs/explanation/architecture.md is behind tests/unit/test_layers.py: "
+            "UPDATE_DOCS=1 .venv/bin/python -m pytest tests/unit/docs/test_architecture.py"
+        )
     rows = {(row["path"].startswith("broker/"), row["name"]) for row in ROW.finditer(made)}
     assert rows == {(False, name) for name in BELOW} | {(True, name) for name in BROKERS_ROOMS}

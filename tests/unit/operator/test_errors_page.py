@@ -34,4 +34,7 @@ def test_every_mistake_is_on_the_page():
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(before + begin + table() + end + after)
         there = table()
-    assert there == table()
+    assert there == table(), (
+        "docs/reference/errors.md is behind tests/e2e/rejected.yaml: "
+        "UPDATE_DOCS=1 .venv/bin/python -m pytest tests/unit/operator/test_errors_page.py"
+    )

@@ -10,8 +10,9 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "spark.md"
 
 
 def test_the_document_has_every_option_and_column_as_the_code_has_them():
-    """`python -m readonly_spark.reference docs/reference/spark.md` makes the tables again."""
     text = DOCUMENT.read_text(encoding="utf-8")
-    assert rewritten(text) == text
+    assert rewritten(text) == text, (
+        "docs/reference/spark.md is behind: .venv/bin/python -m readonly_spark.reference docs/reference/spark.md"
+    )
     for name in (*(option.name for option in OPTIONS), *(column.name for column in COLUMNS)):
         assert f"| `{name}` |" in text

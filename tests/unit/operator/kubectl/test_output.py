@@ -6,7 +6,6 @@ A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/operator/kubectl/test_
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from readonly_operator.kubectl.document import as_document
 from readonly_operator.kubectl.next_steps import COMMANDS, GOOD_WHEN_FALSE, MAX_STEPS, SAME_AS_OTHERS
 from readonly_operator.kubectl.snapshot import BindingView, BrokerView, ConditionView, PoolView, Snapshot
 
+from tests.support.golden import check_golden
 from tests.support.states import ALL_HOSTILE, HOSTILE, SMALL, TOPIC, P
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -82,10 +82,7 @@ HOSTILE_SNAPSHOT = Snapshot(NASTY, (HOSTILE_POOL,), HOSTILE_POOL.bindings, (), (
 @pytest.mark.parametrize("name", SNAPSHOTS)
 @pytest.mark.parametrize(("kind", "render"), [("txt", tables.render), ("mmd", topology.render)])
 def test_the_output_is_the_golden_one(name, kind, render):
-    path, text = GOLDEN / f"{name}.{kind}", "\n".join([*render(SNAPSHOTS[name]), ""])
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    check_golden(GOLDEN / f"{name}.{kind}", "\n".join([*render(SNAPSHOTS[name]), ""]))
 
 
 def test_no_name_controls_the_terminal():

@@ -6,7 +6,6 @@ A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/operator/model/test_ch
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import zlib
 from typing import Any
@@ -25,6 +24,7 @@ from readonly_operator.model.lookup import Entry, LookupConfig
 from readonly_operator.model.quantities import canonical
 from readonly_operator.settings import Settings
 
+from tests.support.golden import check_golden
 from tests.support.json_schema import is_valid
 from tests.support.yaml_documents import load_yaml
 
@@ -276,9 +276,7 @@ def test_children_are_those_of_the_golden_file(make_pool, make_binding):
     lookup = LookupConfig.of([make_binding("orders"), make_binding("logs", "persistent://public/default/log-.*")])
     made = {name: children(make_pool(**spec), lookup, SETTINGS) for name, spec in SPECS.items()}
     text = yaml.dump(with_shared_parts(made, {}), Dumper=Dumper, sort_keys=False, width=130)
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_text(text)
-    assert text == GOLDEN.read_text()
+    check_golden(GOLDEN, text)
     assert load_yaml(text) == made
 
 
