@@ -105,7 +105,7 @@ class Growing:
         self._folder = folder
         self._expires = expire_h is not None
         settings = ExportSettings(
-            source={"metadataUrl": "zk:h:2181", "topics": "a"}, to=str(folder), checkpoint=f"{folder}/_checkpoint",
+            source={"metadataStoreUrl": "zk:h:2181", "topics": "a"}, to=str(folder), checkpoint=f"{folder}/_checkpoint",
             table_format="iceberg", columns=("entryId",), expire_snapshots_h=expire_h,
         )  # fmt: skip
         self._table = IcebergTable(settings, lambda: None)

@@ -56,7 +56,7 @@ def stored(request, monkeypatch):
 
 
 def options(streaming=False, **given):
-    return parse_options({"metadataUrl": "zk:h:1", "topic": "t", **given}, streaming=streaming)
+    return parse_options({"metadataStoreUrl": "zk:h:1", "topic": "t", **given}, streaming=streaming)
 
 
 def rows(plans):
