@@ -101,5 +101,5 @@ docs: ## build the documentation into build/site; a broken link or a page outsid
 	@$(MAKE) -s -C lab docs
 docs-pages:
 	@$(MAKE) -s -C lab docs-pages
-bench: ## read-only brokers and stock brokers by turns: takes hours; writes docs/explanation/performance.md (BENCH=options)
+bench: ## read-only brokers and stock brokers by turns: takes hours; writes docs/explanation/performance*.md (BENCH=options)
 	@$(MAKE) -s -C lab bench

@@ -1,10 +1,10 @@
 # Comparisons with stock software, on this machine. BENCH="--quick" passes options on.
 .PHONY: bench-storage
-bench-storage: venv ## reads of ledgers, compared with BookKeeper's own Java client; writes the table in docs/explanation/performance.md (BENCH=options)
+bench-storage: venv ## reads of ledgers, compared with BookKeeper's own Java client; writes the table in docs/explanation/performance-parts.md (BENCH=options)
 	@$(PY) -m bench.storage $(BENCH)
 
 .PHONY: bench-idle
-bench-idle: venv ## CPU and memory of a read-only broker with 10,000 quiet connections (BENCH=--write for docs/explanation/performance.md)
+bench-idle: venv ## CPU and memory of a read-only broker with 10,000 quiet connections (BENCH=--write for docs/explanation/performance-parts.md)
 	@$(PY) -m bench.idle $(BENCH)
 
 .PHONY: bench-status-page
@@ -12,7 +12,7 @@ bench-status-page: venv ## load of the status page with 10 and 5,000 topics, and
 	@$(PY) -m bench status-page $(BENCH)
 
 .PHONY: bench
-bench: venv ## read-only brokers and stock brokers by turns: takes hours; writes docs/explanation/performance.md (BENCH=options)
+bench: venv ## read-only brokers and stock brokers by turns: takes hours; writes docs/explanation/performance*.md (BENCH=options)
 	@$(PY) -m bench all --write $(BENCH)
 
 .PHONY: bench-spark

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.cluster import BASE_PORT, BenchCluster
-from bench.document import has_place, save, write
+from bench.document import page_of, save, write
 from bench.plan import EXPLICIT_LAC_MS, ROUNDS, SECONDS, TAIL, Plan
 from bench.scenarios import (
     catch_up,
@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="MS",
         help="the owner's bookkeeperExplicitLacIntervalInMills, 0 for off (default %(default)s)",
     )
-    made.add_argument("--write", action="store_true", help="put tables and plots into docs/explanation/performance.md")
+    made.add_argument("--write", action="store_true", help="put tables and plots into docs/explanation/performance*.md")
     made.add_argument("--out", type=Path, metavar="FOLDER", help="write JSON and plots to this folder")
     made.add_argument(
         "--base-port", type=int, default=BASE_PORT, metavar="PORT", help="of its Pulsar (default %(default)s)"
@@ -122,7 +122,7 @@ def main(argv: list[str] | None = None) -> int:
         arguments.explicit_lac_ms,
     )
     names = list(BENCHES) if ALL in arguments.name else list(dict.fromkeys(arguments.name))
-    if arguments.write and (lacking := [plan.named(name) for name in names if not has_place(plan.named(name))]):
+    if arguments.write and (lacking := [plan.named(name) for name in names if page_of(plan.named(name)) is None]):
         print(  # noqa: T201
             f"bench: --write: the document has no place for {', '.join(lacking)}; use --out FOLDER", file=sys.stderr
         )

@@ -1,4 +1,4 @@
-"""Write results of benches into docs/explanation/performance.md, between marks, with JSON and plot in a folder beside it."""
+"""Write results of benches into docs/explanation/performance*.md, between marks, with JSON and plot in a folder beside it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 import time
 from typing import TYPE_CHECKING, Any
 
-from bench.paths import DOCUMENT, RESULTS
+from bench.paths import PAGES, RESULTS
 from bench.plot import draw
 from devstack.common.results import save_results
 
@@ -32,13 +32,13 @@ def insert(document: str, name: str, made: str) -> str:
     before, found, rest = document.partition(begin)
     _, found_end, after = rest.partition(end)
     if not found or not found_end:
-        raise ValueError(f"docs/explanation/performance.md has no lines {begin} and {end}")
+        raise ValueError(f"the page has no lines {begin} and {end}")
     return f"{before}{begin}\n{made}\n{end}{after}"
 
 
-def has_place(name: str) -> bool:
-    """Whether the page has a part for a bench."""
-    return all(mark in DOCUMENT.read_text(encoding="utf-8") for mark in marks(name))
+def page_of(name: str) -> Path | None:
+    """Return the page with a part for a bench; None without one."""
+    return next((page for page in PAGES if all(mark in page.read_text(encoding="utf-8") for mark in marks(name))), None)
 
 
 def machine() -> str:
@@ -78,5 +78,7 @@ def write(report: Report, name: str, title: str, settings: dict[str, Any], how: 
         parts.append(f"![{title}](performance/{name}.svg)")
     parts += report.notes
     parts.append(f"All measurements: [{name}.json](performance/{name}.json).")
-    text = DOCUMENT.read_text(encoding="utf-8")
-    DOCUMENT.write_text(insert(text, name, "\n\n".join(parts)), encoding="utf-8")
+    page = page_of(name)
+    if page is None:
+        raise ValueError(f"no page has the lines {' and '.join(marks(name))}: {', '.join(one.name for one in PAGES)}")
+    page.write_text(insert(page.read_text(encoding="utf-8"), name, "\n\n".join(parts)), encoding="utf-8")

@@ -263,7 +263,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--settle", type=float, default=SETTLE_S, help="seconds before the measurement (default %(default)s)"
     )
-    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/performance.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/performance-parts.md")
     parser.add_argument(
         "--base-port", type=int, default=BASE_PORT, help="first port of the stack (default %(default)s)"
     )

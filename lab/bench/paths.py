@@ -7,6 +7,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 LOAD_SOURCE: Final = Path(__file__).parent / "load"
-DOCUMENT: Final = ROOT / "docs" / "explanation" / "performance.md"
+PAGES: Final = tuple(ROOT / "docs" / "explanation" / f"performance{part}.md" for part in ("", "-growth", "-parts"))
+"""Pages with the tables of benches, each between marks."""
 RESULTS: Final = ROOT / "docs" / "explanation" / "performance"
-"""JSON and plot of each bench; the document shows both."""
+"""JSON and plot of each bench; a page shows both."""

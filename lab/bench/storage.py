@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 SOURCE: Final = ROOT / "lab" / "bench" / "java" / "StorageBench.java"
-DOCUMENT: Final = ROOT / "docs" / "explanation" / "performance.md"
+DOCUMENT: Final = ROOT / "docs" / "explanation" / "performance-parts.md"
 BEGIN: Final = "<!-- storage: made by make -C lab bench-storage -->"
 END: Final = "<!-- end of storage -->"
 BASE_PORT: Final = 24650

@@ -24,7 +24,7 @@ MIN_RELIEF_BYTES: Final = 1e6
 """Relief of the owners' network below which a pool is not worth its brokers, in bytes per second. Chosen, not measured."""
 
 FEW_READERS: Final = 2
-"""Subscriptions of a topic up to which nothing, or little, is shared: docs/explanation/performance.md, Few readers."""
+"""Subscriptions of a topic up to which nothing, or little, is shared: docs/explanation/performance-growth.md, Few readers."""
 
 MANY_SUBSCRIPTIONS: Final = 10_000
 """Durable subscriptions of a topic from which on owners do not keep up with their acks: the same page, Local subscriptions."""

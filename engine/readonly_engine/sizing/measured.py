@@ -1,6 +1,6 @@
 """Measured costs that a plan rests on, each with its source. No other file of this package has a measured number.
 
-Sources are tables of docs/explanation/performance.md, by their headings, with the date of the run. All were measured on 2 cores
+Sources are tables of docs/explanation/performance*.md, by their headings, with the date of the run. All were measured on 2 cores
 that other processes used too, with Python 3.11 and Pulsar 4.0.8. The expected value is the table's median; low and high are its
 brackets, or those of other runs that the page names. A cost that no table has alone is a difference of two of its figures.
 Units: microseconds of CPU (`_US`), bytes (`_BYTES`), 1,024 bytes (KB).

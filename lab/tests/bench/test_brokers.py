@@ -16,9 +16,8 @@ import pytest
 from bench.__main__ import BENCHES, main
 from bench.client import LoadClient
 from bench.cpu import Meter, family, resident_bytes
-from bench.document import insert, marks, save
+from bench.document import insert, marks, page_of, save
 from bench.figures import Bar, Report, Sample, ratio
-from bench.paths import DOCUMENT
 from bench.plan import Plan
 from bench.plot import draw, nice_step
 from bench.scenarios.fan_out import WORKS
@@ -108,12 +107,13 @@ def test_a_grid_has_about_five_lines(highest, step):
     assert nice_step(highest) == pytest.approx(step)
 
 
-def test_the_document_has_a_place_for_each_bench_and_keeps_the_rest():
-    text = DOCUMENT.read_text(encoding="utf-8")
+def test_a_page_has_a_place_for_each_bench_and_keeps_the_rest():
     for name in BENCHES:
+        text = page_of(name).read_text(encoding="utf-8")
         once = insert(text, name, "made of whole cloth")
         assert once.count("made of whole cloth") == 1
         assert insert(once, name, text.partition(marks(name)[0] + "\n")[2].partition("\n" + marks(name)[1])[0]) == text
+    assert page_of("no-such-bench") is None
     with pytest.raises(ValueError, match="no lines"):
         insert("nothing", "fan-out", "made")
 

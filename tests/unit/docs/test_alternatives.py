@@ -6,7 +6,9 @@ import re
 
 from docsite.__main__ import DOCS
 
-MEASURED = (DOCS / "explanation" / "performance.md").read_text(encoding="utf-8")
+MEASURED = "\n".join(
+    page.read_text(encoding="utf-8") for page in sorted((DOCS / "explanation").glob("performance*.md"))
+)
 TEXT = (DOCS / "explanation" / "alternatives.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 ROWS = re.findall(
@@ -26,7 +28,7 @@ def test_every_row_is_of_one_measurement():
     for row in ROWS:
         figures = NUMBER.findall(" ".join(row.split("|")[1:-1]))
         assert len(figures) >= 2
-        assert lines_with(figures), f"no row of performance.md has {figures}"
+        assert lines_with(figures), f"no row of the pages has {figures}"
 
 
 def test_every_row_has_the_bench_whose_table_has_its_figures():
