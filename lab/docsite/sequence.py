@@ -46,7 +46,7 @@ _STYLE: Final = (
 
 
 class DiagramError(ValueError):
-    """A line that is no part of a diagram: names it."""
+    """A line that is not a part of a diagram: names it."""
 
 
 @dataclass(frozen=True, slots=True)

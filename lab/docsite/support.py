@@ -56,11 +56,24 @@ def _rows() -> list[list[str]]:
         ["metadata store", "ZooKeeper, that of each Pulsar: 3.9.4, 3.9.5", "as the Pulsar"],
         ["metadata store", f"Oxia {_go_module('lab/devstack/oxia/src', 'github.com/oxia-db/oxia')}", "in short"],
         ["Kubernetes", _go_module("lab/devstack/kube/src/kube", "k8s.io/kubernetes"), "whole"],
+        [
+            "Kubernetes",
+            _go_module("lab/devstack/kube/src/kube-oldest", "k8s.io/kubernetes"),
+            "none; now and then whole",
+        ],
         ["Python", f"3.11 ({python_versions()} is allowed)", "whole"],
+        ["Python", ", ".join(_matrix_versions()[1:]), "unit tests"],
         ["Spark", f"{_locked('spark', 'pyspark')}, with Java 17", "whole"],
     ]
     rows += [[f"{one.language.capitalize()} client", one.version, "whole"] for one in CLIENTS]
     return [*rows, ["processors", "x86-64", "whole"], ["processors", "arm64", "none"]]
+
+
+def _matrix_versions() -> list[str]:
+    """Return the versions of Python whose unit tests CI runs, the oldest first."""
+    workflow = (ROOT / ".github" / "workflows" / "ci.yaml").read_text(encoding="utf-8")
+    (found,) = re.findall(r"matrix: \{python: \[(.*?)\]\}", workflow)
+    return re.findall(r"[\d.]+", found)
 
 
 def _go_module(folder: str, module: str) -> str:

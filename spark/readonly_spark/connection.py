@@ -77,7 +77,7 @@ class Connection:
             except TimeoutError:
                 if self._progress() == before:
                     raise SourceError(f"planning took more than {STEP_TIMEOUT_S:g} s") from None
-                log.warning("planning goes on: the search for transactions takes more than %g s", STEP_TIMEOUT_S)
+                log.warning("planning continues: the search for transactions takes more than %g s", STEP_TIMEOUT_S)
             except (MetadataError, BookKeeperError, OwnerUnavailableError) as error:
                 now, transient = time.monotonic(), is_transient(error)
                 if transient and not retry:

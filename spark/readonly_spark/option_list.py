@@ -154,7 +154,7 @@ OPTIONS: Final = (
         "retryTimeout",
         "300",
         "Time for which planning and reads are tried again while the metadata store or bookies do not answer, in seconds. A "
-        "stream goes on with the topics that can be read.",
+        "stream continues with the topics that can be read.",
     ),
     Option(
         "requiredFile",

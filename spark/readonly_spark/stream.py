@@ -212,7 +212,7 @@ class StreamPlanner:
                 f"{name or 'the cluster'} could not be read for {self._options.retry_s:g} s: {error}"
             ) from error
         if self._outages.to_log(name, now):
-            log.warning("%s cannot be read now, the stream goes on without it: %s", what, error)
+            log.warning("%s cannot be read now, the stream continues without it: %s", what, error)
 
     def tasks(self, start: dict[str, Any], end: dict[str, Any]) -> list[TaskPlan]:
         """Return the tasks between two offsets."""

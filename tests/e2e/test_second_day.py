@@ -134,7 +134,7 @@ def test_a_binding_that_does_not_fit_is_refused_alone(operator, namespace, pool,
     large = eventually(refused, 90)
     said = operator.condition("rotb", large[0], namespace, "Ready")["message"]
     assert "of the 1,000,000 bytes for the bindings of ReadOnlyBrokerPool demo are left" in said
-    # The pool goes on: a change of its spec and another binding still arrive.
+    # The pool continues: a change of its spec and another binding still arrive.
     operator.apply(
         pool(replicas=0, cache={"size": "128Mi"}), binding("small", f"persistent://public/default/{namespace}")
     )

@@ -167,7 +167,7 @@ class RawClient:
             return
 
     def request(self, command: BaseCommand) -> BaseCommand:
-        """Send a request; its answer, if that is no error."""
+        """Send a request; its answer, if that is not an error."""
         self._requests += 1
         request_id = self._requests
         body_of(command).request_id = request_id

@@ -179,7 +179,7 @@ def comes_in(url: str, token: bytes) -> str:
 
 
 def test_who_must_not_speak_for_others_does_not(urls, credentials, topic) -> None:
-    """A role that is no proxy's: its `original_principal` is replayed, and refused, as at the owner."""
+    """A role that is not a proxy's: its `original_principal` is replayed, and refused, as at the owner."""
     token = credentials.token("reader").encode()
 
     def scene(url: str) -> None:

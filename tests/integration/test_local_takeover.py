@@ -1,4 +1,4 @@
-"""Local cursors while brokers of the pool die and come: each subscription is at one broker, and goes on at the next one."""
+"""Local cursors while brokers of the pool die and come: each subscription is at one broker, and continues at the next one."""
 
 from __future__ import annotations
 

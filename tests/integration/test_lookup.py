@@ -119,7 +119,7 @@ def test_a_producer_on_the_pools_url_publishes_at_the_owner(
     assert got == list(range(50)), "nothing is lost, nothing comes twice"
     admin.unload(topic)
     mark = feed.sent
-    wait_until(lambda: feed.sent > mark + 50, what="it goes on after the owner has moved")
+    wait_until(lambda: feed.sent > mark + 50, what="it continues after the owner has moved")
     sent = feed.stop()
     while (
         len(set(got)) < sent

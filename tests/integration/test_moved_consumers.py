@@ -169,7 +169,7 @@ def test_a_liar_is_refused_where_another_broker_serves_its_subscription(pool: Po
         relayed.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
         for marks in ([""], [first.url]):
             mark = [KeyValue(key=RELAYED_BY, value=value) for value in marks]
-            with pytest.raises(RefusedError, match="takes this broker for the one"):
+            with pytest.raises(RefusedError, match="but another broker of the pool serves it"):
                 liar.subscribe(topic, "s", sub_type=CommandSubscribe.Shared, metadata=mark)
         assert "CLOSE_CONSUMER" not in serves.seen + relayed.seen
         assert len(first.stats()["topics"][topic]["subscriptions"]["s"]["consumers"]) == 2

@@ -1,4 +1,4 @@
-"""Where a subscription goes on after its owner has moved, and what of its acks the owner is told again."""
+"""Where a subscription continues after its owner has moved, and what of its acks the owner is told again."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_reader_that_has_sought_goes_on_where_it_stands(
 
 
 def _moves_on(reader: Consumer, admin: PulsarAdmin, topic: str, due: Sequence[tuple[int, int]]) -> None:
-    """The owner moves, twice; the reader goes on at `due[TAKEN]`, here and at the owner."""
+    """The owner moves, twice; the reader continues at `due[TAKEN]`, here and at the owner."""
     for _ in range(2):
         admin.unload(topic)
         wait_until(lambda: mark_delete(admin, topic, reader.name) is not None, 60)

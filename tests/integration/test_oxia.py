@@ -322,7 +322,7 @@ def test_a_lost_leader_costs_no_claim(whole: OxiaCluster, how: int) -> None:
                     assert leases[-1][0] != held.session or leases[-1][1] <= lease_time()
                     assert time.monotonic() - lost > SESSION_TIMEOUT_S / 2
                     return
-            assert leases[-1][0] == held.session, "the session goes on"
+            assert leases[-1][0] == held.session, "the session continues"
             assert (await holder.claim(f"{root}/claim", b"holder")).session == held.session
             await holder.put(f"{root}/after", b"")
             await until(lambda: names[-1] == {"claim", "member", "after"})
@@ -333,7 +333,7 @@ def test_a_lost_leader_costs_no_claim(whole: OxiaCluster, how: int) -> None:
 
 
 def test_all_servers_gone_and_back(whole: OxiaCluster) -> None:
-    """Reads fail within their deadline, and the session goes on or another one has the same records."""
+    """Reads fail within their deadline, and the session continues or another one has the same records."""
 
     async def scenario() -> None:
         root, names = fresh(), []

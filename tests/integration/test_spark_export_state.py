@@ -138,7 +138,7 @@ def test_a_checkpoint_or_a_table_from_a_backup_is_refused_and_adopted_from_what_
     assert "which is empty: was it moved or removed?" in refusal(spark, wanted)
     shutil.copytree(tmp_path / "old-table", table)
     assert "was the table restored from a copy?" in refusal(spark, wanted)
-    # The table goes on from where it is.
+    # The table continues from where it is.
     shutil.rmtree(checkpoint)
     run_until(spark, wanted, tmp_path, 60, adopt=True)
     assert values(tmp_path, "parquet") == list(range(60))

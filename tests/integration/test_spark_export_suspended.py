@@ -1,6 +1,6 @@
 """Two exports with one checkpoint in an object store: the first is suspended between its write and its commit.
 
-The second takes the lease over, and commits the micro-batch and all later ones. Then the first goes on.
+The second takes the lease over, and commits the micro-batch and all later ones. Then the first continues.
 `SUSPENDED_EXPORTS=10` repeats it, with the first and the second micro-batch. The first export is held in turn within the request
 that commits, and before it looks into the table's log. Another test kills the first instead.
 """

@@ -1,4 +1,4 @@
-"""Tables that an export must not touch, and those that it goes on with: `pulsar-readonly export` as a user runs it."""
+"""Tables that an export must not touch, and those that it continues with: `pulsar-readonly export` as a user runs it."""
 
 from __future__ import annotations
 

@@ -133,4 +133,4 @@ def test_the_first_chunk_of_an_incomplete_message_is_not_trimmed(spark_stack, sp
         second.commit(second.end(end, Limits()))
     finally:
         second.close()
-    assert admin.stats(topic)["subscriptions"][HOLD]["msgBacklog"] == 0, "it goes on after the message"
+    assert admin.stats(topic)["subscriptions"][HOLD]["msgBacklog"] == 0, "it continues after the message"

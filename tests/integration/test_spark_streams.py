@@ -50,7 +50,7 @@ def start(frame: Any, folder: Path, **trigger: Any) -> StreamingQuery:
 def run(frame: Any, folder: Path) -> None:
     """All that is there now."""
     query = start(frame, folder, availableNow=True)
-    assert query.awaitTermination(DEADLINE_S), "it goes on for ever"
+    assert query.awaitTermination(DEADLINE_S), "it continues for ever"
 
 
 def read_table(spark: SparkSession, folder: Path) -> Any:

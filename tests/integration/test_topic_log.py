@@ -380,7 +380,7 @@ def test_an_entry_at_the_tail_is_read_from_a_bookie_once(
 def test_a_polled_bookie_that_stalls_holds_the_tail_up_for_a_moment_only(
     pulsar, pulsar_client, breakable_pulsar: PulsarCluster, admin: PulsarAdmin, per_second: float
 ) -> None:
-    """Three copies, of which two suffice to the writer: it goes on without the bookie."""
+    """Three copies, of which two suffice to the writer: it continues without the bookie."""
     namespace = f"public/three-{uuid.uuid4().hex[:8]}"
     admin.create_namespace(namespace)
     admin.set_persistence(namespace, ensemble=3, write_quorum=3, ack_quorum=2)

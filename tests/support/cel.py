@@ -41,7 +41,7 @@ RESERVED = frozenset(
 
 
 class CelError(Exception):
-    """An expression that is no expression, or has no value."""
+    """A text that is not an expression, or has no value."""
 
 
 def compile_cel(text: str) -> Node:

@@ -37,7 +37,7 @@ async def speculative_read(
     timeout_of: Callable[[str], float],
     slow: Callable[[str], None],
 ) -> T:
-    """Return the first answer that is no error.
+    """Return the first answer that is not an error.
 
     Args:
         bookies: the replicas, best first.

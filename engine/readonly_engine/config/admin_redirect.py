@@ -25,7 +25,7 @@ class RedirectError(ValueError):
 
 
 def redirect_target(asked: str, location: str) -> str:
-    """Return the URL to which a request goes on.
+    """Return the URL to which a request continues.
 
     Args:
         asked: URL of the request.

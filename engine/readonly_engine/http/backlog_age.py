@@ -128,7 +128,7 @@ class BacklogAges:
         async with asyncio.timeout(ROUND_TIMEOUT_S):
             reads = (self._read(one, free) for one in pending)
             results = await asyncio.gather(*reads, return_exceptions=True)
-        # The reads of a topic that closes are cancelled; that is no end of the round.
+        # The reads of a topic that closes are cancelled; that is not the end of the round.
         for result in results:
             if isinstance(result, Exception):
                 raise result

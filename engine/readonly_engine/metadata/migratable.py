@@ -43,7 +43,7 @@ _AT_A_TIME: Final = 64
 
 
 class MigratableStore:
-    """A MetadataStore that begins in one store and goes on in another when the cluster's metadata move there.
+    """A MetadataStore that begins in one store and continues in another when the cluster's metadata move there.
 
     Args:
         source: the store that the metadata may leave.

@@ -1,4 +1,4 @@
-"""A watch that goes on in another store after a migration."""
+"""A watch that continues in another store after a migration."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class TopicName:
 
     @property
     def partition(self) -> int:
-        """Index of the partition; -1 for a topic that is no partition."""
+        """Index of the partition; -1 for a topic that is not a partition."""
         _, found, index = self.local_name.rpartition(_PARTITION_SUFFIX)
         return int(index) if found and _PARTITION_INDEX.fullmatch(index) else -1
 

@@ -486,7 +486,7 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 def _broker_version(response: aiohttp.ClientResponse, body: bytes) -> BrokerVersion:
-    """Return a broker's version: a text that is no JSON, or is in quotes."""
+    """Return a broker's version: a text that is not JSON, or is in quotes."""
     text = body[:MAX_VERSION_BYTES].decode(errors="replace")
     return BrokerVersion(text.strip().strip('"'), response.headers.get("Date", ""))
 

@@ -10,7 +10,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|[0-9A-Fa-f:.]*:
 
 
 def page_url(host: str, port: int) -> str:
-    """Return the URL of a status page; empty without a port, or for a host that is no name and no address."""
+    """Return the URL of a status page; empty without a port, or for a host that is neither a name nor an address."""
     if not 0 < port < 1 << 16 or not _HOST.fullmatch(host):
         return ""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"

@@ -17,7 +17,7 @@ MAX_NUMBER: Final = 1 << 63
 
 
 class DocumentError(Exception):
-    """A document that is no state of a broker; the text names the field."""
+    """A document that is not a state of a broker; the text names the field."""
 
 
 def encode(status: Status) -> dict[str, Any]:

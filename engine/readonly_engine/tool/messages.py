@@ -26,7 +26,7 @@ class Item:
         partition: index of the partition; -1 without partitions.
         stored: the entry's metadata; None if it cannot be decoded.
         message: the message; None for any other item.
-        note: description of an item that is no message, or an addition to a message.
+        note: description of an item that is not a message, or an addition to a message.
     """
 
     position: Position

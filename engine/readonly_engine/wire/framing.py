@@ -23,7 +23,7 @@ KB, and Kerberos tickets of up to 64 KiB (MaxTokenSize)."""
 
 STORED_FRAME_BYTES: Final = 128 * 1024 * 1024
 """The longest frame from a bookie if no broker of the cluster has sent its maxMessageSize; bookies send none. Memory grows only
-with received bytes, so this bound is for a peer that is no bookie."""
+with received bytes, so this bound is for a peer that is not a bookie."""
 
 ENVELOPE_BYTES: Final = 64 * 1024
 """Upper bound of the bytes that a bookie's response adds to an entry."""

@@ -1,4 +1,4 @@
-"""Two Kubernetes clusters with one manifest on one Pulsar: the second pool is refused, and its end harms nothing."""
+"""Two Kubernetes clusters, one manifest, one Pulsar: the second pool is refused, and its deletion does not affect the first."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ class _Finisher:
         report: called with a binding whose finalizer the operator may not remove, and the condition.
 
     Attributes:
-        waits: whether the deletion of one goes on waiting.
+        waits: whether the deletion of one continues to wait.
     """
 
     def __init__(self, context: Context, report: Callable[[Manifest, Condition], object]) -> None:

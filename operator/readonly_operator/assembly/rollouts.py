@@ -1,7 +1,7 @@
 """Budget of rollouts: how many pools may replace their brokers at the same time.
 
 A newer operator changes the pods of all pools at once. The others wait. A StatefulSet that waits has a partition, so a new
-process of the operator goes on from what it observes.
+process of the operator continues from what it observes.
 
 A pool that was well, took a new image, and has no ready broker of it after STUCK_SECONDS, speaks against that image: no other
 pool takes it then. Any other stuck rollout is a mistake of its pool, and stops nobody for longer.

@@ -1,4 +1,4 @@
-"""Work that goes on although something nobody expected has happened."""
+"""Work that continues although something nobody expected has happened."""
 
 from __future__ import annotations
 

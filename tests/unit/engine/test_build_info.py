@@ -21,7 +21,7 @@ def git(folder, *arguments):
 
 @pytest.fixture
 def package(tmp_path):
-    """The package in a folder that is no checkout."""
+    """The package in a folder that is not a checkout."""
     folder = tmp_path / "engine" / "readonly_engine"
     folder.mkdir(parents=True)
     return folder

@@ -151,7 +151,7 @@ def drive(fetch, status, limit=200.0):
         for request in fetch.requests(now):
             fetch.on_failure(request.token, status, f"status {status}", now)
         now += 0.05
-    raise AssertionError("it goes on for ever")
+    raise AssertionError("it continues for ever")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ GROWTH: Final = 1.25
 
 
 class Log:
-    """A topic's log that takes entries as time goes on.
+    """A topic's log that takes entries over time.
 
     Args:
         kept_s: how long ledgers are kept, in seconds.

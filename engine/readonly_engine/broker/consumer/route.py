@@ -134,7 +134,9 @@ def choose_route(placement: Placement, peer: str, relayed_by: str | None, needs_
         OwnerRefusedError: the pool keeps the cursor, but only the owner can serve the subscription.
     """
     if peer and relayed_by is not None:
-        raise OwnerUnavailableError(f"{relayed_by} takes this broker for the one that serves the subscription")
+        raise OwnerUnavailableError(
+            f"{relayed_by} relayed this subscription here, but another broker of the pool serves it; look the topic up again"
+        )
     if peer:
         return Relay(peer)
     if needs_owner and placement.cursor is CursorPlace.POOL:

@@ -45,7 +45,7 @@ class PageQuota:
         return 0.0
 
     def charge(self, spent_s: float) -> None:
-        """Record work for pages that is no page.
+        """Record work for pages that is not a page.
 
         Args:
             spent_s: seconds of the event loop that it took.

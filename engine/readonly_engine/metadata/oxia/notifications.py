@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RESUME_S: Final = 600.0
-"""Longest break after which a stream goes on where it broke. Servers keep notifications for an hour by default."""
+"""Longest break after which a stream continues where it broke. Servers keep notifications for an hour by default."""
 
 _PAUSES_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 

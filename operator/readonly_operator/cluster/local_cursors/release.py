@@ -117,7 +117,7 @@ class Release:
             Whether everything is removed.
 
         Raises:
-            FetchError: the source cluster does not answer; a later call goes on.
+            FetchError: the source cluster does not answer; a later call continues.
         """
         admin = self._make_admin()
         if self._queue is None:

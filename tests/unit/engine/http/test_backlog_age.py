@@ -188,7 +188,7 @@ def test_a_collection_does_not_wait_for_storage_that_is_silent(play, monkeypatch
         await one.measure()
         assert one.seconds() is None
         await one.measure()
-        assert len(one.log.reads) == 1, "the round goes on, and no second one begins"
+        assert len(one.log.reads) == 1, "the round continues, and no second one begins"
         one.ages.close()
 
     play(scene())

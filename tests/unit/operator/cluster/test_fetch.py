@@ -139,7 +139,7 @@ def test_a_second_address_is_tried(monkeypatch):
 
 @pytest.mark.parametrize("known", ["broker.shop", "broker"])
 def test_a_short_name_is_that_of_a_service_in_the_pools_namespace(monkeypatch, known):
-    """The operator runs in another namespace. A name that is no Service there comes from the nodes' resolver."""
+    """The operator runs in another namespace. A name that is not a Service there comes from the nodes' resolver."""
     asked = []
 
     def resolve(host, port, **_):

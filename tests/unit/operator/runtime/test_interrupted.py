@@ -2,7 +2,7 @@
 
 Each scenario begins with a world at rest and a running operator, to whom users then give something to do. It is done once
 undisturbed; then once for each request and each way in which that one can go wrong (in the quick form for some of them), and
-either the same process or a new one goes on.
+either the same process or a new one continues.
 """
 
 from __future__ import annotations
@@ -292,14 +292,14 @@ def check(scene: Any, name: str, choose: Callable[[int], tuple[tuple[Fault, bool
     Args:
         scene: plays it.
         name: of the scenario.
-        choose: in which ways a request goes wrong, by its number: how, and whether another process goes on.
+        choose: in which ways a request goes wrong, by its number: how, and whether another process continues.
     """
     undisturbed, requests = scene(name)
     wanted = undisturbed.state()
     for at, (fault, follow) in ((number, way) for number in range(len(requests)) for way in choose(number)):
         world, made = scene(name, at, fault, follow=follow)
         who = "another process" if follow else "the same one"
-        where = f"request {at} ({made[at]}): {fault.value}; {who} goes on"
+        where = f"request {at} ({made[at]}): {fault.value}; {who} continues"
         found = world.state()
         assert found == wanted, f"{where}: {differences(found, wanted)}"
         for key, states in world.history.items():

@@ -1,4 +1,4 @@
-"""A served namespace that cannot be read: the operator goes on with the others, and takes it up again when it can be read."""
+"""A served namespace that cannot be read: the operator continues with the others, and takes it up again when it can be read."""
 
 from __future__ import annotations
 

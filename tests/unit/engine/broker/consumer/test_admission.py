@@ -228,7 +228,7 @@ def test_a_liar_cannot_hide_that_a_broker_brought_it(monkeypatch, marks):
         monkeypatch.setattr(admission, "make_consumer", scene.make)
         await scene.come(*marks)
         scene.held_by = "pulsar://elsewhere:6650"
-        with pytest.raises(OwnerUnavailableError, match="takes this broker for the one"):
+        with pytest.raises(OwnerUnavailableError, match="but another broker of the pool serves it"):
             await scene.come(*marks)
 
     asyncio.run(run())

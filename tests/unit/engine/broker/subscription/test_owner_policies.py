@@ -99,7 +99,7 @@ def test_the_name_of_the_cluster_is_known_from_the_brokers_configuration(configu
 
 
 def test_that_brokers_do_not_authorize_counts_only_while_they_say_so(monkeypatch):
-    """After authorization was turned on they may refuse this question to a role that is no super-user."""
+    """After authorization was turned on they may refuse this question to a role that is not a super-user."""
 
     class Brokers:
         answers: ClassVar = [{"authorizationEnabled": "false"}, None, {"authorizationEnabled": "true"}, None]

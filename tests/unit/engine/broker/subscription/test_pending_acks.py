@@ -72,7 +72,7 @@ def test_a_cumulative_ack_is_of_one_transaction_and_counts_with_its_commit(curso
     acks = PendingAcks(cursor)
     assert acks.add((0, 1), ack(Position(1, 3), cumulative=True)) == []
     acks.add((0, 2), ack(Position(1, 7), cumulative=True))
-    assert cursor.first_unacked() == Position(1, 0), "the owner goes on delivering it"
+    assert cursor.first_unacked() == Position(1, 0), "the owner continues delivering it"
     assert acks.end((0, 2), committed=True).acks == []
     assert acks.end((0, 1), committed=True).acks == [ack(Position(1, 3), cumulative=True)]
 

@@ -32,7 +32,7 @@ SETTINGS = TailSettings("tail", PushRate(1e6, 10_000, 1e9))
 
 
 class Scene:
-    """One topic with one reader, and what came of it."""
+    """One topic with one reader, and the result."""
 
     def __init__(self, stage):
         self.stage = stage
