@@ -1,9 +1,9 @@
-"""Errors of requests to the source cluster.
+"""Errors of requests to the source cluster. A broker of the pool raises the same ones for its own refusals.
 
 RelayError
-├── OwnerUnavailableError   no broker answers, or the connection broke: retry
+├── OwnerUnavailableError   no broker answers, the connection broke, or this broker cannot serve it now: ServiceNotReady, retry
 │   └── AdminRefusedError    the admin API does not permit a request: retry, when the role or the token was changed
-└── OwnerRefusedError       the owner answered with an error for the client
+└── OwnerRefusedError       the owner, or this broker, answers with an error code for the client
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class AdminRefusedError(OwnerUnavailableError):
 
 
 class OwnerRefusedError(RelayError):
-    """The owner refused a request."""
+    """The owner refused a request, or this broker did."""
 
     def __init__(self, code: ServerError, message: str) -> None:
         super().__init__(message)
