@@ -64,6 +64,10 @@ test-spark: venv ## data source and exports, long: random workloads against a st
 export-soak: venv ## a continuous export: memory, checkpoint, log and lag stay flat (MINUTES=180 EXPORT_SOAK_OPTIONS="--format delta --write")
 	@$(PY) -m longtests.export_soak --minutes $(if $(filter file,$(origin MINUTES)),180,$(MINUTES)) $(EXPORT_SOAK_OPTIONS)
 
+.PHONY: transactions-memory
+transactions-memory: venv ## memory of a stream's planner over a topic with 1,000 transactions a second, for half an hour (TRANSACTIONS_OPTIONS="--minutes 15 --write")
+	@$(PY) -m longtests.transactions $(TRANSACTIONS_OPTIONS)
+
 .PHONY: iceberg-growth
 iceberg-growth: venv ## metadata of an Iceberg table over 10,000 commits of an export: docs/how-to/spark-export.md (ICEBERG_GROWTH_OPTIONS=--write)
 	@$(PY) -m longtests.iceberg_growth $(ICEBERG_GROWTH_OPTIONS)
