@@ -85,7 +85,7 @@ def shared() -> Iterator[None]:
     """Let copies of a table's metadata share its snapshots, which are never changed."""
     kinds = (Snapshot, SnapshotLogEntry)
     for kind in kinds:
-        kind.__deepcopy__ = lambda self, _=None: self  # type: ignore[method-assign, misc, assignment]
+        kind.__deepcopy__ = lambda self, _=None: self  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
