@@ -1,11 +1,18 @@
-"""Marks for all tests."""
+"""Marks of all tests, and event loops for those that are coroutines."""
 
 from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Final
 
 import pytest
 
 from tests.nightly import is_nightly
 from tests.support.examples import load_profile
+
+TEST_S: Final = 300.0
+"""Time after which a test that is a coroutine fails: much, because tests share their machine with others."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,3 +26,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_nightly(item.nodeid):
             item.add_marker(pytest.mark.nightly)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+
+    async def run() -> None:
+        async with asyncio.timeout(TEST_S):
+            await pyfuncitem.obj(**arguments)
+
+    asyncio.run(run())
+    return True

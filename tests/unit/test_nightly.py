@@ -17,8 +17,9 @@ SHARE = 0.7
 
 
 def functions_of(path: Path) -> list[str]:
-    found = ast.walk(ast.parse(path.read_text()))
-    return [node.name for node in found if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    found = (node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, functions))
+    return [name for name in found if name.startswith("test_")]
 
 
 @pytest.mark.parametrize("file", NIGHTLY)
