@@ -56,51 +56,41 @@ def store(golden):
     )
 
 
-def test_a_ledger_and_a_bookie_that_were_known_are_known_while_the_store_is_away(store):
-    async def run():
-        cluster = ClusterMetadata(store)
-        ledger, address = await cluster.ledger(7), await cluster.bookie_address("a")
-        store.answers = False
-        assert await cluster.ledger(7) == ledger
-        assert await cluster.bookie_address("a") == address
-        asked = store.asked
-        store.connected = False
-        assert await cluster.ledger(7) == ledger
-        assert await cluster.bookie_address("a") == address
-        assert store.asked == asked, "nobody waits for a store that is known to be away"
-        for unknown in (cluster.ledger(8), cluster.bookie_address("b")):
-            with pytest.raises(MetadataUnavailableError):
-                await unknown
-
-    asyncio.run(run())
-
-
-def test_a_ledger_that_was_deleted_is_forgotten(store):
-    async def run():
-        cluster = ClusterMetadata(store)
-        assert await cluster.ledger(7)
-        store.values.clear()
-        assert await cluster.ledger(7) is None
-        store.answers = False
+async def test_a_ledger_and_a_bookie_that_were_known_are_known_while_the_store_is_away(store):
+    cluster = ClusterMetadata(store)
+    ledger, address = await cluster.ledger(7), await cluster.bookie_address("a")
+    store.answers = False
+    assert await cluster.ledger(7) == ledger
+    assert await cluster.bookie_address("a") == address
+    asked = store.asked
+    store.connected = False
+    assert await cluster.ledger(7) == ledger
+    assert await cluster.bookie_address("a") == address
+    assert store.asked == asked, "nobody waits for a store that is known to be away"
+    for unknown in (cluster.ledger(8), cluster.bookie_address("b")):
         with pytest.raises(MetadataUnavailableError):
-            await cluster.ledger(7)
-
-    asyncio.run(run())
+            await unknown
 
 
-def test_the_ledgers_that_are_remembered_are_bounded(store, monkeypatch):
+async def test_a_ledger_that_was_deleted_is_forgotten(store):
+    cluster = ClusterMetadata(store)
+    assert await cluster.ledger(7)
+    store.values.clear()
+    assert await cluster.ledger(7) is None
+    store.answers = False
+    with pytest.raises(MetadataUnavailableError):
+        await cluster.ledger(7)
+
+
+async def test_the_ledgers_that_are_remembered_are_bounded(store, monkeypatch):
     monkeypatch.setattr(cluster_module, "MAX_REMEMBERED_LEDGERS", 1)
-
-    async def run():
-        cluster = ClusterMetadata(store)
-        assert await cluster.ledger(7)
-        assert await cluster.ledger(8)
-        store.answers = False
-        assert await cluster.ledger(8)
-        with pytest.raises(MetadataUnavailableError):
-            await cluster.ledger(7)
-
-    asyncio.run(run())
+    cluster = ClusterMetadata(store)
+    assert await cluster.ledger(7)
+    assert await cluster.ledger(8)
+    store.answers = False
+    assert await cluster.ledger(8)
+    with pytest.raises(MetadataUnavailableError):
+        await cluster.ledger(7)
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b'{"partitions": "many"}', b"\xff"])
@@ -110,21 +100,17 @@ def test_a_damaged_count_of_partitions_is_the_named_error(store, value):
         asyncio.run(ClusterMetadata(store).partitions(TOPIC))
 
 
-def test_names_come_as_people_write_them(store):
+async def test_names_come_as_people_write_them(store):
     store.values |= {
         "/admin/policies/public/default": b"",
         "/managed-ledgers/public/default/persistent/a+b": b"",
         "/managed-ledgers/public/default/persistent/a+b/my%2Fsub": b"",
         TOPIC.partitions_path: b'{"partitions": 4, "deleted": false}',
     }
-
-    async def run():
-        cluster = ClusterMetadata(store)
-        assert await cluster.namespaces() == ["public/default"]
-        (topic,) = await cluster.topics("public", "default")
-        assert str(topic) == "persistent://public/default/a b"
-        assert await cluster.subscriptions(topic) == ["my/sub"]
-        assert await cluster.partitioned_topics("public", "default") == {TOPIC: 4}
-        assert await cluster.topics("no", "where") == []
-
-    asyncio.run(run())
+    cluster = ClusterMetadata(store)
+    assert await cluster.namespaces() == ["public/default"]
+    (topic,) = await cluster.topics("public", "default")
+    assert str(topic) == "persistent://public/default/a b"
+    assert await cluster.subscriptions(topic) == ["my/sub"]
+    assert await cluster.partitioned_topics("public", "default") == {TOPIC: 4}
+    assert await cluster.topics("no", "where") == []

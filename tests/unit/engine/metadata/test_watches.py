@@ -106,48 +106,44 @@ def test_the_slow_poll_finds_a_change_that_no_watch_told_of(monkeypatch, caplog)
     assert "node has changed without its watch, reading again: node=/node" in caplog.text
 
 
-def test_one_timer_polls_all_nodes_by_turns_and_ends_with_the_last(monkeypatch):
+async def test_one_timer_polls_all_nodes_by_turns_and_ends_with_the_last(monkeypatch):
     monkeypatch.setattr(watches.random, "uniform", lambda _low, _high: 1.0)
+    due, timers = [], []
 
-    async def run():
-        due, timers = [], []
+    def call_later(seconds, call):
+        due.append((seconds, call))
+        timers.append(asyncio.TimerHandle(0, call, (), asyncio.get_running_loop()))
+        return timers[-1]
 
-        def call_later(seconds, call):
-            due.append((seconds, call))
-            timers.append(asyncio.TimerHandle(0, call, (), asyncio.get_running_loop()))
-            return timers[-1]
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", call_later)
+    rounds, probed = PollRounds(), []
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "call_later", call_later)
-        rounds, probed = PollRounds(), []
+    def watch(number):
+        async def read(_fired):
+            return NodeRead("one", 1)
 
-        def watch(number):
-            async def read(_fired):
-                return NodeRead("one", 1)
+        async def probe():
+            probed.append(number)
+            return 1
 
-            async def probe():
-                probed.append(number)
-                return 1
+        return NodeWatch(f"/{number}", read, probe, lambda _: None, rounds)
 
-            return NodeWatch(f"/{number}", read, probe, lambda _: None, rounds)
-
-        many = [watch(number) for number in range(50)]
-        await asyncio.gather(*(one._task for one in many))
-        assert [seconds for seconds, _ in due] == [watches.POLL_INTERVAL_S], "the first one has set the timer"
-        many[1].stop()
-        for _ in range(51):
-            due[-1][1]()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-        assert probed == [0, *range(2, 50), 0, 2]
-        assert {seconds for seconds, _ in due[1:]} == {watches.POLL_SPACING_S}
-        for one in many[:-1]:
-            one.stop()
+    many = [watch(number) for number in range(50)]
+    await asyncio.gather(*(one._task for one in many))
+    assert [seconds for seconds, _ in due] == [watches.POLL_INTERVAL_S], "the first one has set the timer"
+    many[1].stop()
+    for _ in range(51):
         due[-1][1]()
-        assert due[-1][0] == watches.POLL_INTERVAL_S
-        many[-1].stop()
-        assert timers[-1].cancelled()
-
-    asyncio.run(run())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert probed == [0, *range(2, 50), 0, 2]
+    assert {seconds for seconds, _ in due[1:]} == {watches.POLL_SPACING_S}
+    for one in many[:-1]:
+        one.stop()
+    due[-1][1]()
+    assert due[-1][0] == watches.POLL_INTERVAL_S
+    many[-1].stop()
+    assert timers[-1].cancelled()
 
 
 def test_once_stopped_it_tells_nothing_and_asks_nothing(monkeypatch):

@@ -18,15 +18,11 @@ def _raise() -> None:
 
 
 @pytest.mark.parametrize("answers", [False, True], ids=["silent", "refuses"])
-def test_a_close_ends_in_time_without_an_error(monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
+async def test_a_close_ends_in_time_without_an_error(monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
     monkeypatch.setattr(zookeeper, "CLOSE_TIMEOUT_S", 0.05)
     answered = Event()
-
-    async def close() -> None:
-        store = ZooKeeperStore("127.0.0.1:1")
-        store._client = cast("Any", SimpleNamespace(stop=_raise if answers else answered.wait, close=lambda: None))
-        async with asyncio.timeout(10):
-            await store.close()
-
-    asyncio.run(close())  # joins the executor's threads
+    store = ZooKeeperStore("127.0.0.1:1")
+    store._client = cast("Any", SimpleNamespace(stop=_raise if answers else answered.wait, close=lambda: None))
+    async with asyncio.timeout(10):
+        await store.close()
     answered.set()

@@ -76,7 +76,7 @@ def ask(answer, request):
 
 
 @pytest.mark.parametrize("secure", [True, False])
-def test_a_redirect_gets_the_token_unless_it_leads_from_https_to_http(credentials, tmp_path, secure):
+async def test_a_redirect_gets_the_token_unless_it_leads_from_https_to_http(credentials, tmp_path, secure):
     token = tmp_path / "token"
     token.write_text("a-secret")
     tls = (
@@ -88,20 +88,17 @@ def test_a_redirect_gets_the_token_unless_it_leads_from_https_to_http(credential
         shown.append(request.headers.get("Authorization"))
         return web.json_response({"subscriptions": {}})
 
-    async def run() -> None:
-        trust = ClientTls(TlsFiles("broker-tls", trust=credentials.authority)) if secure else None
-        async with (
-            serving(listen) as owner,
-            serving(redirect_to(f"http://{owner}"), tls) as broker,
-            asking(f"http{'s' * secure}://{broker}", tls=trust, token_file=token) as client,
-        ):
-            if secure:
-                with pytest.raises(OwnerUnavailableError, match=r"expected https://HOST:PORT.*webServicePortTls"):
-                    await client.stats(TOPIC)
-            else:
-                assert await client.stats(TOPIC) == {"subscriptions": {}}
-
-    asyncio.run(run())
+    trust = ClientTls(TlsFiles("broker-tls", trust=credentials.authority)) if secure else None
+    async with (
+        serving(listen) as owner,
+        serving(redirect_to(f"http://{owner}"), tls) as broker,
+        asking(f"http{'s' * secure}://{broker}", tls=trust, token_file=token) as client,
+    ):
+        if secure:
+            with pytest.raises(OwnerUnavailableError, match=r"expected https://HOST:PORT.*webServicePortTls"):
+                await client.stats(TOPIC)
+        else:
+            assert await client.stats(TOPIC) == {"subscriptions": {}}
     assert shown == ([] if secure else ["Bearer a-secret"])
 
 
@@ -138,16 +135,13 @@ class Names(AbstractResolver):
         pass
 
 
-def test_a_name_leads_to_no_address_that_a_redirect_must_not_reach():
-    async def run() -> None:
-        mixed = GuardedResolver(Names("169.254.169.254", "10.0.0.7", "127.0.0.1"), "pulsar.example.org")
-        assert [one["host"] for one in await mixed.resolve("b", 8080)] == ["10.0.0.7"]
-        with pytest.raises(OSError, match="is not followed"):
-            await GuardedResolver(Names("169.254.169.254", "::1"), "pulsar.example.org").resolve("b", 8080)
-        local = GuardedResolver(Names("127.0.0.1"), "localhost")
-        assert [one["host"] for one in await local.resolve("b", 8080)] == ["127.0.0.1"]
-
-    asyncio.run(run())
+async def test_a_name_leads_to_no_address_that_a_redirect_must_not_reach():
+    mixed = GuardedResolver(Names("169.254.169.254", "10.0.0.7", "127.0.0.1"), "pulsar.example.org")
+    assert [one["host"] for one in await mixed.resolve("b", 8080)] == ["10.0.0.7"]
+    with pytest.raises(OSError, match="is not followed"):
+        await GuardedResolver(Names("169.254.169.254", "::1"), "pulsar.example.org").resolve("b", 8080)
+    local = GuardedResolver(Names("127.0.0.1"), "localhost")
+    assert [one["host"] for one in await local.resolve("b", 8080)] == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize("name", ["..", "."])

@@ -78,20 +78,17 @@ def test_a_clients_certificate_is_refused():
     play(scene, Server(b"something"))
 
 
-def test_a_clients_certificate_is_refused_by_a_broker_with_a_certificate():
+async def test_a_clients_certificate_is_refused_by_a_broker_with_a_certificate():
     class Ours:
         certificate = "ours"
 
-    async def run():
-        server = await Server(b"").start()
-        owners = OwnerDirectory(server.url, tls=Ours())
-        for identity in (Identity("tls"), Identity("token", b"proxy", "bob", "tls")):
-            with pytest.raises(OwnerRefusedError, match="cannot pass a client's TLS certificate on"):
-                await owners.authenticate(identity, Client())
-        assert server.connections == []
-        server.close()
-
-    asyncio.run(run())
+    server = await Server(b"").start()
+    owners = OwnerDirectory(server.url, tls=Ours())
+    for identity in (Identity("tls"), Identity("token", b"proxy", "bob", "tls")):
+        with pytest.raises(OwnerRefusedError, match="cannot pass a client's TLS certificate on"):
+            await owners.authenticate(identity, Client())
+    assert server.connections == []
+    server.close()
 
 
 def test_challenges_of_several_rounds_go_to_the_client():

@@ -121,30 +121,26 @@ def test_a_late_answer_is_dropped(golden):
     play(golden, scene)
 
 
-def test_subscribes_of_a_crowd_are_throttled(golden, monkeypatch):
+async def test_subscribes_of_a_crowd_are_throttled(golden, monkeypatch):
     monkeypatch.setattr(waves, "LIMITS", (10, 10))
-
-    async def scene():
-        owners = OwnerDirectory(owner_url(golden))
-        owner = Owner(owners, golden)
-        subscribe = BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=CommandSubscribe(topic="t"))
-        asked = [asyncio.ensure_future(owner.connection.subscribe(subscribe)) for _ in range(17)]
-        await settle()
-        first = [body.request_id for kind, body in owner.next() if kind == "SUBSCRIBE"]
-        assert len(first) == 10
-        for request_id in first[:4]:
-            owner.answer("broker_success", request_id)
-        await settle()
-        assert not owner.next()
-        asked[12].cancel()  # one that waits
-        asked[9].cancel()  # one that the owner has
-        await settle()
-        assert [kind for kind, _ in owner.next()] == ["SUBSCRIBE"] * 5
-        owner.lose()
-        ended = await asyncio.gather(*asked, return_exceptions=True)
-        cancelled = [number for number, one in enumerate(ended) if isinstance(one, asyncio.CancelledError)]
-        assert cancelled == [9, 12]
-        assert sum(isinstance(one, BaseCommand) for one in ended) == 4
-        assert sum(isinstance(one, OwnerUnavailableError) for one in ended) == 11
-
-    asyncio.run(scene())
+    owners = OwnerDirectory(owner_url(golden))
+    owner = Owner(owners, golden)
+    subscribe = BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=CommandSubscribe(topic="t"))
+    asked = [asyncio.ensure_future(owner.connection.subscribe(subscribe)) for _ in range(17)]
+    await settle()
+    first = [body.request_id for kind, body in owner.next() if kind == "SUBSCRIBE"]
+    assert len(first) == 10
+    for request_id in first[:4]:
+        owner.answer("broker_success", request_id)
+    await settle()
+    assert not owner.next()
+    asked[12].cancel()  # one that waits
+    asked[9].cancel()  # one that the owner has
+    await settle()
+    assert [kind for kind, _ in owner.next()] == ["SUBSCRIBE"] * 5
+    owner.lose()
+    ended = await asyncio.gather(*asked, return_exceptions=True)
+    cancelled = [number for number, one in enumerate(ended) if isinstance(one, asyncio.CancelledError)]
+    assert cancelled == [9, 12]
+    assert sum(isinstance(one, BaseCommand) for one in ended) == 4
+    assert sum(isinstance(one, OwnerUnavailableError) for one in ended) == 11

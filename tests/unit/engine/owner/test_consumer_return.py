@@ -54,26 +54,23 @@ def test_a_close_right_behind_success_is_noticed(golden):
     play(golden, scene)
 
 
-def test_a_connection_lost_right_behind_success_fails_subscribe(golden):
-    async def run():
-        owners = OwnerDirectory(owner_url(golden))
-        owner, events = Owner(owners, golden), Events()
-        owner.next()
-        consumer = OwnerConsumer(owners, Identity(), subscribe(), events, zero_permit=True)
-        task = asyncio.create_task(consumer.subscribe())
-        await settle()
-        (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
-        owner.answer("broker_lookup_response", lookup.request_id)
-        await settle()
-        (asked,) = [body for name, body in owner.next() if name == "SUBSCRIBE"]
-        owner.answer("broker_success", asked.request_id)
-        owner.lose()
-        with pytest.raises(OwnerUnavailableError, match="closed the consumer right after SUBSCRIBE"):
-            await task
-        assert not consumer.subscribed
-        assert (events.away, events.ended) == (0, [])
-
-    asyncio.run(run())
+async def test_a_connection_lost_right_behind_success_fails_subscribe(golden):
+    owners = OwnerDirectory(owner_url(golden))
+    owner, events = Owner(owners, golden), Events()
+    owner.next()
+    consumer = OwnerConsumer(owners, Identity(), subscribe(), events, zero_permit=True)
+    task = asyncio.create_task(consumer.subscribe())
+    await settle()
+    (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
+    owner.answer("broker_lookup_response", lookup.request_id)
+    await settle()
+    (asked,) = [body for name, body in owner.next() if name == "SUBSCRIBE"]
+    owner.answer("broker_success", asked.request_id)
+    owner.lose()
+    with pytest.raises(OwnerUnavailableError, match="closed the consumer right after SUBSCRIBE"):
+        await task
+    assert not consumer.subscribed
+    assert (events.away, events.ended) == (0, [])
 
 
 def test_request_with_retry_repeats_the_request_on_the_new_owner(golden):

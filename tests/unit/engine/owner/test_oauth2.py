@@ -82,57 +82,51 @@ def config(issuer, key_file=None, **fields):
     return OAuth2Config(issuer_url=f"{issuer.base}/realm", key_file=key_file, **fields)
 
 
-def test_the_admin_api_gets_a_token_of_the_issuer(key_file):
-    async def run():
-        async with Issuer().serving() as issuer:
-            login = OAuth2Login(config(issuer, key_file, audience="urn:pulsar", scope="read"))
-            admin = AdminClient(issuer.base, login=login)
-            try:
-                with pytest.raises(OwnerUnavailableError, match="no token has been requested yet"):
-                    await admin.configuration()
-                await login.refresh()
-                await login.refresh()
-                assert await admin.configuration() == {}
-            finally:
-                await admin.close()
-            assert issuer.tokens == ["Bearer token-1"]
-            assert issuer.forms == [
-                {
-                    "grant_type": "client_credentials",
-                    "client_id": "me",
-                    "client_secret": "s3cret",
-                    "audience": "urn:pulsar",
-                    "scope": "read",
-                }
-            ]
-
-    asyncio.run(run())
-
-
-def test_a_token_is_renewed_early_and_with_changed_files_at_once(tmp_path):
-    async def run():
-        now = [0.0]
-        (tmp_path / "id").write_text("me\n")
-        (tmp_path / "secret").write_text("s3cret\n")
-        async with Issuer().serving() as issuer:
-            files = {"client_id_file": tmp_path / "id", "client_secret_file": tmp_path / "secret"}
-            login = OAuth2Login(config(issuer, **files), lambda: now[0])
+async def test_the_admin_api_gets_a_token_of_the_issuer(key_file):
+    async with Issuer().serving() as issuer:
+        login = OAuth2Login(config(issuer, key_file, audience="urn:pulsar", scope="read"))
+        admin = AdminClient(issuer.base, login=login)
+        try:
+            with pytest.raises(OwnerUnavailableError, match="no token has been requested yet"):
+                await admin.configuration()
             await login.refresh()
-            now[0] = 2000
             await login.refresh()
-            assert login.get() == "token-1"
-            now[0] = 2900
-            await login.refresh()
-            assert login.get() == "token-2"
-            (tmp_path / "secret").write_text("another")
-            await login.refresh()
-            assert login.get() == "token-3"
-            assert [form["client_secret"] for form in issuer.forms] == ["s3cret", "s3cret", "another"]
+            assert await admin.configuration() == {}
+        finally:
+            await admin.close()
+        assert issuer.tokens == ["Bearer token-1"]
+        assert issuer.forms == [
+            {
+                "grant_type": "client_credentials",
+                "client_id": "me",
+                "client_secret": "s3cret",
+                "audience": "urn:pulsar",
+                "scope": "read",
+            }
+        ]
 
-    asyncio.run(run())
+
+async def test_a_token_is_renewed_early_and_with_changed_files_at_once(tmp_path):
+    now = [0.0]
+    (tmp_path / "id").write_text("me\n")
+    (tmp_path / "secret").write_text("s3cret\n")
+    async with Issuer().serving() as issuer:
+        files = {"client_id_file": tmp_path / "id", "client_secret_file": tmp_path / "secret"}
+        login = OAuth2Login(config(issuer, **files), lambda: now[0])
+        await login.refresh()
+        now[0] = 2000
+        await login.refresh()
+        assert login.get() == "token-1"
+        now[0] = 2900
+        await login.refresh()
+        assert login.get() == "token-2"
+        (tmp_path / "secret").write_text("another")
+        await login.refresh()
+        assert login.get() == "token-3"
+        assert [form["client_secret"] for form in issuer.forms] == ["s3cret", "s3cret", "another"]
 
 
-def test_a_broker_waits_for_its_first_token_but_not_for_a_silent_server(key_file, monkeypatch):
+async def test_a_broker_waits_for_its_first_token_but_not_for_a_silent_server(key_file, monkeypatch):
     async def started(issuer):
         login = OAuth2Login(config(issuer, key_file))
         following = asyncio.create_task(login.follow())
@@ -142,111 +136,93 @@ def test_a_broker_waits_for_its_first_token_but_not_for_a_silent_server(key_file
         await asyncio.gather(following, return_exceptions=True)
         return login.current(), asyncio.get_running_loop().time() - began
 
-    async def run():
-        async with Issuer().serving() as issuer:
-            assert (await started(issuer))[0] == "token-1"
-            issuer.refuses = lambda: web.json_response({}, status=503)
-            monkeypatch.setattr("readonly_engine.owner.oauth2.FIRST_S", 60.0)
-            token, seconds = await started(issuer)
-            assert (token, seconds < 30.0) == ("", True)
-        monkeypatch.setattr("readonly_engine.owner.oauth2.FIRST_S", 0.1)
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            issuer.base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            token, seconds = await started(issuer)
-        assert (token, seconds < 5.0) == ("", True)
-
-    asyncio.run(run())
+    async with Issuer().serving() as issuer:
+        assert (await started(issuer))[0] == "token-1"
+        issuer.refuses = lambda: web.json_response({}, status=503)
+        monkeypatch.setattr("readonly_engine.owner.oauth2.FIRST_S", 60.0)
+        token, seconds = await started(issuer)
+        assert (token, seconds < 30.0) == ("", True)
+    monkeypatch.setattr("readonly_engine.owner.oauth2.FIRST_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        issuer.base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        token, seconds = await started(issuer)
+    assert (token, seconds < 5.0) == ("", True)
 
 
-def test_a_token_that_the_brokers_refuse_is_replaced(key_file):
+async def test_a_token_that_the_brokers_refuse_is_replaced(key_file):
     """For example because the server has new keys: the token would be valid for another hour."""
-
-    async def run():
-        now = [0.0]
-        async with Issuer().serving() as issuer:
-            login = OAuth2Login(config(issuer, key_file), lambda: now[0])
-            await login.refresh()
-            admin = AdminClient(issuer.base, login=login)
-            issuer.accepts = "Bearer token-2"
-            try:
-                for now[0], granted in ((10.0, 1), (400.0, 2), (401.0, 2)):
-                    with contextlib.suppress(OwnerUnavailableError):
-                        await admin.configuration()
-                    await login.refresh()
-                    assert len(issuer.forms) == granted
-                assert await admin.configuration() == {}
-            finally:
-                await admin.close()
-
-    asyncio.run(run())
+    now = [0.0]
+    async with Issuer().serving() as issuer:
+        login = OAuth2Login(config(issuer, key_file), lambda: now[0])
+        await login.refresh()
+        admin = AdminClient(issuer.base, login=login)
+        issuer.accepts = "Bearer token-2"
+        try:
+            for now[0], granted in ((10.0, 1), (400.0, 2), (401.0, 2)):
+                with contextlib.suppress(OwnerUnavailableError):
+                    await admin.configuration()
+                await login.refresh()
+                assert len(issuer.forms) == granted
+            assert await admin.configuration() == {}
+        finally:
+            await admin.close()
 
 
-def test_a_refusal_keeps_the_valid_token_and_tells_no_secret(key_file, caplog):
+async def test_a_refusal_keeps_the_valid_token_and_tells_no_secret(key_file, caplog):
     caplog.set_level(logging.DEBUG)
-
-    async def run():
-        now = [0.0]
-        async with Issuer().serving() as issuer:
-            login = OAuth2Login(config(issuer, key_file), lambda: now[0])
-            await login.refresh()
-            issuer.refuses = lambda: web.json_response({"error": "invalid_client", "x": "s3cret"}, status=401)
-            now[0] = 3000
-            await login.refresh()
-            assert login.get() == "token-1"
-            now[0] = 3600
-            assert login.current() == ""
-            with pytest.raises(OwnerUnavailableError) as caught:
-                login.get()
-            assert str(caught.value).endswith("the token endpoint answers HTTP 401, invalid_client")
-            before = len(issuer.forms)
-            await login.refresh()
-            await login.refresh()
-            assert len(issuer.forms) == before + 1, "the second one is too early"
-
-    asyncio.run(run())
+    now = [0.0]
+    async with Issuer().serving() as issuer:
+        login = OAuth2Login(config(issuer, key_file), lambda: now[0])
+        await login.refresh()
+        issuer.refuses = lambda: web.json_response({"error": "invalid_client", "x": "s3cret"}, status=401)
+        now[0] = 3000
+        await login.refresh()
+        assert login.get() == "token-1"
+        now[0] = 3600
+        assert login.current() == ""
+        with pytest.raises(OwnerUnavailableError) as caught:
+            login.get()
+        assert str(caught.value).endswith("the token endpoint answers HTTP 401, invalid_client")
+        before = len(issuer.forms)
+        await login.refresh()
+        await login.refresh()
+        assert len(issuer.forms) == before + 1, "the second one is too early"
     assert "invalid_client" in caplog.text
     assert "s3cret" not in caplog.text
     assert "token-1" not in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["large", "redirect", "gone"])
-def test_other_answers_are_failures(key_file, kind):
-    async def run():
-        async with Issuer().serving() as issuer:
-            made = config(issuer, key_file)
-            issuer.refuses = {
-                "large": lambda: web.Response(body=b"x" * (300 << 10)),
-                "redirect": lambda: web.Response(status=307, headers={"Location": "/token"}),
-                "gone": None,
-            }[kind]
-            if kind == "gone":
-                made = OAuth2Config(issuer_url="http://127.0.0.1:1", key_file=key_file)
-            login = OAuth2Login(made)
-            await login.refresh()
-            says = {"large": "larger than 262144 bytes", "redirect": "HTTP 307", "gone": "ClientConnectorError"}[kind]
-            with pytest.raises(OwnerUnavailableError, match=says):
-                login.get()
-            assert len(issuer.forms) <= 1
-
-    asyncio.run(run())
+async def test_other_answers_are_failures(key_file, kind):
+    async with Issuer().serving() as issuer:
+        made = config(issuer, key_file)
+        issuer.refuses = {
+            "large": lambda: web.Response(body=b"x" * (300 << 10)),
+            "redirect": lambda: web.Response(status=307, headers={"Location": "/token"}),
+            "gone": None,
+        }[kind]
+        if kind == "gone":
+            made = OAuth2Config(issuer_url="http://127.0.0.1:1", key_file=key_file)
+        login = OAuth2Login(made)
+        await login.refresh()
+        says = {"large": "larger than 262144 bytes", "redirect": "HTTP 307", "gone": "ClientConnectorError"}[kind]
+        with pytest.raises(OwnerUnavailableError, match=says):
+            login.get()
+        assert len(issuer.forms) <= 1
 
 
-def test_an_issuer_with_tls_is_trusted_by_its_authority(key_file, tmp_path):
+async def test_an_issuer_with_tls_is_trusted_by_its_authority(key_file, tmp_path):
     made = Credentials.make(tmp_path / "tls")
-
-    async def run():
-        async with Issuer().serving(
-            TlsFiles("tls", None, made.folder / "broker.pem", made.folder / "broker.key")
-        ) as issuer:
-            login = OAuth2Login(config(issuer, key_file, trust_certificates=made.authority))
-            await login.refresh()
-            assert login.get() == "token-1"
-            stranger = OAuth2Login(config(issuer, key_file))
-            await stranger.refresh()
-            with pytest.raises(OwnerUnavailableError, match="CertificateError"):
-                stranger.get()
-
-    asyncio.run(run())
+    async with Issuer().serving(
+        TlsFiles("tls", None, made.folder / "broker.pem", made.folder / "broker.key")
+    ) as issuer:
+        login = OAuth2Login(config(issuer, key_file, trust_certificates=made.authority))
+        await login.refresh()
+        assert login.get() == "token-1"
+        stranger = OAuth2Login(config(issuer, key_file))
+        await stranger.refresh()
+        with pytest.raises(OwnerUnavailableError, match="CertificateError"):
+            stranger.get()
 
 
 def test_files_that_cannot_be_used_are_named_without_their_content(tmp_path, key_file):
@@ -261,29 +237,26 @@ def test_files_that_cannot_be_used_are_named_without_their_content(tmp_path, key
         OAuth2Login(OAuth2Config(**issuer, key_file=key_file, trust_certificates=tmp_path / "gone"))
 
 
-def test_the_doctor_logs_in_and_says_what_is_wrong(key_file):
-    async def run():
-        async with Issuer().serving() as issuer:
-            oauth2 = {"issuer-url": f"{issuer.base}/realm", "key-file": str(key_file)}
-            settings = {
-                "metadata-store-url": "zk:127.0.0.1:1",
-                "service-url": "pulsar://127.0.0.1:1",
-                "admin-url": issuer.base,
-                "admin-oauth2": oauth2,
-            }
-            made = make_config(settings, {}, topics_required=False)
-            assert secrets_of(made) == ["", "", "", "", "", "s3cret"]
-            for refuses, token, problems in (
-                (None, b"token-1", []),
-                (lambda: web.json_response({"error": "invalid_client"}, status=401), None, ["invalid_client"]),
-            ):
-                issuer.refuses = refuses
-                clients = open_clients(made)
-                await clients.log_in(Deadline(10))
-                assert (None if clients.identity is None else clients.identity.auth_data) == token
-                assert (clients.admin is None) == bool(problems)  # no request without a token
-                assert all(word in text for word, text in zip(problems, clients.problems, strict=True))
-                assert "s3cret" not in str(clients.problems)
-                await clients.close()
-
-    asyncio.run(run())
+async def test_the_doctor_logs_in_and_says_what_is_wrong(key_file):
+    async with Issuer().serving() as issuer:
+        oauth2 = {"issuer-url": f"{issuer.base}/realm", "key-file": str(key_file)}
+        settings = {
+            "metadata-store-url": "zk:127.0.0.1:1",
+            "service-url": "pulsar://127.0.0.1:1",
+            "admin-url": issuer.base,
+            "admin-oauth2": oauth2,
+        }
+        made = make_config(settings, {}, topics_required=False)
+        assert secrets_of(made) == ["", "", "", "", "", "s3cret"]
+        for refuses, token, problems in (
+            (None, b"token-1", []),
+            (lambda: web.json_response({"error": "invalid_client"}, status=401), None, ["invalid_client"]),
+        ):
+            issuer.refuses = refuses
+            clients = open_clients(made)
+            await clients.log_in(Deadline(10))
+            assert (None if clients.identity is None else clients.identity.auth_data) == token
+            assert (clients.admin is None) == bool(problems)  # no request without a token
+            assert all(word in text for word, text in zip(problems, clients.problems, strict=True))
+            assert "s3cret" not in str(clients.problems)
+            await clients.close()

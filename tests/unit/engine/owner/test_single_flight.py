@@ -22,34 +22,28 @@ async def turns():
         await asyncio.sleep(0)
 
 
-def test_callers_during_a_request_share_the_next_one():
-    async def scenario():
-        asking, source = SingleFlight(), Source()
-        first = asyncio.create_task(asking.run("q", source.send))
-        await turns()
-        later = [asyncio.create_task(asking.run("q", source.send)) for _ in range(5)]
-        other = asyncio.create_task(asking.run("p", source.send))
-        await turns()
-        assert len(source.sent) == 2, "the first, and the other question"
-        source.sent[1].set_result("other")
-        source.sent[0].set_result("early")
-        assert (await first, await other) == ("early", "other")
-        await turns()
-        assert len(source.sent) == 3
-        source.sent[2].set_result("late")
-        assert await asyncio.gather(*later) == ["late"] * 5
-
-    asyncio.run(scenario())
+async def test_callers_during_a_request_share_the_next_one():
+    asking, source = SingleFlight(), Source()
+    first = asyncio.create_task(asking.run("q", source.send))
+    await turns()
+    later = [asyncio.create_task(asking.run("q", source.send)) for _ in range(5)]
+    other = asyncio.create_task(asking.run("p", source.send))
+    await turns()
+    assert len(source.sent) == 2, "the first, and the other question"
+    source.sent[1].set_result("other")
+    source.sent[0].set_result("early")
+    assert (await first, await other) == ("early", "other")
+    await turns()
+    assert len(source.sent) == 3
+    source.sent[2].set_result("late")
+    assert await asyncio.gather(*later) == ["late"] * 5
 
 
-def test_a_cancelled_caller_does_not_cancel_the_request_of_others():
-    async def scenario():
-        asking, source = SingleFlight(), Source()
-        gone, stays = [asyncio.create_task(asking.run("q", source.send)) for _ in range(2)]
-        await turns()
-        gone.cancel()
-        await turns()
-        source.sent[0].set_result("yes")
-        assert await stays == "yes"
-
-    asyncio.run(scenario())
+async def test_a_cancelled_caller_does_not_cancel_the_request_of_others():
+    asking, source = SingleFlight(), Source()
+    gone, stays = [asyncio.create_task(asking.run("q", source.send)) for _ in range(2)]
+    await turns()
+    gone.cancel()
+    await turns()
+    source.sent[0].set_result("yes")
+    assert await stays == "yes"

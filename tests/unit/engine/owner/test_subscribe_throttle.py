@@ -68,28 +68,24 @@ def test_an_empty_window_is_open(steps):
     assert window.acquire()
 
 
-def test_a_caller_cancelled_as_it_gets_a_slot_releases_it(monkeypatch):
+async def test_a_caller_cancelled_as_it_gets_a_slot_releases_it(monkeypatch):
     monkeypatch.setattr("readonly_engine.owner.subscribe_throttle.LIMITS", (1, 1))
+    waves = SubscribeThrottle()
 
-    async def scene():
-        waves = SubscribeThrottle()
-
-        async def go():
-            async with waves.slot():
-                await asyncio.sleep(0)
-
+    async def go():
         async with waves.slot():
-            waiting = [asyncio.create_task(go()) for _ in range(3)]
             await asyncio.sleep(0)
-        waiting[0].cancel()  # it has its turn, and does not know yet
-        async with asyncio.timeout(5):
-            ended = await asyncio.gather(*waiting, return_exceptions=True)
-        assert isinstance(ended[0], asyncio.CancelledError)
-        assert ended[1:] == [None, None]
-        with pytest.raises(ValueError, match="released"):
-            async with waves.slot():
-                raise ValueError("released all the same")
-        async with waves.slot():
-            pass
 
-    asyncio.run(scene())
+    async with waves.slot():
+        waiting = [asyncio.create_task(go()) for _ in range(3)]
+        await asyncio.sleep(0)
+    waiting[0].cancel()  # it has its turn, and does not know yet
+    async with asyncio.timeout(5):
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(ended[0], asyncio.CancelledError)
+    assert ended[1:] == [None, None]
+    with pytest.raises(ValueError, match="released"):
+        async with waves.slot():
+            raise ValueError("released all the same")
+    async with waves.slot():
+        pass

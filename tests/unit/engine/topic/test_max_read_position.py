@@ -105,39 +105,33 @@ class Owner:
                 await self.moved.wait()
 
 
-def test_entries_wait_for_the_owner_and_those_who_wait_are_told():
-    async def run():
-        owner = Owner()
-        assert not owner.limit.allows(at(2))
-        owner.limit.request(at(2), at(2))
-        owner.last = at(2)
-        await owner.lets(at(2))
-        assert owner.asked == ["last"]
-        assert (owner.answers, owner.limit.limit) == ([at(2)], at(2))
-        owner.limit.request(at(3), at(3))
-        owner.exact = at(3)  # a marker, which is no message
-        await owner.lets(at(3))
-        assert owner.asked[-1] == "exact"
-        owner.limit.request(at(4), at(4))
-        owner.limit.notify(at(4))  # by itself
-        await owner.lets(at(4))
-        assert EARLIEST in owner.answers[-2:], "it answers no request"
-        owner.limit.close()
-
-    asyncio.run(run())
+async def test_entries_wait_for_the_owner_and_those_who_wait_are_told():
+    owner = Owner()
+    assert not owner.limit.allows(at(2))
+    owner.limit.request(at(2), at(2))
+    owner.last = at(2)
+    await owner.lets(at(2))
+    assert owner.asked == ["last"]
+    assert (owner.answers, owner.limit.limit) == ([at(2)], at(2))
+    owner.limit.request(at(3), at(3))
+    owner.exact = at(3)  # a marker, which is no message
+    await owner.lets(at(3))
+    assert owner.asked[-1] == "exact"
+    owner.limit.request(at(4), at(4))
+    owner.limit.notify(at(4))  # by itself
+    await owner.lets(at(4))
+    assert EARLIEST in owner.answers[-2:], "it answers no request"
+    owner.limit.close()
 
 
-def test_where_the_exact_question_has_no_answer_the_other_is_asked_again():
-    async def run():
-        owner = Owner()
-        owner.exact = None
-        owner.limit.request(at(2), at(2))
-        async with asyncio.timeout(DEADLINE_S):
-            while "exact" not in owner.asked:
-                await asyncio.sleep(0)
-        owner.last = at(2)
-        await owner.lets(at(2))
-        assert not owner.limit.held
-        owner.limit.close()
-
-    asyncio.run(run())
+async def test_where_the_exact_question_has_no_answer_the_other_is_asked_again():
+    owner = Owner()
+    owner.exact = None
+    owner.limit.request(at(2), at(2))
+    async with asyncio.timeout(DEADLINE_S):
+        while "exact" not in owner.asked:
+            await asyncio.sleep(0)
+    owner.last = at(2)
+    await owner.lets(at(2))
+    assert not owner.limit.held
+    owner.limit.close()

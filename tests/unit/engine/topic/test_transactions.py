@@ -230,7 +230,7 @@ def test_what_a_subscription_delivers_is_what_is_committed_before_the_first_open
             index = transactions.index(start)
             transactions.advance(index, wanted)
             if transactions._scans:
-                await asyncio.wait_for(called.wait(), 5)
+                await asyncio.wait_for(called.wait(), 60)
             called.clear()
             ongoing = topic.open_at(written)
             limit = min(ongoing.values()) if ongoing else Position(1 << 40, 0)
@@ -250,124 +250,105 @@ def test_what_a_subscription_delivers_is_what_is_committed_before_the_first_open
     asyncio.run(run())
 
 
-def test_nothing_is_read_beyond_what_is_wanted_where_no_transaction_is_open():
-    async def run():
-        log = GrowingLog([entry((0, n)) for n in range(1000)])
-        log.write_up_to(1000)
-        transactions = transactions_of(log)
-        called = asyncio.Event()
-        listen(transactions, called.set)
-        index = transactions.index(Position(0, 10))
-        transactions.advance(index, Position(0, 20))
-        await asyncio.wait_for(called.wait(), 5)
-        assert Position(0, 20) < index.limit <= Position(0, 20 + SCAN_ENTRIES)
-        reads = log.reads
-        transactions.advance(index, Position(0, 15))
-        assert log.reads == reads
-        transactions.close()
-
-    asyncio.run(run())
+async def test_nothing_is_read_beyond_what_is_wanted_where_no_transaction_is_open():
+    log = GrowingLog([entry((0, n)) for n in range(1000)])
+    log.write_up_to(1000)
+    transactions = transactions_of(log)
+    called = asyncio.Event()
+    listen(transactions, called.set)
+    index = transactions.index(Position(0, 10))
+    transactions.advance(index, Position(0, 20))
+    await asyncio.wait_for(called.wait(), 60)
+    assert Position(0, 20) < index.limit <= Position(0, 20 + SCAN_ENTRIES)
+    reads = log.reads
+    transactions.advance(index, Position(0, 15))
+    assert log.reads == reads
+    transactions.close()
 
 
-def test_a_read_that_fails_is_tried_again(monkeypatch):
+async def test_a_read_that_fails_is_tried_again(monkeypatch):
     monkeypatch.setattr("readonly_engine.topic.transactions.RETRY_S", (0.001, 0.001))
-
-    async def run():
-        log = GrowingLog([entry((0, 0), 1), entry((0, 1), 1, COMMIT)])
-        log.write_up_to(2)
-        log.failures = 3
-        transactions = transactions_of(log)
-        called = asyncio.Event()
-        listen(transactions, called.set)
-        index = transactions.index(Position(0, 0))
-        transactions.advance(index, Position(0, 0))
-        await asyncio.wait_for(called.wait(), 5)
-        assert index.limit == Position(0, 2)
-
-    asyncio.run(run())
+    log = GrowingLog([entry((0, 0), 1), entry((0, 1), 1, COMMIT)])
+    log.write_up_to(2)
+    log.failures = 3
+    transactions = transactions_of(log)
+    called = asyncio.Event()
+    listen(transactions, called.set)
+    index = transactions.index(Position(0, 0))
+    transactions.advance(index, Position(0, 0))
+    await asyncio.wait_for(called.wait(), 60)
+    assert index.limit == Position(0, 2)
 
 
 @pytest.mark.parametrize(("older", "newer", "shared"), [(0, 5, False), (5, 0, True), (3, 3, True)])
-def test_subscriptions_share_an_index_that_reaches_back_far_enough(older, newer, shared):
-    async def run():
-        transactions = transactions_of(GrowingLog([entry((0, n)) for n in range(10)]))
-        first = transactions.index(Position(0, newer))
-        assert transactions.used
-        assert (transactions.index(Position(0, older)) is first) == shared
-
-    asyncio.run(run())
+async def test_subscriptions_share_an_index_that_reaches_back_far_enough(older, newer, shared):
+    transactions = transactions_of(GrowingLog([entry((0, n)) for n in range(10)]))
+    first = transactions.index(Position(0, newer))
+    assert transactions.used
+    assert (transactions.index(Position(0, older)) is first) == shared
 
 
-def test_an_older_index_that_has_caught_up_serves_both():
-    async def run():
-        entries = [entry((0, n)) for n in range(10)]
-        transactions = transactions_of(GrowingLog(entries))
-        late = transactions.index(Position(0, 5))
-        early = transactions.index(Position(0, 0))
-        late.feed(entries[5:8])
-        assert transactions.index(Position(0, 5)) is late
-        early.feed(entries[:8])
-        assert transactions.index(Position(0, 5)) is early
-        assert transactions.index(Position(0, 0)) is early
-
-    asyncio.run(run())
+async def test_an_older_index_that_has_caught_up_serves_both():
+    entries = [entry((0, n)) for n in range(10)]
+    transactions = transactions_of(GrowingLog(entries))
+    late = transactions.index(Position(0, 5))
+    early = transactions.index(Position(0, 0))
+    late.feed(entries[5:8])
+    assert transactions.index(Position(0, 5)) is late
+    early.feed(entries[:8])
+    assert transactions.index(Position(0, 5)) is early
+    assert transactions.index(Position(0, 0)) is early
 
 
-def test_on_a_cluster_with_transactions_entries_wait_for_the_owner_and_go_on_what_it_has_said_before():
-    async def run():
-        entries = [entry((0, n)) for n in range(10)]
-        log = GrowingLog(entries)
-        log.write_up_to(10)
-        answers = [Position(0, 7)]
+async def test_on_a_cluster_with_transactions_entries_wait_for_the_owner_and_go_on_what_it_has_said_before():
+    entries = [entry((0, n)) for n in range(10)]
+    log = GrowingLog(entries)
+    log.write_up_to(10)
+    answers = [Position(0, 7)]
 
-        async def last():
-            return answers[0]
+    async def last():
+        return answers[0]
 
-        transactions = TopicTransactions(log, last, says_nothing, is_open)
-        assert transactions.permitted(entries) == entries, "no transactions so far"
-        assert log.dispatch_limit is None
-        transactions.on_last_entry(Position(0, 4))
-        transactions.guard()
-        assert (log.dispatch_limit.active, log.dispatch_limit.limit) == (True, Position(0, 4))
-        told = asyncio.Event()
-        listen(transactions, told.set)
-        assert transactions.permitted(entries[:5]) == entries[:5]
-        assert not told.is_set()
-        assert transactions.permitted(entries) == entries[:5]
-        await asyncio.wait_for(told.wait(), 5)
-        assert transactions.permitted(entries) == entries[:8]
-        told.clear()
-        answers[0] = Position(0, 9)
-        await asyncio.wait_for(told.wait(), 5)
-        assert transactions.permitted(entries) == entries
-        transactions.close()
-
-    asyncio.run(run())
+    transactions = TopicTransactions(log, last, says_nothing, is_open)
+    assert transactions.permitted(entries) == entries, "no transactions so far"
+    assert log.dispatch_limit is None
+    transactions.on_last_entry(Position(0, 4))
+    transactions.guard()
+    assert (log.dispatch_limit.active, log.dispatch_limit.limit) == (True, Position(0, 4))
+    told = asyncio.Event()
+    listen(transactions, told.set)
+    assert transactions.permitted(entries[:5]) == entries[:5]
+    assert not told.is_set()
+    assert transactions.permitted(entries) == entries[:5]
+    await asyncio.wait_for(told.wait(), 60)
+    assert transactions.permitted(entries) == entries[:8]
+    told.clear()
+    answers[0] = Position(0, 9)
+    await asyncio.wait_for(told.wait(), 60)
+    assert transactions.permitted(entries) == entries
+    transactions.close()
 
 
-def test_those_who_wait_are_called_once_and_none_that_has_ended_meanwhile():
-    async def run():
-        transactions = transactions_of(GrowingLog([]))
-        transactions.guard()
-        calls = []
+async def test_those_who_wait_are_called_once_and_none_that_has_ended_meanwhile():
+    transactions = transactions_of(GrowingLog([]))
+    transactions.guard()
+    calls = []
 
-        def first():
-            calls.append("first")
-            transactions.forget(second)
+    def first():
+        calls.append("first")
+        transactions.forget(second)
 
-        def second():
-            calls.append("second")
-            transactions.forget(first)
+    def second():
+        calls.append("second")
+        transactions.forget(first)
 
-        for waiting in (first, second, first):
-            transactions.call_on_move(waiting)
-        transactions.on_last_entry(Position(0, 1))
-        assert len(calls) == 1, "each of the two ends the other"
-        transactions.on_last_entry(Position(0, 2))
-        assert len(calls) == 1
-        transactions.close()
-
-    asyncio.run(run())
+    for waiting in (first, second, first):
+        transactions.call_on_move(waiting)
+    transactions.on_last_entry(Position(0, 1))
+    assert len(calls) == 1, "each of the two ends the other"
+    transactions.on_last_entry(Position(0, 2))
+    assert len(calls) == 1
+    transactions.close()
 
 
 OPEN = OwnerTransaction(open=True, aborted=False, last_entry=Position(0, 3))
@@ -385,87 +366,77 @@ UNKNOWN = OwnerTransaction(open=False, aborted=False, last_entry=Position(0, 3))
         pytest.param([UNKNOWN, ABORTED], True, id="found in the end"),
     ],
 )
-def test_a_message_behind_the_marker_of_its_transaction_is_what_the_owner_takes_it_for(monkeypatch, answers, aborted):
+async def test_a_message_behind_the_marker_of_its_transaction_is_what_the_owner_takes_it_for(
+    monkeypatch, answers, aborted
+):
     monkeypatch.setattr(transactions_module, "ASK_OWNER_S", (0.01, 0.02))
+    entries = [entry((0, 0), 7, ABORT), entry((0, 1), 7), entry((0, 2)), entry((0, 3), 8)]
+    log = GrowingLog(entries)
+    log.write_up_to(4)
+    left = list(answers)
 
-    async def run():
-        entries = [entry((0, 0), 7, ABORT), entry((0, 1), 7), entry((0, 2)), entry((0, 3), 8)]
-        log = GrowingLog(entries)
-        log.write_up_to(4)
-        left = list(answers)
+    async def ask(txn):
+        return left.pop(0) if txn == (1, 7) else OPEN
 
-        async def ask(txn):
-            return left.pop(0) if txn == (1, 7) else OPEN
-
-        transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
-        told = asyncio.Event()
-        listen(transactions, told.set)
-        index = transactions.index(Position(0, 1))
-        while index.limit <= Position(0, 2):
-            told.clear()
-            transactions.advance(index, Position(0, 2))
-            if index.limit <= Position(0, 2):
-                await asyncio.wait_for(told.wait(), 5)
-        assert not left
-        assert index.aborted((1, 7)) == aborted
-        assert index.limit == Position(0, 3), "the other transaction is open, and nothing waits for it"
-        transactions.close()
-
-    asyncio.run(run())
+    transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
+    told = asyncio.Event()
+    listen(transactions, told.set)
+    index = transactions.index(Position(0, 1))
+    while index.limit <= Position(0, 2):
+        told.clear()
+        transactions.advance(index, Position(0, 2))
+        if index.limit <= Position(0, 2):
+            await asyncio.wait_for(told.wait(), 60)
+    assert not left
+    assert index.aborted((1, 7)) == aborted
+    assert index.limit == Position(0, 3), "the other transaction is open, and nothing waits for it"
+    transactions.close()
 
 
-def test_a_transaction_that_the_owner_does_not_know_is_open_until_all_is_read_that_it_had(monkeypatch):
+async def test_a_transaction_that_the_owner_does_not_know_is_open_until_all_is_read_that_it_had(monkeypatch):
     monkeypatch.setattr(transactions_module, "ASK_OWNER_S", (0.01, 0.02))
+    log = GrowingLog([entry((0, 0), 7), entry((0, 1)), entry((0, 2), 7, ABORT)])
+    log.write_up_to(2)
+    asked = 0
 
-    async def run():
-        log = GrowingLog([entry((0, 0), 7), entry((0, 1)), entry((0, 2), 7, ABORT)])
-        log.write_up_to(2)
-        asked = 0
+    async def ask(txn):
+        nonlocal asked
+        asked += 1
+        if asked == 4:
+            log.write_up_to(3)
+        return OwnerTransaction(open=False, aborted=False, last_entry=Position(0, 2))
 
-        async def ask(txn):
-            nonlocal asked
-            asked += 1
-            if asked == 4:
-                log.write_up_to(3)
-            return OwnerTransaction(open=False, aborted=False, last_entry=Position(0, 2))
-
-        transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
-        index = transactions.index(Position(0, 0))
-        listen(transactions, lambda: transactions.advance(index, Position(0, 0)))
-        transactions.advance(index, Position(0, 0))
-        await until(lambda: asked >= 4 and index.first_open is None)
-        assert index.aborted((1, 7)), "its marker was found in time"
-        transactions.close()
-
-    asyncio.run(run())
+    transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
+    index = transactions.index(Position(0, 0))
+    listen(transactions, lambda: transactions.advance(index, Position(0, 0)))
+    transactions.advance(index, Position(0, 0))
+    await until(lambda: asked >= 4 and index.first_open is None)
+    assert index.aborted((1, 7)), "its marker was found in time"
+    transactions.close()
 
 
 @pytest.mark.parametrize("ends", [COMMIT, ABORT])
-def test_the_owner_is_not_asked_about_a_transaction_that_has_ended(monkeypatch, ends):
+async def test_the_owner_is_not_asked_about_a_transaction_that_has_ended(monkeypatch, ends):
     monkeypatch.setattr(transactions_module, "ASK_OWNER_S", (0.05, 0.05))
+    log = GrowingLog([entry((0, 0), 7), entry((0, 1), 7, ends)])
+    log.write_up_to(1)
 
-    async def run():
-        log = GrowingLog([entry((0, 0), 7), entry((0, 1), 7, ends)])
-        log.write_up_to(1)
+    async def ask(txn):
+        pytest.fail("asked")
 
-        async def ask(txn):
-            pytest.fail("asked")
-
-        transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
-        told = asyncio.Event()
-        listen(transactions, told.set)
-        index = transactions.index(Position(0, 0))
-        transactions.advance(index, Position(0, 0))
-        await asyncio.wait_for(told.wait(), 5)
-        log.write_up_to(2)
-        told.clear()
-        transactions.advance(index, Position(0, 0))
-        await asyncio.wait_for(told.wait(), 5)
-        assert index.limit == Position(0, 2)
-        await until(lambda: not transactions._questions)
-        transactions.close()
-
-    asyncio.run(run())
+    transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
+    told = asyncio.Event()
+    listen(transactions, told.set)
+    index = transactions.index(Position(0, 0))
+    transactions.advance(index, Position(0, 0))
+    await asyncio.wait_for(told.wait(), 60)
+    log.write_up_to(2)
+    told.clear()
+    transactions.advance(index, Position(0, 0))
+    await asyncio.wait_for(told.wait(), 60)
+    assert index.limit == Position(0, 2)
+    await until(lambda: not transactions._questions)
+    transactions.close()
 
 
 def test_a_late_message_is_remembered_as_aborted_until_its_own_ledger_is_gone():
@@ -483,27 +454,23 @@ def test_a_late_message_is_remembered_as_aborted_until_its_own_ledger_is_gone():
     assert not index.aborted((1, 9))
 
 
-def test_many_late_transactions_wait_once_for_all(monkeypatch):
+async def test_many_late_transactions_wait_once_for_all(monkeypatch):
     monkeypatch.setattr(transactions_module, "ASK_OWNER_S", (0.2, 30.0))
     late = 200
+    entries = [entry((0, number), number + 1) for number in range(late)]
+    log = GrowingLog(entries)
+    log.write_up_to(late)
 
-    async def run():
-        entries = [entry((0, number), number + 1) for number in range(late)]
-        log = GrowingLog(entries)
-        log.write_up_to(late)
+    async def ask(_):
+        return ABORTED
 
-        async def ask(_):
-            return ABORTED
-
-        transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
-        index = transactions.index(Position(0, 0))
-        last = entries[-1].position
-        listen(transactions, lambda: transactions.advance(index, last))
-        transactions.advance(index, last)
-        await until(lambda: index.limit > last, 10)
-        transactions.close()
-
-    asyncio.run(run())
+    transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
+    index = transactions.index(Position(0, 0))
+    last = entries[-1].position
+    listen(transactions, lambda: transactions.advance(index, last))
+    transactions.advance(index, last)
+    await until(lambda: index.limit > last, 10)
+    transactions.close()
 
 
 def test_a_transaction_of_which_the_owner_has_pushed_a_message_is_committed():
@@ -516,38 +483,31 @@ def test_a_transaction_of_which_the_owner_has_pushed_a_message_is_committed():
     assert index.open_transactions == 2, "a message after the commit was not pushed"
 
 
-def test_pushed_messages_wait_for_no_marker():
-    async def run():
-        entries = [entry((0, 0)), entry((0, 1), 1), entry((0, 2), 1), entry((0, 3))]
-        log = GrowingLog(entries)
-        log.in_cache = {one.position for one in entries}
-        log.write_up_to(4)
-        transactions = transactions_of(log)
-        index = transactions.index(Position(0, 0))
-        transactions.advance(index, Position(0, 3))
-        assert index.limit == Position(0, 1)
-        transactions.on_pushed([entries[1]])
-        transactions.advance(index, Position(0, 3))
-        assert index.limit == Position(0, 4)
-        transactions.close()
-
-    asyncio.run(run())
+async def test_pushed_messages_wait_for_no_marker():
+    entries = [entry((0, 0)), entry((0, 1), 1), entry((0, 2), 1), entry((0, 3))]
+    log = GrowingLog(entries)
+    log.in_cache = {one.position for one in entries}
+    log.write_up_to(4)
+    transactions = transactions_of(log)
+    index = transactions.index(Position(0, 0))
+    transactions.advance(index, Position(0, 3))
+    assert index.limit == Position(0, 1)
+    transactions.on_pushed([entries[1]])
+    transactions.advance(index, Position(0, 3))
+    assert index.limit == Position(0, 4)
+    transactions.close()
 
 
-def test_a_bounded_number_of_pushed_transactions_is_remembered(monkeypatch):
+async def test_a_bounded_number_of_pushed_transactions_is_remembered(monkeypatch):
     monkeypatch.setattr(transactions_module, "MAX_PUSHED", 2)
-
-    async def run():
-        entries = [entry((0, number), number) for number in range(3)]
-        log = GrowingLog(entries)
-        log.in_cache = {one.position for one in entries}
-        log.write_up_to(3)
-        transactions = transactions_of(log)
-        for one in entries:
-            transactions.on_pushed([one])
-        index = transactions.index(Position(0, 0))
-        transactions.advance(index, Position(0, 2))
-        assert index.limit == Position(0, 0), "its marker is awaited"
-        transactions.close()
-
-    asyncio.run(run())
+    entries = [entry((0, number), number) for number in range(3)]
+    log = GrowingLog(entries)
+    log.in_cache = {one.position for one in entries}
+    log.write_up_to(3)
+    transactions = transactions_of(log)
+    for one in entries:
+        transactions.on_pushed([one])
+    index = transactions.index(Position(0, 0))
+    transactions.advance(index, Position(0, 2))
+    assert index.limit == Position(0, 0), "its marker is awaited"
+    transactions.close()

@@ -123,31 +123,28 @@ def test_a_later_claim_of_a_broker_that_has_not_heard_is_refused():
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_claim_has_one_holder_in_all_phases(seed):
-    async def test() -> None:
-        world = World(seed)
-        brokers = [world.broker() for _ in range(3)]
-        results: list[tuple[int, Any]] = []
+async def test_a_claim_has_one_holder_in_all_phases(seed):
+    world = World(seed)
+    brokers = [world.broker() for _ in range(3)]
+    results: list[tuple[int, Any]] = []
 
-        async def contend(number: int) -> None:
-            await asyncio.sleep(0)
-            results.append((number, await brokers[number].claim(CLAIM, f"{number}".encode())))
+    async def contend(number: int) -> None:
+        await asyncio.sleep(0)
+        results.append((number, await brokers[number].claim(CLAIM, f"{number}".encode())))
 
-        async def migrate() -> None:
-            for phase in ("PREPARATION", "COPYING", "COMPLETED"):
-                for broker in random.Random(seed).sample(brokers, 3):
-                    await world.phase(phase, broker)
+    async def migrate() -> None:
+        for phase in ("PREPARATION", "COPYING", "COMPLETED"):
+            for broker in random.Random(seed).sample(brokers, 3):
+                await world.phase(phase, broker)
 
-        moving = asyncio.create_task(migrate())
-        await asyncio.gather(*(contend(number) for number in range(3)))
-        await moving
-        holders = [number for number, found in results if found.session]
-        assert len(holders) <= 1
-        again = [await broker.claim(CLAIM, f"{number}".encode()) for number, broker in enumerate(brokers)]
-        assert sum(bool(found.session) for found in again) == 1
-        await world.close()
-
-    asyncio.run(test())
+    moving = asyncio.create_task(migrate())
+    await asyncio.gather(*(contend(number) for number in range(3)))
+    await moving
+    holders = [number for number, found in results if found.session]
+    assert len(holders) <= 1
+    again = [await broker.claim(CLAIM, f"{number}".encode()) for number, broker in enumerate(brokers)]
+    assert sum(bool(found.session) for found in again) == 1
+    await world.close()
 
 
 def test_writes_of_the_time_of_the_copy_are_repeated_in_the_target():
