@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 from readonly_engine.broker.consumer.rates import Rates
 from readonly_engine.broker.consumer.stats import OWNER
+from readonly_engine.broker.split.subscription import SplitSubscription
 from readonly_engine.http.status.slices import collected
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -206,6 +207,13 @@ class Statistics:
             "markDeletePosition": str(subscription.mark_delete),
             "claimed": claimed,
         }
+        if isinstance(subscription, SplitSubscription):
+            runner = subscription.runner
+            entry["split"] = {
+                "state": runner.state,
+                "coordinator": runner.coordinator,
+                "members": sorted(runner.members),
+            }
         return entry, [one for one in consumers if isinstance(one, ClientConsumer)]
 
     def _consumer(self, consumer: ClientConsumer, now: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from readonly_engine.broker.consumer.exclusives import subscribe_at_owner
 from readonly_engine.broker.consumer.local import LocallyKeptConsumer
 from readonly_engine.broker.consumer.passed_through import PassedThroughConsumer
 from readonly_engine.broker.consumer.proxied import ProxiedConsumer
-from readonly_engine.broker.consumer.relay_marks import marked_subscribe, relayed_by
+from readonly_engine.broker.consumer.relay_marks import marked_subscribe, relayed_by, split_member
 from readonly_engine.broker.consumer.route import (
     CursorPlace,
     Local,
@@ -20,12 +20,13 @@ from readonly_engine.broker.consumer.route import (
     may_be_moved,
 )
 from readonly_engine.broker.consumer.served import OwnerKeptConsumer
+from readonly_engine.broker.consumer.split import MemberConsumer, SplitConsumer, check_version
 from readonly_engine.broker.cursors.local_requests import LocalRequest, check_not_local, request_of
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.unbound import reject_unbound
 from readonly_engine.clock import lease_time
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
-from readonly_engine.wire.pulsar_pb2 import ServerError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.bindings import Bindings
     from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.metadata.topic_name import TopicName
-    from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
+    from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
 
 async def admit(
@@ -55,11 +56,17 @@ async def admit(
     services, info = client.services, SubscribeInfo.of(subscribe)
     bindings = services.bindings
     reject_unbound(services, topic)
+    if (member := split_member(subscribe)) is not None:
+        return await _admit_member(client, topic, subscribe, *member)
     if refusal := services.limits.subscribe(topic, info.name):
         raise OwnerRefusedError(ServerError.ConsumerBusy, refusal)
     peer, claim, partition, consumer, admitted = "", None, None, None, False
     try:
         placement, from_peer = await _place(client, topic, subscribe, info), relayed_by(subscribe)
+        if placement.split and await _needs_owner(client, placement, subscribe):
+            placement = placement._replace(split=False)  # the broker with the claim passes the subscription through
+        if placement.bound and info.kind == CommandSubscribe.Shared:
+            await services.splits.wait_ended(ClaimKey(topic, info.name), split=placement.split)
         if placement.needs_claim:
             local = placement.local
             key = await services.local_cursors.key_of(topic, info.name) if local else ClaimKey(topic, info.name)
@@ -104,6 +111,28 @@ def _give_back(
         services.claim_store.release(claim)
 
 
+async def _admit_member(
+    client: ClientLink, topic: TopicName, subscribe: CommandSubscribe, name: str, version: str
+) -> tuple[ClientConsumer, BaseCommand]:
+    """Connect a member of a split subscription to the coordinator here; as `admit`."""
+    services, info = client.services, SubscribeInfo.of(subscribe)
+    check_version(version)
+    services.splits.coordinator(ClaimKey(topic, info.name), name)
+    if refusal := services.limits.subscribe(topic, info.name):
+        raise OwnerUnavailableError(refusal)
+    consumer = None
+    admitted = False
+    try:
+        placement = Placement(topic, info, False, CursorPlace.OWNER)
+        consumer = MemberConsumer(client, placement, subscribe.consumer_id, name)
+        answer = await _begin(consumer, relayed=False)
+        admitted = True
+        return consumer, answer
+    finally:
+        if not admitted:
+            _give_back(services, topic, info.name, None, consumer)
+
+
 async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscribe, info: SubscribeInfo) -> Placement:
     """Return what bindings and cursors say about a consumer.
 
@@ -122,7 +151,17 @@ async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscri
         return Placement(topic, info, bound, CursorPlace.POOL_BEFORE, request)
     if request is not None:
         check_not_local(subscribe)
-    return Placement(topic, info, bound, CursorPlace.OWNER, request)
+    return Placement(topic, info, bound, CursorPlace.OWNER, request, bound and _splits(services, topic, info))
+
+
+def _splits(services: Services, topic: TopicName, info: SubscribeInfo) -> bool:
+    """Return whether every broker of the pool serves its own consumers of a bound subscription, whose cursor the owner has."""
+    return (
+        info.kind == CommandSubscribe.Shared
+        and info.durable
+        and services.splits_dispatch(topic, info.name)
+        and services.splits.allows(ClaimKey(topic, info.name))
+    )
 
 
 def _kept_by_pool(services: Services, topic: TopicName, info: SubscribeInfo) -> bool:
@@ -180,7 +219,8 @@ def make_consumer(
     if isinstance(route, Local):
         assert partition is not None
         return LocallyKeptConsumer(client, placement, marked, claim, partition, changes_only=route.changes_only)
-    return OwnerKeptConsumer(client, placement, marked, claim)
+    way = SplitConsumer if placement.split else OwnerKeptConsumer
+    return way(client, placement, marked, claim)
 
 
 async def _begin(consumer: ClientConsumer, *, relayed: bool) -> BaseCommand:
@@ -214,5 +254,6 @@ def _check_unchanged(services: Services, consumer: ClientConsumer, placement: Pl
         return
     bound = services.bindings.serves(topic, info.name)
     kept = bound and _kept_by_pool(services, topic, info)
-    if bound != placement.bound or kept != (placement.cursor is CursorPlace.POOL):
+    whole = placement.split and not services.splits_dispatch(topic, info.name)
+    if bound != placement.bound or kept != (placement.cursor is CursorPlace.POOL) or whole:
         raise OwnerUnavailableError(f"the bindings of {topic} have changed; look it up again")

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.redirects import close_consumer
@@ -63,7 +63,10 @@ class ClientConsumer:
         owner_consumer: the consumer where the cursor is kept: on the owner, a zero-permit consumer unless it passes through; or
             in a partition of this broker's.
         subscription: the subscription on this broker; None before it is joined, and where another broker serves the consumer.
+        split: whether other brokers serve its subscription, too.
     """
+
+    split: ClassVar[bool] = False
 
     __slots__ = (
         "_closed",

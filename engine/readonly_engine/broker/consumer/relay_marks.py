@@ -16,12 +16,36 @@ because a false one harms only its sender:
   admitted the consumer, and then the client could block every UNSUBSCRIBE anyway by staying, as on the owner.
 """
 
+SPLIT_MEMBER = "pulsar-readonly.split-member"
+"""Key of the consumer metadata of a member's connection to the coordinator of a split subscription, beside RELAYED_BY, which is
+its name. The value is the version of reports and grants.
+
+Any client can send it that may consume the subscription: the owner is asked. It then can withhold messages of the subscription
+from other consumers for as long as it stays, as any consumer can that does not ack.
+"""
+
+
+def split_member(subscribe: CommandSubscribe) -> tuple[str, str] | None:
+    """Return the name of a member of a split subscription, and the version that it speaks; None for a consumer."""
+    version = _last(subscribe, SPLIT_MEMBER)
+    return None if version is None else (relayed_by(subscribe) or "", version)
+
+
+def mark_member(subscribe: CommandSubscribe, name: str, version: int) -> None:
+    """Mark a SUBSCRIBE as that of a member of a split subscription."""
+    subscribe.metadata.add(key=RELAYED_BY, value=name)
+    subscribe.metadata.add(key=SPLIT_MEMBER, value=str(version))
+
 
 def relayed_by(subscribe: CommandSubscribe) -> str | None:
     """Return the broker of the pool that has relayed a consumer here, by its last RELAYED_BY; None without one."""
+    return _last(subscribe, RELAYED_BY)
+
+
+def _last(subscribe: CommandSubscribe, key: str) -> str | None:
     if not subscribe.metadata:
         return None
-    return next((item.value for item in reversed(subscribe.metadata) if item.key == RELAYED_BY), None)
+    return next((item.value for item in reversed(subscribe.metadata) if item.key == key), None)
 
 
 def marked_subscribe(subscribe: CommandSubscribe, *, relayed_by: str = "", pool: str = "") -> CommandSubscribe:

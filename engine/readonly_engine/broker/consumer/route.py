@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 CLAIMED_TYPES: Final = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
-"""Subscription types that one broker of the pool must dispatch. For the others the owner selects the consumer."""
+"""Subscription types that one broker of the pool must dispatch, or coordinate. For the others the owner selects the consumer."""
 
 _OF_EXISTING: Final = frozenset({LocalRequest.EXPORT, LocalRequest.EXISTING, LocalRequest.FORCE})
 """Requests about local subscriptions that exist."""
@@ -48,6 +48,7 @@ class Placement(NamedTuple):
             name the subscription.
         cursor: place of the cursor.
         request: request about a local subscription; None without one.
+        split: whether every broker of the pool serves its own consumers of the subscription.
     """
 
     topic: TopicName
@@ -55,6 +56,7 @@ class Placement(NamedTuple):
     bound: bool
     cursor: CursorPlace
     request: LocalRequest | None = None
+    split: bool = False
 
     @property
     def local(self) -> bool:
@@ -69,7 +71,7 @@ class Placement(NamedTuple):
     @property
     def needs_claim(self) -> bool:
         """Whether only the broker with the claim of the subscription, or of its cursor's partition, may serve it."""
-        return self.local or (self.bound and self.info.kind in CLAIMED_TYPES)
+        return self.local or (self.bound and self.info.kind in CLAIMED_TYPES and not self.split)
 
 
 @dataclass(frozen=True, slots=True)

@@ -348,8 +348,11 @@ def _check_claim(claim_store: ClaimStore, claim: ClaimHandle | None, subscriptio
     """Check the claim after the cursor was read, and pause the subscription while the metadata store does not confirm claims.
 
     Raises:
-        OwnerUnavailableError: the claim was lost, or another broker may have held it since the cursor was read.
+        OwnerUnavailableError: the claim was lost, or another broker may have held it since the cursor was read; or several
+            brokers serve the subscription.
     """
+    if subscription.split:
+        raise OwnerUnavailableError(f"the consumers of {subscription.name} on several brokers leave; try again")
     if claim is None:
         return
     if not claim_store.is_valid(claim):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.membership import Member, PoolMembership
     from readonly_engine.broker.pool.pending_redirects import PendingRedirects
     from readonly_engine.broker.pool.redirects import RedirectHistory
+    from readonly_engine.broker.split.registry import SplitSubscriptions
     from readonly_engine.broker.subscription.owner_leases import OwnerLeases
     from readonly_engine.broker.subscription.topics import TopicRegistry
     from readonly_engine.config.settings import Unbound
@@ -45,6 +46,7 @@ class Services(Protocol):
         exclusives: consumers of Exclusive subscriptions.
         local_cursors: the cursors that this broker keeps.
         local_names: looks for local cursors of subscriptions that owners keep.
+        splits: the split subscriptions.
         draining: whether the broker leaves the pool.
     """
 
@@ -62,10 +64,14 @@ class Services(Protocol):
     exclusives: ExclusiveConsumers
     local_cursors: LocalCursors
     local_names: LocalSubscriptionNames
+    splits: SplitSubscriptions
     draining: bool
 
     def keeps_cursors(self, topic: TopicName, subscription: str) -> bool:
         """Return whether the pool keeps the cursor of a subscription, instead of its owner."""
+
+    def splits_dispatch(self, topic: TopicName, subscription: str) -> bool:
+        """Return whether the bindings let several brokers of the pool serve a Shared subscription."""
 
     def choose_broker(self, *, tls: bool, listener: str, locality: str) -> Member | None:
         """Return the broker of the pool for the next consumer; None without one.

@@ -28,15 +28,15 @@ class LeasedDispatcher(SharedDispatcher):
     The limit of unacked messages of the whole subscription is the coordinator's.
 
     Attributes:
-        chunked: whether a chunk of a large message was met. All chunks of a message must go to one consumer, and their leases may
-            be at several brokers, so none is dispatched.
+        indivisible: whether one broker must serve the subscription alone. A chunk of a large message sets it: all chunks of a
+            message must go to one consumer, and their leases may be at several brokers, so none is dispatched.
     """
 
     def __init__(
         self, chain: LedgerChain, cursor: CursorReplica, limits: UnackedLimits = DEFAULT_LIMITS, *, delayed: bool = True
     ) -> None:
         super().__init__(chain, cursor, limits._replace(subscription=0), delayed=delayed)
-        self.chunked = False
+        self.indivisible = False
         self._runs: deque[tuple[Position, Position]] = deque()
         self._end = NOWHERE
         self._next = NOWHERE
@@ -102,7 +102,9 @@ class LeasedDispatcher(SharedDispatcher):
     # Dispatch
 
     def next_read(self, now: int) -> tuple[Position, int] | None:
-        """Return the next read: first the entries for redelivery, then those of the leases."""
+        """Return the next read: first the entries for redelivery, then those of the leases. None once it is indivisible."""
+        if self.indivisible:
+            return None
         self.on_timer(now)
         permits = total_permits(self.consumers)
         if not permits:
@@ -146,7 +148,7 @@ class LeasedDispatcher(SharedDispatcher):
 
     def _assign_chunk(self, entry: TopicEntry, deliveries: list[Delivery]) -> bool:
         del entry, deliveries
-        self.chunked = True
+        self.indivisible = True
         return False
 
 

@@ -49,6 +49,15 @@ class Lifecycle(StrEnum):
     """Serve them until they leave. Only new consumers go to the owner."""
 
 
+class Dispatch(StrEnum):
+    """Brokers of the pool that serve one Shared subscription whose cursor the owner keeps."""
+
+    SINGLE = "Single"
+    """One, to which the others redirect or relay their consumers."""
+    SPLIT = "Split"
+    """Each serves its own consumers. One leases the entries to all."""
+
+
 class BindingsError(Exception):
     """An invalid pattern or bindings file; the text names the part and the expected form."""
 
@@ -112,6 +121,7 @@ class Binding:
         lifecycle: handling of consumers when the binding is removed.
         tail: source of new entries; None for the broker's own setting.
         cursors: keeper of the subscriptions' cursors; None for the broker's own setting.
+        dispatch: brokers that serve one Shared subscription.
     """
 
     name: str
@@ -122,6 +132,7 @@ class Binding:
     lifecycle: Lifecycle = Lifecycle.DRAIN
     tail: Tail | None = None
     cursors: Cursors | None = None
+    dispatch: Dispatch = Dispatch.SINGLE
 
     def covers(self, topic: TopicName) -> bool:
         """Return whether the binding includes a topic."""
@@ -219,6 +230,11 @@ class Bindings:
                     binding.cursors,
                 )
         return None if first is None else first.cursors
+
+    def dispatch_of(self, topic: TopicName, subscription: str) -> Dispatch:
+        """Return the brokers that serve a Shared subscription: Split if one of its bindings says so."""
+        split = any(one.dispatch is Dispatch.SPLIT and one.names(subscription) for one in self.covering(topic))
+        return Dispatch.SPLIT if split else Dispatch.SINGLE
 
     def falls_back(self, topic: TopicName) -> bool:
         """Return whether lookups return the topic's owner while no broker of the pool can serve it."""

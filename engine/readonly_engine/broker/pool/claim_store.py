@@ -89,6 +89,11 @@ class ClaimStore:
         """Whether claimed subscriptions are suspended, because the store does not confirm the session."""
         return self._claims.suspended
 
+    @property
+    def until(self) -> float:
+        """End of the session's lease (lease_time), after which another broker may have any claim."""
+        return self._claims.until
+
     def is_valid(self, claim: ClaimHandle) -> bool:
         """Return whether this broker has held the claim without a break since its grant, so that reads since then are valid."""
         return self._claims.is_valid(claim.key, claim.epoch)

@@ -6,13 +6,15 @@ import asyncio
 import logging
 import random
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from readonly_engine.background import run_forever
 from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
+from readonly_engine.broker.consumer.split import connect_to_coordinator
 from readonly_engine.broker.cursors.local_cursors import WHOLE_PARTITION
-from readonly_engine.broker.pool.bindings import Bindings, BindingsError, load_bindings
-from readonly_engine.broker.pool.claims import ActionKind
+from readonly_engine.broker.pool.bindings import Bindings, BindingsError, Dispatch, load_bindings
+from readonly_engine.broker.pool.claims import ActionKind, ClaimKey
 from readonly_engine.broker.pool.member_selector import MemberSelector
 from readonly_engine.broker.pool.pending_redirects import PendingRedirects
 from readonly_engine.broker.pool.redirects import RedirectHistory
@@ -21,6 +23,7 @@ from readonly_engine.broker.server.rebalance import Rebalancer
 from readonly_engine.broker.session.bounds import MAX_BROKER_REQUEST_BYTES, MAX_BROKER_REQUESTS, WRITE_BUFFER_BYTES
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.broker.session.request_quota import RequestQuota
+from readonly_engine.broker.split.registry import SplitSubscriptions
 from readonly_engine.broker.subscription.owner_leases import OwnerLeases
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.config.listeners import DEFAULT
@@ -32,6 +35,7 @@ from readonly_engine.net.interfaces import local_hosts
 from readonly_engine.net.keep_alive import KeepAlive
 from readonly_engine.net.tls_listener import TlsListener
 from readonly_engine.net.write_coalescer import WriteCoalescer
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     import ssl
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursors.local_names import LocalSubscriptionNames
     from readonly_engine.broker.passthrough.policy import PassThroughPolicy
     from readonly_engine.broker.pool.claim_store import ClaimStore
-    from readonly_engine.broker.pool.claims import ClaimAction, ClaimKey
+    from readonly_engine.broker.pool.claims import ClaimAction
     from readonly_engine.broker.pool.membership import Member, PoolMembership
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.broker.subscription.topics import TopicRegistry
@@ -108,6 +112,7 @@ class Broker:
         self.owner_leases = OwnerLeases(guard or LeaseGuard())
         self.redirects = RedirectHistory()
         self.pending_redirects = PendingRedirects()
+        self.splits = SplitSubscriptions(pool, claim_store, topics, partial(connect_to_coordinator, self))
         self.requests = RequestQuota(MAX_BROKER_REQUESTS, MAX_BROKER_REQUEST_BYTES)
         self.slow_clients = 0
         self.subscribing = 0
@@ -223,6 +228,10 @@ class Broker:
         """Return whether the pool keeps the cursor of a subscription, instead of its owner."""
         return (self.bindings.cursors_of(topic, subscription) or self._cursors) is Cursors.LOCAL
 
+    def splits_dispatch(self, topic: TopicName, subscription: str) -> bool:
+        """Return whether the bindings let several brokers of the pool serve a Shared subscription."""
+        return self.bindings.dispatch_of(topic, subscription) is Dispatch.SPLIT
+
     def choose_broker(self, *, tls: bool, listener: str, locality: str) -> Member | None:
         """Return the broker of the pool for the next consumer; None without one.
 
@@ -273,7 +282,7 @@ class Broker:
         for consumer in self.consumers:
             topic, name = consumer.topic, consumer.info.name
             if self.bindings.serves(topic, name):
-                if reason := consumer.misplaced(keeps_cursor=self.keeps_cursors(topic, name)):
+                if reason := self._misplaced(consumer):
                     consumer.close_for_resubscribe(reason)
                 consumer.bound = True  # maybe it was detached before, and this pool still serves it
             elif not consumer.bound:
@@ -289,9 +298,24 @@ class Broker:
             else:
                 consumer.close_for_resubscribe("the subscription is not bound to the pool any more")
 
+    def _misplaced(self, consumer: ClientConsumer) -> str:
+        """Return why a consumer must subscribe again by the bindings in force; empty to keep it."""
+        topic, info = consumer.topic, consumer.info
+        if reason := consumer.misplaced(keeps_cursor=self.keeps_cursors(topic, info.name)):
+            return reason
+        if info.kind == CommandSubscribe.Shared and info.durable and consumer.subscription is not None:
+            allowed = consumer.subscription.at_owner and self.splits.allows(ClaimKey(topic, info.name))
+            if consumer.split != (allowed and self.splits_dispatch(topic, info.name)):
+                return "the dispatch of the subscription has changed"
+        return ""
+
     def _claim_changed(self, action: ClaimAction) -> None:
         """Apply a change of a claim: close its consumers, or suspend or resume its subscriptions."""
         kind, key = action.kind, action.key
+        if self.splits.owns(key):  # its leases end with the claim, without SUSPEND
+            if kind in {ActionKind.REVOKE, ActionKind.REFRESH}:
+                self.splits.claim_lost(key)
+            return
         if kind == ActionKind.REVOKE:
             for consumer in self.consumers:
                 if consumer.served_under(key):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.claim_store import ClaimStore
     from readonly_engine.broker.pool.membership import PoolMembership
     from readonly_engine.broker.session.connection import ClientConnection
+    from readonly_engine.broker.split.registry import SplitSubscriptions
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +50,14 @@ class DrainedBroker(Protocol):
         pool: the membership.
         claim_store: the claims.
         local_cursors: the cursors that this broker keeps.
+        splits: the split subscriptions.
         connections: the connections of clients.
     """
 
     pool: PoolMembership
     claim_store: ClaimStore
     local_cursors: LocalCursors
+    splits: SplitSubscriptions
     connections: set[ClientConnection]
 
     @property
@@ -82,6 +85,7 @@ async def _leave(broker: DrainedBroker) -> None:
     log.info("drain begins: consumers=%d producers=%d", len(consumers), len(producers))
     await await_acks(consumers)
     await _all((consumer.detach() for consumer in consumers), CLOSE_TIMEOUT_S)
+    await broker.splits.wait_all_ended()
     await broker.local_cursors.close()
     await broker.claim_store.wait_released()
     for consumer in consumers:

@@ -112,7 +112,7 @@ class Rebalancer:
         chosen = [
             one
             for one in self._broker.consumers
-            if since <= one.created_at < until and one.claim is None and not one.unregistered
+            if since <= one.created_at < until and one.claim is None and one.movable and not one.unregistered
         ][:count]
         if not chosen:
             self._returning = None

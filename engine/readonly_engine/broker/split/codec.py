@@ -32,7 +32,7 @@ def encode_report(report: Report) -> str:
         report.unacked,
         report.received,
         int(report.held is not None),
-        int(report.chunked),
+        int(report.indivisible),
     ]
     encoded = b"".join(
         [
@@ -53,11 +53,11 @@ def decode_report(text: str) -> Report:
         numbers = _Numbers(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
         raise MalformedFrameError("a report of a member is no base64") from error
-    epoch, number, wanted, unacked, received, held, chunked = (numbers.next() for _ in range(7))
+    epoch, number, wanted, unacked, received, held, indivisible = (numbers.next() for _ in range(7))
     lists = [numbers.runs() for _ in range(3)]
     numbers.end()
     return Report(
-        epoch, number, wanted, unacked, received, lists[0], lists[1], lists[2] if held else None, bool(chunked)
+        epoch, number, wanted, unacked, received, lists[0], lists[1], lists[2] if held else None, bool(indivisible)
     )
 
 

@@ -73,7 +73,7 @@ class Report(NamedTuple):
         acked: leased entries that are acked since the last report.
         returned: leased entries that it gives back, unacked.
         held: all entries that it still has, after a new connection; None otherwise.
-        chunked: whether it has met a chunk of a large message.
+        indivisible: whether it has met a message or an ack that only a broker that serves alone can handle.
     """
 
     epoch: int
@@ -84,7 +84,7 @@ class Report(NamedTuple):
     acked: tuple[Run, ...] = ()
     returned: tuple[Run, ...] = ()
     held: tuple[Run, ...] | None = None
-    chunked: bool = False
+    indivisible: bool = False
 
 
 class Grant(NamedTuple):

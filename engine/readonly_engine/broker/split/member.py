@@ -50,6 +50,8 @@ class Member:
         self._last = 0
         self._sent: dict[int, float] = {}
         self._reported_at = -math.inf
+        self._check_at = -math.inf
+        self._waits = False
         self._blocked_since: float | None = None
         self._wanted = 0
         self._received = 0
@@ -111,9 +113,9 @@ class Member:
 
     def pause(self, now: float) -> float:
         """Return the seconds until the next `report` may have something to say without an event, or until the lease ends."""
-        idle = RENEW_S if not self._held else ACKS_S
         end = self.until - now if self.epoch else math.inf
-        return max(min(self._reported_at + idle - now, end), 0.0)
+        again = self._check_at - now if self._held or self._waits else math.inf
+        return max(min(self._reported_at + RENEW_S - now, again, end), 0.0)
 
     def report(self, now: float, permits: int, unacked: int) -> Report | None:
         """Return the next report; None if there is nothing new.
@@ -127,9 +129,13 @@ class Member:
         undelivered = self._dispatcher.undelivered
         wanted = max(min(permits - undelivered, MAX_WANTED), 0)
         if not self._connecting:
-            grown = wanted - self._wanted >= min(WANTED_STEP, self._wanted + 1) or self._dispatcher.chunked
-            if since < (REPORT_S if grown else ACKS_S):
+            grown = wanted - self._wanted >= min(WANTED_STEP, self._wanted + 1) or self._dispatcher.indivisible
+            least = REPORT_S if grown else ACKS_S
+            self._waits = grown and since < least
+            if since < least:
+                self._check_at = self._reported_at + least
                 return None
+            self._check_at = now + ACKS_S
             acked, returned = self._take_acked(), self._take_returned(now)
             if not (acked or returned or grown or since >= RENEW_S):
                 return None
@@ -138,6 +144,7 @@ class Member:
         self._last += 1
         self._wanted = wanted
         self._reported_at = now
+        self._check_at, self._waits = now + ACKS_S, False
         if len(self._sent) < MAX_UNANSWERED:
             self._sent[self._last] = now
         held = runs_of(self._held) if self._connecting else None
@@ -151,7 +158,7 @@ class Member:
             acked,
             returned,
             held,
-            self._dispatcher.chunked,
+            self._dispatcher.indivisible,
         )
 
     def last_report(self) -> Report:

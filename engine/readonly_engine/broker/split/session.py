@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 RETRY_S: Final = 0.5
 """Pause before the next attempt to get the claim, or to reach its broker."""
 
+GRANT_WAIT_S: Final = 5.0
+"""Time for a coordinator's first grant. A broker without split subscriptions takes a member for a client, and sends none."""
+
 
 class State(Enum):
     """See above."""
@@ -56,6 +59,7 @@ class Do(Enum):
     READ_CURSOR = "read the owner's cursor, then call `cursor_read`"
     DISPATCH = "dispatch: there are new leases"
     SINGLE = "serve the subscription by one broker from now on: its entries can not be split"
+    RELAY = "let the broker with the claim serve the consumers for a while: it does not split the subscription"
     BEGIN_AGAIN = "close the consumers, whose clients subscribe again"
 
 
@@ -113,7 +117,14 @@ class SplitSession:
         self._max_unacked = max_unacked
         self._retry_at: float | None = None
         self._linked = False
+        self._grant_by = math.inf
         self._reading = False
+
+    def follow(self, max_unacked: int) -> None:
+        """Apply a limit of unacked messages that has changed; 0 for none."""
+        self._max_unacked = max_unacked
+        if self.coordinator is not None:
+            self.coordinator.follow(max_unacked)
 
     def begin(self) -> list[Action]:
         """Begin, with the first consumer."""
@@ -186,7 +197,15 @@ class SplitSession:
         if self.member.expired(now) or not self.member.connected():
             return [Action(Do.DISCONNECT), *self._begin_again("its lease has ended")]
         self._linked = True
+        self._grant_by = math.inf if self.member.epoch else now + GRANT_WAIT_S
         return self.changed(now)
+
+    def served_alone(self) -> list[Action]:
+        """Handle that the broker with the claim serves the subscription alone."""
+        if self.state is not State.FOLLOWING:
+            return []
+        why = "the broker with the claim serves it alone"
+        return [Action(Do.RELAY, why=why), Action(Do.DISCONNECT), *self._begin_again(why)]
 
     def disconnected(self, now: float) -> list[Action]:
         """Handle the end of the connection to the coordinator, or that there is none: maybe another broker has the claim now."""
@@ -199,6 +218,7 @@ class SplitSession:
         """Handle a grant of the coordinator."""
         if self.state is not State.FOLLOWING:
             return []
+        self._grant_by = math.inf
         if not self.member.on_grant(grant, now):
             return [Action(Do.DISCONNECT), *self._begin_again("the grant is of another coordinator, or too late")]
         return [Action(Do.DISPATCH)] if grant.leases else []
@@ -216,7 +236,7 @@ class SplitSession:
         if not self.coordinator.report(name, report, now):
             self.coordinator.disconnect(name)
             return [Action(Do.END_MEMBER, name, why="its leases are not of this coordinator")]
-        return self._serve_singly(now) if report.chunked else self.changed(now)
+        return self._serve_singly(now) if report.indivisible else self.changed(now)
 
     def member_gone(self, name: str, now: float, *, stopped: bool = False) -> list[Action]:
         """Handle the end of a member's connection.
@@ -255,6 +275,8 @@ class SplitSession:
         if self.state is State.ENDED:
             return None
         times = [now + self.member.pause(now)] if self.state is not State.RESIGNING else []
+        if self._linked:
+            times.append(self._grant_by)
         if self.coordinator is not None:
             waits = (
                 self.coordinator.next_end(self._name)
@@ -273,6 +295,8 @@ class SplitSession:
         if self.coordinator is None and self.member.expired(now) and not self.member.forget_coordinator():
             linked = [Action(Do.DISCONNECT)] if self.state is State.FOLLOWING else []
             return [*linked, *self._begin_again("its lease has ended")]
+        if self.state is State.FOLLOWING and self._linked and now >= self._grant_by:
+            return self.served_alone()
         if self.state is State.CLAIMING:
             if self._retry_at is None or now < self._retry_at:
                 return []
@@ -294,7 +318,7 @@ class SplitSession:
         report = self.member.report(now, *self._demand())
         if report is not None:
             coordinator.report(self._name, report, now)
-            if report.chunked:
+            if report.indivisible:
                 return self._serve_singly(now)
         actions = []
         if coordinator.needs_cursor and not self._reading:
@@ -313,8 +337,8 @@ class SplitSession:
         return [Action(Do.BEGIN_AGAIN, why="its lease has ended"), *self.stop(now)]
 
     def _serve_singly(self, now: float) -> list[Action]:
-        """End the split: all chunks of a large message must go to one consumer, and their leases may be at several brokers."""
-        why = "it has chunked messages, which one broker must dispatch"
+        """End the split: a member has met a message or an ack that only a broker that serves alone can handle."""
+        why = "it has chunked messages, acks in transactions or partly acked batches, which one broker must handle"
         return [Action(Do.SINGLE, why=why), Action(Do.BEGIN_AGAIN, why=why), *self.stop(now)]
 
     def _resign(self, now: float) -> list[Action]:

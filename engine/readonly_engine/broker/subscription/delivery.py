@@ -27,7 +27,7 @@ from readonly_engine.wire.subscribe_info import SubscribeInfo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from readonly_engine.broker.dispatch.consumer_state import ConsumerState
+    from readonly_engine.broker.dispatch.consumer_state import ConsumerState, Dispatcher
     from readonly_engine.broker.fanout.membership import FanoutMembership
     from readonly_engine.broker.subscription.parts import SubscriptionParts
     from readonly_engine.broker.subscription.subscriber import Subscriber
@@ -94,7 +94,7 @@ class DeliveryLoop(Pausable):
         if parts.acked:
             self._cursor.load_acked_ranges(parts.acked)
         self._cursor.load_batches(parts.batches)
-        dispatcher = make_dispatcher(parts.subscribe, view.chain, self._cursor, parts.settings)
+        dispatcher = self._make_dispatcher(parts)
         self._dispatcher = dispatcher
         self._single = dispatcher if isinstance(dispatcher, SingleActiveDispatcher) and not parts.rates else None
         self._multiple = dispatcher if isinstance(dispatcher, MultipleDispatcher) else None
@@ -114,6 +114,10 @@ class DeliveryLoop(Pausable):
         self._transactions = parts.transactions
         self._read_gate = TransactionReadGate(parts.transactions, view.chain, self._cursor)
         self._read_gate.check_open_transactions(parts.state.last)
+
+    def _make_dispatcher(self, parts: SubscriptionParts) -> Dispatcher:
+        """Make the dispatcher, for the copy of the cursor."""
+        return make_dispatcher(parts.subscribe, parts.view.chain, self._cursor, parts.settings)
 
     @property
     def cursor(self) -> CursorReplica:

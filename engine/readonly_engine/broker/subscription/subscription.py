@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from readonly_engine.broker.cursors.consumers import FAILOVER_DELAY_S
 from readonly_engine.broker.dispatch.acks import apply_ack, without_unknown_entries
@@ -49,7 +49,10 @@ class Subscription(DeliveryLoop):
     Attributes:
         kind: type of the subscription.
         durable: whether the owner stores its cursor.
+        split: whether other brokers of the pool serve it, too.
     """
+
+    split: ClassVar[bool] = False
 
     __slots__ = (
         "_batch_acks",

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.topic.position import Position
 
+    MakeSubscription = Callable[[SubscriptionParts, Callable[[Subscription, Position, str], None]], Subscription]
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +161,11 @@ class TopicRegistry:
         return list(self._topics.items())
 
     async def join(
-        self, topic: TopicName, consumer: Subscriber, check_claim: Callable[[Subscription], None]
+        self,
+        topic: TopicName,
+        consumer: Subscriber,
+        check_claim: Callable[[Subscription], None],
+        make: MakeSubscription | None = None,
     ) -> Subscription:
         """Add a consumer that is subscribed on the owner to its subscription on this broker.
 
@@ -168,6 +173,7 @@ class TopicRegistry:
             topic: the topic.
             consumer: the consumer.
             check_claim: called right before the consumer can get messages; raises if it must not get any.
+            make: makes the subscription for its first consumer; None for Subscription itself.
 
         Raises:
             MetadataError: the topic's ledgers are unknown.
@@ -204,7 +210,9 @@ class TopicRegistry:
                         generation = keeper.generation
                         state = await keeper.state(consumer.owner_consumer)
                         served.confirm(state)
-                    subscription = await self._start_subscription(topic, served, consumer, keeper, state, generation)
+                    subscription = await self._start_subscription(
+                        topic, served, consumer, keeper, state, generation, make
+                    )
                     with ExitStack() as cleanup:
                         cleanup.callback(subscription.close)
                         check_claim(subscription)
@@ -235,6 +243,7 @@ class TopicRegistry:
         keeper: CursorKeeper,
         state: OwnerCursorState,
         generation: int,
+        make: MakeSubscription | None,
     ) -> Subscription:
         """Make a subscription at the position of the cursor, for its first consumer on this broker."""
         subscribe = consumer.subscribe_command
@@ -258,7 +267,7 @@ class TopicRegistry:
         )
         if generation != keeper.generation:
             raise OwnerUnavailableError(f"the cursor of {consumer.info.name} was moved meanwhile; try again")
-        subscription = Subscription(parts, self._on_unreadable)
+        subscription = (make or Subscription)(parts, self._on_unreadable)
         with ExitStack() as cleanup:
             cleanup.callback(subscription.close)  # also if the client leaves meanwhile
             subscription.start()

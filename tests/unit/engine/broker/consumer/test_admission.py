@@ -12,7 +12,7 @@ from readonly_engine.broker.consumer import admission, served
 from readonly_engine.broker.consumer.admission import admit
 from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
-from readonly_engine.broker.consumer.relay_marks import RELAYED_BY
+from readonly_engine.broker.consumer.relay_marks import RELAYED_BY, mark_member
 from readonly_engine.broker.consumer.route import Local
 from readonly_engine.broker.cursors.local_requests import LocalRequest
 from readonly_engine.broker.pool.bindings import Bindings, from_patterns
@@ -22,7 +22,7 @@ from readonly_engine.broker.pool.pending_redirects import PendingRedirects
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.config.settings import Unbound
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 TOPIC = parse_topic_name("orders")
@@ -54,12 +54,13 @@ class Broker:
         self.unbound = Unbound.REDIRECT
         self.bindings = bindings
         self.limits = SimpleNamespace(subscribe=lambda *_: "", leave=lambda *_: None)
-        passthrough = SimpleNamespace(admit=self.later, add=lambda _: None, pool="")
+        passthrough = SimpleNamespace(admit=self.passes_through, add=lambda _: None, pool="")
         self.topics = SimpleNamespace(state=self.later, join=self.later)
         self.passthrough = passthrough
         self.exclusives = ExclusiveConsumers()
         self.local_names = OwnerSubscriptionNames()
-        self.keeps = False
+        self.keeps = self.split = self.needs_owner = False
+        self.splits = SimpleNamespace(wait_ended=self.ended, allows=lambda _: True)
         self.spawned = []
 
     async def later(self, *_):
@@ -67,6 +68,15 @@ class Broker:
 
     def keeps_cursors(self, *_):
         return self.keeps
+
+    def splits_dispatch(self, *_):
+        return self.split
+
+    async def ended(self, _key, *, split):
+        return None
+
+    async def passes_through(self, *_):
+        return self.needs_owner
 
     def spawn(self, coroutine):
         self.spawned.append(asyncio.create_task(coroutine))
@@ -119,7 +129,7 @@ def test_a_consumer_joins_within_a_claim_that_is_still_this_brokers_only(valid, 
     """Between the claim and the first message the owner is asked, and may take its time."""
     paused = []
     claim_store = SimpleNamespace(is_valid=lambda _: valid, suspended=suspended)
-    subscription = SimpleNamespace(pause=paused.append)
+    subscription = SimpleNamespace(pause=paused.append, split=False)
     claim = ClaimHandle(ClaimKey(TOPIC, "s"), 1, "", 7)
     if valid:
         served._check_claim(claim_store, claim, subscription)
@@ -194,6 +204,62 @@ def test_a_refused_consumer_gives_its_place_and_its_claim_back(monkeypatch, way,
             await scene.come()
         assert calls == given_back
         assert len(scene.broker.spawned) == (way == "refused by the owner")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("kind", "durable", "allowed", "needs_owner", "split"),
+    [
+        (CommandSubscribe.Shared, True, True, False, True),
+        (CommandSubscribe.Shared, True, True, True, False),
+        (CommandSubscribe.Shared, True, False, False, False),
+        (CommandSubscribe.Shared, False, True, False, False),
+        (CommandSubscribe.Key_Shared, True, True, False, False),
+    ],
+)
+def test_a_consumer_of_a_split_subscription_has_no_claim(monkeypatch, kind, durable, allowed, needs_owner, split):
+    async def run():
+        scene, claimed = MarkedScene(None), []
+        placements = []
+
+        async def acquire(key):
+            claimed.append(key)
+            return ClaimHandle(key, 1, "")
+
+        def make(client, placement, *rest):
+            placements.append(placement)
+            return Consumer(client, placement, *rest)
+
+        broker = scene.broker
+        broker.split, broker.needs_owner = True, needs_owner
+        broker.splits.allows = lambda _: allowed
+        broker.claim_store.acquire = acquire
+        monkeypatch.setattr(admission, "make_consumer", make)
+        client = SimpleNamespace(identity="me", services=broker, closed=False, attached=scene.attached)
+        await admit(client, TOPIC, CommandSubscribe(subscription="s", sub_type=kind, durable=durable))
+        assert placements[0].split == split
+        assert len(claimed) == (not split)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [("0", "version '0' of the leases of split subscriptions, this broker has 1"), ("1", "not here")],
+)
+def test_a_member_of_a_split_subscription_is_refused_before_the_owner_is_asked(version, error):
+    def coordinator(*_):
+        raise OwnerUnavailableError("not here")
+
+    async def run():
+        scene = MarkedScene(None)
+        scene.broker.splits.coordinator = coordinator
+        client = SimpleNamespace(identity="me", services=scene.broker, closed=False)
+        subscribe = CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Shared)
+        mark_member(subscribe, "pulsar://there:6650", int(version))
+        with pytest.raises(RelayError, match=error):
+            await admit(client, TOPIC, subscribe)
 
     asyncio.run(run())
 

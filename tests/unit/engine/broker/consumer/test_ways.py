@@ -45,7 +45,7 @@ KEY = ClaimKey(TOPIC, "s")
 class Subscription:
     """A subscription on this broker that records what its consumers do."""
 
-    durable, topic, name, paused = True, TOPIC, "s", Pause(0)
+    durable, topic, name, paused, split = True, TOPIC, "s", Pause(0), False
 
     def __init__(self):
         self.calls = []

@@ -57,7 +57,7 @@ class Host:
                 continue
             sent = self.dispatcher.dispatch(found, now)
             self.delivered += [(one.entry.position, one.consumer, one.redelivery_count) for one in sent]
-            if self.dispatcher.chunked:
+            if self.dispatcher.indivisible:
                 break
         return self.delivered[before:]
 
@@ -306,6 +306,16 @@ def test_there_are_at_most_so_many_members(topic):
     assert coordinator.join("one more", 0.0)
 
 
+def test_a_member_with_nothing_to_report_looks_again_after_a_while(topic):
+    scene = Scene(topic, a=(5,))
+    topic.write()
+    scene.round()
+    member, later = scene.hosts["a"].member, scene.now + 1.01 * ACKS_S
+    assert scene.hosts["a"].report(later) is None
+    assert member.pause(later) == pytest.approx(ACKS_S)
+    assert member.pause(scene.now + RENEW_S) == 0
+
+
 def test_a_chunk_of_a_large_message_is_not_dispatched(topic):
     scene = Scene(topic, a=(10,))
     topic.write()
@@ -313,7 +323,8 @@ def test_a_chunk_of_a_large_message_is_not_dispatched(topic):
     scene.round()
     host = scene.hosts["a"]
     assert [position for position, _, _ in host.dispatch()] == topic.positions[:1]
-    assert host.dispatcher.chunked
+    assert host.dispatcher.indivisible
+    assert host.dispatcher.next_read(0) is None, "or delivery reads it again and again"
 
 
 def _numbers(*numbers):
@@ -342,6 +353,6 @@ def test_a_malformed_report_is_refused():
     with pytest.raises(MalformedFrameError, match="base64"):
         decode_report("no, it is not")
     full = tuple(Run(1 << 40, number << 20, number << 20) for number in range(MAX_RANGES))
-    report = Report(1 << 62, 1 << 30, MAX_WANTED, 1 << 30, 1 << 40, full, full, full, chunked=True)
+    report = Report(1 << 62, 1 << 30, MAX_WANTED, 1 << 30, 1 << 40, full, full, full, indivisible=True)
     assert decode_report(encode_report(report)) == report
     assert len(encode_report(report)) < 32 << 10  # a longer ACK is split

@@ -10,7 +10,7 @@ from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.leased import LeasedDispatcher
 from readonly_engine.broker.split.leases import LEASE_S
 from readonly_engine.broker.split.member import RETURN_S
-from readonly_engine.broker.split.session import Do, SplitSession, State
+from readonly_engine.broker.split.session import GRANT_WAIT_S, Do, SplitSession, State
 from readonly_engine.topic.position import Position
 
 CLAIM_S = 6.0
@@ -57,7 +57,7 @@ class Broker:
     def dispatch(self):
         while self.session.may_dispatch(self.pool.now):
             read = self.dispatcher.next_read(0)
-            if read is None or self.dispatcher.chunked:
+            if read is None or self.dispatcher.indivisible:
                 return
             for one in self.dispatcher.dispatch(self.pool.topic.read(*read), 0):
                 self.pool.on_delivered(one.entry.position, self)
@@ -314,6 +314,25 @@ def test_a_chunked_message_ends_the_split(pool, name):
     assert pool.single
     assert pool["a"].session.state is State.RESIGNING
     assert not pool.delivered
+
+
+def test_a_member_begins_again_where_the_broker_with_the_claim_serves_alone(pool):
+    session = pool["b"].session
+    assert [action.do for action in session.served_alone()] == [Do.RELAY, Do.DISCONNECT, Do.BEGIN_AGAIN]
+    assert session.state is State.ENDED
+    assert session.served_alone() == []
+
+
+def test_a_broker_that_grants_nothing_does_not_split(topic):
+    """An older one takes the member for a consumer."""
+    cursor = CursorReplica(topic.chain, Position(1, -1))
+    session = SplitSession("b", topic.chain, cursor, LeasedDispatcher(topic.chain, cursor), lambda: (10, 0))
+    session.begin()
+    session.elsewhere("a")
+    assert [action.do for action in session.connected(50.0)] == [Do.REPORT]
+    assert Do.RELAY not in [action.do for action in session.on_timer(50.0 + GRANT_WAIT_S - 0.01)]
+    assert session.next_timer(50.0 + GRANT_WAIT_S - 0.01) <= 50.0 + GRANT_WAIT_S
+    assert Do.RELAY in [action.do for action in session.on_timer(50.0 + GRANT_WAIT_S)]
 
 
 @pytest.mark.parametrize("seed", range(20))

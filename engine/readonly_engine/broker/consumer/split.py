@@ -1,0 +1,217 @@
+"""Consumers of split subscriptions: those of clients, and the connections of other brokers to the coordinator here."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from readonly_engine.broker.consumer.client_consumer import ClientConsumer
+from readonly_engine.broker.consumer.relay_marks import mark_member
+from readonly_engine.broker.consumer.served import OwnerKeptConsumer
+from readonly_engine.broker.consumer.stats import ConsumerFigures
+from readonly_engine.broker.passthrough.policy import add_pool_metadata
+from readonly_engine.broker.pool.claims import ClaimKey
+from readonly_engine.broker.split.codec import VERSION, decode_report
+from readonly_engine.broker.split.links import CoordinatorLink, grant_frame, link_subscribe
+from readonly_engine.broker.split.runner import SINGLE_S
+from readonly_engine.broker.split.subscription import SplitSubscription
+from readonly_engine.owner.consumer import OwnerConsumer
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.pulsar_pb2 import ServerError
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.consumer.client_link import ClientLink
+    from readonly_engine.broker.consumer.route import Placement
+    from readonly_engine.broker.consumer.services import Services
+    from readonly_engine.broker.pool.claim_store import ClaimHandle
+    from readonly_engine.broker.split.leases import Grant
+    from readonly_engine.broker.split.runner import SplitRunner
+    from readonly_engine.broker.subscription.subscriber import Subscriber
+    from readonly_engine.broker.subscription.subscription import Subscription
+    from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConsumerStatsResponse
+
+
+class SplitConsumer(OwnerKeptConsumer):
+    """A client's consumer of a split subscription. It has no claim: the coordinator has that of the subscription."""
+
+    __slots__ = ()
+
+    split: ClassVar[bool] = True
+
+    async def begin(self, sent: float) -> None:
+        """Join the subscription on this broker, as ServedConsumer."""
+        services, key = self.connection.services, ClaimKey(self.topic, self.info.name)
+        make = partial(services.splits.make, key)
+        check = partial(_check_split, services, key)
+        self.on_joined(await services.topics.join(self.topic, self, check, make), sent)
+
+    def _exclusively_served(self, subscription: Subscription, claim: ClaimHandle | None) -> bool:  # noqa: ARG002
+        """Return False: other brokers may have served it."""
+        return False
+
+
+def _check_split(services: Services, key: ClaimKey, subscription: Subscription) -> None:
+    """Check that a consumer may join a subscription as one of a split one.
+
+    Raises:
+        OwnerUnavailableError: one broker serves it; the client must try again.
+    """
+    if not isinstance(subscription, SplitSubscription):
+        raise OwnerUnavailableError(f"the last consumers of {key.subscription} alone on this broker leave; try again")
+    if subscription.runner.ending:
+        raise OwnerUnavailableError(f"{key.subscription} of {key.topic} begins again on this broker; try again")
+    if subscription.indivisible:
+        services.splits.serve_alone(key, SINGLE_S, "it has acks in transactions, or partly acked batches")
+        raise OwnerUnavailableError(f"one broker must serve {key.subscription} of {key.topic}; try again")
+
+
+class MemberConsumer(ClientConsumer):
+    """The connection of another broker's member to the coordinator here (MemberLink).
+
+    The owner has authorized it: it gets a consumer there, which is closed at once.
+
+    Args:
+        connection: the other broker's connection, with the credentials of one of its clients.
+        placement: as in ClientConsumer.
+        consumer_id: as in ClientConsumer.
+        name: the member.
+    """
+
+    __slots__ = ("_name", "_runner")
+
+    subscription = None
+
+    def __init__(self, connection: ClientLink, placement: Placement, consumer_id: int, name: str) -> None:
+        super().__init__(connection, placement, None, consumer_id, exclusive=False)
+        self._name = name
+        self._runner: SplitRunner | None = None
+        services = connection.services
+        subscribe = link_subscribe(str(self.topic), self.info.name)
+        add_pool_metadata(subscribe, services.passthrough.pool)
+        self.owner_consumer = OwnerConsumer(services.owners, connection.identity, subscribe, self, zero_permit=True)
+
+    @property
+    def consumer_name(self) -> str:
+        """Name of the member."""
+        return self._name
+
+    @property
+    def served_by(self) -> str:
+        """This broker."""
+        return ""
+
+    @property
+    def movable(self) -> bool:
+        """Whether another broker can serve it: the coordinator is here."""
+        return False
+
+    def misplaced(self, *, keeps_cursor: bool) -> str:  # noqa: ARG002
+        """Return an empty text: it ends with the coordinator."""
+        return ""
+
+    def figures(self) -> ConsumerFigures:
+        """Return the figures of a consumer without messages."""
+        return ConsumerFigures("", 0, 0, False, 0, 0)
+
+    def complete_stats(self, answer: CommandConsumerStatsResponse) -> None:
+        """Leave the answer as it is."""
+
+    async def begin(self, sent: float) -> None:  # noqa: ARG002
+        """Connect the member.
+
+        Raises:
+            RelayError: the coordinator is not here, or not any more.
+        """
+        await self.owner_consumer.close()
+
+    def on_answered(self) -> None:
+        """Connect the member, which has the answer and sends its first report."""
+        try:
+            runner = self.connection.services.splits.coordinator(ClaimKey(self.topic, self.info.name), self._name)
+        except (OwnerRefusedError, OwnerUnavailableError) as error:
+            self.end(str(error))
+            return
+        self._runner = runner
+        if not runner.join(self._name, self):
+            self.end("there are too many members")
+
+    def stop_delivery(self) -> None:
+        """Do nothing: it gets no messages."""
+
+    async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
+        """Disconnect the member, in order if it has sent a CLOSE_CONSUMER."""
+        if self._runner is not None:
+            self._runner.left(self._name, self, stopped=command is not None)
+        return await super().close()
+
+    # MemberLink
+
+    def grant(self, grant: Grant) -> None:
+        """Send a grant."""
+        self.connection.send(grant_frame(self.consumer_id, grant))
+
+    def end(self, why: str) -> None:
+        """Close the connection; the member must begin again."""
+        if not self.unregistered:
+            self.close_for_resubscribe(why)
+
+    # Commands
+
+    def flow(self, command: BaseCommand) -> None:
+        """Ignore it: a member reports what it can take."""
+
+    def ack(self, command: BaseCommand) -> None:
+        """Handle a report.
+
+        Raises:
+            MalformedFrameError: it is none.
+        """
+        if len(command.ack.properties) != 1 or command.ack.message_id:
+            raise MalformedFrameError("ACK of a member of a split subscription: not a report alone")
+        report = decode_report(command.ack.properties[0].key)
+        if self._runner is not None:
+            self._runner.reported(self._name, self, report)
+
+    def redeliver(self, command: BaseCommand) -> None:
+        """Ignore it, too."""
+
+    def on_writable_changed(self, *, writable: bool) -> None:
+        """Ignore it: grants are few, and answer reports."""
+
+    def on_owner_command(self, command: BaseCommand, payload: bytes) -> None:
+        """Ignore the owner's commands."""
+
+    def on_closed_by_owner(self, reason: str) -> None:
+        """Ignore it: its consumer on the owner was for the authorization only."""
+
+
+def check_version(version: str) -> None:
+    """Check that a member speaks this broker's version of reports and grants.
+
+    Raises:
+        OwnerRefusedError: it does not.
+    """
+    if version != str(VERSION):
+        why = f"version {version!r} of the leases of split subscriptions, this broker has {VERSION}"
+        raise OwnerRefusedError(ServerError.NotAllowedError, why)
+
+
+def connect_to_coordinator(services: Services, consumer: Subscriber, url: str, runner: SplitRunner) -> CoordinatorLink:
+    """Make a connection to the coordinator of a split subscription.
+
+    Args:
+        services: the shared parts of the broker.
+        consumer: a consumer of the subscription, whose credentials the connection has.
+        url: URL of the coordinator's broker.
+        runner: gets the events.
+
+    Raises:
+        RelayError: the pool requires TLS, and that broker has none.
+    """
+    assert isinstance(consumer, ClientConsumer)
+    member = services.pool.members.get(url)
+    peer_url = services.owners.peer_url(url, "" if member is None else member.tls_url)
+    subscribe = link_subscribe(str(consumer.topic), consumer.info.name)
+    mark_member(subscribe, services.pool.url, VERSION)
+    return CoordinatorLink(services.owners, consumer.connection.identity, subscribe, peer_url, runner)

@@ -1,0 +1,160 @@
+"""A Shared subscription that several brokers of the pool serve: this broker dispatches the entries that are leased to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from readonly_engine.broker.dispatch.leased import LeasedDispatcher
+from readonly_engine.broker.dispatch.make import limits_of
+from readonly_engine.broker.subscription.subscription import Subscription
+from readonly_engine.owner.errors import OwnerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_engine.broker.dispatch.make import DispatchSettings
+    from readonly_engine.broker.split.links import CoordinatorLink
+    from readonly_engine.broker.split.runner import SplitRunner
+    from readonly_engine.broker.subscription.parts import SubscriptionParts
+    from readonly_engine.broker.subscription.subscriber import Subscriber
+    from readonly_engine.topic.chain import LedgerChain
+    from readonly_engine.topic.position import Position
+    from readonly_engine.wire.pulsar_pb2 import CommandAck
+
+    Connect = Callable[[Subscriber, str, SplitRunner], CoordinatorLink]
+    """Makes a connection to the coordinator at the broker with a URL, with the credentials of a consumer."""
+
+
+class SplitSubscription(Subscription):
+    """Serves this broker's consumers of a split subscription (LeasedSubscription).
+
+    Each consumer acks at the owner by its own zero-permit consumer, as always: an owner takes acks of any entry from any of them.
+
+    Args:
+        parts: the parts of the subscription.
+        on_unreadable: as in Subscription.
+        run: makes what leases entries for it.
+        connect: makes a connection to the coordinator at a broker of the pool, with the credentials of a consumer.
+
+    Attributes:
+        runner: leases entries for it, from here or another broker.
+    """
+
+    split: ClassVar[bool] = True
+
+    __slots__ = ("_connect", "_leases", "_max_unacked", "runner")
+
+    def __init__(
+        self,
+        parts: SubscriptionParts,
+        on_unreadable: Callable[[Subscription, Position, str], None],
+        run: Callable[[SplitSubscription], SplitRunner],
+        connect: Connect,
+    ) -> None:
+        super().__init__(parts, on_unreadable)
+        self._max_unacked = parts.settings.limits.subscription
+        self._connect = connect
+        self.runner = run(self)
+
+    def _make_dispatcher(self, parts: SubscriptionParts) -> LeasedDispatcher:
+        settings, durable = parts.settings, parts.subscribe.durable
+        self._leases = LeasedDispatcher(
+            parts.view.chain, self._cursor, limits_of(settings, durable=durable), delayed=settings.delayed
+        )
+        return self._leases
+
+    # LeasedSubscription
+
+    @property
+    def chain(self) -> LedgerChain:
+        """The topic's ledgers."""
+        return self._log.chain
+
+    @property
+    def leases(self) -> LeasedDispatcher:
+        """The dispatcher."""
+        return self._leases
+
+    @property
+    def max_unacked(self) -> int:
+        """Limit of unacked messages of the whole subscription; 0 for none."""
+        return self._max_unacked
+
+    def demand(self) -> tuple[int, int]:
+        """Return the number of entries that the consumers can take, by the size of former ones, and of their unacked messages."""
+        permits = unacked = 0
+        for consumer in self._leases.consumers:
+            unacked += consumer.unacked
+            if consumer.ready:
+                permits += consumer.permits
+        if self._paused or self._moving:
+            return 0, unacked
+        counters = self.counters
+        if counters.messages > counters.entries > 0:
+            permits = -(-permits * counters.entries // counters.messages)
+        return permits, unacked
+
+    def dispatch_leases(self) -> None:
+        """Dispatch new leases."""
+        if self.runner.may_dispatch():
+            super().read_more()
+
+    async def read_owner_cursor(self) -> None:
+        """Apply the owner's cursor to the copy; tries until the owner answers."""
+        await self._catch_up()
+
+    def begin_again(self, why: str) -> None:
+        """Close the consumers, whose clients subscribe again."""
+        for consumer in self.consumers:
+            consumer.close_for_resubscribe(why)
+
+    def link(self, url: str, runner: SplitRunner) -> CoordinatorLink:
+        """Make a connection to the coordinator at a broker of the pool.
+
+        Raises:
+            RelayError: there is no way to that broker now.
+        """
+        consumer = next(iter(self._consumers.values()), None)
+        if consumer is None:
+            raise OwnerUnavailableError("the last consumer has left")
+        return self._connect(consumer, url, runner)
+
+    @property
+    def indivisible(self) -> bool:
+        """Whether the cursor has acks that only a broker that serves alone can handle."""
+        return self._transaction_acks is not None or self._cursor.has_batches
+
+    # Subscription
+
+    def add(self, consumer: Subscriber) -> None:
+        """Add a consumer that has subscribed."""
+        super().add(consumer)
+        self.runner.begin()
+
+    def close(self) -> None:
+        """Stop delivery, and give the leases back."""
+        self.runner.stop()
+        super().close()
+
+    def read_more(self) -> None:
+        """Deliver leased entries while the lease is valid, and report what more the consumers can take.
+
+        The clock is compared here, before each delivery: a timer fires late if the process was stopped.
+        """
+        self.dispatch_leases()
+        self.runner.touch()
+        if self._log.chain.ended:
+            self._notify_end_of_topic()
+
+    def follow(self, settings: DispatchSettings) -> None:
+        """Apply the owner's settings, which may have changed."""
+        super().follow(settings)
+        self._max_unacked = settings.limits.subscription
+        self.runner.follow(self._max_unacked)
+
+    def acknowledge(self, consumer: Subscriber, ack: CommandAck) -> None:
+        """Apply an ack that was relayed. One in a transaction, or of a part of a batch, ends the split."""
+        super().acknowledge(consumer, ack)
+        if self.indivisible:
+            self._leases.indivisible = True
+            self.runner.touch()

@@ -1,0 +1,338 @@
+"""The shell of split subscriptions, with claims, the owner's cursor and connections between brokers played."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker.dispatch.consumer_state import ConsumerState
+from readonly_engine.broker.dispatch.cursor import CursorReplica
+from readonly_engine.broker.dispatch.leased import LeasedDispatcher
+from readonly_engine.broker.pool.claim_store import ClaimHandle
+from readonly_engine.broker.pool.claims import ClaimKey
+from readonly_engine.broker.split import registry
+from readonly_engine.broker.split.registry import MAX_SINGLE, SplitSubscriptions
+from readonly_engine.broker.split.runner import SINGLE_S, SplitRunner
+from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
+from readonly_engine.clock import lease_time
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.pulsar_pb2 import ServerError
+
+from tests.support.waiting import until
+
+KEY = ClaimKey(parse_topic_name("orders"), "work")
+
+
+class Claims:
+    """The claims of all brokers; each broker has a view of its own."""
+
+    def __init__(self):
+        self.holder = ""
+        self.valid = True
+        self.released = []
+
+    def of(self, name):
+        async def acquire(key):
+            if not self.holder:
+                self.holder = name
+            return ClaimHandle(key, 1, "" if self.holder == name else self.holder, 1)
+
+        def release(claim):
+            self.released.append(name)
+            if self.holder == name and not claim.url:
+                self.holder = ""
+
+        return SimpleNamespace(
+            acquire=acquire,
+            release=release,
+            is_valid=lambda _: self.valid,
+            serves=lambda _: self.holder == name,
+            until=lease_time() + 1000,
+        )
+
+
+class PlayedLink:
+    """Both ends of a connection between a member and the coordinator; what is sent arrives at the next turn of the loop."""
+
+    def __init__(self, name, member, coordinator):
+        self.name, self.member, self.coordinator = name, member, coordinator
+        self.reports = 0
+
+    async def open(self):
+        if isinstance(self.coordinator, Exception):
+            raise self.coordinator
+        asyncio.get_running_loop().call_soon(self.joined)
+
+    def joined(self):
+        assert self.coordinator.join(self.name, self)
+
+    def report(self, report):
+        self.reports += 1
+        asyncio.get_running_loop().call_soon(self.coordinator.reported, self.name, self, report)
+
+    def grant(self, grant):
+        asyncio.get_running_loop().call_soon(self.member.on_grant, self, grant)
+
+    def end(self, why):
+        self.coordinator.left(self.name, self, stopped=False)
+        asyncio.get_running_loop().call_soon(self.member.on_link_lost, self, why)
+
+    async def close(self):
+        if not isinstance(self.coordinator, Exception):
+            self.coordinator.left(self.name, self, stopped=True)
+
+
+class Host:
+    """A broker with one consumer (LeasedSubscription)."""
+
+    def __init__(self, name, topic, claims, hosts):
+        self.name, self.topic, self.hosts = name, topic, hosts
+        self.chain, self.max_unacked = topic.chain, 0
+        self.cursor = CursorReplica(topic.chain, Position(1, -1))
+        self.leases = LeasedDispatcher(topic.chain, self.cursor)
+        self.consumer = ConsumerState(permits=10)
+        self.leases.add(self.consumer)
+        self.leaving = LeavingConsumers()
+        self.delivered, self.begun_again, self.single, self.ended = [], [], [], []
+        self.cursor_reads = 0
+        self.may_read = asyncio.Event()
+        self.may_read.set()
+        self.links = []
+        self.runner = SplitRunner(
+            KEY,
+            name,
+            self,
+            claims.of(name),
+            self.leaving,
+            lambda _, seconds, __: self.single.append(seconds),
+            self.ended.append,
+        )
+
+    def demand(self):
+        return max(self.consumer.permits, 0), self.consumer.unacked
+
+    def dispatch_leases(self):
+        while self.runner.may_dispatch() and (read := self.leases.next_read(0)) is not None:
+            self.delivered += [one.entry.position for one in self.leases.dispatch(self.topic.read(*read), 0)]
+
+    async def read_owner_cursor(self):
+        self.cursor_reads += 1
+        await self.may_read.wait()
+
+    def begin_again(self, why):
+        self.begun_again.append(why)
+
+    def link(self, url, runner):
+        link = PlayedLink(
+            self.name, runner, self.hosts[url] if isinstance(self.hosts[url], Exception) else self.hosts[url].runner
+        )
+        self.links.append(link)
+        return link
+
+
+def played(topic, scenario, *names):
+    """Run a scenario with brokers of a pool."""
+
+    async def run():
+        claims, hosts = Claims(), {}
+        for name in names:
+            hosts[name] = Host(name, topic, claims, hosts)
+        await scenario(claims, hosts)
+
+    asyncio.run(run())
+
+
+def test_two_brokers_deliver_each_entry_once(topic):
+    async def scenario(claims, hosts):
+        a, b = hosts.values()
+        a.runner.begin()
+        await until(lambda: a.runner.coordinates)
+        b.runner.begin()
+        await until(lambda: b.runner.state == "following" and "b" in a.runner.members)
+        assert b.runner.coordinator == "a"
+        positions = [topic.write() for _ in range(20)]
+        await until(lambda: a.runner.touch() or len(a.delivered) + len(b.delivered) == 20)
+        assert sorted(a.delivered + b.delivered) == positions
+        assert a.delivered
+        assert b.delivered
+
+    played(topic, scenario, "a", "b")
+
+
+def test_a_coordinator_reads_the_owners_cursor_before_it_leases(topic):
+    async def scenario(claims, hosts):
+        (a,) = hosts.values()
+        a.may_read.clear()
+        topic.write()
+        a.runner.begin()
+        await until(lambda: a.cursor_reads)
+        assert not a.runner.coordinates
+        a.may_read.set()
+        await until(lambda: a.delivered)
+
+    played(topic, scenario, "a")
+
+
+def test_a_claim_that_was_lost_meanwhile_does_not_count(topic):
+    async def scenario(claims, hosts):
+        (a,) = hosts.values()
+        claims.valid = False
+        a.runner.begin()
+        await until(lambda: claims.released)
+        assert not a.runner.coordinates
+        claims.valid = True
+        await until(lambda: a.runner.coordinates)
+
+    played(topic, scenario, "a")
+
+
+def test_the_claim_is_given_back_after_the_last_acks(topic):
+    async def scenario(claims, hosts):
+        (a,) = hosts.values()
+        a.runner.begin()
+        await until(lambda: a.runner.coordinates)
+        a.leaving.add(KEY, "a consumer")
+        a.runner.stop()
+        waiting = asyncio.create_task(a.runner.wait_ended())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        assert claims.holder == "a"
+        a.leaving.remove(KEY, "a consumer")
+        await waiting
+        assert claims.holder == ""
+        assert a.ended == [a.runner]
+
+    played(topic, scenario, "a")
+
+
+def test_a_stop_during_the_claim_gives_it_back(topic):
+    async def scenario(claims, hosts):
+        (a,) = hosts.values()
+        a.may_read.clear()
+        a.runner.begin()
+        await until(lambda: a.cursor_reads)
+        a.runner.stop()
+        await a.runner.wait_ended()
+        assert claims.holder == ""
+
+    played(topic, scenario, "a")
+
+
+@pytest.mark.parametrize(
+    ("error", "single"),
+    [
+        (OwnerRefusedError(ServerError.NotAllowedError, "alone"), True),
+        (OwnerUnavailableError("not yet"), False),
+    ],
+)
+def test_a_broker_that_serves_alone_ends_the_split_and_others_are_tried_again(topic, error, single):
+    async def scenario(claims, hosts):
+        claims.holder = "a"
+        hosts["a"] = error
+        b = hosts["b"]
+        b.runner.begin()
+        await until(lambda: b.single if single else len(b.links) > 1)
+        assert bool(b.begun_again) == bool(b.single) == single
+
+    played(topic, scenario, "a", "b")
+
+
+def test_a_member_that_connects_again_replaces_its_former_connection(topic):
+    async def scenario(claims, hosts):
+        a, b = hosts.values()
+        a.runner.begin()
+        await until(lambda: a.runner.coordinates)
+        b.runner.begin()
+        await until(lambda: "b" in a.runner.members)
+        former = b.links[0]
+        again = PlayedLink("b", SimpleNamespace(on_grant=lambda *_: None, on_link_lost=lambda *_: None), a.runner)
+        again.joined()
+        a.runner.left("b", former, stopped=True)
+        assert list(a.runner.members) == ["b"]
+
+    played(topic, scenario, "a", "b")
+
+
+def test_a_lost_claim_ends_the_coordinator_and_its_members(topic):
+    async def scenario(claims, hosts):
+        a, b = hosts.values()
+        a.runner.begin()
+        await until(lambda: a.runner.coordinates)
+        b.runner.begin()
+        await until(lambda: "b" in a.runner.members)
+        a.runner.claim_lost()
+        assert a.begun_again
+        assert not a.runner.may_dispatch()
+        await a.runner.wait_ended()
+        await until(lambda: b.runner.coordinates)
+
+    played(topic, scenario, "a", "b")
+
+
+# The registry
+
+
+def splits(claims="", clock=lambda: 0.0, members=("a", "b")):
+    pool = SimpleNamespace(url="a", members=dict.fromkeys(members))
+    return SplitSubscriptions(pool, SimpleNamespace(serves=lambda _: claims), None, None, clock)
+
+
+def test_one_broker_serves_a_subscription_for_a_while_and_so_many_are_remembered():
+    now = [0.0]
+    found = splits(clock=lambda: now[0])
+    keys = [ClaimKey(KEY.topic, str(number)) for number in range(MAX_SINGLE + 1)]
+    for key in keys[:-1]:
+        found.serve_alone(key, SINGLE_S, "a chunk")
+    assert not found.allows(keys[0])
+    found.serve_alone(keys[-1], SINGLE_S, "a chunk")
+    assert found.allows(keys[0])
+    assert not found.allows(keys[1])
+    now[0] = SINGLE_S
+    assert found.allows(keys[1])
+
+
+@pytest.mark.parametrize(
+    ("state", "name", "error", "text"),
+    [
+        ({}, "b", OwnerUnavailableError, "does not coordinate it"),
+        ({"claims": True}, "b", OwnerRefusedError, "serves work of .* alone"),
+        ({"runner": False}, "b", OwnerUnavailableError, "does not coordinate it"),
+        ({"runner": True}, "c", OwnerUnavailableError, "c is no other broker of the pool"),
+        ({"runner": True}, "a", OwnerUnavailableError, "a is no other broker of the pool"),
+        ({"runner": True}, "b", None, ""),
+    ],
+)
+def test_who_may_be_a_member(state, name, error, text):
+    found = splits(claims=state.get("claims", False))
+    if "runner" in state:
+        found._runners[KEY] = SimpleNamespace(coordinates=state["runner"])
+    if error is None:
+        assert found.coordinator(KEY, name) is found._runners[KEY]
+        return
+    with pytest.raises(error, match=text):
+        found.coordinator(KEY, name)
+
+
+def test_a_new_part_of_a_broker_waits_for_the_end_of_the_former_one(monkeypatch):
+    monkeypatch.setattr(registry, "END_WAIT_S", 0.01)
+    found = splits()
+
+    async def run():
+        await found.wait_ended(KEY, split=True)
+        never = asyncio.Event()
+        for ending, split in ((False, False), (True, False), (True, True)):
+            found._runners[KEY] = SimpleNamespace(ending=ending, wait_ended=never.wait)
+            with pytest.raises(OwnerUnavailableError, match="its leases have not ended; try again"):
+                await found.wait_ended(KEY, split=split)
+        found._runners[KEY].ending = False
+        await found.wait_ended(KEY, split=True)
+        found._runners[KEY].ending = True
+        await found.wait_all_ended()
+        with pytest.raises(OwnerUnavailableError, match="its leases have not ended; try again"):
+            found.make(KEY, None, None)
+
+    asyncio.run(run())
