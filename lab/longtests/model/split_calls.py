@@ -130,7 +130,8 @@ def report(host: SplitHost) -> Report | None:
     member._last = 0
     member._reported_at = NOW - 0.5 if fresh else -math.inf
     found = member.report(NOW, max(host.consumer.permits, 0), host.consumer.unacked)
-    member._reported_at = -math.inf
+    member._reported_at = member._check_at = -math.inf
+    member._waits = False
     return found
 
 
