@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 MIN_PAUSE_S: Final = 0.02
 """Shortest time between two timers: reports of a member are no closer."""
 
+CONNECT_TIMEOUT_S: Final = 5.0
+"""Time for the coordinator's broker to admit a member. One that is stopped loses its claim, maybe to this broker."""
+
 RELEASE_TIMEOUT_S: Final = 5.0
 """Time for the owner to take the last acks, before another broker may get the claim."""
 
@@ -348,12 +351,13 @@ class SplitRunner:
         link = None
         try:
             link = self._link = self._subscription.link(url, self)
-            await link.open()
-        except RelayError as error:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await link.open()
+        except (RelayError, TimeoutError) as error:
             if link is not None and self._link is link:
                 self._link = None
-            self._log("coordinator not reached", f"{url}: {error}")
-            refused = error.code == ServerError.NotAllowedError
+            self._log("coordinator not reached", f"{url}: {error or 'no answer in time'}")
+            refused = isinstance(error, RelayError) and error.code == ServerError.NotAllowedError
             self._do(self._session.served_alone() if refused else self._session.disconnected(self._now()))
             return
         if self._link is not link:

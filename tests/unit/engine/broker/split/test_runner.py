@@ -227,6 +227,7 @@ def test_a_stop_during_the_claim_gives_it_back(topic):
     [
         (OwnerRefusedError(ServerError.NotAllowedError, "alone"), True),
         (OwnerUnavailableError("not yet"), False),
+        (TimeoutError(), False),
     ],
 )
 def test_a_broker_that_serves_alone_ends_the_split_and_others_are_tried_again(topic, error, single):
