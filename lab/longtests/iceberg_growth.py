@@ -46,7 +46,7 @@ NAME: Final = "iceberg"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableSize:
     """A table at one moment; sizes in bytes.
 
     Attributes:
@@ -136,14 +136,14 @@ class Growing:
         found = (self._folder / "metadata").glob("*.metadata.json")
         return [path for path in found if path.name not in self._written]
 
-    def row(self) -> Row:
+    def row(self) -> TableSize:
         """Look at the table."""
         table = self._loaded()
         snapshot = table.current_snapshot()
         assert snapshot is not None
         files = {path: path.stat().st_size for path in (self._folder / "metadata").iterdir()}
         metadata = [size for path, size in files.items() if path.suffix == ".json"]
-        return Row(
+        return TableSize(
             expires=self._expires,
             commits=self._commits,
             snapshots=len(table.snapshots()),
@@ -164,7 +164,7 @@ def _path(uri: str) -> Path:
     return Path(uri.removeprefix("file://"))
 
 
-def report(rows: Sequence[Row]) -> str:
+def report(rows: Sequence[TableSize]) -> str:
     """Return the rows as a table in Markdown."""
     names = (
         "`--expire-snapshots`", "commits", "snapshots", "`metadata.json`", "all of these files", "if none is deleted",

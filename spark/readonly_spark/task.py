@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from readonly_engine.wire.ledgers import LedgerMetadata
 
     from readonly_spark.options import Options
+    from readonly_spark.rows.partial_entry import PartialEntry
     from readonly_spark.values.schema import ValueSchema
 
 
@@ -52,21 +53,6 @@ class CompactedRange:
 
     start: Position
     end: Position
-
-
-@dataclass(frozen=True, slots=True)
-class PartialEntry:
-    """An entry of which some messages are read, if it is a batch.
-
-    Attributes:
-        position: the entry.
-        first: the batch index of the first message to read.
-        end: the batch index after the last one; None for all that follow.
-    """
-
-    position: Position
-    first: int = 0
-    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -391,7 +391,7 @@ SPARK_BELOW = {
     "values": set(),
     "rows": {"values"},
     "read": {"rows", "values", "task", "errors", "loop_thread", "outages"},
-    "plan": {"values", "task", "options", "position_options", "errors", "outages"},
+    "plan": {"values", "rows", "task", "options", "position_options", "errors", "outages"},
     "lag": {"plan", "options", "errors", "loop_thread", "message_ids", "closing"},
     "export": {"plan", "rows", "lag", "source", "options", "errors", "loop_thread", "message_ids", "closing"},
 }

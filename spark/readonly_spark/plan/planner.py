@@ -16,11 +16,11 @@ from readonly_spark.plan.admission import Limits, admit
 from readonly_spark.plan.open_chunks import hold_position
 from readonly_spark.plan.splits import split
 from readonly_spark.position_options import EARLIEST, LATEST
+from readonly_spark.rows.partial_entry import PartialEntry
 from readonly_spark.task import (
     EARLIER_LEDGERS,
     CompactedRange,
     LedgerLocation,
-    PartialEntry,
     TaskPlan,
     TaskRange,
     task_read_rate,

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.batch import StoredEntry
 
-    from readonly_spark.task import CompactedRange, PartialEntry, TaskPlan, TaskRange
+    from readonly_spark.rows.partial_entry import PartialEntry
+    from readonly_spark.task import CompactedRange, TaskPlan, TaskRange
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from readonly_spark.rows.builder import RowBuilder
     from readonly_spark.rows.chunks import ChunkedMessages
-    from readonly_spark.task import PartialEntry
+    from readonly_spark.rows.partial_entry import PartialEntry
 
 _MAX_INT64: Final = (1 << 63) - 1
 _REQUIRED: Final = ("producer_name", "sequence_id", "publish_time")
