@@ -259,15 +259,12 @@ def test_an_owner_that_does_not_say_who_is_there_refuses_a_new_consumer_and_leav
     asyncio.run(with_pass_through(test)(monkeypatch))
 
 
-def test_consumers_that_come_together_share_one_question():
-    async def run():
-        admin = Admin()
-        passing = PassThroughPolicy(admin, admin, "ours", list, None)
-        await asyncio.gather(*(passing.admit(TOPIC, subscribe()) for _ in range(20)))
-        assert admin.asked == 1
-        passing.close()
-
-    asyncio.run(run())
+async def test_consumers_that_come_together_share_one_question():
+    admin = Admin()
+    passing = PassThroughPolicy(admin, admin, "ours", list, None)
+    await asyncio.gather(*(passing.admit(TOPIC, subscribe()) for _ in range(20)))
+    assert admin.asked == 1
+    passing.close()
 
 
 def test_a_replicated_subscription_passes_as_long_as_its_topic_is_replicated(monkeypatch):

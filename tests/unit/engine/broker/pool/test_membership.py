@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -82,35 +81,32 @@ class Store:
         return SimpleNamespace(stop=lambda: None)
 
 
-def test_members_publish_their_locality_also_when_it_changes():
-    async def scene():
-        store = Store()
-        one = PoolMembership(store, "p", "pulsar://one:6650", locality="/eu/a")
-        two = PoolMembership(store, "p", "pulsar://two:6650")
-        for pool in (one, two):
-            await pool.join()
-        assert {url: member.locality for url, member in two.members.items()} == {one.url: "/eu/a", two.url: ""}
-        assert [member.url for member in one.neighbours] == [one.url]
+async def test_members_publish_their_locality_also_when_it_changes():
+    store = Store()
+    one = PoolMembership(store, "p", "pulsar://one:6650", locality="/eu/a")
+    two = PoolMembership(store, "p", "pulsar://two:6650")
+    for pool in (one, two):
+        await pool.join()
+    assert {url: member.locality for url, member in two.members.items()} == {one.url: "/eu/a", two.url: ""}
+    assert [member.url for member in one.neighbours] == [one.url]
 
-        two.move("/eu/a")
-        assert two.locality == "/eu/a"
-        assert {member.url for member in two.neighbours} == {one.url, two.url}, "at once, before it is published"
-        store.down = True
-        await two.publish(0)
-        assert one.members[two.url].locality == ""
-        store.down = False
-        await two.publish(0)  # the next attempt, although nothing has changed since
-        assert one.members[two.url].locality == "/eu/a"
-        assert {member.url for member in one.neighbours} == {one.url, two.url}
+    two.move("/eu/a")
+    assert two.locality == "/eu/a"
+    assert {member.url for member in two.neighbours} == {one.url, two.url}, "at once, before it is published"
+    store.down = True
+    await two.publish(0)
+    assert one.members[two.url].locality == ""
+    store.down = False
+    await two.publish(0)  # the next attempt, although nothing has changed since
+    assert one.members[two.url].locality == "/eu/a"
+    assert {member.url for member in one.neighbours} == {one.url, two.url}
 
-        writes = []
-        store.set = lambda *written: writes.append(written)
-        await one.publish(0)
-        assert writes == [], "nothing has changed"
-        await one.publish(3)
-        assert len(writes) == 1
-
-    asyncio.run(scene())
+    writes = []
+    store.set = lambda *written: writes.append(written)
+    await one.publish(0)
+    assert writes == [], "nothing has changed"
+    await one.publish(3)
+    assert len(writes) == 1
 
 
 def test_a_broker_publishes_the_port_of_its_status_page():

@@ -66,7 +66,7 @@ def test_one_who_did_not_come_does_not_stand_for_one_who_has() -> None:
     assert not arrivals.expected(KEY, 10.0 + ARRIVAL_TIMEOUT_S)
 
 
-def test_a_client_that_keeps_saying_that_it_comes_is_not_waited_for_any_longer_than_one_that_comes(
+async def test_a_client_that_keeps_saying_that_it_comes_is_not_waited_for_any_longer_than_one_that_comes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(requests, "ARRIVAL_TIMEOUT_S", 0.1)
@@ -78,9 +78,5 @@ def test_a_client_that_keeps_saying_that_it_comes_is_not_waited_for_any_longer_t
         topic=KEY.topic,
         info=SubscribeInfo(KEY.subscription, CommandSubscribe.Shared),
     )
-
-    async def run() -> None:
-        async with asyncio.timeout(5):
-            await requests._await_redirects(cast("ClientConsumer", consumer))
-
-    asyncio.run(run())
+    async with asyncio.timeout(5):
+        await requests._await_redirects(cast("ClientConsumer", consumer))

@@ -34,29 +34,25 @@ class Consumer:
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_others_have_their_turns_between_the_parts(monkeypatch, together):
+async def test_others_have_their_turns_between_the_parts(monkeypatch, together):
     monkeypatch.setattr("readonly_engine.net.frame_slicer.SLICE_S", 0.0)
     ack = CommandAck(consumer_id=1, ack_type=CommandAck.Individual, request_id=3)
     ack.message_id.extend(MessageIdData(ledger_id=1, entry_id=number, partition=0) for number in range(COUNT))
     frames = [encode_command(BaseCommand(type=BaseCommand.ACK, ack=ack)), encode_command(PING)]
     pongs, consumer, seen = [], Consumer(), []
-
-    async def run():
-        connection = ClientConnection(SimpleNamespace(draining=False))
-        connection.connected = True
-        connection._splitter.max_frame_bytes = FRAME_BYTES
-        connection._consumers[1] = consumer
-        monkeypatch.setattr(ClientConnection, "send", lambda *_: pongs.append(len(consumer.acked)))
-        for data in [b"".join(frames)] if together else frames:
-            connection.data_received(data)
-        assert connection._reading_paused_by
-        while connection._slices.pending:
-            seen.append(len(consumer.acked))
-            await asyncio.sleep(0)
-        await until(lambda: bool(pongs))
-        assert not connection._reading_paused_by
-
-    asyncio.run(run())
+    connection = ClientConnection(SimpleNamespace(draining=False))
+    connection.connected = True
+    connection._splitter.max_frame_bytes = FRAME_BYTES
+    connection._consumers[1] = consumer
+    monkeypatch.setattr(ClientConnection, "send", lambda *_: pongs.append(len(consumer.acked)))
+    for data in [b"".join(frames)] if together else frames:
+        connection.data_received(data)
+    assert connection._reading_paused_by
+    while connection._slices.pending:
+        seen.append(len(consumer.acked))
+        await asyncio.sleep(0)
+    await until(lambda: bool(pongs))
+    assert not connection._reading_paused_by
     assert consumer.acked == list(range(COUNT))
     assert consumer.receipts == 1
     assert pongs == [COUNT], "the next frame overtakes it"

@@ -70,45 +70,36 @@ class Scene:
         await fired.wait()
 
 
-def test_the_client_is_refused_and_the_owner_forgets_the_producer(monkeypatch):
-    async def run():
-        scene = Scene(monkeypatch)
-        await scene.producer.start()
-        await until(lambda: scene.owner.closing)
-        assert scene.owner.closing == [BaseCommand.CLOSE_PRODUCER]
-        why = f"{Owner.url} did not answer PRODUCER in {DEADLINE_S:g} s"
-        assert scene.refused == [(5, ServerError.ServiceNotReady, why)]
-        assert scene.producer.ended
-        scene.owner.answer(None)
-        assert len(scene.refused) == 1
-
-    asyncio.run(run())
+async def test_the_client_is_refused_and_the_owner_forgets_the_producer(monkeypatch):
+    scene = Scene(monkeypatch)
+    await scene.producer.start()
+    await until(lambda: scene.owner.closing)
+    assert scene.owner.closing == [BaseCommand.CLOSE_PRODUCER]
+    why = f"{Owner.url} did not answer PRODUCER in {DEADLINE_S:g} s"
+    assert scene.refused == [(5, ServerError.ServiceNotReady, why)]
+    assert scene.producer.ended
+    scene.owner.answer(None)
+    assert len(scene.refused) == 1
 
 
 @pytest.mark.parametrize("ready", [True, False], ids=["ready", "waits for exclusive access"])
-def test_after_the_first_answer_there_is_no_deadline(monkeypatch, ready):
-    async def run():
-        scene = Scene(monkeypatch)
-        await scene.producer.start()
-        success = CommandProducerSuccess(request_id=7, producer_name="a", producer_ready=ready)
-        scene.owner.answer(BaseCommand(type=BaseCommand.PRODUCER_SUCCESS, producer_success=success))
-        await scene.pass_deadline()
-        assert len(scene.sent) == 1
-        assert not scene.refused
-        assert not scene.producer.ended
-
-    asyncio.run(run())
+async def test_after_the_first_answer_there_is_no_deadline(monkeypatch, ready):
+    scene = Scene(monkeypatch)
+    await scene.producer.start()
+    success = CommandProducerSuccess(request_id=7, producer_name="a", producer_ready=ready)
+    scene.owner.answer(BaseCommand(type=BaseCommand.PRODUCER_SUCCESS, producer_success=success))
+    await scene.pass_deadline()
+    assert len(scene.sent) == 1
+    assert not scene.refused
+    assert not scene.producer.ended
 
 
 @pytest.mark.parametrize("leave", ["close", "on_client_lost"])
-def test_a_client_that_leaves_is_refused_nothing(monkeypatch, leave):
-    async def run():
-        scene = Scene(monkeypatch)
-        await scene.producer.start()
-        left = getattr(scene.producer, leave)()
-        if left is not None:
-            await left
-        await scene.pass_deadline()
-        assert not scene.refused
-
-    asyncio.run(run())
+async def test_a_client_that_leaves_is_refused_nothing(monkeypatch, leave):
+    scene = Scene(monkeypatch)
+    await scene.producer.start()
+    left = getattr(scene.producer, leave)()
+    if left is not None:
+        await left
+    await scene.pass_deadline()
+    assert not scene.refused

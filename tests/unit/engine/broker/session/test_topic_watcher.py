@@ -93,84 +93,64 @@ def watch(**fields):
     )
 
 
-def test_ids_are_the_clients_own_and_all_topics_are_asked_for():
-    async def scenario():
-        client = Client(Owner("x1", "x2"))
-        await TopicWatcher(client, watch(topics_hash="old")).start()
-        (answer,) = client.sent
-        found = answer.watch_topic_list_success
-        assert (found.request_id, found.watcher_id, list(found.topics)) == (9, 3, ["x1", "x2"])
-        (asked,) = client.owner.asked
-        assert (asked.watcher_id, asked.topics_hash) == (40, "")
-
-    asyncio.run(scenario())
+async def test_ids_are_the_clients_own_and_all_topics_are_asked_for():
+    client = Client(Owner("x1", "x2"))
+    await TopicWatcher(client, watch(topics_hash="old")).start()
+    (answer,) = client.sent
+    found = answer.watch_topic_list_success
+    assert (found.request_id, found.watcher_id, list(found.topics)) == (9, 3, ["x1", "x2"])
+    (asked,) = client.owner.asked
+    assert (asked.watcher_id, asked.topics_hash) == (40, "")
 
 
-def test_a_client_that_has_the_topics_already_is_not_sent_them():
-    async def scenario():
-        client = Client(Owner("x1", "x2"))
-        await TopicWatcher(client, watch(topics_hash="x1-x2")).start()
-        assert not client.sent[0].watch_topic_list_success.topics
-
-    asyncio.run(scenario())
+async def test_a_client_that_has_the_topics_already_is_not_sent_them():
+    client = Client(Owner("x1", "x2"))
+    await TopicWatcher(client, watch(topics_hash="x1-x2")).start()
+    assert not client.sent[0].watch_topic_list_success.topics
 
 
-def test_what_changed_while_the_broker_was_away_is_told():
-    async def scenario():
-        client = Client(Owner("x1", "x2"))
-        watcher = TopicWatcher(client, watch())
-        await watcher.start()
-        update = CommandWatchTopicUpdate(watcher_id=40, new_topics=["x3"], deleted_topics=["x1"])
-        watcher.on_command(BaseCommand(type=BaseCommand.WATCH_TOPIC_UPDATE, watch_topic_update=update), b"")
-        assert client.sent[1].watch_topic_update.watcher_id == 3
+async def test_what_changed_while_the_broker_was_away_is_told():
+    client = Client(Owner("x1", "x2"))
+    watcher = TopicWatcher(client, watch())
+    await watcher.start()
+    update = CommandWatchTopicUpdate(watcher_id=40, new_topics=["x3"], deleted_topics=["x1"])
+    watcher.on_command(BaseCommand(type=BaseCommand.WATCH_TOPIC_UPDATE, watch_topic_update=update), b"")
+    assert client.sent[1].watch_topic_update.watcher_id == 3
 
-        client.owner = None
+    client.owner = None
+    watcher.on_connection_lost()
+    await asyncio.sleep(0.01)
+    client.owner = Owner("x2", "x4")
+    await until(lambda: len(client.sent) == 3)
+    change = client.sent[2].watch_topic_update
+    assert (change.watcher_id, list(change.new_topics), list(change.deleted_topics)) == (3, ["x4"], ["x3"])
+    assert change.topics_hash == "x2-x4"
+
+
+async def test_without_a_change_nothing_is_told_and_a_second_break_is_survived():
+    client = Client(Owner("x1"))
+    watcher = TopicWatcher(client, watch())
+    await watcher.start()
+    for _ in range(2):
+        client.owner = Owner("x1")
         watcher.on_connection_lost()
-        await asyncio.sleep(0.01)
-        client.owner = Owner("x2", "x4")
-        await until(lambda: len(client.sent) == 3)
-        change = client.sent[2].watch_topic_update
-        assert (change.watcher_id, list(change.new_topics), list(change.deleted_topics)) == (3, ["x4"], ["x3"])
-        assert change.topics_hash == "x2-x4"
-
-    asyncio.run(scenario())
+        await until(lambda: client.owner.asked)
+    await asyncio.sleep(0.01)
+    assert len(client.sent) == 1
 
 
-def test_without_a_change_nothing_is_told_and_a_second_break_is_survived():
-    async def scenario():
-        client = Client(Owner("x1"))
-        watcher = TopicWatcher(client, watch())
-        await watcher.start()
-        for _ in range(2):
-            client.owner = Owner("x1")
-            watcher.on_connection_lost()
-            await until(lambda: client.owner.asked)
-        await asyncio.sleep(0.01)
-        assert len(client.sent) == 1
-
-    asyncio.run(scenario())
+async def test_a_refusal_is_the_clients_to_hear():
+    client = Client(Owner())
+    client.owner.refusal = CommandError(error=ServerError.NotAllowedError, message="Pattern longer than maximum: 50")
+    watcher = TopicWatcher(client, watch())
+    await watcher.start()
+    assert client.refused == [(9, ServerError.NotAllowedError, "Pattern longer than maximum: 50")]
+    assert (client.dropped, client.owner.watchers) == ([watcher], {})
 
 
-def test_a_refusal_is_the_clients_to_hear():
-    async def scenario():
-        client = Client(Owner())
-        client.owner.refusal = CommandError(
-            error=ServerError.NotAllowedError, message="Pattern longer than maximum: 50"
-        )
-        watcher = TopicWatcher(client, watch())
-        await watcher.start()
-        assert client.refused == [(9, ServerError.NotAllowedError, "Pattern longer than maximum: 50")]
-        assert (client.dropped, client.owner.watchers) == ([watcher], {})
-
-    asyncio.run(scenario())
-
-
-def test_a_watcher_that_is_closed_is_closed_at_the_broker_too():
-    async def scenario():
-        client = Client(Owner("x1"))
-        watcher = TopicWatcher(client, watch())
-        await watcher.start()
-        watcher.close()
-        assert (client.owner.closed, client.owner.watchers) == ([40], {})
-
-    asyncio.run(scenario())
+async def test_a_watcher_that_is_closed_is_closed_at_the_broker_too():
+    client = Client(Owner("x1"))
+    watcher = TopicWatcher(client, watch())
+    await watcher.start()
+    watcher.close()
+    assert (client.owner.closed, client.owner.watchers) == ([40], {})

@@ -109,101 +109,81 @@ class Owner:
         pass
 
 
-def test_a_consumer_that_leaves_does_not_wait_until_outdated_ones_are_removed() -> None:
-    async def run() -> None:
-        old = encode_batches(StoredBatches("1:1", 0.0, []))
-        store, owner = Store({"/pool/batches/old": old}), Owner()
-        memory = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
-        topic, batches = parse_topic_name("orders"), [(Position(1, 2), 3)]
-        async with asyncio.timeout(2):
-            await memory.save(topic, "s", batches, cast("OwnerConsumer", owner))
-        assert len(store.nodes) == 2
-        store.read.set()
-        async with asyncio.timeout(10):
-            await store.removed.wait()
-        assert "/pool/batches/old" not in store.nodes
-        assert await memory.load(topic, "s") == LoadedBatches(valid=True, marked=True, batches=batches)
-
-    asyncio.run(run())
+async def test_a_consumer_that_leaves_does_not_wait_until_outdated_ones_are_removed() -> None:
+    old = encode_batches(StoredBatches("1:1", 0.0, []))
+    store, owner = Store({"/pool/batches/old": old}), Owner()
+    memory = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+    topic, batches = parse_topic_name("orders"), [(Position(1, 2), 3)]
+    async with asyncio.timeout(2):
+        await memory.save(topic, "s", batches, cast("OwnerConsumer", owner))
+    assert len(store.nodes) == 2
+    store.read.set()
+    async with asyncio.timeout(10):
+        await store.removed.wait()
+    assert "/pool/batches/old" not in store.nodes
+    assert await memory.load(topic, "s") == LoadedBatches(valid=True, marked=True, batches=batches)
 
 
-def test_a_consumer_does_not_wait_long_for_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_consumer_does_not_wait_long_for_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_memory, "LOAD_TIMEOUT_S", 0.01)
-
-    async def run() -> None:
-        memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", Store({})), "/pool")
-        async with asyncio.timeout(2):
-            assert await memory.load(parse_topic_name("orders"), "s") == MARKED
-
-    asyncio.run(run())
+    memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", Store({})), "/pool")
+    async with asyncio.timeout(2):
+        assert await memory.load(parse_topic_name("orders"), "s") == MARKED
 
 
-def test_nothing_is_written_once_another_broker_may_have_the_subscription() -> None:
-    async def run() -> None:
-        owner = Owner()
-        topic, batches = parse_topic_name("orders"), [(Position(1, 2), 3)]
-        for ours in (True, False):
-            store = Store({})
-            memory = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
-            await memory.save(topic, "s", batches, cast("OwnerConsumer", owner), lambda ours=ours: ours)
-            assert bool(store.nodes) == ours
-            memory.close()
-
-    asyncio.run(run())
-
-
-def test_a_mark_stays_until_a_consumer_leaves_without_partly_acked_batches() -> None:
-    async def run() -> None:
-        owner, topic, store = Owner(), parse_topic_name("orders"), Store({})
-        store.read.set()
+async def test_nothing_is_written_once_another_broker_may_have_the_subscription() -> None:
+    owner = Owner()
+    topic, batches = parse_topic_name("orders"), [(Position(1, 2), 3)]
+    for ours in (True, False):
+        store = Store({})
         memory = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
-        assert await memory.load(topic, "s") == NOT_MARKED
-        for _ in range(3):
-            memory.mark(topic, "s")
-        async with asyncio.timeout(5):
-            while not store.nodes:
-                await asyncio.sleep(0)
-        assert store.puts == 1
-        assert await memory.load(topic, "s") == MARKED
-        assert await memory.load(topic, "s") == MARKED, "the broker that has read it may die, too"
-        await memory.save(topic, "s", [], cast("OwnerConsumer", owner))
-        assert await memory.load(topic, "s") == NOT_MARKED
+        await memory.save(topic, "s", batches, cast("OwnerConsumer", owner), lambda ours=ours: ours)
+        assert bool(store.nodes) == ours
         memory.close()
 
-    asyncio.run(run())
+
+async def test_a_mark_stays_until_a_consumer_leaves_without_partly_acked_batches() -> None:
+    owner, topic, store = Owner(), parse_topic_name("orders"), Store({})
+    store.read.set()
+    memory = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+    assert await memory.load(topic, "s") == NOT_MARKED
+    for _ in range(3):
+        memory.mark(topic, "s")
+    async with asyncio.timeout(5):
+        while not store.nodes:
+            await asyncio.sleep(0)
+    assert store.puts == 1
+    assert await memory.load(topic, "s") == MARKED
+    assert await memory.load(topic, "s") == MARKED, "the broker that has read it may die, too"
+    await memory.save(topic, "s", [], cast("OwnerConsumer", owner))
+    assert await memory.load(topic, "s") == NOT_MARKED
+    memory.close()
 
 
-def test_batches_that_the_owner_may_have_dropped_are_a_mark() -> None:
-    async def run() -> None:
-        topic, store = parse_topic_name("orders"), Store({})
-        store.read.set()
-        memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", store), "/pool")
-        await memory.save(topic, "s", [(Position(1, 2), 3)], cast("OwnerConsumer", Owner()))
-        owner = Owner()
-        owner.cursor_version = later  # type: ignore[method-assign]
-        next_broker = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
-        assert await next_broker.load(topic, "s") == MARKED
-        memory.close()
-
+async def test_batches_that_the_owner_may_have_dropped_are_a_mark() -> None:
     async def later(*_: object) -> str:
         return "1:3"
 
-    asyncio.run(run())
+    topic, store = parse_topic_name("orders"), Store({})
+    store.read.set()
+    memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", store), "/pool")
+    await memory.save(topic, "s", [(Position(1, 2), 3)], cast("OwnerConsumer", Owner()))
+    owner = Owner()
+    owner.cursor_version = later  # type: ignore[method-assign]
+    next_broker = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+    assert await next_broker.load(topic, "s") == MARKED
+    memory.close()
 
 
-def test_marks_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_marks_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_memory, "MAX_WAITING_MARKS", 3)
-
-    async def run() -> None:
-        store = Store({})
-        memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", store), "/pool")
-        for number in range(5):
-            memory.mark(parse_topic_name("orders"), f"s{number}")
-        async with asyncio.timeout(5):
-            while len(store.nodes) < 3:
-                await asyncio.sleep(0)
+    store = Store({})
+    memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", store), "/pool")
+    for number in range(5):
+        memory.mark(parse_topic_name("orders"), f"s{number}")
+    async with asyncio.timeout(5):
+        while len(store.nodes) < 3:
             await asyncio.sleep(0)
-        assert store.puts == 3
-        memory.close()
-
-    asyncio.run(run())
+        await asyncio.sleep(0)
+    assert store.puts == 3
+    memory.close()

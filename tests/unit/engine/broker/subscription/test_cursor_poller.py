@@ -61,7 +61,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(cursor_poller, "MAX_POLLS_PER_S", 1000.0)
 
 
-def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(monkeypatch):
+async def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(monkeypatch):
     quick(monkeypatch)
     monkeypatch.setattr(owner_queries, "STATE_TIMEOUT_S", 0.01)
     away, there = OwnerConsumer(attached=False), OwnerConsumer()
@@ -74,25 +74,21 @@ def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(mo
         Subscription(OwnerConsumer(attached=False)),
         Subscription(),
     ]
-
-    async def run():
-        queries = OwnerQueries(None, None, None, None, None)
-        watch = CursorPoller(lambda: [failing, unanswered, *left_alone, followed], queries.consumer_state)
-        watch.start()
-        watch.start()
-        async with asyncio.timeout(10):
-            while len(followed.told) < 3:
-                await asyncio.sleep(0)
-        watch.close()
-
-    asyncio.run(run())
+    queries = OwnerQueries(None, None, None, None, None)
+    watch = CursorPoller(lambda: [failing, unanswered, *left_alone, followed], queries.consumer_state)
+    watch.start()
+    watch.start()
+    async with asyncio.timeout(10):
+        while len(followed.told) < 3:
+            await asyncio.sleep(0)
+    watch.close()
     assert set(followed.told) == {STATE}
     assert away.asked == 0
     assert failing.told == unanswered.told == []
     assert all(subscription.told == [] for subscription in left_alone)
 
 
-def test_acks_that_the_owner_has_not_shown_yet_are_verified_at_each_interval(monkeypatch):
+async def test_acks_that_the_owner_has_not_shown_yet_are_verified_at_each_interval(monkeypatch):
     quick(monkeypatch)
     monkeypatch.setattr(cursor_poller, "BACKLOG_INTERVALS", 10**9)
     owner = OwnerConsumer()
@@ -100,16 +96,12 @@ def test_acks_that_the_owner_has_not_shown_yet_are_verified_at_each_interval(mon
     followed = Subscription(OwnerConsumer(), behind=False, unverified=True)
     behind = Subscription(OwnerConsumer())
     non_durable = Subscription(OwnerConsumer(), unverified=True, durable=False)
-
-    async def run():
-        queries = OwnerQueries(None, None, None, None, None)
-        poller = CursorPoller(lambda: [ahead, followed, behind, non_durable], queries.consumer_state)
-        poller.start()
-        async with asyncio.timeout(10):
-            while len(followed.told) < 3:
-                await asyncio.sleep(0)
-        poller.close()
-
-    asyncio.run(run())
+    queries = OwnerQueries(None, None, None, None, None)
+    poller = CursorPoller(lambda: [ahead, followed, behind, non_durable], queries.consumer_state)
+    poller.start()
+    async with asyncio.timeout(10):
+        while len(followed.told) < 3:
+            await asyncio.sleep(0)
+    poller.close()
     assert set(ahead.verified) == {(owner, "acks before the request", STATE)}
     assert followed.verified == behind.told == non_durable.told == []

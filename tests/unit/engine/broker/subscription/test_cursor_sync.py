@@ -228,7 +228,7 @@ def test_an_answered_ack_is_sent_again_only_where_the_owner_has_lost_it(make_top
     assert back.sent == (lost if missing and may_be_lost else [])
 
 
-def test_a_compacted_read_skips_nothing_because_its_first_ledgers_are_gone(make_topic):
+async def test_a_compacted_read_skips_nothing_because_its_first_ledgers_are_gone(make_topic):
     """The owner's cursor is then before the ledgers that are left, and the compaction keeps entries before them."""
     topic = make_topic()
     kept = [topic.write() for _ in range(10)]
@@ -250,15 +250,12 @@ def test_a_compacted_read_skips_nothing_because_its_first_ledgers_are_gone(make_
     async def nothing(*_):
         return []
 
-    async def run():
-        queries = SimpleNamespace(state=answer, acked=nothing, batches=nothing)
-        view = SimpleNamespace(chain=chain)
-        owner = CursorSync("s", view, cursor, queries, lambda _: None, lambda _: None)
-        await owner.catch_up(OwnerConsumer())
-        back = ResubscribedConsumer(sent_away=True)
-        assert await owner.can_resume(back, time.monotonic(), state, first_ledger - 1, [back], None)
-
-    asyncio.run(run())
+    queries = SimpleNamespace(state=answer, acked=nothing, batches=nothing)
+    view = SimpleNamespace(chain=chain)
+    owner = CursorSync("s", view, cursor, queries, lambda _: None, lambda _: None)
+    await owner.catch_up(OwnerConsumer())
+    back = ResubscribedConsumer(sent_away=True)
+    assert await owner.can_resume(back, time.monotonic(), state, first_ledger - 1, [back], None)
     assert cursor.first_unacked() == chain.after(kept[3])
     assert follow_owner(cursor, chain, OwnerCursorState(left[1], left[-1])), "what was acked there is acked"
     assert cursor.mark_delete == left[1]

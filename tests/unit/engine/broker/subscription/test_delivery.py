@@ -106,26 +106,23 @@ def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadab
     return Subscription(parts, on_unreadable)
 
 
-def test_an_entry_that_storage_does_not_return_is_reported(monkeypatch):
+async def test_an_entry_that_storage_does_not_return_is_reported(monkeypatch):
     reported = []
 
     async def never(*_):
         return "no bookie has it"
 
-    async def scene():
-        monkeypatch.setattr(delivery, "read_with_retry", never)
-        made = subscription(Log(), Transactions(), on_unreadable=lambda *found: reported.append(found) or made.close())
-        made.start()
-        state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Exclusive), writable=True)
-        state.permits = 1
-        made.add(SimpleNamespace(dispatch_state=state, lease_valid=True))
-        await until(lambda: bool(reported))
-        assert reported == [(made, Position(0, 0), "no bookie has it")]
-
-    asyncio.run(scene())
+    monkeypatch.setattr(delivery, "read_with_retry", never)
+    made = subscription(Log(), Transactions(), on_unreadable=lambda *found: reported.append(found) or made.close())
+    made.start()
+    state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Exclusive), writable=True)
+    state.permits = 1
+    made.add(SimpleNamespace(dispatch_state=state, lease_valid=True))
+    await until(lambda: bool(reported))
+    assert reported == [(made, Position(0, 0), "no bookie has it")]
 
 
-def test_a_local_subscription_reads_on_because_no_owner_can_serve_it(monkeypatch):
+async def test_a_local_subscription_reads_on_because_no_owner_can_serve_it(monkeypatch):
     attempts, reported = [], []
 
     async def never(_, position, *__):
@@ -133,20 +130,17 @@ def test_a_local_subscription_reads_on_because_no_owner_can_serve_it(monkeypatch
         await asyncio.sleep(0)
         return "no bookie has it"
 
-    async def scene():
-        monkeypatch.setattr(delivery, "read_with_retry", never)
-        local = SimpleNamespace(serve=lambda _: None, release=lambda _: None)
-        made = subscription(Log(), Transactions(), on_unreadable=lambda *found: reported.append(found), local=local)
-        made.start()
-        state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Exclusive), writable=True)
-        state.permits = 1
-        made.add(SimpleNamespace(dispatch_state=state, lease_valid=True))
-        await until(lambda: len(attempts) > 3)
-        made.close()
-        assert set(attempts) == {Position(0, 0)}
-        assert not reported
-
-    asyncio.run(scene())
+    monkeypatch.setattr(delivery, "read_with_retry", never)
+    local = SimpleNamespace(serve=lambda _: None, release=lambda _: None)
+    made = subscription(Log(), Transactions(), on_unreadable=lambda *found: reported.append(found), local=local)
+    made.start()
+    state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Exclusive), writable=True)
+    state.permits = 1
+    made.add(SimpleNamespace(dispatch_state=state, lease_valid=True))
+    await until(lambda: len(attempts) > 3)
+    made.close()
+    assert set(attempts) == {Position(0, 0)}
+    assert not reported
 
 
 class CachedLog(Log):
@@ -163,117 +157,103 @@ class CachedLog(Log):
 
 
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
-def test_what_the_owner_does_not_allow_yet_is_delivered_when_it_does_and_asked_for_once(kind):
-    async def scene():
-        transactions, got = Transactions(), []
-        transactions.limit = Position(0, 0)
-        made = subscription(CachedLog(), transactions, kind)
-        made.start()
-        state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
-        state.permits = 10
-        consumer = SimpleNamespace(
-            dispatch_state=state,
-            lease_valid=True,
-            consumer_id=0,
-            deliver=lambda _, count: got.append(count),
-            owner_consumer=SimpleNamespace(share_acks=lambda _: None),
-        )
-        made.add(consumer)
-        assert sum(got) == 1
-        assert transactions.waiting == [made.read_more]
-        transactions.limit = Position(0, 2)
-        transactions.waiting.pop()()
-        assert sum(got) == 3
-        assert transactions.waiting == [], "nothing is left to wait for"
-        made.close()
-
-    asyncio.run(scene())
+async def test_what_the_owner_does_not_allow_yet_is_delivered_when_it_does_and_asked_for_once(kind):
+    transactions, got = Transactions(), []
+    transactions.limit = Position(0, 0)
+    made = subscription(CachedLog(), transactions, kind)
+    made.start()
+    state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
+    state.permits = 10
+    consumer = SimpleNamespace(
+        dispatch_state=state,
+        lease_valid=True,
+        consumer_id=0,
+        deliver=lambda _, count: got.append(count),
+        owner_consumer=SimpleNamespace(share_acks=lambda _: None),
+    )
+    made.add(consumer)
+    assert sum(got) == 1
+    assert transactions.waiting == [made.read_more]
+    transactions.limit = Position(0, 2)
+    transactions.waiting.pop()()
+    assert sum(got) == 3
+    assert transactions.waiting == [], "nothing is left to wait for"
+    made.close()
 
 
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
 @pytest.mark.parametrize("takes", [True, False])
-def test_the_owners_metadata_of_entries_is_sent_while_it_is_exposed_to_clients_that_take_it(kind, takes):
+async def test_the_owners_metadata_of_entries_is_sent_while_it_is_exposed_to_clients_that_take_it(kind, takes):
     front = b"\x0e\x02\0\0\0\x02\x10\x07"
-
-    async def scene():
-        log, got = CachedLog(), []
-        log.entries = [TopicEntry(Entry(0, n, n - 1, 0, front + one.stored)) for n, one in enumerate(log.entries)]
-        made = subscription(log, Transactions(), kind)
-        state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
-        consumer = SimpleNamespace(
-            dispatch_state=state,
-            lease_valid=True,
-            takes_entry_metadata=takes,
-            consumer_id=0,
-            deliver=lambda frames, _: got.append(front in frames),
-            owner_consumer=SimpleNamespace(share_acks=lambda _: None),
-        )
-        made.add(consumer)
-        for exposed in (None, True, False):
-            if exposed is not None:
-                made.expose_entry_metadata(exposed=exposed)
-            state.permits = 1
-            made.add_permits(consumer, 1)
-        assert got == [False, takes, False]
-        made.close()
-
-    asyncio.run(scene())
+    log, got = CachedLog(), []
+    log.entries = [TopicEntry(Entry(0, n, n - 1, 0, front + one.stored)) for n, one in enumerate(log.entries)]
+    made = subscription(log, Transactions(), kind)
+    state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
+    consumer = SimpleNamespace(
+        dispatch_state=state,
+        lease_valid=True,
+        takes_entry_metadata=takes,
+        consumer_id=0,
+        deliver=lambda frames, _: got.append(front in frames),
+        owner_consumer=SimpleNamespace(share_acks=lambda _: None),
+    )
+    made.add(consumer)
+    for exposed in (None, True, False):
+        if exposed is not None:
+            made.expose_entry_metadata(exposed=exposed)
+        state.permits = 1
+        made.add_permits(consumer, 1)
+    assert got == [False, takes, False]
+    made.close()
 
 
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
 @pytest.mark.parametrize(("latest", "notifying"), [(False, False), (False, True), (True, True), (True, False)])
-def test_a_delivery_is_a_sample_of_latency_while_one_is_due(kind, latest, notifying):
+async def test_a_delivery_is_a_sample_of_latency_while_one_is_due(kind, latest, notifying):
     """The last entry of a quiet topic may be hours old: a client that connects or has permits then is no measure of the tail."""
     tail = latest and notifying
-
-    async def scene():
-        log, timers = CachedLog(), []
-        if latest:
-            log.latest_batch = TailBatch(log.entries, Position(0, 3))
-        log.notifying = notifying
-        latency = LatencySampler(timers.append, lambda: 2.001)
-        made = subscription(log, Transactions(), kind, latency=latency)
-        made.start()
-        state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
-        state.permits = 1
-        consumer = SimpleNamespace(
-            dispatch_state=state,
-            lease_valid=True,
-            consumer_id=0,
-            deliver=lambda *_: None,
-            owner_consumer=SimpleNamespace(share_acks=lambda _: None),
-        )
-        made.add(consumer)
-        measured, other = (latency.tail, latency.backlog) if tail else (latency.backlog, latency.tail)
-        assert (sum(measured.counts), measured.total) == (1, 2.0)
-        state.permits = 2
-        made.add_permits(consumer, 2)
-        assert sum(measured.counts) == 1, "no sample is due"
-        assert sum(other.counts) == 0
-        assert len(timers) == 1
-        made.close()
-
-    asyncio.run(scene())
+    log, timers = CachedLog(), []
+    if latest:
+        log.latest_batch = TailBatch(log.entries, Position(0, 3))
+    log.notifying = notifying
+    latency = LatencySampler(timers.append, lambda: 2.001)
+    made = subscription(log, Transactions(), kind, latency=latency)
+    made.start()
+    state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
+    state.permits = 1
+    consumer = SimpleNamespace(
+        dispatch_state=state,
+        lease_valid=True,
+        consumer_id=0,
+        deliver=lambda *_: None,
+        owner_consumer=SimpleNamespace(share_acks=lambda _: None),
+    )
+    made.add(consumer)
+    measured, other = (latency.tail, latency.backlog) if tail else (latency.backlog, latency.tail)
+    assert (sum(measured.counts), measured.total) == (1, 2.0)
+    state.permits = 2
+    made.add_permits(consumer, 2)
+    assert sum(measured.counts) == 1, "no sample is due"
+    assert sum(other.counts) == 0
+    assert len(timers) == 1
+    made.close()
 
 
-def test_a_redelivery_is_no_sample_of_latency():
-    async def scene():
-        log, latency = CachedLog(), LatencySampler(lambda _: None)
-        made = subscription(log, Transactions(), CommandSubscribe.Shared, latency=latency)
-        state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Shared), writable=True)
-        consumer = SimpleNamespace(
-            dispatch_state=state,
-            lease_valid=True,
-            consumer_id=0,
-            deliver=lambda *_: None,
-            owner_consumer=SimpleNamespace(share_acks=lambda _: None),
-        )
-        made.add(consumer)
-        made._send([Delivery(state, log.entries[0], 1)])
-        assert latency.due
-        made._send([Delivery(state, log.entries[0], 0)])
-        assert not latency.due
-        assert sum(latency.backlog.counts) == 1
-        made.close()
-
-    asyncio.run(scene())
+async def test_a_redelivery_is_no_sample_of_latency():
+    log, latency = CachedLog(), LatencySampler(lambda _: None)
+    made = subscription(log, Transactions(), CommandSubscribe.Shared, latency=latency)
+    state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Shared), writable=True)
+    consumer = SimpleNamespace(
+        dispatch_state=state,
+        lease_valid=True,
+        consumer_id=0,
+        deliver=lambda *_: None,
+        owner_consumer=SimpleNamespace(share_acks=lambda _: None),
+    )
+    made.add(consumer)
+    made._send([Delivery(state, log.entries[0], 1)])
+    assert latency.due
+    made._send([Delivery(state, log.entries[0], 0)])
+    assert not latency.due
+    assert sum(latency.backlog.counts) == 1
+    made.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -146,45 +145,36 @@ def subscription(subscribe: CommandSubscribe) -> Subscription:
 
 
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
-def test_acks_of_markers_survive_a_consumer_that_has_lost_its_place(kind: CommandSubscribe.SubType) -> None:
+async def test_acks_of_markers_survive_a_consumer_that_has_lost_its_place(kind: CommandSubscribe.SubType) -> None:
     """The first consumer reads them; a client of it went silent, and its consumer is not at the owner any more."""
-
-    async def scene() -> None:
-        subscribe = CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=kind, durable=True)
-        made = subscription(subscribe)
-        lost, there = OwnerConsumer(attached=False), OwnerConsumer(attached=True)
-        delivered: list[bytes] = []
-        first = consumer(subscribe, lost, delivered)
-        made.add(first)
-        await until(lambda: bool(delivered))
-        made.add(consumer(subscribe, there, delivered))
-        made.remove(first)
-        lost.leave()
-        await until(lambda: sorted(there.acks) == [0, 2])
-        assert lost.acks == []
-        made.close()
-
-    asyncio.run(scene())
+    subscribe = CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=kind, durable=True)
+    made = subscription(subscribe)
+    lost, there = OwnerConsumer(attached=False), OwnerConsumer(attached=True)
+    delivered: list[bytes] = []
+    first = consumer(subscribe, lost, delivered)
+    made.add(first)
+    await until(lambda: bool(delivered))
+    made.add(consumer(subscribe, there, delivered))
+    made.remove(first)
+    lost.leave()
+    await until(lambda: sorted(there.acks) == [0, 2])
+    assert lost.acks == []
+    made.close()
 
 
-def test_acks_of_markers_are_sent_again_when_their_consumer_leaves_without_an_answer() -> None:
-    async def scene() -> None:
-        subscribe = CommandSubscribe(
-            topic=str(TOPIC), subscription="s", sub_type=CommandSubscribe.Exclusive, durable=True
-        )
-        made = subscription(subscribe)
-        frozen, there = OwnerConsumer(attached=True), OwnerConsumer(attached=True)
-        first = consumer(subscribe, frozen, [])
-        made.add(first)
-        await until(lambda: sorted(frozen.acks) == [0, 2])
-        made.add(consumer(subscribe, there, []))
-        made.remove(first)
-        frozen.leave()
-        await until(lambda: sorted(there.acks) == [0, 2])
-        there.answer()
-        there.leave()
-        assert made._grouped_acks is not None
-        assert not made._grouped_acks.unanswered.message_id
-        made.close()
-
-    asyncio.run(scene())
+async def test_acks_of_markers_are_sent_again_when_their_consumer_leaves_without_an_answer() -> None:
+    subscribe = CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=CommandSubscribe.Exclusive, durable=True)
+    made = subscription(subscribe)
+    frozen, there = OwnerConsumer(attached=True), OwnerConsumer(attached=True)
+    first = consumer(subscribe, frozen, [])
+    made.add(first)
+    await until(lambda: sorted(frozen.acks) == [0, 2])
+    made.add(consumer(subscribe, there, []))
+    made.remove(first)
+    frozen.leave()
+    await until(lambda: sorted(there.acks) == [0, 2])
+    there.answer()
+    there.leave()
+    assert made._grouped_acks is not None
+    assert not made._grouped_acks.unanswered.message_id
+    made.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from readonly_engine.broker.subscription import policy_follower as module
 from readonly_engine.broker.subscription.policy_follower import PolicyFollower
@@ -48,43 +46,34 @@ def quick(monkeypatch):
     monkeypatch.setattr(module, "MAX_NAMESPACES_PER_S", 1e6)
 
 
-def test_topics_hear_of_changes_of_their_namespace_once():
-    async def scene():
-        cluster = Cluster("t/a/one", "t/a/two", "t/b/three")
-        assert await cluster.look() == ["one", "two", "three"], "they may have been opened before a change"
-        assert await cluster.look() == []
-        assert cluster.asked == ["a", "b"], "one question for each namespace"
-        cluster.versions["a"] = "2"
-        cluster.topics.append(parse_topic_name("t/b/four"))
-        assert await cluster.look() == ["one", "two", "four"]
-        assert await cluster.look() == []
-        assert cluster.renewed == 4
-
-    asyncio.run(scene())
+async def test_topics_hear_of_changes_of_their_namespace_once():
+    cluster = Cluster("t/a/one", "t/a/two", "t/b/three")
+    assert await cluster.look() == ["one", "two", "three"], "they may have been opened before a change"
+    assert await cluster.look() == []
+    assert cluster.asked == ["a", "b"], "one question for each namespace"
+    cluster.versions["a"] = "2"
+    cluster.topics.append(parse_topic_name("t/b/four"))
+    assert await cluster.look() == ["one", "two", "four"]
+    assert await cluster.look() == []
+    assert cluster.renewed == 4
 
 
-def test_what_is_unknown_is_looked_at_again():
-    async def scene():
-        cluster = Cluster("t/a/one")
-        cluster.versions["a"] = None
-        assert await cluster.look() == []
-        cluster.versions["a"] = "1"
-        cluster.away = True
-        assert await cluster.look() == []
-        cluster.away = False
-        assert await cluster.look() == ["one"]
-
-    asyncio.run(scene())
+async def test_what_is_unknown_is_looked_at_again():
+    cluster = Cluster("t/a/one")
+    cluster.versions["a"] = None
+    assert await cluster.look() == []
+    cluster.versions["a"] = "1"
+    cluster.away = True
+    assert await cluster.look() == []
+    cluster.away = False
+    assert await cluster.look() == ["one"]
 
 
-def test_topics_that_close_are_forgotten_and_without_topics_nothing_is_asked():
-    async def scene():
-        cluster = Cluster("t/a/one")
-        await cluster.look()
-        cluster.topics = []
-        await cluster.look()
-        assert (cluster.asked, cluster.renewed) == ([], 1)
-        cluster.topics = [parse_topic_name("t/a/one")]
-        assert await cluster.look() == ["one"]
-
-    asyncio.run(scene())
+async def test_topics_that_close_are_forgotten_and_without_topics_nothing_is_asked():
+    cluster = Cluster("t/a/one")
+    await cluster.look()
+    cluster.topics = []
+    await cluster.look()
+    assert (cluster.asked, cluster.renewed) == ([], 1)
+    cluster.topics = [parse_topic_name("t/a/one")]
+    assert await cluster.look() == ["one"]

@@ -106,34 +106,30 @@ def _played_parts(monkeypatch):
 
 
 @pytest.mark.parametrize("ends", ["its client leaves", "its owner closes it"])
-def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends):
+async def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends):
     monkeypatch.setattr(topics, "Subscription", Subscription)
     subscribe = CommandSubscribe(subscription="s", durable=True)
     owner_consumer = OwnerConsumer(subscribe)
     consumer = Consumer(subscribe)
     consumer.owner_consumer = owner_consumer
-
-    async def run():
-        served, _ = registry(transactionCoordinatorEnabled="true")
-        joining = asyncio.create_task(served.join(TOPIC, consumer, lambda _: None))
-        async with asyncio.timeout(10):
-            while Subscription.made is None:
-                await asyncio.sleep(0)
-            await Subscription.made.replaying.wait()
-            if ends == "its client leaves":
-                joining.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await joining
-            else:
-                consumer.in_sync = False
-                Subscription.made.replay.set()
-                with pytest.raises(OwnerUnavailableError):
-                    await joining
-        assert Subscription.made.closed
-        assert not list(served.all)
-
     Subscription.made = None
-    asyncio.run(run())
+    served, _ = registry(transactionCoordinatorEnabled="true")
+    joining = asyncio.create_task(served.join(TOPIC, consumer, lambda _: None))
+    async with asyncio.timeout(10):
+        while Subscription.made is None:
+            await asyncio.sleep(0)
+        await Subscription.made.replaying.wait()
+        if ends == "its client leaves":
+            joining.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await joining
+        else:
+            consumer.in_sync = False
+            Subscription.made.replay.set()
+            with pytest.raises(OwnerUnavailableError):
+                await joining
+    assert Subscription.made.closed
+    assert not list(served.all)
 
 
 class Consumer:
@@ -190,92 +186,83 @@ class LocalCursor:
         return self.valid
 
 
-def test_a_seek_of_a_local_subscription_is_not_undone_by_a_consumer_that_is_joining():
+async def test_a_seek_of_a_local_subscription_is_not_undone_by_a_consumer_that_is_joining():
     """Either the cursor moves after its position was read, or the dispatcher of the former position is still there."""
 
     def consumer(local):
         return Consumer(CommandSubscribe(subscription="s", durable=True), local)
 
-    async def run():
-        (served, _), local = registry(), LocalCursor()
+    (served, _), local = registry(), LocalCursor()
 
-        def seek_meanwhile():
-            local.generation += 1
+    def seek_meanwhile():
+        local.generation += 1
 
-        local.refresh = seek_meanwhile
-        with pytest.raises(OwnerUnavailableError, match="was moved meanwhile"):
-            await served.join(TOPIC, consumer(local), lambda _: None)
-        assert not list(served.all)
-        local.refresh = lambda: None
-        joined = await served.join(TOPIC, consumer(local), lambda _: None)
-        local.valid = False
-        with pytest.raises(OwnerUnavailableError, match="closed after a SEEK"):
-            await served.join(TOPIC, consumer(local), lambda _: None)
-        with pytest.raises(OwnerUnavailableError, match="the last consumers of the local cursor of s leave"):
-            await served.join(TOPIC, consumer(None), lambda _: None)  # an export is just over
-        assert len(joined.consumers) == 1
-        served.close()
-
-    asyncio.run(asyncio.wait_for(run(), 10))
+    local.refresh = seek_meanwhile
+    with pytest.raises(OwnerUnavailableError, match="was moved meanwhile"):
+        await served.join(TOPIC, consumer(local), lambda _: None)
+    assert not list(served.all)
+    local.refresh = lambda: None
+    joined = await served.join(TOPIC, consumer(local), lambda _: None)
+    local.valid = False
+    with pytest.raises(OwnerUnavailableError, match="closed after a SEEK"):
+        await served.join(TOPIC, consumer(local), lambda _: None)
+    with pytest.raises(OwnerUnavailableError, match="the last consumers of the local cursor of s leave"):
+        await served.join(TOPIC, consumer(None), lambda _: None)  # an export is just over
+    assert len(joined.consumers) == 1
+    served.close()
 
 
 @pytest.mark.parametrize("taken_before", [False, True])
-def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_who_have_left(monkeypatch, taken_before):
+async def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_who_have_left(
+    monkeypatch, taken_before
+):
     """A consumer comes, and asks the owner; before it has joined the only other one leaves, whose last acks are on their way."""
     subscribe = CommandSubscribe(subscription="s", durable=False)
     first, second = Consumer(subscribe), Consumer(subscribe)
     key = (TOPIC, "s")
+    served, _ = registry()
+    before = await served.join(TOPIC, first, lambda _: None)
+    guard, asked, proceed = served._guard_reads, asyncio.Event(), asyncio.Event()
 
-    async def run():
-        served, _ = registry()
-        before = await served.join(TOPIC, first, lambda _: None)
-        guard, asked, proceed = served._guard_reads, asyncio.Event(), asyncio.Event()
+    async def slow(*args):
+        asked.set()
+        await proceed.wait()
+        await guard(*args)
 
-        async def slow(*args):
-            asked.set()
-            await proceed.wait()
-            await guard(*args)
-
-        monkeypatch.setattr(served, "_guard_reads", slow)
-        joining = asyncio.create_task(served.join(TOPIC, second, lambda _: None))
-        await asked.wait()
-        served.leave(before, first, lambda: True)
-        if taken_before:
-            served.leaving.remove(key, first)
-        proceed.set()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert joining.done() == taken_before
-        assert second.owner_consumer.asked == 1 + taken_before
+    monkeypatch.setattr(served, "_guard_reads", slow)
+    joining = asyncio.create_task(served.join(TOPIC, second, lambda _: None))
+    await asked.wait()
+    served.leave(before, first, lambda: True)
+    if taken_before:
         served.leaving.remove(key, first)
-        assert (await joining) is not before
-        assert second.owner_consumer.asked == 2
-        assert not served.leaving.pending(key)
-        served.close()
-
-    asyncio.run(run())
+    proceed.set()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert joining.done() == taken_before
+    assert second.owner_consumer.asked == 1 + taken_before
+    served.leaving.remove(key, first)
+    assert (await joining) is not before
+    assert second.owner_consumer.asked == 2
+    assert not served.leaving.pending(key)
+    served.close()
 
 
 @pytest.mark.parametrize("ours", [False, True])
-def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch, ours):
+async def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch, ours):
     """Another that has it by now knows more of them, and may have handed them over already."""
     monkeypatch.setattr(FakeSubscription, "batches", [(Position(1, 2), 3)])
     monkeypatch.setattr(FakeSubscription, "marked", True, raising=False)
     consumer = Consumer(CommandSubscribe(subscription="s", durable=True))
     kept = []
-
-    async def run():
-        batches = SimpleNamespace(save=lambda *asked: kept.append(asked), load=None, close=lambda: None)
-        served, _ = registry(batches=batches)
-        subscription = await served.join(TOPIC, consumer, lambda _: None)
-        served.leave(subscription, consumer, lambda: ours)
-        served.close()
-
-    asyncio.run(run())
+    batches = SimpleNamespace(save=lambda *asked: kept.append(asked), load=None, close=lambda: None)
+    served, _ = registry(batches=batches)
+    subscription = await served.join(TOPIC, consumer, lambda _: None)
+    served.leave(subscription, consumer, lambda: ours)
+    served.close()
     assert len(kept) == ours
 
 
-def test_the_owners_metadata_of_entries_is_exposed_as_by_its_brokers(monkeypatch):
+async def test_the_owners_metadata_of_entries_is_exposed_as_by_its_brokers(monkeypatch):
     told, cleared = [], []
     monkeypatch.setattr(
         FakeSubscription, "expose_entry_metadata", lambda _, *, exposed: told.append(exposed), raising=False
@@ -287,21 +274,18 @@ def test_the_owners_metadata_of_entries_is_exposed_as_by_its_brokers(monkeypatch
         await served.join(TOPIC, consumer, lambda _: None)
         return consumer.dispatch_state.exposed
 
-    async def run():
-        served, admin = registry(cache=SimpleNamespace(clear=lambda: cleared.append(1)))
-        assert not await exposed_to(served, "before", takes=True)
-        for exposing, expected in (("false", []), ("true", [True]), ("true", [True]), ("false", [True, False])):
-            admin.answers["configuration"] = {"exposingBrokerEntryMetadataToClientEnabled": exposing}
-            await served._queries.configuration(0)
-            assert told == expected
-            if exposing == "true":
-                assert await exposed_to(served, "before", takes=True)
-                assert not await exposed_to(served, "before", takes=False)
-        assert not await exposed_to(served, "before", takes=True)
-        assert cleared == [1], "an owner that did not expose it may have pushed entries without it"
-        served.close()
-
-    asyncio.run(asyncio.wait_for(run(), 10))
+    served, admin = registry(cache=SimpleNamespace(clear=lambda: cleared.append(1)))
+    assert not await exposed_to(served, "before", takes=True)
+    for exposing, expected in (("false", []), ("true", [True]), ("true", [True]), ("false", [True, False])):
+        admin.answers["configuration"] = {"exposingBrokerEntryMetadataToClientEnabled": exposing}
+        await served._queries.configuration(0)
+        assert told == expected
+        if exposing == "true":
+            assert await exposed_to(served, "before", takes=True)
+            assert not await exposed_to(served, "before", takes=False)
+    assert not await exposed_to(served, "before", takes=True)
+    assert cleared == [1], "an owner that did not expose it may have pushed entries without it"
+    served.close()
 
 
 def test_a_subscription_is_started_and_reports_unreadable_entries():
@@ -333,7 +317,7 @@ class Transactions:
         self.guarded = True
 
 
-def test_all_topics_wait_for_their_owners_as_soon_as_one_broker_says_that_it_has_transactions(monkeypatch):
+async def test_all_topics_wait_for_their_owners_as_soon_as_one_broker_says_that_it_has_transactions(monkeypatch):
     """As while brokers are restarted one by one with transactions switched on."""
     monkeypatch.setattr(topics, "CACHE_TTL_S", 0.0)
     others = [parse_topic_name(name) for name in ("a", "b", "c")]
@@ -345,19 +329,13 @@ def test_all_topics_wait_for_their_owners_as_soon_as_one_broker_says_that_it_has
 
     away = OwnerUnavailableError("not now")
     with_transactions, without = ({"transactionCoordinatorEnabled": answer} for answer in ("true", "false"))
-
-    async def run():
-        nonlocal admin
-        served, admin = registry()
-        served._topics = {topic: ServedTopic(Log(), Transactions(), LeaseGuard()) for topic in others}
-        assert await guarded_after(served, away, others[0]) == [True, False, False], "nobody says so of the others"
-        assert await guarded_after(served, without, others[1]) == [True, False, False]
-        assert await guarded_after(served, with_transactions, others[2]) == [True, True, True]
-        served._topics[TOPIC] = ServedTopic(Log(), Transactions(), LeaseGuard())
-        assert await guarded_after(served, without, TOPIC) == [True] * 4, "one that is not restarted yet"
-
-    admin = None
-    asyncio.run(run())
+    served, admin = registry()
+    served._topics = {topic: ServedTopic(Log(), Transactions(), LeaseGuard()) for topic in others}
+    assert await guarded_after(served, away, others[0]) == [True, False, False], "nobody says so of the others"
+    assert await guarded_after(served, without, others[1]) == [True, False, False]
+    assert await guarded_after(served, with_transactions, others[2]) == [True, True, True]
+    served._topics[TOPIC] = ServedTopic(Log(), Transactions(), LeaseGuard())
+    assert await guarded_after(served, without, TOPIC) == [True] * 4, "one that is not restarted yet"
 
 
 def pushed_to(served):
@@ -365,72 +343,58 @@ def pushed_to(served):
     return sum(one.messages for one in parts), sum(one.bytes for one in parts)
 
 
-def test_what_owners_pushed_counts_after_the_end_of_a_topic_or_of_its_tail():
-    async def run():
-        served, _ = registry()
-        assert pushed_to(served) == (0, 0)
-        others = [parse_topic_name(name) for name in ("a", "b", "c")]
-        for topic in others:
-            one = served._topics[topic] = ServedTopic(Log(), SimpleNamespace(close=lambda: None), LeaseGuard())
-            one.tail = SimpleNamespace(delivered=PushTotals(5, 50), settings="before", close=lambda: None)
-        assert pushed_to(served) == (15, 150)
-        served._close_if_unused(others[0], served._topics[others[0]])
-        assert (len(list(served.all)), pushed_to(served)) == (2, (15, 150))
-        served.bindings_changed()  # none names another source now: the tails end
-        assert all(one.tail is None for _, one in served.all)
-        assert pushed_to(served) == (15, 150)
-
-    asyncio.run(run())
+async def test_what_owners_pushed_counts_after_the_end_of_a_topic_or_of_its_tail():
+    served, _ = registry()
+    assert pushed_to(served) == (0, 0)
+    others = [parse_topic_name(name) for name in ("a", "b", "c")]
+    for topic in others:
+        one = served._topics[topic] = ServedTopic(Log(), SimpleNamespace(close=lambda: None), LeaseGuard())
+        one.tail = SimpleNamespace(delivered=PushTotals(5, 50), settings="before", close=lambda: None)
+    assert pushed_to(served) == (15, 150)
+    served._close_if_unused(others[0], served._topics[others[0]])
+    assert (len(list(served.all)), pushed_to(served)) == (2, (15, 150))
+    served.bindings_changed()  # none names another source now: the tails end
+    assert all(one.tail is None for _, one in served.all)
+    assert pushed_to(served) == (15, 150)
 
 
-def test_the_tail_is_told_of_consumers_that_leave_and_finds_those_that_stay():
-
-    async def run():
-        topics_served, _ = registry()
-        consumers = [Consumer(CommandSubscribe(subscription="s", durable=False)) for _ in range(4)]
-        connections = [None, "first", "second", "first"]
-        for consumer, connection in zip(consumers, connections, strict=True):
-            consumer.owner_consumer.connection = connection
-            subscription = await topics_served.join(TOPIC, consumer, lambda _: None)
-        left = []
-        (_, served), *_ = topics_served.all
-        served.tail = SimpleNamespace(consumer_left=left.append, close=lambda: None, delivered=PushTotals(0, 0))
-        assert [topics_served._owner_connection(TOPIC, one) for one in (None, "second", "gone")] == [
-            "first",
-            "second",
-            "first",
-        ]
-        topics_served.leave(subscription, consumers[1], lambda: True)
-        assert topics_served._owner_connection(TOPIC, "first") == "first"
-        topics_served.leave(subscription, consumers[3], lambda: True)
-        assert topics_served._owner_connection(TOPIC, "first") == "second"
-        topics_served.leave(subscription, consumers[2], lambda: True)
-        assert topics_served._owner_connection(TOPIC, "second") is None
-        assert left == ["first", "first", "second"]
-        topics_served.close()
-
-    asyncio.run(run())
+async def test_the_tail_is_told_of_consumers_that_leave_and_finds_those_that_stay():
+    topics_served, _ = registry()
+    consumers = [Consumer(CommandSubscribe(subscription="s", durable=False)) for _ in range(4)]
+    connections = [None, "first", "second", "first"]
+    for consumer, connection in zip(consumers, connections, strict=True):
+        consumer.owner_consumer.connection = connection
+        subscription = await topics_served.join(TOPIC, consumer, lambda _: None)
+    left = []
+    (_, served), *_ = topics_served.all
+    served.tail = SimpleNamespace(consumer_left=left.append, close=lambda: None, delivered=PushTotals(0, 0))
+    assert [topics_served._owner_connection(TOPIC, one) for one in (None, "second", "gone")] == [
+        "first",
+        "second",
+        "first",
+    ]
+    topics_served.leave(subscription, consumers[1], lambda: True)
+    assert topics_served._owner_connection(TOPIC, "first") == "first"
+    topics_served.leave(subscription, consumers[3], lambda: True)
+    assert topics_served._owner_connection(TOPIC, "first") == "second"
+    topics_served.leave(subscription, consumers[2], lambda: True)
+    assert topics_served._owner_connection(TOPIC, "second") is None
+    assert left == ["first", "first", "second"]
+    topics_served.close()
 
 
-def test_deliveries_to_subscriptions_that_are_forgotten_still_count(monkeypatch):
+async def test_deliveries_to_subscriptions_that_are_forgotten_still_count(monkeypatch):
     monkeypatch.setattr(topics, "MAX_REMEMBERED", 2)
-
-    async def run():
-        served, _ = registry()
-        for number in range(5):
-            counters = served._counters_of(TOPIC, f"reader-{number}")
-            counters.messages, counters.bytes = 1, 10
-        assert len(served.counters) == 2
-        assert (served.dropped_counters.messages, served.dropped_counters.bytes) == (3, 30)
-
-    asyncio.run(run())
+    served, _ = registry()
+    for number in range(5):
+        counters = served._counters_of(TOPIC, f"reader-{number}")
+        counters.messages, counters.bytes = 1, 10
+    assert len(served.counters) == 2
+    assert (served.dropped_counters.messages, served.dropped_counters.bytes) == (3, 30)
 
 
-def test_a_sample_of_latency_is_due_again_after_the_interval():
-    async def run():
-        latency = registry()[0].latency
-        latency.observe(SimpleNamespace(deliver_at=0, timestamp=1), tail=True)
-        assert not latency.due
-        await until(lambda: latency.due)
-
-    asyncio.run(run())
+async def test_a_sample_of_latency_is_due_again_after_the_interval():
+    latency = registry()[0].latency
+    latency.observe(SimpleNamespace(deliver_at=0, timestamp=1), tail=True)
+    assert not latency.due
+    await until(lambda: latency.due)

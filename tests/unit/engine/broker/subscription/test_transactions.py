@@ -85,32 +85,26 @@ def record(operation, *acked):
 
 
 @pytest.mark.parametrize("operation", [Operation.COMMIT, Operation.ABORT])
-def test_a_clients_ack_is_withheld_until_the_owners_log_ends_the_transaction(topic, operation):
-    async def run():
-        log, consumer = Log(), object()
-        subscription = Subscription(topic, log)
-        ack = CommandAck(ack_type=CommandAck.Individual)
-        ack.message_id.add(ledger_id=FIRST.ledger_id, entry_id=FIRST.entry_id)
-        subscription.acks.add(TXN, ack, consumer)
-        assert subscription.withheld == [([FIRST], consumer)]
-        assert subscription.ended.empty()
-        log.write(record(operation))
-        ended = await asyncio.wait_for(subscription.ended.get(), 10)
-        assert ended == (([ack], []) if operation == Operation.COMMIT else ([], [FIRST]))
-        subscription.acks.close()
-        assert log.closed
-
-    asyncio.run(run())
+async def test_a_clients_ack_is_withheld_until_the_owners_log_ends_the_transaction(topic, operation):
+    log, consumer = Log(), object()
+    subscription = Subscription(topic, log)
+    ack = CommandAck(ack_type=CommandAck.Individual)
+    ack.message_id.add(ledger_id=FIRST.ledger_id, entry_id=FIRST.entry_id)
+    subscription.acks.add(TXN, ack, consumer)
+    assert subscription.withheld == [([FIRST], consumer)]
+    assert subscription.ended.empty()
+    log.write(record(operation))
+    ended = await asyncio.wait_for(subscription.ended.get(), 10)
+    assert ended == (([ack], []) if operation == Operation.COMMIT else ([], [FIRST]))
+    subscription.acks.close()
+    assert log.closed
 
 
-def test_a_replay_withholds_the_acks_of_transactions_that_are_open(topic):
-    async def run():
-        log = Log([record(Operation.ACK, FIRST)], [record(Operation.ABORT)], [record(Operation.ACK, SECOND)])
-        subscription = Subscription(topic, log)
-        await subscription.acks.replay()
-        assert subscription.withheld == [([FIRST], None), ([SECOND], None)]
-        assert subscription.ended.get_nowait() == ([], [FIRST])
-        assert [subscription.cursor.is_acked(one) for one in (FIRST, SECOND)] == [False, True]
-        subscription.acks.close()
-
-    asyncio.run(run())
+async def test_a_replay_withholds_the_acks_of_transactions_that_are_open(topic):
+    log = Log([record(Operation.ACK, FIRST)], [record(Operation.ABORT)], [record(Operation.ACK, SECOND)])
+    subscription = Subscription(topic, log)
+    await subscription.acks.replay()
+    assert subscription.withheld == [([FIRST], None), ([SECOND], None)]
+    assert subscription.ended.get_nowait() == ([], [FIRST])
+    assert [subscription.cursor.is_acked(one) for one in (FIRST, SECOND)] == [False, True]
+    subscription.acks.close()

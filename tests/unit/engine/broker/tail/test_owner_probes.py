@@ -109,19 +109,15 @@ def test_a_probed_connection_that_is_gone_is_no_silent_owner():
     scene(play)
 
 
-def test_the_timer_runs_while_there_are_topics(monkeypatch):
+async def test_the_timer_runs_while_there_are_topics(monkeypatch):
     monkeypatch.setattr(module, "PROBE_S", 0.001)
-
-    async def run():
-        probes, connection = OwnerProbes(), Connection()
-        tail = Tail(probes, connection)
-        await until(lambda: connection.pings > 3)
-        probes.remove(tail)
-        await asyncio.sleep(0.01)
-        pings = connection.pings
-        await asyncio.sleep(0.01)
-        assert connection.pings == pings
-        Tail(probes, connection)
-        await until(lambda: connection.pings > pings)
-
-    asyncio.run(run())
+    probes, connection = OwnerProbes(), Connection()
+    tail = Tail(probes, connection)
+    await until(lambda: connection.pings > 3)
+    probes.remove(tail)
+    await asyncio.sleep(0.01)
+    pings = connection.pings
+    await asyncio.sleep(0.01)
+    assert connection.pings == pings
+    Tail(probes, connection)
+    await until(lambda: connection.pings > pings)

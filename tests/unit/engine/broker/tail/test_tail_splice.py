@@ -447,29 +447,25 @@ def test_held_entries_are_bounded_by_a_share_of_the_cache(monkeypatch):
     assert 0 < both(scene)[0] < 18
 
 
-def test_the_cursor_at_the_owner_follows_and_an_idle_topic_has_no_timer(monkeypatch):
+async def test_the_cursor_at_the_owner_follows_and_an_idle_topic_has_no_timer(monkeypatch):
     monkeypatch.setattr(tail_module, "ACK_S", 0.01)
+    stage = Stage(settings=SETTINGS)
+    played = Scene(stage)
+    await played.open()
+    await played.entries(4)
+    tail = played.topic.tail
+    assert tail._splice.running
 
-    async def scene():
-        stage = Stage(settings=SETTINGS)
-        played = Scene(stage)
-        await played.open()
-        await played.entries(4)
-        tail = played.topic.tail
-        assert tail._splice.running
+    def acked():
+        acks = [one.ack.message_id[0].entry_id for one in stage.owner.received if one.type == BaseCommand.ACK]
+        return acks and acks[-1] == 3
 
-        def acked():
-            acks = [one.ack.message_id[0].entry_id for one in stage.owner.received if one.type == BaseCommand.ACK]
-            return acks and acks[-1] == 3
-
-        await until(acked)
-        await until(lambda: tail._ack_timer is None)
-        assert not tail._splice.running
-        await played.entries(2)
-        assert played.spliced == 2  # one that delivered nothing lets one more entry take the usual way
-        stage.close()
-
-    asyncio.run(scene())
+    await until(acked)
+    await until(lambda: tail._ack_timer is None)
+    assert not tail._splice.running
+    await played.entries(2)
+    assert played.spliced == 2  # one that delivered nothing lets one more entry take the usual way
+    stage.close()
 
 
 def test_splices_that_deliver_nothing_are_tried_less_and_less():
@@ -492,34 +488,28 @@ def test_splices_that_deliver_nothing_are_tried_less_and_less():
     both(scene)
 
 
-def test_a_client_that_cannot_be_sent_to_harms_no_other(caplog):
-    async def scene():
-        stage = Stage()
-        broken, sound = Scene(stage), Scene(stage)
-        for played in (broken, sound):
-            await played.open()
-            await played.entries(2)
-        received(sound.client)
-        stage.splicing.deliver({None: [b"x"], sound.connection: [b"a", b"b"]}, sound.topic.tail._splice._splice)
-        await until(lambda: received(sound.client) == b"ab")
-        stage.close()
-
-    asyncio.run(scene())
+async def test_a_client_that_cannot_be_sent_to_harms_no_other(caplog):
+    stage = Stage()
+    broken, sound = Scene(stage), Scene(stage)
+    for played in (broken, sound):
+        await played.open()
+        await played.entries(2)
+    received(sound.client)
+    stage.splicing.deliver({None: [b"x"], sound.connection: [b"a", b"b"]}, sound.topic.tail._splice._splice)
+    await until(lambda: received(sound.client) == b"ab")
+    stage.close()
     assert "a client cannot be sent to" in caplog.text
 
 
-def test_the_latency_of_a_spliced_entry_is_sampled():
-    async def scene():
-        stage = Stage()
-        played = Scene(stage)
-        await played.open()
-        await played.entries(2)
-        latency = stage.splicing._latency = LatencySampler(lambda _: None)
-        await played.push(stored_entry(2), stored_entry(3))
-        assert (sum(latency.tail.counts), latency.due) == (1, False)
-        stage.close()
-
-    asyncio.run(scene())
+async def test_the_latency_of_a_spliced_entry_is_sampled():
+    stage = Stage()
+    played = Scene(stage)
+    await played.open()
+    await played.entries(2)
+    latency = stage.splicing._latency = LatencySampler(lambda _: None)
+    await played.push(stored_entry(2), stored_entry(3))
+    assert (sum(latency.tail.counts), latency.due) == (1, False)
+    stage.close()
 
 
 HARMLESS = [one for name, one in ODD.items() if name != "a message of a transaction"]  # that would end all deliveries
