@@ -80,15 +80,11 @@ def keeper_of(admin, store, **changed):
 
 
 @pytest.mark.parametrize("bound", [True, False])
-def test_only_the_guards_of_bound_topics_are_made_again(bound):
+async def test_only_the_guards_of_bound_topics_are_made_again(bound):
     admin, asked = owner(), []
-
-    async def check():
-        keeper = keeper_of(admin, Stored(), is_bound=lambda topic: asked.append(topic) or bound)
-        await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
-        keeper.close()
-
-    asyncio.run(check())
+    keeper = keeper_of(admin, Stored(), is_bound=lambda topic: asked.append(topic) or bound)
+    await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
+    keeper.close()
     assert asked == [parse_topic_name(TOPIC)]
     made = (parse_topic_name(TOPIC), "guard-0", Position(7, -1))
     assert admin.requests("create_subscription") == [made] * bound
@@ -110,25 +106,20 @@ def test_a_broker_whose_lease_has_ended_moves_no_guard(at_owner):
 
 
 @pytest.mark.parametrize("deleted", [True, False])
-def test_an_owner_that_does_not_answer_for_a_topic_may_have_deleted_it(deleted, caplog):
+async def test_an_owner_that_does_not_answer_for_a_topic_may_have_deleted_it(deleted, caplog):
     async def forget_if_deleted(topic):
         asked.append(topic)
         return deleted
 
-    async def check():
-        keeper = keeper_of(
-            owner(cursor=OwnerUnavailableError("HTTP 404")), Stored(), forget_if_deleted=forget_if_deleted
-        )
-        await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
-        keeper.close()
-
     asked = []
-    asyncio.run(check())
+    keeper = keeper_of(owner(cursor=OwnerUnavailableError("HTTP 404")), Stored(), forget_if_deleted=forget_if_deleted)
+    await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
+    keeper.close()
     assert asked == [parse_topic_name(TOPIC)]
     assert ("guard of local cursors not moved" in caplog.text) != deleted
 
 
-def test_a_guard_that_could_not_be_removed_is_removed_later(monkeypatch):
+async def test_a_guard_that_could_not_be_removed_is_removed_later(monkeypatch):
     """Else it would hold the retention forever: its topic has no cursor any more."""
     monkeypatch.setattr(module, "POLL_INTERVAL_S", 0.0)
     store, refusals = Stored(), [OwnerUnavailableError("silent")]
@@ -136,23 +127,20 @@ def test_a_guard_that_could_not_be_removed_is_removed_later(monkeypatch):
     def delete(*_):
         return refusals.pop() if refusals else removed.set()
 
-    async def scene():
-        keeper = keeper_of(owner(Position(7, -1), delete_subscription=delete), store)
-        store.cursors.delete(store.cursors.find("audit"))
-        await keeper._try(TOPIC, keeper._of(TOPIC), poll=False)
-        assert not removed.is_set()
-        async with asyncio.timeout(5):
-            await removed.wait()
-            while TOPIC in keeper._topics:
-                await asyncio.sleep(0)
-        keeper.close()
-
     removed = asyncio.Event()
-    asyncio.run(scene())
+    keeper = keeper_of(owner(Position(7, -1), delete_subscription=delete), store)
+    store.cursors.delete(store.cursors.find("audit"))
+    await keeper._try(TOPIC, keeper._of(TOPIC), poll=False)
+    assert not removed.is_set()
+    async with asyncio.timeout(5):
+        await removed.wait()
+        while TOPIC in keeper._topics:
+            await asyncio.sleep(0)
+    keeper.close()
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_cursors_of_a_former_topic_have_no_guard_in_the_new_one(known):
+async def test_cursors_of_a_former_topic_have_no_guard_in_the_new_one(known):
     """The guard is gone with the topic, whether this broker has asked for it before or believes to know where it is."""
     store, admin = Stored(), owner(move_subscription=False)
 
@@ -162,18 +150,13 @@ def test_cursors_of_a_former_topic_have_no_guard_in_the_new_one(known):
         keeper.forget(topic)
         return True
 
-    async def scene():
-        nonlocal keeper
-        keeper = keeper_of(admin, store, forget_if_deleted=forget_if_deleted)
-        if known:
-            found = keeper._of(TOPIC)
-            found.guard.mark_delete, found.known = Position(9, -1), True
-        async with keeper.retained(parse_topic_name(TOPIC), Position(8, 2)):
-            pass
-        keeper.close()
-
-    keeper = None
-    asyncio.run(scene())
+    keeper = keeper_of(admin, store, forget_if_deleted=forget_if_deleted)
+    if known:
+        found = keeper._of(TOPIC)
+        found.guard.mark_delete, found.known = Position(9, -1), True
+    async with keeper.retained(parse_topic_name(TOPIC), Position(8, 2)):
+        pass
+    keeper.close()
     made = (parse_topic_name(TOPIC), "guard-0", Position(8, -1))
     assert admin.requests("create_subscription") == [made], "it holds what the new cursor needs"
     assert len(store.cursors) == 0
@@ -304,7 +287,7 @@ def test_a_guard_that_was_made_at_the_end_and_not_moved_is_no_expiry(unanswered)
     run_looks(admin, scene)
 
 
-def test_an_expiry_is_not_undone_before_connected_cursors_have_it():
+async def test_an_expiry_is_not_undone_before_connected_cursors_have_it():
     """The cursor of a connected consumer is in the store with the next commit, and the guard must not go back to it."""
 
     class Committing(Stored):
@@ -314,16 +297,13 @@ def test_an_expiry_is_not_undone_before_connected_cursors_have_it():
             for position in self.expired:
                 self.cursors.expire(self.cursors.find("audit"), position)
 
-    async def scene():
-        store = Committing()
-        keeper = keeper_of(admin, store, expire=lambda _, at: setattr(store, "expired", (at,)))
-        for place in (Position(7, -1), Position(9, 2)):
-            admin.guard = place
-            await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
-        keeper.close()
-
     admin = Kept(Position(7, -1))
-    asyncio.run(scene())
+    store = Committing()
+    keeper = keeper_of(admin, store, expire=lambda _, at: setattr(store, "expired", (at,)))
+    for place in (Position(7, -1), Position(9, 2)):
+        admin.guard = place
+        await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
+    keeper.close()
     assert admin.moved == []
 
 

@@ -93,15 +93,11 @@ def test_a_topic_is_asked_about_only_where_it_may_have_its_own_quota(known, own,
     assert admin.requests("topic_policy") == [request] * asked
 
 
-def test_an_expiration_is_warned_of_once_for_a_namespace(caplog):
+async def test_an_expiration_is_warned_of_once_for_a_namespace(caplog):
     known = KnownPolicies({"subscription_expiration_time_minutes": 2}, {}, own=False)
     admin = PlayedAdmin(known=known)
     source = GuardPolicySource(admin, admin)
-
-    async def ask():
-        for _ in range(3):
-            await source.of(TOPIC)
-
-    asyncio.run(ask())
+    for _ in range(3):
+        await source.of(TOPIC)
     (record,) = caplog.records
     assert "namespace=shop/eu minutes=2" in record.getMessage()

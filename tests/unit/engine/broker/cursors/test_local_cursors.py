@@ -188,7 +188,7 @@ async def _settled(pool: _Pool) -> None:
 @pytest.mark.parametrize("end", ["close", "disconnect"])
 @pytest.mark.parametrize("stays", [True, False])
 @pytest.mark.parametrize("silent", [True, False])
-def test_the_end_of_the_broker_ends_what_is_being_opened(
+async def test_the_end_of_the_broker_ends_what_is_being_opened(
     pool: _Pool, monkeypatch: pytest.MonkeyPatch, end: str, stays: bool, silent: bool
 ) -> None:
     """A client that closes fails what it reads: no error of the store, also if the consumer that asked has left before."""
@@ -211,26 +211,23 @@ def test_the_end_of_the_broker_ends_what_is_being_opened(
             read.set()
             await asyncio.sleep(0)
 
-    async def play() -> None:
-        unexpected: list[dict[str, Any]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
-        pool.join("pulsar://broker-0:6650")
-        broker = pool.brokers["pulsar://broker-0:6650"]
-        broker._make_client = lambda: cast("Any", Client())
-        key = await broker.key_of(TOPIC, "s")
-        asked = asyncio.create_task(broker.open(key))
-        await until(lambda: broker._client is not None)
-        if not stays:
-            asked.cancel()
-        await getattr(broker, end)()
-        with pytest.raises(OwnerUnavailableError if stays else asyncio.CancelledError):
-            await asked
-        with pytest.raises(OwnerUnavailableError):
-            await broker.open(key)
-        del asked
-        gc.collect()
-        assert (states, pool.claims, unexpected) == (["cancelled", "client closed"], {}, [])
-
     monkeypatch.setattr(local_cursors, "CursorStore", Reading)
     monkeypatch.setattr(local_cursors, "CANCEL_S", 0.05 if silent else 10.0)
-    asyncio.run(asyncio.wait_for(play(), 10))
+    unexpected: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
+    pool.join("pulsar://broker-0:6650")
+    broker = pool.brokers["pulsar://broker-0:6650"]
+    broker._make_client = lambda: cast("Any", Client())
+    key = await broker.key_of(TOPIC, "s")
+    asked = asyncio.create_task(broker.open(key))
+    await until(lambda: broker._client is not None)
+    if not stays:
+        asked.cancel()
+    await getattr(broker, end)()
+    with pytest.raises(OwnerUnavailableError if stays else asyncio.CancelledError):
+        await asked
+    with pytest.raises(OwnerUnavailableError):
+        await broker.open(key)
+    del asked
+    gc.collect()
+    assert (states, pool.claims, unexpected) == (["cancelled", "client closed"], {}, [])

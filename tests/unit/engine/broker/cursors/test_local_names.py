@@ -114,19 +114,15 @@ def test_an_unknown_answer_refuses(world):
         world.check()
 
 
-def test_answers_have_a_bound(world, monkeypatch):
+async def test_answers_have_a_bound(world, monkeypatch):
     monkeypatch.setattr(module, "MAX_KEPT", 2)
 
     async def partitions(topic):
         return 0
 
     world.partitions = partitions
-
-    async def run():
-        for number in range(3):
-            assert not await world.owner_names.exist(parse_topic_name(f"t/n{number}/orders"))
-
-    asyncio.run(run())
+    for number in range(3):
+        assert not await world.owner_names.exist(parse_topic_name(f"t/n{number}/orders"))
     assert [topic.namespace for topic in world.owner_names._kept] == ["n1", "n2"]
 
 

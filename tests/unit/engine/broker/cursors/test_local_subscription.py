@@ -46,31 +46,25 @@ async def told(*members):
             await asyncio.sleep(0.001)
 
 
-def test_all_are_told_after_a_while(subscription):
-    async def scene():
-        second = join(subscription, 1, "b")
-        assert second.told == []  # its SUBSCRIBE has no answer yet
-        await told(second)
-        assert second.told == [True]
-        first = join(subscription, 2, "a")
-        assert (first.told, second.told) == ([], [True, False])  # the former one gets no more messages
-        await told(first)
-        assert (first.told, second.told) == ([True], [True, False, False])
-        third = join(subscription, 3, "c")
-        assert third.told == [False]  # nothing has changed
-
-    asyncio.run(scene())
+async def test_all_are_told_after_a_while(subscription):
+    second = join(subscription, 1, "b")
+    assert second.told == []  # its SUBSCRIBE has no answer yet
+    await told(second)
+    assert second.told == [True]
+    first = join(subscription, 2, "a")
+    assert (first.told, second.told) == ([], [True, False])  # the former one gets no more messages
+    await told(first)
+    assert (first.told, second.told) == ([True], [True, False, False])
+    third = join(subscription, 3, "c")
+    assert third.told == [False]  # nothing has changed
 
 
-def test_one_that_leaves_before_it_is_told_is_not_active(subscription):
-    async def scene():
-        join(subscription, 1, "b")
-        first = join(subscription, 2, "a")
-        subscription.remove(first)
-        (second,) = subscription.members
-        second.told.clear()
-        await told(second)
-        assert second.told == [True]
-        assert first.told == []
-
-    asyncio.run(scene())
+async def test_one_that_leaves_before_it_is_told_is_not_active(subscription):
+    join(subscription, 1, "b")
+    first = join(subscription, 2, "a")
+    subscription.remove(first)
+    (second,) = subscription.members
+    second.told.clear()
+    await told(second)
+    assert second.told == [True]
+    assert first.told == []

@@ -38,43 +38,37 @@ async def _authorizes() -> bool:
     return True
 
 
-def test_many_consumers_look_for_the_owner_once() -> None:
-    async def scene() -> None:
-        owners: Any = Directory()
-        access = OwnerAccess(owners, _authorizes, "access-")
-        consumers = [Consumer() for _ in range(1_000)]
-        for consumer in consumers:
-            access.add(consumer)
-            assert access.connection(TOPIC, ANONYMOUS) is None
-        await asyncio.sleep(0)
-        assert owners.asked == 1
-        owners.may_answer.set()
-        while access.connection(TOPIC, ANONYMOUS) is None:
-            await asyncio.sleep(0)
-        assert owners.asked == 1
-        for consumer in consumers:
-            access.remove(consumer)
-            access.remove(consumer)
-        assert access.connection(TOPIC, ANONYMOUS) is None
-        await asyncio.sleep(0)
-        assert owners.asked == 1, "nobody needs it any more"
-        access.close()
-
-    asyncio.run(asyncio.wait_for(scene(), 10))
-
-
-def test_an_owner_that_is_found_too_late_is_not_kept() -> None:
-    async def scene() -> None:
-        owners: Any = Directory()
-        access = OwnerAccess(owners, _authorizes, "access-")
-        consumer = Consumer()
+async def test_many_consumers_look_for_the_owner_once() -> None:
+    owners: Any = Directory()
+    access = OwnerAccess(owners, _authorizes, "access-")
+    consumers = [Consumer() for _ in range(1_000)]
+    for consumer in consumers:
         access.add(consumer)
-        await asyncio.sleep(0)
-        access.remove(consumer)
-        owners.may_answer.set()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
         assert access.connection(TOPIC, ANONYMOUS) is None
-        access.close()
+    await asyncio.sleep(0)
+    assert owners.asked == 1
+    owners.may_answer.set()
+    while access.connection(TOPIC, ANONYMOUS) is None:
+        await asyncio.sleep(0)
+    assert owners.asked == 1
+    for consumer in consumers:
+        access.remove(consumer)
+        access.remove(consumer)
+    assert access.connection(TOPIC, ANONYMOUS) is None
+    await asyncio.sleep(0)
+    assert owners.asked == 1, "nobody needs it any more"
+    access.close()
 
-    asyncio.run(asyncio.wait_for(scene(), 10))
+
+async def test_an_owner_that_is_found_too_late_is_not_kept() -> None:
+    owners: Any = Directory()
+    access = OwnerAccess(owners, _authorizes, "access-")
+    consumer = Consumer()
+    access.add(consumer)
+    await asyncio.sleep(0)
+    access.remove(consumer)
+    owners.may_answer.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert access.connection(TOPIC, ANONYMOUS) is None
+    access.close()

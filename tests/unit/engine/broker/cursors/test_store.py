@@ -45,46 +45,37 @@ class Damaged:
     has_acked_ranges = has_batches = False
 
 
-def test_a_cursor_that_cannot_be_encoded_ends_the_store_and_nothing_hangs():
-    async def scene():
-        lost = []
-        store = CursorStore(Client(), RECORDS, PlayedAdmin(compact=None), lost.append)
-        await store.open()
-        cursors, others = store.of("persistent://a/b/one"), store.of("persistent://a/b/other")
-        cursor = cursors.create("s", Position(1, 1))
-        await store.wait_stored(store.changed(cursors))
-        cursor.served = Damaged()
-        cursors.acked(cursor)
-        store.changed(cursors)
-        others.create("s", Position(1, 1))
-        with pytest.raises(CursorStoreError, match="cannot be encoded"):
-            await store.wait_stored(store.changed(others))
-        assert len(lost) == 1
-        others.create("t", Position(1, 1))
-        with pytest.raises(CursorStoreError, match="cannot be encoded"):
-            await store.wait_stored(store.changed(others))
-        await store.close()
-
-    asyncio.run(asyncio.wait_for(scene(), 10))
+async def test_a_cursor_that_cannot_be_encoded_ends_the_store_and_nothing_hangs():
+    lost = []
+    store = CursorStore(Client(), RECORDS, PlayedAdmin(compact=None), lost.append)
+    await store.open()
+    cursors, others = store.of("persistent://a/b/one"), store.of("persistent://a/b/other")
+    cursor = cursors.create("s", Position(1, 1))
+    await store.wait_stored(store.changed(cursors))
+    cursor.served = Damaged()
+    cursors.acked(cursor)
+    store.changed(cursors)
+    others.create("s", Position(1, 1))
+    with pytest.raises(CursorStoreError, match="cannot be encoded"):
+        await store.wait_stored(store.changed(others))
+    assert len(lost) == 1
+    others.create("t", Position(1, 1))
+    with pytest.raises(CursorStoreError, match="cannot be encoded"):
+        await store.wait_stored(store.changed(others))
+    await store.close()
 
 
-def test_a_commit_has_a_change_only_if_it_begins_after_it():
+async def test_a_commit_has_a_change_only_if_it_begins_after_it():
     """A guard that does not wait for it is past a cursor whose SEEK forward a crash undoes."""
-
-    async def scene():
-        store = CursorStore(Client(), RECORDS, PlayedAdmin(compact=None), print)
-        await store.open()
-        cursors = store.of("persistent://a/b/one")
-        cursor = cursors.create("s", Position(1, 1))
-        await store.wait_stored(store.changed(cursors))
-        assert (
-            store.commit_of("persistent://a/b/one") == store.commit_of("persistent://a/b/other") == store.commits.begun
-        )
-        cursors.reset(cursor, Position(9, 9))
-        changed = store.changed(cursors)
-        assert store.slowest("persistent://a/b/one") == Position(9, 9), "though it is not stored"
-        assert store.commit_of("persistent://a/b/one") == changed > store.commits.begun
-        assert store.commit_of("persistent://a/b/other") == store.commits.begun
-        await store.close()
-
-    asyncio.run(asyncio.wait_for(scene(), 10))
+    store = CursorStore(Client(), RECORDS, PlayedAdmin(compact=None), print)
+    await store.open()
+    cursors = store.of("persistent://a/b/one")
+    cursor = cursors.create("s", Position(1, 1))
+    await store.wait_stored(store.changed(cursors))
+    assert store.commit_of("persistent://a/b/one") == store.commit_of("persistent://a/b/other") == store.commits.begun
+    cursors.reset(cursor, Position(9, 9))
+    changed = store.changed(cursors)
+    assert store.slowest("persistent://a/b/one") == Position(9, 9), "though it is not stored"
+    assert store.commit_of("persistent://a/b/one") == changed > store.commits.begun
+    assert store.commit_of("persistent://a/b/other") == store.commits.begun
+    await store.close()
