@@ -83,7 +83,7 @@ def test_a_read_without_a_login_names_the_option() -> None:
     assert "give" not in str(failed_request("b:1", 501, "a read of 1:1"))
 
 
-def test_a_connection_is_used_after_its_login(tmp_path: Path) -> None:
+async def test_a_connection_is_used_after_its_login(tmp_path: Path) -> None:
     file = tmp_path / "login"
     file.write_text("pool:word")
     seen: list[bytes] = []
@@ -102,19 +102,16 @@ def test_a_connection_is_used_after_its_login(tmp_path: Path) -> None:
         seen.append((await frame()).SerializeToString())
         writer.close()
 
-    async def run() -> None:
-        server = await asyncio.start_server(bookie, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        security = BookieSecurity(login_file=file)
-        connection = await open_connection(BookieConnection, "b", "127.0.0.1", port, security)
-        with pytest.raises(BookieUnavailableError, match="closed the connection"):
-            await connection.read_entry(1, 2)
-        file.write_text("pool")
-        with pytest.raises(BookieUnavailableError, match=r"bookie-login-file: .* USER:PASSWORD"):
-            await open_connection(BookieConnection, "b", "127.0.0.1", port, security)
-        server.close()
-
-    asyncio.run(run())
+    server = await asyncio.start_server(bookie, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    security = BookieSecurity(login_file=file)
+    connection = await open_connection(BookieConnection, "b", "127.0.0.1", port, security)
+    with pytest.raises(BookieUnavailableError, match="closed the connection"):
+        await connection.read_entry(1, 2)
+    file.write_text("pool")
+    with pytest.raises(BookieUnavailableError, match=r"bookie-login-file: .* USER:PASSWORD"):
+        await open_connection(BookieConnection, "b", "127.0.0.1", port, security)
+    server.close()
     assert Request.FromString(seen[0]).read_request.entry_id == 2
     assert len(encode_auth(1, SASL, b"")) > 4
 

@@ -14,39 +14,33 @@ async def settle():
         await asyncio.sleep(0)
 
 
-def test_requests_beyond_a_limit_wait_in_order():
-    async def scene():
-        room = RequestBudget(max_requests=3, max_bytes=100)
-        await room.admit(60)
-        big, small = (asyncio.create_task(room.admit(size)) for size in (50, 10))
-        await settle()
-        assert not big.done()
-        assert not small.done()  # it would fit, but the other one came first
-        room.release(60)
-        await settle()
-        assert big.done()
-        assert small.done()
-        many = asyncio.create_task(room.admit(0, 2))
-        await settle()
-        assert not many.done()
-        room.release(50)
-        await settle()
-        assert many.done()
-
-    asyncio.run(scene())
+async def test_requests_beyond_a_limit_wait_in_order():
+    room = RequestBudget(max_requests=3, max_bytes=100)
+    await room.admit(60)
+    big, small = (asyncio.create_task(room.admit(size)) for size in (50, 10))
+    await settle()
+    assert not big.done()
+    assert not small.done()  # it would fit, but the other one came first
+    room.release(60)
+    await settle()
+    assert big.done()
+    assert small.done()
+    many = asyncio.create_task(room.admit(0, 2))
+    await settle()
+    assert not many.done()
+    room.release(50)
+    await settle()
+    assert many.done()
 
 
-def test_one_above_the_limit_is_admitted_alone():
-    async def scene():
-        room = RequestBudget(max_requests=3, max_bytes=100)
-        await room.admit(5000)
-        other = asyncio.create_task(room.admit(1))
-        await settle()
-        assert not other.done()
-        room.release(5000)
-        await other
-
-    asyncio.run(scene())
+async def test_one_above_the_limit_is_admitted_alone():
+    room = RequestBudget(max_requests=3, max_bytes=100)
+    await room.admit(5000)
+    other = asyncio.create_task(room.admit(1))
+    await settle()
+    assert not other.done()
+    room.release(5000)
+    await other
 
 
 @given(st.lists(st.tuples(st.sampled_from(["ask", "end", "cancel"]), st.integers(0, 150)), max_size=40))

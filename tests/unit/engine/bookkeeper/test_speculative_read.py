@@ -30,51 +30,39 @@ class Stage:
 
 
 @pytest.mark.parametrize("winner", "abc")
-def test_one_that_is_slow_is_overtaken_or_not(winner):
-    async def scene():
-        stage = Stage(timeout_s=0.01)
-        await stage.until_asked("abc")
-        assert stage.slow == ["a", "b"]
-        stage.answers[winner].set_result(winner)
-        assert await stage.race == winner
-        await asyncio.sleep(0)
-        assert all(answer.cancelled() for bookie, answer in stage.answers.items() if bookie != winner)
-
-    asyncio.run(scene())
+async def test_one_that_is_slow_is_overtaken_or_not(winner):
+    stage = Stage(timeout_s=0.01)
+    await stage.until_asked("abc")
+    assert stage.slow == ["a", "b"]
+    stage.answers[winner].set_result(winner)
+    assert await stage.race == winner
+    await asyncio.sleep(0)
+    assert all(answer.cancelled() for bookie, answer in stage.answers.items() if bookie != winner)
 
 
-def test_all_failures_are_told():
-    async def scene():
-        stage = Stage()
-        for bookie in "abc":
-            stage.answers[bookie].set_exception(BookieUnavailableError(f"{bookie} is down"))
-        with pytest.raises(AllFailedError, match="a: a is down; b: b is down; c: c is down") as caught:
-            await stage.race
-        assert [bookie for bookie, _ in caught.value.failures] == ["a", "b", "c"]
-        with pytest.raises(AllFailedError):
-            await speculative_read([], stage.ask, lambda _: NEVER_S, stage.slow.append)
-
-    asyncio.run(scene())
+async def test_all_failures_are_told():
+    stage = Stage()
+    for bookie in "abc":
+        stage.answers[bookie].set_exception(BookieUnavailableError(f"{bookie} is down"))
+    with pytest.raises(AllFailedError, match="a: a is down; b: b is down; c: c is down") as caught:
+        await stage.race
+    assert [bookie for bookie, _ in caught.value.failures] == ["a", "b", "c"]
+    with pytest.raises(AllFailedError):
+        await speculative_read([], stage.ask, lambda _: NEVER_S, stage.slow.append)
 
 
-def test_a_mistake_of_ours_is_not_taken_for_a_failure_of_the_bookie():
-    async def scene():
-        stage = Stage()
-        stage.answers["a"].set_exception(KeyError("mistake"))
-        with pytest.raises(KeyError):
-            await stage.race
-        assert stage.asked == ["a"]
-
-    asyncio.run(scene())
+async def test_a_mistake_of_ours_is_not_taken_for_a_failure_of_the_bookie():
+    stage = Stage()
+    stage.answers["a"].set_exception(KeyError("mistake"))
+    with pytest.raises(KeyError):
+        await stage.race
+    assert stage.asked == ["a"]
 
 
-def test_whoever_gives_up_cancels_what_is_under_way():
-    async def scene():
-        stage = Stage(timeout_s=0.01)
-        await stage.until_asked("abc")
-        stage.race.cancel()
-        await asyncio.wait([stage.race])
-        await asyncio.sleep(0)
-        assert all(answer.cancelled() for answer in stage.answers.values())
-
-    asyncio.run(scene())
+async def test_whoever_gives_up_cancels_what_is_under_way():
+    stage = Stage(timeout_s=0.01)
+    await stage.until_asked("abc")
+    stage.race.cancel()
+    await asyncio.wait([stage.race])
+    await asyncio.sleep(0)
+    assert all(answer.cancelled() for answer in stage.answers.values())

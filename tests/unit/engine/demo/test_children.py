@@ -17,16 +17,12 @@ def test_cpu_time_of_a_process_with_a_strange_name() -> None:
     assert cpu_seconds(stat) == 300 / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_child_that_fails_is_quoted(tmp_path: Path) -> None:
+async def test_a_child_that_fails_is_quoted(tmp_path: Path) -> None:
     stack = "why\n" + "\tat org.example.Main.main(Main.java:1) ~[?:?]\n" * 20 + "\t... 7 more\n"
-
-    async def run() -> None:
-        children = Children(tmp_path)
-        child = await children.start("some tool", ["sh", "-c", f"printf '{stack}' >&2; exit 3"], read=True)
-        with pytest.raises(DemoError, match=r"^some tool ended with status 3:\n    why$"):
-            await child.output()
-
-    asyncio.run(run())
+    children = Children(tmp_path)
+    child = await children.start("some tool", ["sh", "-c", f"printf '{stack}' >&2; exit 3"], read=True)
+    with pytest.raises(DemoError, match=r"^some tool ended with status 3:\n    why$"):
+        await child.output()
 
 
 def test_close_ends_a_child_with_all_that_it_has_started(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_the_reason_of_a_failed_download_is_whole(
     assert not list((tmp_path / "cache" / "downloads").iterdir())
 
 
-def test_an_interrupted_download_prints_no_traceback(
+async def test_an_interrupted_download_prints_no_traceback(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     maven = tmp_path / "bin" / "mvn"
@@ -62,20 +62,16 @@ def test_an_interrupted_download_prints_no_traceback(
     maven.chmod(0o755)
     monkeypatch.setenv("PATH", f"{maven.parent}:/usr/bin:/bin")
     monkeypatch.setenv("PULSAR_READONLY_CACHE", str(tmp_path / "cache"))
-
-    async def run() -> None:
-        children = Children(tmp_path)
-        fetching = asyncio.ensure_future(distribution.ensure_distribution(children))
-        log = tmp_path / "Maven.log"
-        async with asyncio.timeout(30):
-            while not (log.exists() and log.read_text()):
-                await asyncio.sleep(0.01)
-        fetching.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await fetching
-        await children.close()
-
-    asyncio.run(run())
+    children = Children(tmp_path)
+    fetching = asyncio.ensure_future(distribution.ensure_distribution(children))
+    log = tmp_path / "Maven.log"
+    async with asyncio.timeout(30):
+        while not (log.exists() and log.read_text()):
+            await asyncio.sleep(0.01)
+    fetching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await fetching
+    await children.close()
     gc.collect()
     assert "never retrieved" not in caplog.text
 

@@ -89,54 +89,44 @@ def bound_topics(cluster):
     return BoundTopics(SimpleNamespace(bindings=bindings), cluster)
 
 
-def test_a_topic_that_is_newer_than_the_last_list_counts_in_the_next_one(clock):
-    async def run():
-        cluster = Cluster()
-        found = bound_topics(cluster)
-        assert await found.topics("x") == [P + "a"]
-        cluster.names = topics("a", "b")
-        clock.now = CACHE_TTL_S
-        assert await found.topics("x") == [P + "a"]
-        clock.now = 30.0
-        assert await found.topics("x") == [P + "a", P + "b"]
-        assert cluster.lists == 2
-
-    asyncio.run(run())
+async def test_a_topic_that_is_newer_than_the_last_list_counts_in_the_next_one(clock):
+    cluster = Cluster()
+    found = bound_topics(cluster)
+    assert await found.topics("x") == [P + "a"]
+    cluster.names = topics("a", "b")
+    clock.now = CACHE_TTL_S
+    assert await found.topics("x") == [P + "a"]
+    clock.now = 30.0
+    assert await found.topics("x") == [P + "a", P + "b"]
+    assert cluster.lists == 2
 
 
-def test_a_slow_list_holds_up_requests_for_a_bounded_time_and_is_made_once(clock, monkeypatch):
+async def test_a_slow_list_holds_up_requests_for_a_bounded_time_and_is_made_once(clock, monkeypatch):
     monkeypatch.setattr(bound, "LIST_TIMEOUT_S", 0.01)
-
-    async def run():
-        cluster = Cluster()
-        found = bound_topics(cluster)
-        assert await found.topics("x") == [P + "a"]
-        cluster.names = topics("b")
-        cluster.answers.clear()
-        clock.now = 30.0
-        assert await asyncio.gather(found.topics("x"), found.topics("x")) == [[P + "a"], [P + "a"]]
-        assert cluster.lists == 2
-        cluster.answers.set()
-        assert await found.topics("x") == [P + "b"]
-        assert cluster.lists == 2
-
-    asyncio.run(run())
+    cluster = Cluster()
+    found = bound_topics(cluster)
+    assert await found.topics("x") == [P + "a"]
+    cluster.names = topics("b")
+    cluster.answers.clear()
+    clock.now = 30.0
+    assert await asyncio.gather(found.topics("x"), found.topics("x")) == [[P + "a"], [P + "a"]]
+    assert cluster.lists == 2
+    cluster.answers.set()
+    assert await found.topics("x") == [P + "b"]
+    assert cluster.lists == 2
 
 
-def test_bindings_that_change_during_a_list_are_listed_for_the_same_request(clock):
-    async def run():
-        cluster = Cluster()
-        cluster.answers.clear()
-        broker = SimpleNamespace(bindings=Bindings((Binding("x", namespaces=("public/default",)),)))
-        found = BoundTopics(broker, cluster)
-        before = asyncio.create_task(found.topics("x"))
-        await asyncio.sleep(0)
-        broker.bindings = Bindings((Binding("y", namespaces=("public/default",)),))
-        after = [asyncio.create_task(found.topics("y")) for _ in range(2)]
-        await asyncio.sleep(0)
-        cluster.answers.set()
-        assert await asyncio.gather(*after) == [[P + "a"], [P + "a"]]
-        assert await before is None
-        assert cluster.lists == 2
-
-    asyncio.run(run())
+async def test_bindings_that_change_during_a_list_are_listed_for_the_same_request(clock):
+    cluster = Cluster()
+    cluster.answers.clear()
+    broker = SimpleNamespace(bindings=Bindings((Binding("x", namespaces=("public/default",)),)))
+    found = BoundTopics(broker, cluster)
+    before = asyncio.create_task(found.topics("x"))
+    await asyncio.sleep(0)
+    broker.bindings = Bindings((Binding("y", namespaces=("public/default",)),))
+    after = [asyncio.create_task(found.topics("y")) for _ in range(2)]
+    await asyncio.sleep(0)
+    cluster.answers.set()
+    assert await asyncio.gather(*after) == [[P + "a"], [P + "a"]]
+    assert await before is None
+    assert cluster.lists == 2

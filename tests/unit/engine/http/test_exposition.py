@@ -48,34 +48,27 @@ class Source:
 
 
 @pytest.mark.parametrize("going", [0, 1, 50], ids=["none", "the first", "all but one"])
-def test_simultaneous_requests_share_an_exposition_and_clients_that_go_do_not_end_it(going, monkeypatch):
+async def test_simultaneous_requests_share_an_exposition_and_clients_that_go_do_not_end_it(going, monkeypatch):
     monkeypatch.setattr(PageQuota, "charge", lambda *_: None)
-
-    async def scene():
-        source = Source()
-        source.free.clear()
-        exposition = Exposition(source.collect)
-        requests = [asyncio.create_task(exposition.text()) for _ in range(51)]
-        await asyncio.sleep(0)
-        for one in requests[:going]:
-            one.cancel()
-        await asyncio.sleep(0)
-        source.free.set()
-        assert b"collections 1.0" in await requests[50]
-        assert b"collections 2.0" in await exposition.text()
-
-    asyncio.run(scene())
+    source = Source()
+    source.free.clear()
+    exposition = Exposition(source.collect)
+    requests = [asyncio.create_task(exposition.text()) for _ in range(51)]
+    await asyncio.sleep(0)
+    for one in requests[:going]:
+        one.cancel()
+    await asyncio.sleep(0)
+    source.free.set()
+    assert b"collections 1.0" in await requests[50]
+    assert b"collections 2.0" in await exposition.text()
 
 
-def test_requests_without_a_pause_get_the_last_exposition_until_their_share_of_time_is_back():
-    async def scene():
-        source = Source()
-        exposition = Exposition(source.collect)
-        await exposition.text()
-        exposition._quota.charge(2 * BURST_S)  # as after long collections
-        assert [await exposition.text() for _ in range(100)] == [await exposition.text()] * 100
-        assert source.collections == 1
-        exposition._quota.charge(-2 * BURST_S)
-        assert b"collections 2.0" in await exposition.text()
-
-    asyncio.run(scene())
+async def test_requests_without_a_pause_get_the_last_exposition_until_their_share_of_time_is_back():
+    source = Source()
+    exposition = Exposition(source.collect)
+    await exposition.text()
+    exposition._quota.charge(2 * BURST_S)  # as after long collections
+    assert [await exposition.text() for _ in range(100)] == [await exposition.text()] * 100
+    assert source.collections == 1
+    exposition._quota.charge(-2 * BURST_S)
+    assert b"collections 2.0" in await exposition.text()

@@ -251,38 +251,31 @@ def test_few_are_asked_at_once():
     assert len(asked) == len(found) == MAX_CONCURRENT_REQUESTS * 4
 
 
-def test_all_viewers_share_a_round_and_nothing_is_kept_for_long(monkeypatch):
+async def test_all_viewers_share_a_round_and_nothing_is_kept_for_long(monkeypatch):
     monkeypatch.setattr(module, "REUSE_S", LONG_S)
-
-    async def scene():
-        async with server(states(url="pulsar://m-0:6650")) as (port, asked):
-            reader = MemberReader(lambda _: None)
-            await asyncio.gather(*(reader.read("orders", "", [member(port)]) for _ in range(50)))
-            assert len(asked) == 1
-            busier = replace(member(port), consumers=99)
-            (one,) = await reader.read("orders", "", [busier])
-            assert one.status is not None
-            assert len(asked) == 1, "another number of consumers is no other broker"
-            monkeypatch.setattr(module, "REUSE_S", 0.01)
-            reader = MemberReader(lambda _: None)
-            for expected in (2, 3):
-                await reader.read("orders", "", [member(port)])
-                assert len(asked) == expected
-                await until(lambda: not reader._recent)
-
-    asyncio.run(scene())
-
-
-def test_a_broker_that_has_joined_since_is_asked_at_once():
-    async def scene():
-        async with server(states(url="pulsar://m-0:6650")) as (port, asked):
-            reader = MemberReader(lambda _: None)
+    async with server(states(url="pulsar://m-0:6650")) as (port, asked):
+        reader = MemberReader(lambda _: None)
+        await asyncio.gather(*(reader.read("orders", "", [member(port)]) for _ in range(50)))
+        assert len(asked) == 1
+        busier = replace(member(port), consumers=99)
+        (one,) = await reader.read("orders", "", [busier])
+        assert one.status is not None
+        assert len(asked) == 1, "another number of consumers is no other broker"
+        monkeypatch.setattr(module, "REUSE_S", 0.01)
+        reader = MemberReader(lambda _: None)
+        for expected in (2, 3):
             await reader.read("orders", "", [member(port)])
-            found = await reader.read("orders", "", [member(port), member(port, 1)])
-            assert len(asked) == 3
-            assert [one.error for one in found] == ["", "another broker answers there: pulsar://m-0:6650"]
+            assert len(asked) == expected
+            await until(lambda: not reader._recent)
 
-    asyncio.run(scene())
+
+async def test_a_broker_that_has_joined_since_is_asked_at_once():
+    async with server(states(url="pulsar://m-0:6650")) as (port, asked):
+        reader = MemberReader(lambda _: None)
+        await reader.read("orders", "", [member(port)])
+        found = await reader.read("orders", "", [member(port), member(port, 1)])
+        assert len(asked) == 3
+        assert [one.error for one in found] == ["", "another broker answers there: pulsar://m-0:6650"]
 
 
 # Over HTTP
@@ -316,70 +309,58 @@ async def pool_of(count):
             await port.close()
 
 
-def test_the_page_has_all_brokers_of_the_pool():
-    async def scene():
-        async with pool_of(3) as (session, _, brokers):
-            async with session.get("/pool") as response:
-                assert (response.status, response.content_type) == (200, "text/html")
-                assert {key: response.headers[key] for key in HEADERS} == dict(HEADERS)
-                page = await response.text()
-            assert "3 of 3" in page
-            async with session.get("/pool/status") as response:
-                document = await response.json()
-            assert document["member_count"] == 3
-            assert {one["url"] for one in document["members"]} == {one.pool.url for one in brokers}
-            assert [one["status"]["relief"]["delivered_messages"] for one in document["members"]] == [6, 6, 6]
-            assert all(one["status"]["members"] == one["status"]["topics"] == [] for one in document["members"])
-            assert sum(one["itself"] for one in document["members"]) == 1
-
-    asyncio.run(scene())
+async def test_the_page_has_all_brokers_of_the_pool():
+    async with pool_of(3) as (session, _, brokers):
+        async with session.get("/pool") as response:
+            assert (response.status, response.content_type) == (200, "text/html")
+            assert {key: response.headers[key] for key in HEADERS} == dict(HEADERS)
+            page = await response.text()
+        assert "3 of 3" in page
+        async with session.get("/pool/status") as response:
+            document = await response.json()
+        assert document["member_count"] == 3
+        assert {one["url"] for one in document["members"]} == {one.pool.url for one in brokers}
+        assert [one["status"]["relief"]["delivered_messages"] for one in document["members"]] == [6, 6, 6]
+        assert all(one["status"]["members"] == one["status"]["topics"] == [] for one in document["members"])
+        assert sum(one["itself"] for one in document["members"]) == 1
 
 
 @pytest.mark.parametrize("path", ["/pool", "/pool/status"])
-def test_a_wrong_parameter_and_other_methods_are_refused(path):
-    async def scene():
-        async with pool_of(1) as (session, _, _):
-            async with session.get(f"{path}?refresh=3") as response:
-                assert response.status == 400
-            async with session.head(path) as response:
-                assert response.status == 200
-                assert await response.read() == b""
-            async with session.post(path) as response:
-                assert response.status == 405
-
-    asyncio.run(scene())
+async def test_a_wrong_parameter_and_other_methods_are_refused(path):
+    async with pool_of(1) as (session, _, _):
+        async with session.get(f"{path}?refresh=3") as response:
+            assert response.status == 400
+        async with session.head(path) as response:
+            assert response.status == 200
+            assert await response.read() == b""
+        async with session.post(path) as response:
+            assert response.status == 405
 
 
-def test_pages_beyond_the_share_of_time_are_refused_before_any_broker_is_asked():
-    async def scene():
-        async with pool_of(2) as (session, pages, _):
-            pages._quota.charge(BURST_S + 10)
-            async with session.get("/pool") as response:
-                assert response.status == 503
-                assert int(response.headers["Retry-After"]) > 1
-            assert pages._members._recent == {}
-
-    asyncio.run(scene())
+async def test_pages_beyond_the_share_of_time_are_refused_before_any_broker_is_asked():
+    async with pool_of(2) as (session, pages, _):
+        pages._quota.charge(BURST_S + 10)
+        async with session.get("/pool") as response:
+            assert response.status == 503
+            assert int(response.headers["Retry-After"]) > 1
+        assert pages._members._recent == {}
 
 
-def test_a_silent_broker_keeps_no_place_of_other_viewers(monkeypatch):
-    async def scene():
-        begun, go = asyncio.Event(), asyncio.Event()
+async def test_a_silent_broker_keeps_no_place_of_other_viewers(monkeypatch):
+    begun, go = asyncio.Event(), asyncio.Event()
 
-        async def silent(*_):
-            begun.set()
-            await go.wait()
-            return []
+    async def silent(*_):
+        begun.set()
+        await go.wait()
+        return []
 
-        monkeypatch.setattr(MemberReader, "read", silent)
-        async with pool_of(2) as (session, pages, _):
-            waiting = [asyncio.create_task(session.get("/pool")) for _ in range(5)]
-            await begun.wait()
-            assert pages._quota._running == 0
-            async with session.get("/") as response:
-                assert response.status == 200
-            go.set()
-            assert {(await one).status for one in waiting} <= {200, 503}
-            assert pages._quota._running == 0
-
-    asyncio.run(scene())
+    monkeypatch.setattr(MemberReader, "read", silent)
+    async with pool_of(2) as (session, pages, _):
+        waiting = [asyncio.create_task(session.get("/pool")) for _ in range(5)]
+        await begun.wait()
+        assert pages._quota._running == 0
+        async with session.get("/") as response:
+            assert response.status == 200
+        go.set()
+        assert {(await one).status for one in waiting} <= {200, 503}
+        assert pages._quota._running == 0

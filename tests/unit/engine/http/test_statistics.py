@@ -74,16 +74,12 @@ def test_the_whole_document():
     assert unbound["passedThrough"] == "no binding names it"
 
 
-def test_one_topic_has_the_same_statistics_as_in_the_whole():
+async def test_one_topic_has_the_same_statistics_as_in_the_whole():
     broker = played({"s": PlayedSubscription(messages=4)}, [consumer(relayed=True, name="x")])
-
-    async def scene():
-        statistics = Statistics(broker)
-        assert await statistics.topic(parse_topic_name(P + "none"), Slices()) is None
-        one = json.loads(await statistics.topic(TOPIC, Slices()))
-        assert one == json.loads(await statistics.document(Slices(), 0))["topics"][str(TOPIC)]
-
-    asyncio.run(scene())
+    statistics = Statistics(broker)
+    assert await statistics.topic(parse_topic_name(P + "none"), Slices()) is None
+    one = json.loads(await statistics.topic(TOPIC, Slices()))
+    assert one == json.loads(await statistics.document(Slices(), 0))["topics"][str(TOPIC)]
 
 
 @pytest.mark.parametrize("shape", ["subscriptions", "consumers", "claims", "relayed", "passing"])
@@ -105,22 +101,19 @@ def test_no_slice_of_the_event_loop_grows_with_what_is_listed(shape):
     assert longest <= STEPS + 20
 
 
-def test_clients_that_have_gone_are_not_kept():
+async def test_clients_that_have_gone_are_not_kept():
     """Statistics of one topic may be all that anybody reads."""
 
     class Connection:
         pass
 
-    async def kept():
-        statistics, one = Statistics(played({})), consumer(relayed=True)
-        link = one.connection = Connection()
-        link.peer, link.client_version = "10.0.0.7:1", "v"
-        statistics._broker.connections = [SimpleNamespace(consumers=[one])]
-        assert await statistics.topic(TOPIC, Slices())
-        statistics._broker.connections = []
-        watched = weakref.ref(link)
-        del link, one
-        gc.collect()
-        assert watched() is None
-
-    asyncio.run(kept())
+    statistics, one = Statistics(played({})), consumer(relayed=True)
+    link = one.connection = Connection()
+    link.peer, link.client_version = "10.0.0.7:1", "v"
+    statistics._broker.connections = [SimpleNamespace(consumers=[one])]
+    assert await statistics.topic(TOPIC, Slices())
+    statistics._broker.connections = []
+    watched = weakref.ref(link)
+    del link, one
+    gc.collect()
+    assert watched() is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.http.status.quota import BURST_S, MAX_CONCURRENT, SHARE, PageQuota
@@ -72,14 +70,11 @@ def test_few_samples_are_kept():
     assert len(rates) == MAX_KEPT
 
 
-def test_the_time_of_other_work_is_not_counted():
-    async def scene():
-        times = iter([0.0, 1.0, 50.0, 52.0])
-        slices = Slices(lambda: next(times))
-        assert not slices.add(STEPS - 1)
-        assert slices.add()
-        await slices.pause()
-        assert slices.spent_s == 3.0
-        assert slices.steps == STEPS
-
-    asyncio.run(scene())
+async def test_the_time_of_other_work_is_not_counted():
+    times = iter([0.0, 1.0, 50.0, 52.0])
+    slices = Slices(lambda: next(times))
+    assert not slices.add(STEPS - 1)
+    assert slices.add()
+    await slices.pause()
+    assert slices.spent_s == 3.0
+    assert slices.steps == STEPS

@@ -126,23 +126,20 @@ def test_a_page_of_5000_topics_takes_less_than_100_ms(clock):
     assert min(taken) < 0.1, taken
 
 
-def test_the_event_loop_gets_turns_during_a_page(clock):
-    async def scene():
-        turns = 0
+async def test_the_event_loop_gets_turns_during_a_page(clock):
+    turns = 0
 
-        async def other():
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
+    async def other():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
 
-        task = asyncio.create_task(other())
-        slices = Slices()
-        await gatherer(many(5000), clock).status(View(), slices)
-        task.cancel()
-        assert turns >= slices.steps // STEPS - 1 > 10
-
-    asyncio.run(scene())
+    task = asyncio.create_task(other())
+    slices = Slices()
+    await gatherer(many(5000), clock).status(View(), slices)
+    task.cancel()
+    assert turns >= slices.steps // STEPS - 1 > 10
 
 
 @pytest.mark.parametrize("prefix", [P + "b", "public/default/b", "b"])
@@ -290,17 +287,14 @@ def test_a_large_pool_is_listed_in_part(clock):
     assert (len(status.members), status.member_count) == (MAX_MEMBERS, 500)
 
 
-def test_a_subscription_that_ends_during_a_page_does_no_harm(clock):
-    async def scene():
-        broker = many(2000)
-        page = asyncio.create_task(gatherer(broker, clock).status(View(), Slices()))
-        await asyncio.sleep(0)
-        for _, topic in broker.topics.all:
-            topic.subscriptions.clear()
-        broker.topics.counters.clear()
-        assert (await page).pages.items == 2000
-
-    asyncio.run(scene())
+async def test_a_subscription_that_ends_during_a_page_does_no_harm(clock):
+    broker = many(2000)
+    page = asyncio.create_task(gatherer(broker, clock).status(View(), Slices()))
+    await asyncio.sleep(0)
+    for _, topic in broker.topics.all:
+        topic.subscriptions.clear()
+    broker.topics.counters.clear()
+    assert (await page).pages.items == 2000
 
 
 def test_a_summary_has_the_figures_of_the_broker_and_lists_nothing(clock):

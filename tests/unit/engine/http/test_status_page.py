@@ -253,70 +253,61 @@ def broker(count=1):
         ("/status?refresh=3", 400, "application/json"),
     ],
 )
-def test_each_answer_has_the_headers(method, path, status, kind):
-    async def scene():
-        async with serving(broker()) as (session, _), session.request(method, path) as response:
-            assert (response.status, response.content_type) == (status, kind)
-            assert {key: response.headers[key] for key in HEADERS} == dict(HEADERS)
-            body = await response.read()
-            assert (body == b"") == (method == "HEAD")
-            assert method == "HEAD" or int(response.headers["Content-Length"]) == len(body)
-
-    asyncio.run(scene())
+async def test_each_answer_has_the_headers(method, path, status, kind):
+    async with serving(broker()) as (session, _), session.request(method, path) as response:
+        assert (response.status, response.content_type) == (status, kind)
+        assert {key: response.headers[key] for key in HEADERS} == dict(HEADERS)
+        body = await response.read()
+        assert (body == b"") == (method == "HEAD")
+        assert method == "HEAD" or int(response.headers["Content-Length"]) == len(body)
 
 
-def test_more_pages_than_a_few_at_once_are_refused_and_later_ones_are_not(monkeypatch):
-    async def scene():
-        go = asyncio.Event()
-        begun = []
-        status = Gatherer.status
+async def test_more_pages_than_a_few_at_once_are_refused_and_later_ones_are_not(monkeypatch):
+    go = asyncio.Event()
+    begun = []
+    status = Gatherer.status
 
-        async def slow(self, view, slices):
-            begun.append(view)
-            await go.wait()
-            return await status(self, view, slices)
+    async def slow(self, view, slices):
+        begun.append(view)
+        await go.wait()
+        return await status(self, view, slices)
 
-        monkeypatch.setattr(Gatherer, "status", slow)
-        async with serving(broker()) as (session, _):
-            first = [asyncio.create_task(session.get("/")) for _ in range(MAX_CONCURRENT)]
-            while len(begun) < MAX_CONCURRENT:
+    monkeypatch.setattr(Gatherer, "status", slow)
+    async with serving(broker()) as (session, _):
+        first = [asyncio.create_task(session.get("/")) for _ in range(MAX_CONCURRENT)]
+        while len(begun) < MAX_CONCURRENT:
+            await asyncio.sleep(0.001)
+        async with session.get("/") as response:
+            assert response.status == 503
+            assert response.headers["Retry-After"] == "1"
+            assert response.headers["Cache-Control"] == "no-store"
+        go.set()
+        assert [(await one).status for one in first] == [200] * MAX_CONCURRENT
+        async with session.get("/") as response:
+            assert response.status == 200
+
+
+async def test_a_viewer_who_leaves_or_an_error_gives_the_place_back(monkeypatch):
+    begun = []
+
+    async def never(*_):
+        begun.append(True)
+        await asyncio.Event().wait()
+
+    async def fails(*_):
+        raise RuntimeError("a defect")
+
+    async with serving(broker()) as (session, pages):
+        monkeypatch.setattr(Gatherer, "status", never)
+        for number in range(3 * MAX_CONCURRENT):
+            request = asyncio.create_task(session.get("/"))
+            while len(begun) <= number:
                 await asyncio.sleep(0.001)
+            request.cancel()
+            while pages._quota._running:
+                await asyncio.sleep(0.001)
+        monkeypatch.setattr(Gatherer, "status", fails)
+        for _ in range(3 * MAX_CONCURRENT):
             async with session.get("/") as response:
-                assert response.status == 503
-                assert response.headers["Retry-After"] == "1"
-                assert response.headers["Cache-Control"] == "no-store"
-            go.set()
-            assert [(await one).status for one in first] == [200] * MAX_CONCURRENT
-            async with session.get("/") as response:
-                assert response.status == 200
-
-    asyncio.run(scene())
-
-
-def test_a_viewer_who_leaves_or_an_error_gives_the_place_back(monkeypatch):
-    async def scene():
-        begun = []
-
-        async def never(*_):
-            begun.append(True)
-            await asyncio.Event().wait()
-
-        async def fails(*_):
-            raise RuntimeError("a defect")
-
-        async with serving(broker()) as (session, pages):
-            monkeypatch.setattr(Gatherer, "status", never)
-            for number in range(3 * MAX_CONCURRENT):
-                request = asyncio.create_task(session.get("/"))
-                while len(begun) <= number:
-                    await asyncio.sleep(0.001)
-                request.cancel()
-                while pages._quota._running:
-                    await asyncio.sleep(0.001)
-            monkeypatch.setattr(Gatherer, "status", fails)
-            for _ in range(3 * MAX_CONCURRENT):
-                async with session.get("/") as response:
-                    assert response.status == 500
-            assert pages._quota._running == 0
-
-    asyncio.run(scene())
+                assert response.status == 500
+        assert pages._quota._running == 0

@@ -121,42 +121,36 @@ async def shown(context, port):
             await writer.wait_closed()
 
 
-def test_a_listener_shows_the_new_certificate_and_keeps_who_is_connected(made, files, tmp_path):
-    async def scene():
-        listener = TlsListener(Greeter, Reloaded(files.files, files.server_context))
-        await listener.start("127.0.0.1", 0)
-        port = listener.port
-        client = ClientTls(TlsFiles("c", made.authority)).context()
-        old, said = await shown(client, port)
-        assert said == b"hello\n"
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
-        assert await reader.readline() == b"hello\n"
-        use(made, "second", tmp_path)
-        async with asyncio.timeout(20):
-            while (await shown(client, port))[0] == old:
-                await asyncio.sleep(0.1)
-        assert listener.listening
-        assert not reader.at_eof()
-        writer.close()
-        listener.close()
-        assert not listener.listening
-        with pytest.raises(OSError):
-            await asyncio.open_connection("127.0.0.1", port)
-
-    asyncio.run(scene())
+async def test_a_listener_shows_the_new_certificate_and_keeps_who_is_connected(made, files, tmp_path):
+    listener = TlsListener(Greeter, Reloaded(files.files, files.server_context))
+    await listener.start("127.0.0.1", 0)
+    port = listener.port
+    client = ClientTls(TlsFiles("c", made.authority)).context()
+    old, said = await shown(client, port)
+    assert said == b"hello\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
+    assert await reader.readline() == b"hello\n"
+    use(made, "second", tmp_path)
+    async with asyncio.timeout(20):
+        while (await shown(client, port))[0] == old:
+            await asyncio.sleep(0.1)
+    assert listener.listening
+    assert not reader.at_eof()
+    writer.close()
+    listener.close()
+    assert not listener.listening
+    with pytest.raises(OSError):
+        await asyncio.open_connection("127.0.0.1", port)
 
 
-def test_a_listener_that_asks_for_certificates_takes_none_without(made, files):
-    async def scene():
-        asking = TlsFiles("tls", made.authority, files.certificate, files.key)
-        listener = TlsListener(Greeter, Reloaded(asking.files, asking.server_context))
-        await listener.start("127.0.0.1", 0)
-        without = TlsFiles("c", made.authority).client_context()
-        # With TLS 1.3 the refusal comes when the client reads.
-        outcome = (await asyncio.gather(shown(without, listener.port), return_exceptions=True))[0]
-        assert isinstance(outcome, OSError) or outcome[1] == b""
-        with_one = TlsFiles("c", made.authority, made.folder / "first.pem", made.folder / "first.key").client_context()
-        assert (await shown(with_one, listener.port))[1] == b"hello\n"
-        listener.close()
-
-    asyncio.run(scene())
+async def test_a_listener_that_asks_for_certificates_takes_none_without(made, files):
+    asking = TlsFiles("tls", made.authority, files.certificate, files.key)
+    listener = TlsListener(Greeter, Reloaded(asking.files, asking.server_context))
+    await listener.start("127.0.0.1", 0)
+    without = TlsFiles("c", made.authority).client_context()
+    # With TLS 1.3 the refusal comes when the client reads.
+    outcome = (await asyncio.gather(shown(without, listener.port), return_exceptions=True))[0]
+    assert isinstance(outcome, OSError) or outcome[1] == b""
+    with_one = TlsFiles("c", made.authority, made.folder / "first.pem", made.folder / "first.key").client_context()
+    assert (await shown(with_one, listener.port))[1] == b"hello\n"
+    listener.close()
