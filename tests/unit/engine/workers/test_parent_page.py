@@ -65,7 +65,7 @@ def test_programs_get_the_addresses_of_the_workers():
     assert "http://127.0.0.1:8180/status?page=2" in text
 
 
-def test_probes_are_answered_while_metrics_are_merged_once_for_all_requests(monkeypatch):
+async def test_probes_are_answered_while_metrics_are_merged_once_for_all_requests(monkeypatch):
     free, merges = threading.Event(), []
 
     def merge(texts):
@@ -74,24 +74,20 @@ def test_probes_are_answered_while_metrics_are_merged_once_for_all_requests(monk
         return b"merged"
 
     monkeypatch.setattr(parent_module, "merge", merge)
-
-    async def scene():
-        parent = Parent(make_config({}, CONFIG), [])
-        await parent.listen("127.0.0.1", 0)
-        url = f"http://127.0.0.1:{parent._port.port}"
-        try:
-            async with ClientSession() as session, asyncio.timeout(30):
-                scrapes = [asyncio.create_task(session.get(f"{url}/metrics")) for _ in range(5)]
-                await until(lambda: merges)
-                await until(lambda: len(parent._port) == 5)
-                async with session.get(f"{url}/healthz") as response:
-                    assert response.status == 200
-                free.set()
-                for scrape in scrapes:
-                    assert await (await scrape).text() == "merged"
-                assert len(merges) == 1
-        finally:
+    parent = Parent(make_config({}, CONFIG), [])
+    await parent.listen("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{parent._port.port}"
+    try:
+        async with ClientSession() as session, asyncio.timeout(30):
+            scrapes = [asyncio.create_task(session.get(f"{url}/metrics")) for _ in range(5)]
+            await until(lambda: merges)
+            await until(lambda: len(parent._port) == 5)
+            async with session.get(f"{url}/healthz") as response:
+                assert response.status == 200
             free.set()
-            await parent._port.close()
-
-    asyncio.run(scene())
+            for scrape in scrapes:
+                assert await (await scrape).text() == "merged"
+            assert len(merges) == 1
+    finally:
+        free.set()
+        await parent._port.close()
