@@ -262,12 +262,19 @@ class BrokerCollector:
         )
         for limit, count in broker.limits.refused.items():
             refused.add_metric([limit], count)
+        subscribes = CounterMetricFamily(
+            "pulsar_readonly_subscribe_refusals",
+            "SUBSCRIBEs that the broker answered with an error, its own or the owner's",
+            labels=["error"],
+        )
+        for error, count in sorted(broker.subscribe_refusals.by_error.items()):
+            subscribes.add_metric([error], count)
         unauthenticated = CounterMetricFamily(
             "pulsar_readonly_authentication_refusals",
             "Connections of clients whose credentials the owners refused",
             value=broker.owners.refused_credentials,
         )
-        return [*metrics, redirected, lookups, refused, unauthenticated]
+        return [*metrics, redirected, lookups, refused, subscribes, unauthenticated]
 
     async def _figures(self, slices: Slices) -> dict[_Labels, _Figures]:
         """Return the figures by labels; subscriptions share labels where there would be too many.

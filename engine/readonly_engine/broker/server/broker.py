@@ -23,6 +23,7 @@ from readonly_engine.broker.server.rebalance import Rebalancer
 from readonly_engine.broker.session.bounds import MAX_BROKER_REQUEST_BYTES, MAX_BROKER_REQUESTS, WRITE_BUFFER_BYTES
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.broker.session.request_quota import RequestQuota
+from readonly_engine.broker.session.subscribe_refusals import SubscribeRefusals
 from readonly_engine.broker.split.registry import SplitSubscriptions
 from readonly_engine.broker.subscription.owner_leases import OwnerLeases
 from readonly_engine.broker.subscription.pause import Pause
@@ -116,6 +117,7 @@ class Broker:
         self.requests = RequestQuota(MAX_BROKER_REQUESTS, MAX_BROKER_REQUEST_BYTES)
         self.slow_clients = 0
         self.subscribing = 0
+        self.subscribe_refusals = SubscribeRefusals()
         self.draining = False
         self.member_selector = MemberSelector(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
         self._rebalancer = Rebalancer(self)

@@ -19,6 +19,7 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, Serve
 if TYPE_CHECKING:
     from readonly_engine.broker.consumer.client_consumer import ClientConsumer
     from readonly_engine.broker.consumer.client_link import LinkedConsumer
+    from readonly_engine.broker.session.subscribe_refusals import SubscribeRefusals
     from readonly_engine.metadata.topic_name import TopicName
 
 
@@ -27,9 +28,11 @@ class SubscribeServices(Services, Protocol):
 
     Attributes:
         subscribing: number of SUBSCRIBEs of all clients in admission.
+        subscribe_refusals: counts and logs those that are refused.
     """
 
     subscribing: int
+    subscribe_refusals: SubscribeRefusals
 
 
 class SubscribingClient(ClientLink, Protocol):
@@ -73,7 +76,7 @@ class ClientConsumers:
         subscribe = command.subscribe
         consumer_id, request_id = subscribe.consumer_id, subscribe.request_id
         if consumer_id in self._subscribing or consumer_id in self._queued:
-            self._client.refuse(request_id, ServerError.ServiceNotReady, "the consumer is being created already")
+            self._refuse(subscribe, ServerError.ServiceNotReady, "the consumer is being created already")
             return
         if consumer_id in self.by_id:
             self._client.succeed(request_id)
@@ -81,14 +84,14 @@ class ClientConsumers:
         try:
             topic = parse_topic_name(subscribe.topic)
         except TopicNameError as error:
-            self._client.refuse(request_id, ServerError.InvalidTopicName, str(error))
+            self._refuse(subscribe, ServerError.InvalidTopicName, str(error))
             return
         if self._client.services.draining:
-            self._refuse_draining(request_id)
+            self._refuse_draining(subscribe)
             return
         if self._bytes + len(frame) > MAX_REQUEST_BYTES:
             why = f"unanswered SUBSCRIBEs of this connection have {self._bytes} bytes; try again"
-            self._client.refuse(request_id, ServerError.ServiceNotReady, why)
+            self._refuse(subscribe, ServerError.ServiceNotReady, why)
             return
         self._bytes += len(frame)
         if not self._may_subscribe:
@@ -125,10 +128,13 @@ class ClientConsumers:
             task.cancel()
         return cancelled
 
-    def _refuse_draining(self, request_id: int) -> None:
-        self._client.refuse(
-            request_id, ServerError.ServiceNotReady, "this broker leaves the pool; look the topic up again"
-        )
+    def _refuse_draining(self, subscribe: CommandSubscribe) -> None:
+        self._refuse(subscribe, ServerError.ServiceNotReady, "this broker leaves the pool; look the topic up again")
+
+    def _refuse(self, subscribe: CommandSubscribe, code: ServerError, reason: str) -> None:
+        now = asyncio.get_running_loop().time()
+        self._client.services.subscribe_refusals.add(subscribe.topic, subscribe.subscription, code, reason, now)
+        self._client.refuse(subscribe.request_id, code, reason)
 
     def _remove_queued(self, consumer_id: int) -> bytes:
         frame = self._queued.pop(consumer_id, b"")
@@ -136,25 +142,24 @@ class ClientConsumers:
         return frame
 
     async def _admit(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
-        request_id = subscribe.request_id
         try:
             consumer, answer = await admit(self._client, topic, subscribe)
         except asyncio.CancelledError:
             if self._client.services.draining:
-                self._refuse_draining(request_id)
+                self._refuse_draining(subscribe)
             raise
         except RelayError as error:
             if isinstance(error, OwnerUnavailableError) and error.refused:
                 self._client.services.note_refused(error.refused)
-            self._client.refuse(request_id, error.code, str(error))
+            self._refuse(subscribe, error.code, str(error))
         except MetadataError as error:
-            self._client.refuse(request_id, ServerError.MetadataError, str(error))
+            self._refuse(subscribe, ServerError.MetadataError, str(error))
         else:
             if self._client.closed:
                 self.drop(consumer)
                 return
             self.by_id[consumer.consumer_id] = consumer
-            self._client.respond(answer, request_id)
+            self._client.respond(answer, subscribe.request_id)
             consumer.on_answered()
 
     async def close(self, command: BaseCommand) -> None:

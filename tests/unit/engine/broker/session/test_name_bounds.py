@@ -9,6 +9,7 @@ import pytest
 from readonly_engine.broker.session import connection
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.broker.session.name_bounds import MAX_ITEMS, MAX_NAME_BYTES, name_error
+from readonly_engine.broker.session.subscribe_refusals import SubscribeRefusals
 from readonly_engine.wire.client_commands import CLIENT_COMMANDS
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, KeyValue, ServerError
@@ -94,7 +95,9 @@ class Client:
     def __init__(self, monkeypatch):
         self.answers, self.tasks = [], 0
         requests = SimpleNamespace(acquire=lambda _: True, release=lambda _: None)
-        broker = SimpleNamespace(draining=False, subscribing=0, spawn=self.spawn, requests=requests)
+        broker = SimpleNamespace(
+            draining=False, subscribing=0, subscribe_refusals=SubscribeRefusals(), spawn=self.spawn, requests=requests
+        )
         self.connection = ClientConnection(broker)
         monkeypatch.setattr(
             ClientConnection, "send", lambda _, frame: self.answers.append(decode_command(frame[4:])[0])
