@@ -23,36 +23,30 @@ def _listener(servers: list[asyncio.Server]) -> Callable[[str, int], Awaitable[N
     return start
 
 
-def test_an_address_is_taken_as_soon_as_it_is_free(caplog: pytest.LogCaptureFixture) -> None:
-    async def run() -> None:
-        holder = socket.create_server(("127.0.0.1", 0))
-        address = Address("127.0.0.1", holder.getsockname()[1])
-        servers: list[asyncio.Server] = []
-        waiting = asyncio.ensure_future(listen("listen", address, _listener(servers), 60))
-        async with asyncio.timeout(30):
-            while not caplog.records:
-                await asyncio.sleep(0)
-            assert not waiting.done()
-            holder.close()
-            await waiting
-        servers[0].close()
-
-    asyncio.run(run())
+async def test_an_address_is_taken_as_soon_as_it_is_free(caplog: pytest.LogCaptureFixture) -> None:
+    holder = socket.create_server(("127.0.0.1", 0))
+    address = Address("127.0.0.1", holder.getsockname()[1])
+    servers: list[asyncio.Server] = []
+    waiting = asyncio.ensure_future(listen("listen", address, _listener(servers), 60))
+    async with asyncio.timeout(30):
+        while not caplog.records:
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        holder.close()
+        await waiting
+    servers[0].close()
     assert "address in use, waiting" in caplog.text
     assert "holder=pid " in caplog.text
 
 
-def test_a_signal_ends_the_wait() -> None:
-    async def run() -> None:
-        stop = asyncio.Event()
-        with socket.create_server(("127.0.0.1", 0)) as holder:
-            address = Address("127.0.0.1", holder.getsockname()[1])
-            waiting = asyncio.ensure_future(listen("listen", address, _listener([]), 3600, stop))
-            stop.set()
-            async with asyncio.timeout(30):
-                assert not await waiting
-
-    asyncio.run(run())
+async def test_a_signal_ends_the_wait() -> None:
+    stop = asyncio.Event()
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        address = Address("127.0.0.1", holder.getsockname()[1])
+        waiting = asyncio.ensure_future(listen("listen", address, _listener([]), 3600, stop))
+        stop.set()
+        async with asyncio.timeout(30):
+            assert not await waiting
 
 
 def test_without_time_it_fails_at_once_and_names_the_process() -> None:

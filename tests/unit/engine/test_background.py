@@ -82,20 +82,17 @@ def test_an_error_in_a_callback_ends_its_part_and_is_logged(caplog):
 
 
 @pytest.mark.parametrize(("outcome", "errors"), [(None, 0), (KeyError("surprise"), 1), (asyncio.CancelledError(), 0)])
-def test_an_error_of_a_task_that_nobody_awaits_ends_its_part(outcome, errors, caplog):
+async def test_an_error_of_a_task_that_nobody_awaits_ends_its_part(outcome, errors, caplog):
     ended = []
 
     async def work():
         if outcome is not None:
             raise outcome
 
-    async def run():
-        task = asyncio.create_task(work())
-        background.end_with(task, ended.append)
-        await asyncio.wait([task])
-        await asyncio.sleep(0)
-
-    asyncio.run(run())
+    task = asyncio.create_task(work())
+    background.end_with(task, ended.append)
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
     assert ended == [outcome] * errors
     assert caplog.text.count("work failed unexpectedly") == errors
 

@@ -69,22 +69,19 @@ def a_window_of_an_object(held):
 @pytest.mark.parametrize(
     "scene", [a_read_of_a_topic, a_connection_to_a_bookie, an_offloaded_ledger, a_window_of_an_object]
 )
-def test_each_of_a_crowd_gives_up_in_a_bounded_number_of_steps(scene):
-    async def run():
-        held = Held()
-        ask = scene(held)
-        crowd = [asyncio.create_task(ask()) for _ in range(CROWD)]
-        last = asyncio.create_task(ask())
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert held.task is not None
-        assert len(held.task._callbacks) <= CALLBACKS
-        for task in crowd:
-            task.cancel()
-        await asyncio.wait(crowd)
-        assert all(task.cancelled() for task in crowd)
-        assert not held.task.done()
-        held.gate.set()
-        assert await last == [b"x"]
-
-    asyncio.run(run())
+async def test_each_of_a_crowd_gives_up_in_a_bounded_number_of_steps(scene):
+    held = Held()
+    ask = scene(held)
+    crowd = [asyncio.create_task(ask()) for _ in range(CROWD)]
+    last = asyncio.create_task(ask())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert held.task is not None
+    assert len(held.task._callbacks) <= CALLBACKS
+    for task in crowd:
+        task.cancel()
+    await asyncio.wait(crowd)
+    assert all(task.cancelled() for task in crowd)
+    assert not held.task.done()
+    held.gate.set()
+    assert await last == [b"x"]

@@ -14,62 +14,47 @@ async def turns():
         await asyncio.sleep(0)
 
 
-def test_all_get_the_result_or_the_error():
-    async def scenario():
-        for settle in (lambda one: one.set_result(1), lambda one: one.set_exception(OSError("no"))):
-            awaited = asyncio.get_running_loop().create_future()
-            tasks = [asyncio.create_task(await_shared(awaited)) for _ in range(3)] + [
-                asyncio.create_task(wait_until_done(awaited))
-            ]
-            await turns()
-            settle(awaited)
-            *results, end = await asyncio.gather(*tasks, return_exceptions=True)
-            assert end is None
-            assert [str(one) for one in results] == (["no"] * 3 if awaited.exception() else ["1"] * 3)
-            assert await asyncio.gather(await_shared(awaited), return_exceptions=True) == results[:1], (
-                "it is done already"
-            )
-
-    asyncio.run(scenario())
-
-
-def test_who_gives_up_does_not_end_it_for_others():
-    async def scenario():
+async def test_all_get_the_result_or_the_error():
+    for settle in (lambda one: one.set_result(1), lambda one: one.set_exception(OSError("no"))):
         awaited = asyncio.get_running_loop().create_future()
-        gone, stays = [asyncio.create_task(await_shared(awaited)) for _ in range(2)]
+        tasks = [asyncio.create_task(await_shared(awaited)) for _ in range(3)] + [
+            asyncio.create_task(wait_until_done(awaited))
+        ]
         await turns()
-        gone.cancel()
-        await turns()
-        awaited.set_result(1)
-        assert await stays == 1
-
-    asyncio.run(scenario())
-
-
-def test_what_is_cancelled_is_cancelled_for_all():
-    async def scenario():
-        awaited = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(await_shared(awaited))
-        await turns()
-        awaited.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(scenario())
+        settle(awaited)
+        *results, end = await asyncio.gather(*tasks, return_exceptions=True)
+        assert end is None
+        assert [str(one) for one in results] == (["no"] * 3 if awaited.exception() else ["1"] * 3)
+        assert await asyncio.gather(await_shared(awaited), return_exceptions=True) == results[:1], "it is done already"
 
 
-def test_a_crowd_that_gives_up_holds_up_nobody():
+async def test_who_gives_up_does_not_end_it_for_others():
+    awaited = asyncio.get_running_loop().create_future()
+    gone, stays = [asyncio.create_task(await_shared(awaited)) for _ in range(2)]
+    await turns()
+    gone.cancel()
+    await turns()
+    awaited.set_result(1)
+    assert await stays == 1
+
+
+async def test_what_is_cancelled_is_cancelled_for_all():
+    awaited = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(await_shared(awaited))
+    await turns()
+    awaited.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_crowd_that_gives_up_holds_up_nobody():
     """With asyncio.shield this takes half a minute."""
-
-    async def scenario():
-        awaited = asyncio.get_running_loop().create_future()
-        tasks = [asyncio.create_task(await_shared(awaited)) for _ in range(CROWD)]
-        await turns()
-        begin = time.process_time()
-        for task in tasks:
-            task.cancel()
-        await turns()
-        assert all(task.cancelled() for task in tasks)
-        assert time.process_time() - begin < 3
-
-    asyncio.run(scenario())
+    awaited = asyncio.get_running_loop().create_future()
+    tasks = [asyncio.create_task(await_shared(awaited)) for _ in range(CROWD)]
+    await turns()
+    begin = time.process_time()
+    for task in tasks:
+        task.cancel()
+    await turns()
+    assert all(task.cancelled() for task in tasks)
+    assert time.process_time() - begin < 3

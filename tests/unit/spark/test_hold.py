@@ -109,23 +109,20 @@ class Admin:
         ([None, Position(7, 9)], [Position(7, 8)], 2),  # later
     ],
 )
-def test_a_subscription_moves_to_what_is_to_be_held(kept, moved, asked):
+async def test_a_subscription_moves_to_what_is_to_be_held(kept, moved, asked):
     calls = []
 
     async def keep(*asked_for):
         calls.append(asked_for)
         return kept[len(calls) - 1]
 
-    async def run():
-        hold = RetentionSubscription(HoldOptions(subscription="s", urls=("http://h:1",)), keep)
-        hold._admin = admin
-        await hold.ensure({TOPIC: Position(7, 2)})
-        for _ in range(2):
-            await hold.move({TOPIC: Position(7, 9)}, now=True)
-        await hold.close()
-
     admin = Admin(Position(7, 1))
-    asyncio.run(run())
+    hold = RetentionSubscription(HoldOptions(subscription="s", urls=("http://h:1",)), keep)
+    hold._admin = admin
+    await hold.ensure({TOPIC: Position(7, 2)})
+    for _ in range(2):
+        await hold.move({TOPIC: Position(7, 9)}, now=True)
+    await hold.close()
     assert admin.moved == moved
     assert calls == [(TOPIC, Position(7, 9))] * asked
 
@@ -139,13 +136,10 @@ def test_a_subscription_moves_to_what_is_to_be_held(kept, moved, asked):
         (EARLIEST, Position(7, 40), [EARLIEST]),
     ],
 )
-def test_a_subscription_that_was_made_and_not_moved_is_moved_where_the_query_begins(start, at, moved):
-    async def run():
-        hold = RetentionSubscription(HoldOptions(subscription="s", urls=("http://h:1",)), keep=None)
-        hold._admin = admin
-        assert await hold.ensure({TOPIC: start}) == {}
-        await hold.close()
-
+async def test_a_subscription_that_was_made_and_not_moved_is_moved_where_the_query_begins(start, at, moved):
     admin = Admin(at)
-    asyncio.run(run())
+    hold = RetentionSubscription(HoldOptions(subscription="s", urls=("http://h:1",)), keep=None)
+    hold._admin = admin
+    assert await hold.ensure({TOPIC: start}) == {}
+    await hold.close()
     assert admin.moved == moved

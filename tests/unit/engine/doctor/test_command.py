@@ -240,7 +240,7 @@ def test_topics_and_namespaces_are_checked_once():
             subjects_of([], [name])
 
 
-def test_progress_names_the_checks_that_still_run(monkeypatch):
+async def test_progress_names_the_checks_that_still_run(monkeypatch):
     stream = io.StringIO()
     progress = Progress(stream, "doctor")
     progress.begin("bookies")
@@ -249,10 +249,6 @@ def test_progress_names_the_checks_that_still_run(monkeypatch):
     progress.end("never begun")
     assert progress.line(3.2) == "doctor: after 3 s still checking: DNS\n"
     monkeypatch.setattr("readonly_engine.doctor.progress.QUIET_S", 0.01)
-
-    async def run():
-        task = asyncio.ensure_future(progress.run())
-        await until(lambda: "still checking: DNS\n" in stream.getvalue())
-        task.cancel()
-
-    asyncio.run(run())
+    task = asyncio.ensure_future(progress.run())
+    await until(lambda: "still checking: DNS\n" in stream.getvalue())
+    task.cancel()
