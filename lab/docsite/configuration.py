@@ -6,7 +6,7 @@ import json
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.pool.bindings import Fallback, Lifecycle
+from readonly_engine.broker.pool.bindings import Dispatch, Fallback, Lifecycle
 from readonly_engine.broker.server.broker import BINDINGS_POLL_S
 from readonly_engine.config import schema
 from readonly_engine.config.option import options_of
@@ -59,6 +59,9 @@ bindings:
     lifecyclePolicy: Detach
     tail: Bookies
     cursors: Local
+  - name: queues
+    topics: [persistent://public/default/jobs]
+    dispatch: Split
 """
 BINDINGS = f"""## The file of bindings
 `pulsar-readonly serve --bindings FILE` reads it, and so does `serve --check`. `doctor` and `plan` accept the key in the file of a broker, and read no
@@ -144,6 +147,12 @@ def binding_keys() -> Iterable[list[str]]:
         ),
         ("tail", _choices(Tail), "the broker's tail", "Source of new entries."),
         ("cursors", _choices(Cursors), "the broker's cursors", "Keeper of the subscriptions' cursors."),
+        (
+            "dispatch",
+            _choices(Dispatch),
+            Dispatch.SINGLE,
+            "Brokers that serve one Shared subscription whose cursor the owner keeps: one, or each its own consumers.",
+        ),
     )
     for key, form, default, meaning in rows:
         yield [code(key), code(form) if form != "text" else form, default, meaning]

@@ -42,6 +42,7 @@ NAMESPACE = Text(256, NAMESPACE_PATTERN, "must be TENANT/NAMESPACE, for example 
 SUBSCRIPTION = Text(256, rules=(IS_EXPRESSION,))
 FALLBACKS = ("Reject", "Owner")
 LIFECYCLES = ("Drain", "Detach")
+DISPATCHES = ("Single", "Split")
 TAILS = ("Auto", "Bookies", "Owner")
 SPEC_CACHE_SIZE = 32768
 """Parsed specs that are cached: more than one operator's bindings."""
@@ -96,6 +97,7 @@ class BindingSpec:
         fallback: answer to lookups while no broker can serve.
         lifecycle_policy: handling of connected consumers when the binding is deleted.
         tail: source of new entries; empty for the brokers' own setting.
+        dispatch: brokers of the pool that serve one Shared subscription.
         on_deletion: Keep or Release, of the guards of local cursors.
     """
 
@@ -176,6 +178,17 @@ class BindingSpec:
             "many. Bookies: bookies only. Owner: the owner broker only. Without it, the brokers' own setting applies: Auto.",
         ),
     )
+    dispatch: str = field(
+        default="Single",
+        metadata=declare(
+            Choice(DISPATCHES),
+            "Brokers of the pool that serve one Shared subscription whose cursor the owner broker keeps. Single: one broker, to "
+            "which the others redirect their consumers. Split: each broker serves its own consumers, and one leases the entries "
+            "to all. Key_Shared subscriptions, and those with chunked messages, transactions or partly acked batches, are always "
+            "served by one.",
+            stored=True,
+        ),
+    )
     on_deletion: str = field(
         default=KEEP,
         metadata=declare(
@@ -204,6 +217,7 @@ class Binding:
         lifecycle: one of LIFECYCLES.
         tail: one of TAILS; empty for the brokers' own setting.
         cursors: one of KEEPERS; empty for the pool's setting.
+        dispatch: one of DISPATCHES.
         on_deletion: one of ON_DELETION.
         created: creation time of the object, as the API server writes it.
         paused: whether the annotation pauses it.
@@ -220,6 +234,7 @@ class Binding:
     lifecycle: str = LIFECYCLES[0]
     tail: str = ""
     cursors: str = ""
+    dispatch: str = DISPATCHES[0]
     on_deletion: str = KEEP
     created: str = ""
     paused: bool = False
@@ -260,6 +275,7 @@ class Binding:
             lifecycle=spec.lifecycle_policy,
             tail=spec.tail,
             cursors=spec.cursors,
+            dispatch=spec.dispatch,
             on_deletion=spec.on_deletion,
             created=metadata.get("creationTimestamp") or "",
             paused=is_paused(body),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from readonly_operator.api.binding import FALLBACKS, LIFECYCLES
+from readonly_operator.api.binding import DISPATCHES, FALLBACKS, LIFECYCLES
 from readonly_operator.kube.digest import digest
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Entry:
         lifecycle: one of LIFECYCLES.
         tail: one of TAILS; empty for the brokers' own setting.
         cursors: one of KEEPERS; empty for the brokers' own setting.
+        dispatch: one of DISPATCHES.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Entry:
     lifecycle: str = LIFECYCLES[0]
     tail: str = ""
     cursors: str = ""
+    dispatch: str = DISPATCHES[0]
 
     @classmethod
     def of(cls, binding: Binding) -> Entry:
@@ -56,6 +58,7 @@ class Entry:
             binding.lifecycle,
             binding.tail,
             binding.cursors,
+            binding.dispatch,
         )
 
     @classmethod
@@ -75,6 +78,7 @@ class Entry:
             document.get("lifecyclePolicy", LIFECYCLES[0]),
             document.get("tail", ""),
             document.get("cursors", ""),
+            document.get("dispatch", DISPATCHES[0]),
         )
 
     def document(self) -> dict[str, Any]:
@@ -92,6 +96,8 @@ class Entry:
             found["tail"] = self.tail
         if self.cursors:
             found["cursors"] = self.cursors
+        if self.dispatch != DISPATCHES[0]:
+            found["dispatch"] = self.dispatch
         return found
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TOP_KEYS = {"revision", "bindings"}
-_KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy", "tail", "cursors"}
+_KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy", "tail", "cursors", "dispatch"}
 
 MAX_REMEMBERED = 100_000
 """Bound of topics with cached bindings."""
@@ -159,6 +159,8 @@ class Binding:
             found["tail"] = self.tail.capitalize()
         if self.cursors is not None:
             found["cursors"] = self.cursors.capitalize()
+        if self.dispatch is not Dispatch.SINGLE:
+            found["dispatch"] = self.dispatch.value
         return found
 
 
@@ -302,6 +304,7 @@ def _binding(entry: Mapping[str, Any]) -> Binding:
         _choice(entry, "lifecyclePolicy", Lifecycle.DRAIN),
         _member(Tail, "tail", entry),
         _member(Cursors, "cursors", entry),
+        _choice(entry, "dispatch", Dispatch.SINGLE),
     )
 
 

@@ -104,6 +104,7 @@ def test_a_binding_with_everything(binding_body):
         "fallback": "Owner",
         "lifecyclePolicy": "Detach",
         "tail": "Auto",
+        "dispatch": "Split",
     }
     body["metadata"] |= {
         "annotations": {"pulsar-readonly.io/paused": "true"},
@@ -114,7 +115,7 @@ def test_a_binding_with_everything(binding_body):
     assert (binding.fallback, binding.lifecycle, binding.tail, binding.paused) == ("Owner", "Detach", "Auto", True)
     assert (binding.cursors, binding.on_deletion, binding.releases) == ("Local", "Release", True)
     assert Entry.parse(Entry.of(binding).document()) == Entry.of(binding)
-    assert Entry.of(binding).document()["cursors"] == "Local"
+    assert (Entry.of(binding).document()["cursors"], Entry.of(binding).document()["dispatch"]) == ("Local", "Split")
     plain = Binding.load(binding_body())
     assert (plain.fallback, plain.lifecycle, plain.paused) == ("Reject", "Drain", False)
     assert (plain.cursors, plain.on_deletion, plain.releases) == ("", "Keep", False)

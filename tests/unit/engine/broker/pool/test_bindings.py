@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
-from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns, load_bindings, parse_pattern
+from readonly_engine.broker.pool.bindings import (
+    Bindings,
+    BindingsError,
+    Dispatch,
+    from_patterns,
+    load_bindings,
+    parse_pattern,
+)
+from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.server.broker import Broker
 from readonly_engine.config.settings import Cursors, Tail
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 from tests.support.played_broker import bound_consumer
 from tests.support.yaml_documents import load_yaml
@@ -113,6 +125,7 @@ bindings:
     fallback: Owner
     lifecyclePolicy: Detach
     tail: Owner
+    dispatch: Split
 """
 
 
@@ -139,6 +152,16 @@ def test_the_first_binding_that_names_a_source_of_new_entries_counts(file):
     found = load_bindings(file)
     tails = [found.tail_of(parse_topic_name(topic)) for topic in ("x", "y", "z", "unbound")]
     assert tails == [Tail.AUTO, Tail.AUTO, Tail.BOOKIES, None]
+
+
+def test_one_binding_of_a_subscription_that_splits_it_is_enough(file):
+    bindings = "{name: a, topics: [x]}, {name: b, topics: [x], subscriptions: [b-.*], dispatch: Split}"
+    file.write_text(f"revision: '7'\nbindings: [{bindings}]", encoding="utf-8")
+    found = load_bindings(file)
+    split = [
+        found.dispatch_of(parse_topic_name(topic), name) for topic, name in (("x", "b-1"), ("x", "a"), ("y", "b-1"))
+    ]
+    assert split == [Dispatch.SPLIT, Dispatch.SINGLE, Dispatch.SINGLE]
 
 
 def test_the_first_binding_of_a_subscription_that_names_it_says_who_keeps_its_cursor(file):
@@ -226,6 +249,31 @@ def test_a_change_of_the_keeper_closes_consumers(file, consumer, cursors, closed
     assert connected.closed_for == ("the keeper of the subscription's cursor has changed" if closed else "")
 
 
+@pytest.mark.parametrize(
+    ("split", "dispatch", "alone", "closed"),
+    [
+        (False, "Split", False, True),
+        (True, "Single", False, True),
+        (False, "Split", True, False),  # it has chunked messages
+        (False, "Single", False, False),
+        (True, "Split", False, False),
+    ],
+)
+def test_a_change_of_dispatch_closes_consumers(file, split, dispatch, alone, closed):
+    connected = bound_consumer(P + "orders", "s", bound=True)
+    type(connected).split = split
+    connected.info = SubscribeInfo("s", CommandSubscribe.Shared)
+    connected.subscription = SimpleNamespace(at_owner=True)
+    broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
+    broker.connections = {type("Connection", (), {"consumers": [connected]})()}
+    if alone:
+        broker.splits.serve_alone(ClaimKey(connected.topic, "s"), 600, "chunks")
+    file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], dispatch: {dispatch}}}]")
+    broker._load_bindings()
+    broker._evict(Bindings())
+    assert connected.closed_for == ("the dispatch of the subscription has changed" if closed else "")
+
+
 def test_bindings_that_name_different_keepers_are_logged_once(file, caplog):
     bindings = ", ".join(
         f"{{name: {name}, topics: [orders, payments], cursors: {cursors}{more}}}"
@@ -272,7 +320,7 @@ def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_
         ("revision: '7'\nbinding: []", "unknown key 'binding'; known are bindings, revision"),
         (
             "revision: '7'\nbindings: [x]",
-            "bindings[0] must be a mapping with the keys cursors, fallback, lifecyclePolicy, name",
+            "bindings[0] must be a mapping with the keys cursors, dispatch, fallback, lifecyclePolicy, name",
         ),
         ("revision: '7'\nbindings: [{name: a}]", "bindings[0] must have a name and a list of topics"),
         ("revision: '7'\nbindings: [{name: a, topics: x}]", "bindings[0] must have a name and a list of topics"),
@@ -301,6 +349,10 @@ def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_
         (
             "revision: '7'\nbindings: [{name: a, topics: [], lifecyclePolicy: [Keep]}]",
             "bindings[0]: lifecyclePolicy must be Drain or Detach, not ['Keep']",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], dispatch: split}]",
+            "bindings[0]: dispatch must be Single or Split, not 'split'",
         ),
         (
             "revision: '7'\nbindings: [{name: a, topics: [], tail: auto}]",
