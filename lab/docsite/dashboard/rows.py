@@ -269,9 +269,10 @@ def _network() -> PanelRow:
             Panel("Slow clients", "Clients that do not read their data.", [_by_broker(names.SLOW_CLIENTS)]),
             Panel(
                 "Refused",
-                "Connections and consumers refused by a limit, clients whose credentials the owners refuse, and brokers whose "
-                "newest bindings are invalid.",
+                "Connections and consumers refused by a limit, SUBSCRIBEs answered with an error, clients whose credentials the owners "
+                "refuse, and brokers whose newest bindings are invalid.",
                 [(total(rate(of_brokers(names.LIMIT_REFUSALS)), *BY_POOL, "limit"), f"{POOL}: {{{{limit}}}} per second"),
+                 (total(rate(of_brokers(names.SUBSCRIBE_REFUSALS)), *BY_POOL, "error"), f"{POOL}: SUBSCRIBE, {{{{error}}}} per second"),
                  (total(rate(of_brokers(names.AUTHENTICATION_REFUSALS)), *BY_POOL), f"{POOL}: credentials per second"),
                  (total(of_brokers(names.BINDINGS_INVALID), *BY_POOL), f"{POOL}: brokers with old bindings")],
                 alert="warning", limit=0.001,
