@@ -75,6 +75,7 @@ class Coordinator:
         self._max_unacked = max_unacked or sys.maxsize
         self._blocked = False
         self._members: dict[str, _Member] = {}
+        self._served = ""
         self._next = cursor.first_unacked()
         self._free = PositionRanges()
         self._counts: dict[Position, int] = {}
@@ -217,7 +218,7 @@ class Coordinator:
         """
         if now >= valid_until:
             return {}
-        ready = [name for name, one in self._members.items() if one.connected]
+        ready = self._in_turn()
         leases: dict[str, list[Run]] = {name: [] for name in ready}
         self._check_limit()
         while ready and not self._blocked:
@@ -229,6 +230,7 @@ class Coordinator:
                 if run is None:
                     ready.remove(name)
                     continue
+                self._served = name
                 leases[name].append(run)
                 member.wanted -= run.entries
                 member.granted += run.entries
@@ -244,6 +246,12 @@ class Coordinator:
             grants[name] = Grant(self.epoch, member.answered, valid_s, self._cursor.mark_delete, tuple(runs))
             member.answered = 0
         return grants
+
+    def _in_turn(self) -> list[str]:
+        """Return the members for leases, the one after the last served first: few new entries must not all go to one of them."""
+        names = self.members
+        begin = names.index(self._served) + 1 if self._served in names else 0
+        return names[begin:] + names[:begin]
 
     def _check_limit(self) -> None:
         """Block at the limit of unacked messages, until fewer than half are unacked (maxUnackedMessagesPerSubscription)."""
