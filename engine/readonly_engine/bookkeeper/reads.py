@@ -319,7 +319,7 @@ class EntryReads:
 
     def _answered(self, bookie_id: str, seconds: float, now: float) -> None:
         self._replica_order.answered(bookie_id, seconds, now)
-        self._pool.statistics.of(bookie_id).answered(seconds)
+        self._pool.statistics.of(bookie_id).reads.answered(seconds)
 
     def _busy(self, bookie_id: str) -> None:
         self._replica_order.busy(bookie_id, self._loop.time())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from readonly_engine.net.durations import Durations
+
 MAX_BOOKIES: Final = 200
 """Bookies with figures of their own; those of further ones count together, under the empty name."""
 
@@ -30,24 +32,17 @@ class BookieStatistics:
         received: bytes received.
         failures: connections that could not be opened, and requests without an answer in time or before the connection's end.
         busy: requests that it refused because it has too many (ETOOMANYREQUESTS).
-        answers: reads of entries that it answered, each of one or more entries.
-        answer_seconds: sum of the times until these answers.
+        reads: reads that it answered, each of one or more entries.
     """
 
-    __slots__ = ("answer_seconds", "answers", "busy", "failures", "received", "requests")
+    __slots__ = ("busy", "failures", "reads", "received", "requests")
 
     def __init__(self) -> None:
         self.requests = dict.fromkeys(RequestKind, 0)
         self.received = 0
         self.failures = 0
         self.busy = 0
-        self.answers = 0
-        self.answer_seconds = 0.0
-
-    def answered(self, seconds: float) -> None:
-        """Count the answer to a read."""
-        self.answers += 1
-        self.answer_seconds += seconds
+        self.reads = Durations()
 
 
 class ReadStatistics:

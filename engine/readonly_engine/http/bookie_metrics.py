@@ -51,5 +51,5 @@ class BookieCollector(Collector):
             received.add_metric([name], bookie.received)
             failures.add_metric([name], bookie.failures)
             busy.add_metric([name], bookie.busy)
-            durations.add_metric([name], bookie.answers, bookie.answer_seconds)
+            durations.add_metric([name], bookie.reads.answers, bookie.reads.seconds)
         yield from (requests, received, failures, busy, durations)

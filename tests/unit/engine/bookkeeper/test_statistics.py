@@ -29,8 +29,8 @@ def test_reads_are_counted_by_bookie_and_kind(last, kind):
     play({"a": Bookie(EOK), "b": Bookie(EOK)}, scene)
     assert sum(one.requests[kind] for one in found.values()) == 2
     assert sum(sum(one.requests.values()) for one in found.values()) == 2
-    assert sum(one.answers for one in found.values()) == 2
-    assert all(one.answer_seconds > 0 and one.received > 0 for one in found.values() if one.answers)
+    assert sum(one.reads.answers for one in found.values()) == 2
+    assert all(one.reads.seconds > 0 and one.received > 0 for one in found.values() if one.reads.answers)
     assert not any(one.failures or one.busy for one in found.values())
 
 
@@ -72,7 +72,7 @@ def test_the_metrics_name_the_bookie():
     bookie = statistics.of("10.0.0.1:3181")
     bookie.requests[RequestKind.POLL] = 3
     bookie.received, bookie.failures, bookie.busy = 500, 2, 1
-    bookie.answered(0.25)
+    bookie.reads.answered(0.25)
     registry = CollectorRegistry()
     registry.register(BookieCollector(statistics))
     lines = generate_latest(registry).decode().splitlines()
