@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.wire.commands import body_of
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.framing import LENGTH_BYTES
-from readonly_engine.wire.list_bounds import decode_without_lists
+from readonly_engine.wire.list_bounds import MAX_LIST_BYTES, decode_without_lists
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 from readonly_engine.wire.varint import decode_varint, encode_varint
 
@@ -48,7 +48,8 @@ def split_long(frame: bytes) -> Iterator[bytes] | None:
         The frames, without length prefixes; None if it is another command, is malformed, or cannot be split.
 
     Raises:
-        MalformedFrameError: more than MAX_OTHERS fields besides the ids; the iterator raises it too.
+        MalformedFrameError: more than MAX_OTHERS fields besides the ids, or an id of more than MAX_LIST_BYTES. The iterator
+            raises it too.
     """
     start = next((one for one in _ID_TAGS if frame.startswith(one, LENGTH_BYTES)), None)
     if start is None:
@@ -86,12 +87,14 @@ def _ids_in_parts(frame: bytes, at: int, tag: int) -> Iterator[bytes]:
     """Yield the encoded ids of a body in parts. Protobuf has read it, so that its fields end within it.
 
     Raises:
-        MalformedFrameError: more than MAX_OTHERS other fields.
+        MalformedFrameError: more than MAX_OTHERS other fields, or an id of more than MAX_LIST_BYTES.
     """
     end, begin, count, others = len(frame), at, 0, 0
     while at < end:
         if frame[at] == tag:
             size, following = (frame[at + 1], at + 2) if frame[at + 1] < 0x80 else decode_varint(frame, at + 1)
+            if size > MAX_LIST_BYTES:
+                raise MalformedFrameError(f"an ack set of {size:,} bytes; send at most {MAX_LIST_BYTES:,} bytes")
             at = following + size
             count += 1
             if count == PART_IDS or at - begin >= PART_BYTES:

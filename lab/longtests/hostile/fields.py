@@ -129,7 +129,7 @@ RANGES: Final[Mapping[str, Mapping[str, str]]] = {
     "KeyValue": {"key": TEXT, "value": TEXT},
     "MessageIdData": {
         "ledger_id": POSITION, "entry_id": POSITION, "partition": UNUSED, "batch_index": UNUSED, "batch_size": UNUSED,
-        "ack_set": "of any length: the words of 2^20 messages count", "first_chunk_message_id": PART,
+        "ack_set": "up to 512 KB: the words of 2^20 messages count", "first_chunk_message_id": PART,
     },
     "Schema": {"name": OWNER, "schema_data": OWNER, "type": OWNER, "properties": LIST},
     "Subscription": {"topic": UNUSED, "subscription": UNUSED},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.list_bounds import MAX_LIST_BYTES
 from readonly_engine.wire.long_acks import LONG_BYTES, MAX_OTHERS, PART_BYTES, PART_IDS, split_long
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
@@ -94,6 +95,19 @@ def test_other_fields_between_the_ids_have_a_bound(others, within, first):
     else:
         with pytest.raises(MalformedFrameError, match="more than 2000 fields besides"):
             list(split_long(frame))
+
+
+@pytest.mark.parametrize(("more", "within"), [(0, True), (1, False)])
+@pytest.mark.parametrize("make", [ack, redeliver])
+def test_the_ack_set_of_an_id_has_a_bound(make, more, within):
+    words = [0] * (MAX_LIST_BYTES // 2 - 2)  # two bytes each, as the two other fields
+    longest = MessageIdData(ledger_id=0, entry_id=128 if more else 0, ack_set=words)
+    assert longest.ByteSize() == MAX_LIST_BYTES + more
+    if within:
+        assert len(parts_of(make([longest, *ids(1)]))) == 2
+    else:
+        with pytest.raises(MalformedFrameError, match="an ack set of 524,289 bytes; send at most 524,288 bytes"):
+            parts_of(make([longest, *ids(1)]))
 
 
 def test_what_stock_clients_send_by_default_is_never_looked_at():
