@@ -6,7 +6,7 @@ import json
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.pool.bindings import Dispatch, Fallback, Lifecycle
+from readonly_engine.broker.pool.bindings import Dispatch, Fallback, Lifecycle, Placing
 from readonly_engine.broker.server.broker import BINDINGS_POLL_S
 from readonly_engine.config import schema
 from readonly_engine.config.option import options_of
@@ -62,6 +62,9 @@ bindings:
   - name: queues
     topics: [persistent://public/default/jobs]
     dispatch: Split
+  - name: devices
+    topics: [persistent://public/default/device-.*]
+    placement: WhenCheaper
 """
 BINDINGS = f"""## The file of bindings
 `pulsar-readonly serve --bindings FILE` reads it, and so does `serve --check`. `doctor` and `plan` accept the key in the file of a broker, and read no
@@ -152,6 +155,12 @@ def binding_keys() -> Iterable[list[str]]:
             _choices(Dispatch),
             Dispatch.SINGLE,
             "Brokers that serve one Shared subscription whose cursor the owner keeps: one, or each its own consumers.",
+        ),
+        (
+            "placement",
+            _choices(Placing),
+            Placing.ALWAYS,
+            "Servers of the consumers: the pool, or the owner while the topic has fewer than three.",
         ),
     )
     for key, form, default, meaning in rows:

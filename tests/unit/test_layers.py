@@ -229,6 +229,7 @@ BROKERS_ROOMS = {
         "passthrough",
         "split",
         "subscription",
+        "tail",
         "pool",
         "dispatch",
         "owner",

@@ -43,6 +43,7 @@ SUBSCRIPTION = Text(256, rules=(IS_EXPRESSION,))
 FALLBACKS = ("Reject", "Owner")
 LIFECYCLES = ("Drain", "Detach")
 DISPATCHES = ("Single", "Split")
+PLACEMENTS = ("Always", "WhenCheaper")
 TAILS = ("Auto", "Bookies", "Owner")
 SPEC_CACHE_SIZE = 32768
 """Parsed specs that are cached: more than one operator's bindings."""
@@ -98,6 +99,7 @@ class BindingSpec:
         lifecycle_policy: handling of connected consumers when the binding is deleted.
         tail: source of new entries; empty for the brokers' own setting.
         dispatch: brokers of the pool that serve one Shared subscription.
+        placement: servers of the consumers.
         on_deletion: Keep or Release, of the guards of local cursors.
     """
 
@@ -189,6 +191,16 @@ class BindingSpec:
             stored=True,
         ),
     )
+    placement: str = field(
+        default="Always",
+        metadata=declare(
+            Choice(PLACEMENTS),
+            "Servers of the consumers. Always: the pool. WhenCheaper: new consumers are redirected to the owner broker while the "
+            "topic has fewer than three, because these cost less CPU there. Readers, local cursors, and clients that do not "
+            "follow redirects stay at the pool.",
+            stored=True,
+        ),
+    )
     on_deletion: str = field(
         default=KEEP,
         metadata=declare(
@@ -218,6 +230,7 @@ class Binding:
         tail: one of TAILS; empty for the brokers' own setting.
         cursors: one of KEEPERS; empty for the pool's setting.
         dispatch: one of DISPATCHES.
+        placement: one of PLACEMENTS.
         on_deletion: one of ON_DELETION.
         created: creation time of the object, as the API server writes it.
         paused: whether the annotation pauses it.
@@ -235,6 +248,7 @@ class Binding:
     tail: str = ""
     cursors: str = ""
     dispatch: str = DISPATCHES[0]
+    placement: str = PLACEMENTS[0]
     on_deletion: str = KEEP
     created: str = ""
     paused: bool = False
@@ -276,6 +290,7 @@ class Binding:
             tail=spec.tail,
             cursors=spec.cursors,
             dispatch=spec.dispatch,
+            placement=spec.placement,
             on_deletion=spec.on_deletion,
             created=metadata.get("creationTimestamp") or "",
             paused=is_paused(body),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from readonly_operator.api.binding import DISPATCHES, FALLBACKS, LIFECYCLES
+from readonly_operator.api.binding import DISPATCHES, FALLBACKS, LIFECYCLES, PLACEMENTS
 from readonly_operator.kube.digest import digest
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Entry:
         tail: one of TAILS; empty for the brokers' own setting.
         cursors: one of KEEPERS; empty for the brokers' own setting.
         dispatch: one of DISPATCHES.
+        placement: one of PLACEMENTS.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Entry:
     tail: str = ""
     cursors: str = ""
     dispatch: str = DISPATCHES[0]
+    placement: str = PLACEMENTS[0]
 
     @classmethod
     def of(cls, binding: Binding) -> Entry:
@@ -59,6 +61,7 @@ class Entry:
             binding.tail,
             binding.cursors,
             binding.dispatch,
+            binding.placement,
         )
 
     @classmethod
@@ -79,6 +82,7 @@ class Entry:
             document.get("tail", ""),
             document.get("cursors", ""),
             document.get("dispatch", DISPATCHES[0]),
+            document.get("placement", PLACEMENTS[0]),
         )
 
     def document(self) -> dict[str, Any]:
@@ -98,6 +102,8 @@ class Entry:
             found["cursors"] = self.cursors
         if self.dispatch != DISPATCHES[0]:
             found["dispatch"] = self.dispatch
+        if self.placement != PLACEMENTS[0]:
+            found["placement"] = self.placement
         return found
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.consumer.exclusives import subscribe_at_owner
 from readonly_engine.broker.consumer.local import LocallyKeptConsumer
+from readonly_engine.broker.consumer.owner_placed import OwnerPlacedConsumer, cheaper_owner
 from readonly_engine.broker.consumer.passed_through import PassedThroughConsumer
 from readonly_engine.broker.consumer.proxied import ProxiedConsumer
 from readonly_engine.broker.consumer.relay_marks import marked_subscribe, relayed_by, split_member
 from readonly_engine.broker.consumer.route import (
+    AtOwner,
     CursorPlace,
     Local,
     Passthrough,
@@ -63,11 +65,12 @@ async def admit(
     peer, claim, partition, consumer, admitted = "", None, None, None, False
     try:
         placement, from_peer = await _place(client, topic, subscribe, info), relayed_by(subscribe)
+        cheaper = None if from_peer is not None else await cheaper_owner(client, placement, subscribe)
         if placement.split and await _needs_owner(client, placement, subscribe):
             placement = placement._replace(split=False)  # the broker with the claim passes the subscription through
         if placement.bound and info.kind == CommandSubscribe.Shared:
             await services.splits.wait_ended(ClaimKey(topic, info.name), split=placement.split)
-        if placement.needs_claim:
+        if placement.needs_claim and cheaper is None:
             local = placement.local
             key = await services.local_cursors.key_of(topic, info.name) if local else ClaimKey(topic, info.name)
             if local and from_peer is None:
@@ -77,8 +80,8 @@ async def admit(
                 peer = claim.url
             if local and not peer:
                 partition = await services.local_cursors.open(key)
-        needs_owner = "" if peer else await _needs_owner(client, placement, subscribe)
-        route = choose_route(placement, peer, from_peer, needs_owner)
+        needs_owner = "" if peer or cheaper else await _needs_owner(client, placement, subscribe)
+        route = choose_route(placement, peer, from_peer, needs_owner, cheaper)
         consumer = make_consumer(client, placement, subscribe, claim, route, partition)
         answer = await _begin(consumer, relayed=from_peer is not None)
         _check_unchanged(services, consumer, placement, bindings)
@@ -214,6 +217,8 @@ def make_consumer(
         marked = marked_subscribe(subscribe, relayed_by=services.pool.url)
         return ProxiedConsumer(client, placement, marked, claim, route.peer, peer_url)
     marked = marked_subscribe(subscribe, pool=services.passthrough.pool if placement.of_pool else "")
+    if isinstance(route, AtOwner):
+        return OwnerPlacedConsumer(client, placement, marked_subscribe(subscribe), route.urls)
     if isinstance(route, Passthrough):
         return PassedThroughConsumer(client, placement, marked, claim)
     if isinstance(route, Local):

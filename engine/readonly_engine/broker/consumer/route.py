@@ -6,6 +6,7 @@
 | Local | from storage, by this broker | in a partition of this broker |
 | Relay | through another broker of the pool | where that broker has it |
 | Passthrough | from the owner | on the owner |
+| AtOwner | from the owner, to which the client is redirected | on the owner |
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableErro
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 if TYPE_CHECKING:
+    from readonly_engine.config.listeners import Urls
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.wire.subscribe_info import SubscribeInfo
 
@@ -112,7 +114,18 @@ class Passthrough:
     bound: bool
 
 
-Route = Served | Local | Relay | Passthrough
+@dataclass(frozen=True, slots=True)
+class AtOwner:
+    """The owner serves the consumer for less, so its client goes there.
+
+    Attributes:
+        urls: the owner's URLs.
+    """
+
+    urls: Urls
+
+
+Route = Served | Local | Relay | Passthrough | AtOwner
 
 _SERVED: Final = Served()
 
@@ -122,7 +135,9 @@ def may_be_moved(request: LocalRequest | None, *, durable: bool) -> bool:
     return durable and request in _OF_EXISTING
 
 
-def choose_route(placement: Placement, peer: str, relayed_by: str | None, needs_owner: str) -> Route:
+def choose_route(
+    placement: Placement, peer: str, relayed_by: str | None, needs_owner: str, cheaper: Urls | None = None
+) -> Route:
     """Return the way of a consumer.
 
     Args:
@@ -130,11 +145,14 @@ def choose_route(placement: Placement, peer: str, relayed_by: str | None, needs_
         peer: URL of the broker of the pool that has the claim, or should have the cursor; empty for this one or none.
         relayed_by: URL of the broker of the pool that relays the consumer here; None if the client has connected directly.
         needs_owner: why only the owner can serve the subscription; empty if this broker can.
+        cheaper: the owner's URLs if the consumer is cheaper there; None if not.
 
     Raises:
         OwnerUnavailableError: two brokers of the pool take each other for the one that serves the subscription.
         OwnerRefusedError: the pool keeps the cursor, but only the owner can serve the subscription.
     """
+    if cheaper is not None:
+        return AtOwner(cheaper)
     if peer and relayed_by is not None:
         raise OwnerUnavailableError(
             f"{relayed_by} relayed this subscription here, but another broker of the pool serves it; look the topic up again"

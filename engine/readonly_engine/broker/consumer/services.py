@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursors.local_names import LocalSubscriptionNames
     from readonly_engine.broker.passthrough.policy import PassThroughPolicy
     from readonly_engine.broker.pool.bindings import Bindings
+    from readonly_engine.broker.pool.cheaper import RecentRedirects
     from readonly_engine.broker.pool.claim_store import ClaimStore
     from readonly_engine.broker.pool.membership import Member, PoolMembership
     from readonly_engine.broker.pool.pending_redirects import PendingRedirects
@@ -42,6 +43,7 @@ class Services(Protocol):
         unbound: handling of topics without a binding.
         owner_leases: leases of consumers on their owners.
         redirects: history of redirected clients.
+        recent_redirects: recent redirects to owners.
         pending_redirects: consumers that other brokers of the pool redirect to this one.
         exclusives: consumers of Exclusive subscriptions.
         local_cursors: the cursors that this broker keeps.
@@ -60,6 +62,7 @@ class Services(Protocol):
     unbound: Unbound
     owner_leases: OwnerLeases
     redirects: RedirectHistory
+    recent_redirects: RecentRedirects
     pending_redirects: PendingRedirects
     exclusives: ExclusiveConsumers
     local_cursors: LocalCursors

@@ -171,7 +171,7 @@ class PassThroughPolicy:
         await self._check(topic, subscribe)
         state = self._reasons.oldest(topic, subscribe.subscription)
         if state is None and subscribe.sub_type in MULTIPLE:
-            stats = await self._stats(topic, CACHE_TTL_S)
+            stats = await self.statistics(topic, CACHE_TTL_S)
             self._compare(topic, subscribe.subscription, stats)
             state = self._reasons.oldest(topic, subscribe.subscription)
         return state is not None
@@ -332,8 +332,12 @@ class PassThroughPolicy:
             state = self._reasons.of(topic, name, Reason.STORAGE)
             self._reason_found(topic, name, Reason.STORAGE, "" if state is None else state.text)
 
-    async def _stats(self, topic: TopicName, max_age_s: float) -> dict[str, Any] | None:
-        """Return the owner's statistics of a topic, requested at most `max_age_s` ago; None if the topic does not exist."""
+    async def statistics(self, topic: TopicName, max_age_s: float) -> dict[str, Any] | None:
+        """Return the owner's statistics of a topic, requested at most `max_age_s` ago; None if the topic does not exist.
+
+        Raises:
+            OwnerUnavailableError: the admin API does not return them.
+        """
         now = self._loop.time()
         began, request = self._stats_requests.get(topic, (0.0, None))
         if (
@@ -407,7 +411,7 @@ class PassThroughPolicy:
                 if self._reasons.of(topic, name, Reason.REPLICATED) is not None:
                     await self._check_replication(topic, name)
             try:
-                stats = await self._stats(topic, 0.0)
+                stats = await self.statistics(topic, 0.0)
             except RelayError as error:
                 log.info("consumers on the owner unknown: topic=%s error=%s", topic, error)
                 return 0

@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TOP_KEYS = {"revision", "bindings"}
-_KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy", "tail", "cursors", "dispatch"}
+_KEYS = {
+    "name",
+    "topics",
+    "namespaces",
+    "subscriptions",
+    "fallback",
+    "lifecyclePolicy",
+    "tail",
+    "cursors",
+    "dispatch",
+    "placement",
+}
 
 MAX_REMEMBERED = 100_000
 """Bound of topics with cached bindings."""
@@ -56,6 +67,15 @@ class Dispatch(StrEnum):
     """One, to which the others redirect or relay their consumers."""
     SPLIT = "Split"
     """Each serves its own consumers. One leases the entries to all."""
+
+
+class Placing(StrEnum):
+    """Servers of the consumers of a topic."""
+
+    ALWAYS = "Always"
+    """The pool."""
+    WHEN_CHEAPER = "WhenCheaper"
+    """The owner while the topic has few consumers (cheaper.py), the pool otherwise."""
 
 
 class BindingsError(Exception):
@@ -122,6 +142,7 @@ class Binding:
         tail: source of new entries; None for the broker's own setting.
         cursors: keeper of the subscriptions' cursors; None for the broker's own setting.
         dispatch: brokers that serve one Shared subscription.
+        placement: servers of the consumers.
     """
 
     name: str
@@ -133,6 +154,7 @@ class Binding:
     tail: Tail | None = None
     cursors: Cursors | None = None
     dispatch: Dispatch = Dispatch.SINGLE
+    placement: Placing = Placing.ALWAYS
 
     def covers(self, topic: TopicName) -> bool:
         """Return whether the binding includes a topic."""
@@ -161,6 +183,8 @@ class Binding:
             found["cursors"] = self.cursors.capitalize()
         if self.dispatch is not Dispatch.SINGLE:
             found["dispatch"] = self.dispatch.value
+        if self.placement is not Placing.ALWAYS:
+            found["placement"] = self.placement.value
         return found
 
 
@@ -238,6 +262,11 @@ class Bindings:
         split = any(one.dispatch is Dispatch.SPLIT and one.names(subscription) for one in self.covering(topic))
         return Dispatch.SPLIT if split else Dispatch.SINGLE
 
+    def placement_of(self, topic: TopicName, subscription: str) -> Placing:
+        """Return the servers of a subscription's consumers: WhenCheaper if all its bindings say so."""
+        placements = {one.placement for one in self.covering(topic) if one.names(subscription)}
+        return Placing.WHEN_CHEAPER if placements == {Placing.WHEN_CHEAPER} else Placing.ALWAYS
+
     def falls_back(self, topic: TopicName) -> bool:
         """Return whether lookups return the topic's owner while no broker of the pool can serve it."""
         return any(binding.fallback is Fallback.OWNER for binding in self.covering(topic))
@@ -305,6 +334,7 @@ def _binding(entry: Mapping[str, Any]) -> Binding:
         _member(Tail, "tail", entry),
         _member(Cursors, "cursors", entry),
         _choice(entry, "dispatch", Dispatch.SINGLE),
+        _choice(entry, "placement", Placing.ALWAYS),
     )
 
 

@@ -49,10 +49,7 @@ class RedirectHistory:
             client_key: identifies the consumer when it returns.
             now: the time.
         """
-        if not supports_assigned_broker(client_version):
-            return False
-        last = self._last.get(client_key)
-        if last is not None and now - last < MIN_REDIRECT_INTERVAL_S:
+        if not self.would_allow(client_version, client_key, now):
             return False
         self._last[client_key] = now
         self._last.move_to_end(client_key)
@@ -60,6 +57,13 @@ class RedirectHistory:
             self._last.popitem(last=False)
         self.redirected += 1
         return True
+
+    def would_allow(self, client_version: str, client_key: Hashable, now: float) -> bool:
+        """Return the same as `allow`, without counting it."""
+        if not supports_assigned_broker(client_version):
+            return False
+        last = self._last.get(client_key)
+        return last is None or now - last >= MIN_REDIRECT_INTERVAL_S
 
 
 class PendingRedirect:

@@ -14,11 +14,13 @@ from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
 from readonly_engine.broker.consumer.split import connect_to_coordinator
 from readonly_engine.broker.cursors.local_cursors import WHOLE_PARTITION
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, Dispatch, load_bindings
+from readonly_engine.broker.pool.cheaper import RecentRedirects
 from readonly_engine.broker.pool.claims import ActionKind, ClaimKey
 from readonly_engine.broker.pool.member_selector import MemberSelector
 from readonly_engine.broker.pool.pending_redirects import PendingRedirects
 from readonly_engine.broker.pool.redirects import RedirectHistory
 from readonly_engine.broker.server.drain import drain
+from readonly_engine.broker.server.owner_returns import OwnerReturns
 from readonly_engine.broker.server.rebalance import Rebalancer
 from readonly_engine.broker.session.bounds import MAX_BROKER_REQUEST_BYTES, MAX_BROKER_REQUESTS, WRITE_BUFFER_BYTES
 from readonly_engine.broker.session.connection import ClientConnection
@@ -112,6 +114,7 @@ class Broker:
         self.limits = limits
         self.owner_leases = OwnerLeases(guard or LeaseGuard())
         self.redirects = RedirectHistory()
+        self.recent_redirects = RecentRedirects()
         self.pending_redirects = PendingRedirects()
         self.splits = SplitSubscriptions(pool, claim_store, topics, partial(connect_to_coordinator, self))
         self.requests = RequestQuota(MAX_BROKER_REQUESTS, MAX_BROKER_REQUEST_BYTES)
@@ -121,6 +124,7 @@ class Broker:
         self.draining = False
         self.member_selector = MemberSelector(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
         self._rebalancer = Rebalancer(self)
+        self._returns = OwnerReturns(self)
         self.bindings = patterns
         self.bindings_error: str | None = None
         self.connections: set[ClientConnection] = set()
@@ -150,6 +154,7 @@ class Broker:
         self.claim_store.start(self._claim_changed)
         await self.pool.join()
         self._rebalancer.start()
+        self._returns.start()
         if self._bindings_file is not None:
             self._watcher = run_forever(self._watch_bindings, "following the bindings")
 
@@ -202,6 +207,7 @@ class Broker:
         if self._watcher is not None:
             self._watcher.cancel()
         self._rebalancer.stop()
+        self._returns.stop()
         await drain(self)
         for server in self._servers:
             server.close()

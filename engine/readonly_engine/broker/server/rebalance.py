@@ -126,18 +126,27 @@ class Rebalancer:
         return self._moving is not None and not self._moving.done()
 
     def _start_move(self, consumers: list[ClientConsumer], reason: str) -> None:
-        self._moving = self._broker.spawn(self._move(consumers, reason))
+        self._moving = self._broker.spawn(move(self._broker, consumers, reason))
 
-    async def _move(self, consumers: list[ClientConsumer], reason: str) -> None:
-        """Wait for the acks of delivered messages first, so that few are delivered twice."""
-        subscriptions = {consumer.subscription for consumer in consumers}
-        await await_acks(consumers)
-        for consumer in consumers:
-            if not consumer.unregistered:
-                consumer.close_for_resubscribe(reason)
-        for subscription in subscriptions:
-            if subscription is not None and subscription.consumers and not self._broker.draining:
-                subscription.resume(Pause.LEAVING)
+
+async def move(broker: BalancedBroker, consumers: list[ClientConsumer], reason: str) -> None:
+    """Close consumers, whose clients look them up again.
+
+    It waits for the acks of delivered messages first, so that few are delivered twice.
+
+    Args:
+        broker: the broker.
+        consumers: its consumers.
+        reason: why they move, for the log.
+    """
+    subscriptions = {consumer.subscription for consumer in consumers}
+    await await_acks(consumers)
+    for consumer in consumers:
+        if not consumer.unregistered:
+            consumer.close_for_resubscribe(reason)
+    for subscription in subscriptions:
+        if subscription is not None and subscription.consumers and not broker.draining:
+            subscription.resume(Pause.LEAVING)
 
 
 def _units(consumers: list[ClientConsumer]) -> list[list[ClientConsumer]]:

@@ -105,6 +105,7 @@ def test_a_binding_with_everything(binding_body):
         "lifecyclePolicy": "Detach",
         "tail": "Auto",
         "dispatch": "Split",
+        "placement": "WhenCheaper",
     }
     body["metadata"] |= {
         "annotations": {"pulsar-readonly.io/paused": "true"},
@@ -115,7 +116,11 @@ def test_a_binding_with_everything(binding_body):
     assert (binding.fallback, binding.lifecycle, binding.tail, binding.paused) == ("Owner", "Detach", "Auto", True)
     assert (binding.cursors, binding.on_deletion, binding.releases) == ("Local", "Release", True)
     assert Entry.parse(Entry.of(binding).document()) == Entry.of(binding)
-    assert (Entry.of(binding).document()["cursors"], Entry.of(binding).document()["dispatch"]) == ("Local", "Split")
+    assert [Entry.of(binding).document()[key] for key in ("cursors", "dispatch", "placement")] == [
+        "Local",
+        "Split",
+        "WhenCheaper",
+    ]
     plain = Binding.load(binding_body())
     assert (plain.fallback, plain.lifecycle, plain.paused) == ("Reject", "Drain", False)
     assert (plain.cursors, plain.on_deletion, plain.releases) == ("", "Keep", False)

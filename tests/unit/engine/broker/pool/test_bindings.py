@@ -126,6 +126,7 @@ bindings:
     lifecyclePolicy: Detach
     tail: Owner
     dispatch: Split
+    placement: WhenCheaper
 """
 
 
@@ -353,6 +354,10 @@ def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_
         (
             "revision: '7'\nbindings: [{name: a, topics: [], dispatch: split}]",
             "bindings[0]: dispatch must be Single or Split, not 'split'",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], placement: Cheaper}]",
+            "bindings[0]: placement must be Always or WhenCheaper, not 'Cheaper'",
         ),
         (
             "revision: '7'\nbindings: [{name: a, topics: [], tail: auto}]",

@@ -1,0 +1,116 @@
+"""Whether a topic's owner or the pool serves its consumers for less CPU, for `placement: WhenCheaper`. Pure.
+
+A pool costs the owner one pushed copy of each message, about what one consumer costs it. Its own cost falls with the number of
+consumers. So few consumers are cheaper at the owner (docs/explanation/performance-growth.md has both sides).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from readonly_engine.metadata.topic_name import TopicName
+
+CONSUMERS: Final = 3
+"""Consumers of a topic from which on the pool serves new ones. With one, owner and pool together need 1.2 to 1.4 times the CPU
+of the owner alone; with ten, 0.6 times."""
+
+FEW: Final = CONSUMERS - 2
+"""Consumers of a topic that go back to the owner. Between both numbers they stay where they are."""
+
+RECENT_S: Final = 10.0
+"""Time in which a redirected consumer may not be in the owner's statistics yet."""
+
+MAX_TOPICS: Final = 10_000
+"""Bound of topics with recent redirects."""
+
+MAX_RECENT: Final = 2 * CONSUMERS
+"""Bound of recent redirects of one topic: more would not change the decision."""
+
+
+class Consumers(NamedTuple):
+    """Consumers of a topic by the statistics of its owner.
+
+    Attributes:
+        total: all, without those that push to pools.
+        here: those of the subscription that this pool serves.
+        direct: those of the subscription that are connected to the owner.
+    """
+
+    total: int
+    here: int
+    direct: int
+
+
+def count_consumers(
+    stats: Mapping[str, Any] | None, subscription: str, pool: str, pool_key: str, ignored_prefix: str
+) -> Consumers:
+    """Count consumers in the owner's statistics of a topic.
+
+    Args:
+        stats: the statistics from the admin API; None for a topic that does not exist.
+        subscription: name of the subscription.
+        pool: identity of the pool, which its consumers have in their metadata.
+        pool_key: key of that metadata.
+        ignored_prefix: prefix of the subscriptions that push to pools.
+    """
+    total = here = direct = 0
+    for name, found in (stats or {}).get("subscriptions", {}).items():
+        if name.startswith(ignored_prefix):
+            continue
+        consumers = found.get("consumers", ())
+        total += len(consumers)
+        if name == subscription:
+            here = sum((one.get("metadata") or {}).get(pool_key) == pool for one in consumers)
+            direct = len(consumers) - here
+    return Consumers(total, here, direct)
+
+
+class RecentRedirects:
+    """Redirects to owners of the last RECENT_S, by topic. Consumers that subscribe at once see each other so."""
+
+    def __init__(self) -> None:
+        self._redirects: OrderedDict[TopicName, list[tuple[float, str]]] = OrderedDict()
+
+    def add(self, topic: TopicName, subscription: str, now: float) -> None:
+        """Remember one more."""
+        redirects = [*self._of(topic, now), (now, subscription)][-MAX_RECENT:]
+        self._redirects[topic] = redirects
+        self._redirects.move_to_end(topic)
+        if len(self._redirects) > MAX_TOPICS:
+            self._redirects.popitem(last=False)
+
+    def names(self, topic: TopicName, now: float) -> list[str]:
+        """Return their subscriptions, one for each redirect."""
+        return [name for _, name in self._of(topic, now)]
+
+    def _of(self, topic: TopicName, now: float) -> list[tuple[float, str]]:
+        return [one for one in self._redirects.get(topic, ()) if now - one[0] < RECENT_S]
+
+
+def belongs_at_owner(consumers: Consumers, recent: Sequence[str], subscription: str) -> bool:
+    """Return whether a new consumer of a subscription is cheaper at the owner.
+
+    Consumers of one subscription stay together: a Shared one with consumers on both sides would pass through.
+
+    Args:
+        consumers: those before it.
+        recent: subscriptions of the topic's recent redirects.
+        subscription: its subscription.
+    """
+    if consumers.direct or subscription in recent:
+        return True
+    return not consumers.here and consumers.total + len(recent) + 1 < CONSUMERS
+
+
+def goes_back(consumers: Consumers, served: int) -> bool:
+    """Return whether the consumers that this broker serves of a topic go back to the owner.
+
+    Args:
+        consumers: those of the topic; `here` and `direct` are not used.
+        served: those that this broker serves.
+    """
+    return 0 < served <= consumers.total <= FEW

@@ -1,0 +1,84 @@
+"""Sends consumers back to their topic's owner when the topic has few left, for `placement: WhenCheaper`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.broker.consumer.owner_placed import may_be_placed, owner_consumers
+from readonly_engine.broker.pool.cheaper import FEW, goes_back
+from readonly_engine.broker.server.rebalance import move
+from readonly_engine.owner.errors import RelayError
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
+    from readonly_engine.broker.server.rebalance import BalancedBroker
+    from readonly_engine.metadata.topic_name import TopicName
+
+log = logging.getLogger(__name__)
+
+CHECK_S: Final = 60.0
+"""Interval of the checks. A topic that has few consumers in CHECKS of them, one after the other, goes back."""
+
+CHECKS: Final = 5
+MAX_TOPICS: Final = 100
+"""Topics of one check: each costs a request to the owner's admin API, and its consumers a pause."""
+
+
+class OwnerReturns:
+    """Looks at the topics of this broker periodically.
+
+    Args:
+        broker: the broker.
+    """
+
+    def __init__(self, broker: BalancedBroker) -> None:
+        self._broker = broker
+        self._few_checks: dict[TopicName, int] = {}  # consecutive checks with few consumers here
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start looking."""
+        self._task = self._broker.spawn(self._run())
+
+    def stop(self) -> None:
+        """Stop looking."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_S)
+            await self.check()
+
+    async def check(self) -> None:
+        """Look once."""
+        few = {topic: consumers for topic, consumers in self._served().items() if len(consumers) <= FEW}
+        self._few_checks = {topic: self._few_checks.get(topic, 0) + 1 for topic in few}
+        ripe = [topic for topic, seen in self._few_checks.items() if seen >= CHECKS][:MAX_TOPICS]
+        for topic in ripe:
+            self._few_checks[topic] = 0
+            await self._return(topic, few[topic])
+
+    def _served(self) -> dict[TopicName, list[ClientConsumer]]:
+        """Return this broker's consumers of the topics, all of which may be placed at the owner."""
+        found: dict[TopicName, list[ClientConsumer]] = {}
+        others: set[TopicName] = set()
+        for consumer in self._broker.consumers:
+            if not consumer.served_by and may_be_placed(consumer):
+                found.setdefault(consumer.topic, []).append(consumer)
+            else:
+                others.add(consumer.topic)
+        return {topic: consumers for topic, consumers in found.items() if topic not in others}
+
+    async def _return(self, topic: TopicName, consumers: list[ClientConsumer]) -> None:
+        try:
+            counted = await owner_consumers(self._broker, topic, "", 0.0)
+        except RelayError as error:
+            log.info("consumers on the owner unknown: topic=%s error=%s", topic, error)
+            return
+        if not goes_back(counted, len(consumers)):
+            return
+        log.info("few consumers, they are cheaper at the owner: topic=%s consumers=%d", topic, len(consumers))
+        await move(self._broker, consumers, "the owner serves few consumers for less")

@@ -1,0 +1,83 @@
+"""Consumers that go back to their owner when they are few."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker.pool.cheaper import Consumers
+from readonly_engine.broker.server import owner_returns
+from readonly_engine.broker.server.owner_returns import CHECKS, OwnerReturns
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.errors import OwnerUnavailableError
+
+ORDERS, BILLS = parse_topic_name("orders"), parse_topic_name("bills")
+
+
+class Broker:
+    """One that serves consumers of topics."""
+
+    def __init__(self, *topics):
+        self.consumers = [SimpleNamespace(topic=topic, served_by="", placeable=True) for topic in topics]
+        self.counted, self.moved = {topic: topics.count(topic) for topic in topics}, []
+        self.returns = OwnerReturns(self)
+
+    async def count(self, _, topic, *__):
+        if self.counted[topic] is None:
+            raise OwnerUnavailableError("no")
+        return Consumers(self.counted[topic], 0, 0)
+
+    async def move(self, _, consumers, _reason):
+        self.moved += [consumer.topic for consumer in consumers]
+
+    def look(self, monkeypatch, times):
+        monkeypatch.setattr(owner_returns, "may_be_placed", lambda consumer: consumer.placeable)
+        monkeypatch.setattr(owner_returns, "owner_consumers", self.count)
+        monkeypatch.setattr(owner_returns, "move", self.move)
+
+        async def run():
+            for _ in range(times):
+                await self.returns.check()
+
+        asyncio.run(run())
+        return self.moved
+
+
+def test_few_consumers_go_back_after_some_checks(monkeypatch):
+    broker = Broker(ORDERS, BILLS, BILLS)
+    assert broker.look(monkeypatch, CHECKS - 1) == []
+    assert broker.look(monkeypatch, 1) == [ORDERS]
+    assert broker.look(monkeypatch, CHECKS - 1) == [ORDERS], "it begins to count again"
+
+
+def test_a_consumer_more_between_the_checks_starts_the_count_again(monkeypatch):
+    broker = Broker(ORDERS)
+    broker.look(monkeypatch, CHECKS - 1)
+    broker.consumers *= 2
+    broker.look(monkeypatch, 1)
+    broker.consumers.pop()
+    assert broker.look(monkeypatch, CHECKS - 1) == []
+    assert broker.look(monkeypatch, 1) == [ORDERS]
+
+
+@pytest.mark.parametrize("counted", [2, None])
+def test_nothing_moves_while_others_have_consumers_or_the_owner_is_silent(monkeypatch, counted):
+    broker = Broker(ORDERS)
+    broker.counted[ORDERS] = counted
+    assert broker.look(monkeypatch, CHECKS) == []
+
+
+@pytest.mark.parametrize("change", [{"placeable": False}, {"served_by": "the owner"}])
+def test_a_topic_stays_with_a_consumer_that_cannot_go(monkeypatch, change):
+    broker = Broker(ORDERS, BILLS)
+    vars(broker.consumers[0]).update(change)
+    assert broker.look(monkeypatch, CHECKS) == [BILLS]
+
+
+def test_one_check_asks_for_a_bounded_number_of_topics(monkeypatch):
+    monkeypatch.setattr(owner_returns, "MAX_TOPICS", 3)
+    topics = [parse_topic_name(f"t-{number}") for number in range(5)]
+    broker = Broker(*topics)
+    assert broker.look(monkeypatch, CHECKS) == topics[:3]
+    assert broker.look(monkeypatch, 1) == topics
