@@ -12,7 +12,8 @@ For each subscription:
   acks before it stores them. A pool with local cursors confirms stored acks only, so it never redelivers these messages. What
   was sent to another client before the ack may arrive after it, if that client was frozen or its links were broken. The
   check counts all redeliveries. One fault causes a limited number of them per subscription, or as many as it had deliveries in
-  the STORED_S before its pause: a whole backlog after a fast catch-up. Redeliveries by an owner whose cursor went back do not
+  the STORED_S before its pause: a whole backlog after a fast catch-up; with local cursors, as many as it had without a confirmed
+  ack in UNCONFIRMED_S. Redeliveries by an owner whose cursor went back do not
   count (lab/longtests/chaos/cursors.py).
 - An Exclusive consumer gets no message that was sent more than some seconds after the broker accepted another one. A Failover
   consumer gets none that was sent so long after another one became active.
@@ -53,6 +54,9 @@ SOON_S: Final = 1.0
 
 LATE_RESET_S: Final = 60.0
 """Time in which a broker may still carry out a reset after its client has given up: it waits for the owner to move the guard."""
+
+UNCONFIRMED_S: Final = 30.0
+"""Time in which a consumer that was cut off from its broker finds another one."""
 
 HANDOVER_S: Final = 1.0
 """Time for which a stock broker waits for acks of the former Failover consumer (activeConsumerFailoverDelayTimeMillis)."""
@@ -332,7 +336,7 @@ class _Judge:
         if fault not in self._verdict.repeated:
             # A burst may go on after the next fault, which has not caused it.
             burst = self._burst if event.at - self._repeated_at < STORED_S else 0
-            self._burst = self._verdict.in_flight[fault] = max(len(self._recent), burst)
+            self._burst = self._verdict.in_flight[fault] = max(len(self._recent), burst, self._unconfirmed(event.at))
         self._repeated_at = event.at
         self._verdict.repeated[fault] += 1
         self._repetitions.append((fault[0], event.at, self._topic.ids[index]))
@@ -350,6 +354,13 @@ class _Judge:
             and not self._faults.near(self._last[index], event.at)
         ):
             self._wrong(Violation.UNEXPLAINED, index, event.at, f"{event.session}, before at {self._last[index]:.3f}")
+
+    def _unconfirmed(self, now: float) -> int:
+        """Return the number of messages of the last UNCONFIRMED_S without a confirmed ack, where that means stored."""
+        if not self._watched.stored:
+            return 0
+        late = now - UNCONFIRMED_S
+        return sum(at > late and not done for at, done in zip(self._last, self._confirmed, strict=True))
 
     def _is_late(self, event: Event, index: int) -> bool:
         """Return whether a delivery is of before the last change of the active consumer, and a broken link has delayed it."""

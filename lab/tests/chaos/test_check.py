@@ -271,6 +271,25 @@ def test_repetitions_after_one_fault_have_a_bound() -> None:
     assert kinds(judge([*first, *allowed, one_more], faults=(near,))) == {Violation.TOO_MANY}
 
 
+@pytest.mark.parametrize(
+    ("acked", "pause_s", "found"),
+    [(False, 11.0, set()), (False, 31.0, {Violation.TOO_MANY}), (True, 11.0, {Violation.TOO_MANY})],
+)
+def test_what_no_stored_ack_confirms_may_come_again_as_a_whole_for_a_while(
+    acked: bool, pause_s: float, found: set[Violation]
+) -> None:
+    """Of seed 58: a backlog came, its broker died before it stored the acks, and the next one answered after 11 s."""
+    many = 2 * LIMITS.repeated
+    stored = [Stored(Id(1, n), "k", f"m{n}", SENT) for n in range(many + 1)]
+    first = [delivered(SENT + 1, n) for n in range(many)]
+    acks = [event(SENT + 1.5, Kind.ACKED, n) for n in range(many if acked else 0)]
+    between = delivered(SENT + pause_s, many), delivered(SENT + pause_s + 0.1, many)
+    again = [delivered(SENT + pause_s + 1, n, session="b") for n in range(many)]
+    fault = Done(SENT, SENT + 40.0, "kill -9", "ro-1", writable=True)
+    verdict = judge([*first, *acks, *between, *again], Watched("t", "Shared", stored=True), stored, faults=(fault,))
+    assert kinds(verdict) - {Violation.AFTER_ACK} == found
+
+
 def test_what_an_owner_repeats_whose_cursor_went_back_does_not_count() -> None:
     first = [one for one in good() if one.kind not in {Kind.ACKED, Kind.ACKING}]
     near = Done(SENT + 13, SENT + 14, "kill", "kill", writable=True)
