@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.broker.consumer.owner_placed import may_be_placed, owner_consumers
@@ -81,4 +82,6 @@ class OwnerReturns:
         if not goes_back(counted, len(consumers)):
             return
         log.info("few consumers, they are cheaper at the owner: topic=%s consumers=%d", topic, len(consumers))
+        for consumer in consumers:  # its next SUBSCRIBE may come before the owner's statistics are without it
+            self._broker.recent_redirects.add(topic, consumer.info.name, time.monotonic())
         await move(self._broker, consumers, "the owner serves few consumers for less")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 
 import pytest
-from readonly_engine.broker.pool.cheaper import Consumers
+from readonly_engine.broker.pool.cheaper import Consumers, RecentRedirects, belongs_at_owner
 from readonly_engine.broker.server import owner_returns
 from readonly_engine.broker.server.owner_returns import CHECKS, OwnerReturns
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -19,7 +20,11 @@ class Broker:
     """One that serves consumers of topics."""
 
     def __init__(self, *topics):
-        self.consumers = [SimpleNamespace(topic=topic, served_by="", placeable=True) for topic in topics]
+        self.consumers = [
+            SimpleNamespace(topic=topic, served_by="", placeable=True, info=SimpleNamespace(name="s"))
+            for topic in topics
+        ]
+        self.recent_redirects = RecentRedirects()
         self.counted, self.moved = {topic: topics.count(topic) for topic in topics}, []
         self.returns = OwnerReturns(self)
 
@@ -30,6 +35,8 @@ class Broker:
 
     async def move(self, _, consumers, _reason):
         self.moved += [consumer.topic for consumer in consumers]
+        came_back = [self.recent_redirects.names(consumer.topic, time.monotonic()) for consumer in consumers]
+        assert all(belongs_at_owner(Consumers(1, 1, 0), names, "s") for names in came_back), "it would stay"
 
     def look(self, monkeypatch, times):
         monkeypatch.setattr(owner_returns, "may_be_placed", lambda consumer: consumer.placeable)
