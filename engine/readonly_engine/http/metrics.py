@@ -244,9 +244,12 @@ class BrokerCollector:
             metrics.append(GaugeMetricFamily(f"pulsar_readonly_{name}", text, value=value))
         redirected = CounterMetricFamily(
             "pulsar_readonly_redirected_consumers",
-            "Consumers redirected to the broker that serves their subscription",
-            value=broker.redirects.redirected,
+            "Consumers redirected to the broker that serves their subscription: to one of the pool (pool), or to the owner "
+            "because they are cheaper there (owner)",
+            labels=["to"],
         )
+        for to, count in broker.redirects.redirected.items():
+            redirected.add_metric([to], count)
         lookups = CounterMetricFamily(
             "pulsar_readonly_lookups",
             "Lookups answered with a broker of the pool, by its locality: that of the client or of the asked broker (same), "

@@ -326,8 +326,8 @@ def _membership() -> PanelRow:
             ),
             Panel(
                 "Clients redirected and proxied",
-                "Clients redirected to another broker, and clients that did not follow.",
-                [(total(rate(of_brokers(names.REDIRECTED)), *BY_POOL), f"{POOL}: redirected per second"),
+                "Clients redirected to another broker of the pool or to the owner, and clients that did not follow.",
+                [(total(rate(of_brokers(names.REDIRECTED)), *BY_POOL, "to"), f"{POOL}: redirected to {{{{to}}}} per second"),
                  (total(of_brokers(names.RELAYED_CONSUMERS), *BY_POOL), f"{POOL}: consumers proxied"),
                  (total(of_brokers(names.RELAYED_PRODUCERS), *BY_POOL), f"{POOL}: producers proxied"),
                  (total(rate(of_brokers(names.LOOKUPS, 'locality="other"')), *BY_POOL),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from readonly_engine.broker.consumer.redirected import RedirectedConsumer, client_key
 from readonly_engine.broker.passthrough.policy import CACHE_TTL_S, POOL_KEY
 from readonly_engine.broker.pool.bindings import Placing
 from readonly_engine.broker.pool.cheaper import Consumers, belongs_at_owner, count_consumers
 from readonly_engine.broker.pool.client_versions import supports_assigned_broker
+from readonly_engine.broker.pool.redirects import TO_OWNER
 from readonly_engine.broker.tail.budget import SUBSCRIPTION_PREFIX
 from readonly_engine.config.listeners import DEFAULT, Urls
 from readonly_engine.owner.errors import RelayError
@@ -96,6 +97,8 @@ class OwnerPlacedConsumer(RedirectedConsumer):
         subscribe: the client's SUBSCRIBE, without the mark of a pool: the owner serves it.
         urls: the owner's URLs.
     """
+
+    to: ClassVar[str] = TO_OWNER
 
     __slots__ = ("_urls",)
 

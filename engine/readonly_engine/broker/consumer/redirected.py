@@ -6,11 +6,11 @@ import asyncio
 import math
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from readonly_engine.broker.consumer.passed_through import PassedThroughConsumer
 from readonly_engine.broker.pool.client_versions import supports_assigned_broker
-from readonly_engine.broker.pool.redirects import PendingRedirect, close_consumer
+from readonly_engine.broker.pool.redirects import TO_POOL, PendingRedirect, close_consumer
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -31,7 +31,12 @@ class RedirectedConsumer(PassedThroughConsumer):
         subscribe: the SUBSCRIBE for that broker.
         claim: as in ClientConsumer.
         peer_url: URL for connections to that broker; empty for the owner.
+
+    Attributes:
+        to: whose broker that is, for the count of redirects.
     """
+
+    to: ClassVar[str] = TO_POOL
 
     __slots__ = ("_pending_redirect",)
 
@@ -100,7 +105,7 @@ class RedirectedConsumer(PassedThroughConsumer):
             wait = pending.wait(now)
             if wait is not None and wait > 0:
                 await asyncio.sleep(wait)
-            elif wait is not None and redirects.allow(version, key, now):
+            elif wait is not None and redirects.allow(version, key, now, self.to):
                 await self._redirect(urls)
                 return
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.broker.pool.client_versions import supports_assigned_broker
 from readonly_engine.wire.commands import encode_command
@@ -29,25 +29,29 @@ POLL_INTERVAL_S = 0.005
 MAX_QUIET_WAIT_S = 2.0
 """Limit of the wait for this time."""
 
+TO_POOL: Final = "pool"
+TO_OWNER: Final = "owner"
+
 
 class RedirectHistory:
     """Keeps the times of redirects by client.
 
     Attributes:
-        redirected: number of redirected consumers.
+        redirected: number of redirected consumers, by where to: TO_POOL or TO_OWNER.
     """
 
     def __init__(self) -> None:
-        self.redirected = 0
+        self.redirected = {TO_POOL: 0, TO_OWNER: 0}
         self._last: OrderedDict[Hashable, float] = OrderedDict()
 
-    def allow(self, client_version: str, client_key: Hashable, now: float) -> bool:
+    def allow(self, client_version: str, client_key: Hashable, now: float, to: str = TO_POOL) -> bool:
         """Return whether to redirect a consumer, and count it if so.
 
         Args:
             client_version: the client's version from CONNECT.
             client_key: identifies the consumer when it returns.
             now: the time.
+            to: where to.
         """
         if not self.would_allow(client_version, client_key, now):
             return False
@@ -55,7 +59,7 @@ class RedirectHistory:
         self._last.move_to_end(client_key)
         if len(self._last) > MAX_REMEMBERED:
             self._last.popitem(last=False)
-        self.redirected += 1
+        self.redirected[to] += 1
         return True
 
     def would_allow(self, client_version: str, client_key: Hashable, now: float) -> bool:

@@ -7,6 +7,8 @@ from readonly_engine.broker.pool.redirects import (
     MAX_QUIET_WAIT_S,
     MIN_REDIRECT_INTERVAL_S,
     QUIET_S,
+    TO_OWNER,
+    TO_POOL,
     PendingRedirect,
     RedirectHistory,
     close_consumer,
@@ -20,16 +22,16 @@ NEW, OLD = "Pulsar-Java-v4.0.8", "Pulsar-Java-v2.11.4"
 def test_a_client_that_would_not_go_is_not_moved():
     moves = RedirectHistory()
     assert not moves.allow(OLD, "a", 0.0)
-    assert moves.redirected == 0
+    assert moves.redirected == {TO_POOL: 0, TO_OWNER: 0}
 
 
 def test_a_client_that_comes_back_at_once_is_not_moved_again():
     moves = RedirectHistory()
     assert moves.allow(NEW, "a", 100.0)
     assert not moves.allow(NEW, "a", 100.0 + MIN_REDIRECT_INTERVAL_S - 1)
-    assert moves.allow(NEW, "b", 101.0)
+    assert moves.allow(NEW, "b", 101.0, TO_OWNER)
     assert moves.allow(NEW, "a", 100.0 + MIN_REDIRECT_INTERVAL_S)
-    assert moves.redirected == 3
+    assert moves.redirected == {TO_POOL: 2, TO_OWNER: 1}
 
 
 def test_a_consumer_is_redirected_when_its_client_asks_for_nothing():
