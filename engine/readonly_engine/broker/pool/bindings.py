@@ -75,7 +75,7 @@ class Placing(StrEnum):
     ALWAYS = "Always"
     """The pool."""
     WHEN_CHEAPER = "WhenCheaper"
-    """The owner while the topic has few consumers (cheaper.py), the pool otherwise."""
+    """The owner while the topic has few subscriptions (cheaper.py), the pool otherwise."""
 
 
 class BindingsError(Exception):

@@ -1,7 +1,8 @@
 """Whether a topic's owner or the pool serves its consumers for less CPU, for `placement: WhenCheaper`. Pure.
 
-A pool costs the owner one pushed copy of each message, about what one consumer costs it. Its own cost falls with the number of
-consumers. So few consumers are cheaper at the owner (docs/explanation/performance-growth.md has both sides).
+The consumers of one subscription share one copy of each message; a Reader has its own. A pool costs the owner one more copy,
+and its own cost of each copy falls with their number. So few are cheaper at the owner (docs/explanation/performance-growth.md
+has both sides).
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 
     from readonly_engine.metadata.topic_name import TopicName
 
-CONSUMERS: Final = 3
-"""Consumers of a topic from which on the pool serves new ones. With one, owner and pool together need 1.2 to 1.4 times the CPU
-of the owner alone; with ten, 0.6 times."""
+SUBSCRIPTIONS: Final = 3
+"""Subscriptions of a topic with consumers from which on the pool serves new ones. With one, owner and pool together need 1.2 to
+1.4 times the CPU of the owner alone; with ten, 0.6 times."""
 
-FEW: Final = CONSUMERS - 2
-"""Consumers of a topic that go back to the owner. Between both numbers they stay where they are."""
+FEW: Final = SUBSCRIPTIONS - 2
+"""Subscriptions of a topic whose consumers go back to the owner. Between both numbers they stay where they are."""
 
 RECENT_S: Final = 10.0
 """Time in which a redirected consumer may not be in the owner's statistics yet."""
@@ -27,7 +28,7 @@ RECENT_S: Final = 10.0
 MAX_TOPICS: Final = 10_000
 """Bound of topics with recent redirects."""
 
-MAX_RECENT: Final = 2 * CONSUMERS
+MAX_RECENT: Final = 2 * SUBSCRIPTIONS
 """Bound of recent redirects of one topic: more would not change the decision."""
 
 
@@ -35,12 +36,12 @@ class Consumers(NamedTuple):
     """Consumers of a topic by the statistics of its owner.
 
     Attributes:
-        total: all, without those that push to pools.
-        here: those of the subscription that this pool serves.
+        subscriptions: subscriptions with consumers, without those that push to pools.
+        here: consumers of the subscription that this pool serves.
         direct: those of the subscription that are connected to the owner.
     """
 
-    total: int
+    subscriptions: int
     here: int
     direct: int
 
@@ -57,16 +58,14 @@ def count_consumers(
         pool_key: key of that metadata.
         ignored_prefix: prefix of the subscriptions that push to pools.
     """
-    total = here = direct = 0
-    for name, found in (stats or {}).get("subscriptions", {}).items():
-        if name.startswith(ignored_prefix):
-            continue
-        consumers = found.get("consumers", ())
-        total += len(consumers)
-        if name == subscription:
-            here = sum((one.get("metadata") or {}).get(pool_key) == pool for one in consumers)
-            direct = len(consumers) - here
-    return Consumers(total, here, direct)
+    found = {
+        name: one.get("consumers", ())
+        for name, one in (stats or {}).get("subscriptions", {}).items()
+        if not name.startswith(ignored_prefix)
+    }
+    own = found.get(subscription, ())
+    here = sum((one.get("metadata") or {}).get(pool_key) == pool for one in own)
+    return Consumers(sum(map(bool, found.values())), here, len(own) - here)
 
 
 class RecentRedirects:
@@ -103,7 +102,7 @@ def belongs_at_owner(consumers: Consumers, recent: Sequence[str], subscription: 
     """
     if consumers.direct or subscription in recent:
         return True
-    return not consumers.here and consumers.total + len(recent) + 1 < CONSUMERS
+    return not consumers.here and consumers.subscriptions + len({*recent, subscription}) < SUBSCRIPTIONS
 
 
 def goes_back(consumers: Consumers, served: int) -> bool:
@@ -111,6 +110,6 @@ def goes_back(consumers: Consumers, served: int) -> bool:
 
     Args:
         consumers: those of the topic; `here` and `direct` are not used.
-        served: those that this broker serves.
+        served: subscriptions that this broker serves consumers of.
     """
-    return 0 < served <= consumers.total <= FEW
+    return 0 < served <= consumers.subscriptions <= FEW

@@ -1,4 +1,4 @@
-"""Sends consumers back to their topic's owner when the topic has few left, for `placement: WhenCheaper`."""
+"""Sends consumers back to their topic's owner when the topic has few subscriptions left, for `placement: WhenCheaper`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHECK_S: Final = 60.0
-"""Interval of the checks. A topic that has few consumers in CHECKS of them, one after the other, goes back."""
+"""Interval of the checks. A topic that has few subscriptions in CHECKS of them, one after the other, goes back."""
 
 CHECKS: Final = 5
 MAX_TOPICS: Final = 100
@@ -36,7 +36,7 @@ class OwnerReturns:
 
     def __init__(self, broker: BalancedBroker) -> None:
         self._broker = broker
-        self._few_checks: dict[TopicName, int] = {}  # consecutive checks with few consumers here
+        self._few_checks: dict[TopicName, int] = {}  # consecutive checks with few subscriptions here
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -55,7 +55,7 @@ class OwnerReturns:
 
     async def check(self) -> None:
         """Look once."""
-        few = {topic: consumers for topic, consumers in self._served().items() if len(consumers) <= FEW}
+        few = {topic: consumers for topic, consumers in self._served().items() if len(_names(consumers)) <= FEW}
         self._few_checks = {topic: self._few_checks.get(topic, 0) + 1 for topic in few}
         ripe = [topic for topic, seen in self._few_checks.items() if seen >= CHECKS][:MAX_TOPICS]
         for topic in ripe:
@@ -79,9 +79,14 @@ class OwnerReturns:
         except RelayError as error:
             log.info("consumers on the owner unknown: topic=%s error=%s", topic, error)
             return
-        if not goes_back(counted, len(consumers)):
+        if not goes_back(counted, len(_names(consumers))):
             return
-        log.info("few consumers, they are cheaper at the owner: topic=%s consumers=%d", topic, len(consumers))
+        log.info("few subscriptions, they are cheaper at the owner: topic=%s consumers=%d", topic, len(consumers))
         for consumer in consumers:  # its next SUBSCRIBE may come before the owner's statistics are without it
             self._broker.recent_redirects.add(topic, consumer.info.name, time.monotonic())
-        await move(self._broker, consumers, "the owner serves few consumers for less")
+        await move(self._broker, consumers, "the owner serves few subscriptions for less")
+
+
+def _names(consumers: list[ClientConsumer]) -> set[str]:
+    """Return the subscriptions of consumers."""
+    return {consumer.info.name for consumer in consumers}

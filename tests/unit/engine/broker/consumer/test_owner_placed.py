@@ -78,7 +78,7 @@ def test_one_consumer_is_left_to_the_owner_that_its_client_can_reach():
     [
         {"bindings": Bindings((ALWAYS,))},
         {"bindings": Bindings((CHEAPER, ALWAYS))},
-        {"subscriptions": {"t": {"consumers": [{}, {}]}}},
+        {"subscriptions": {"t": {"consumers": [{}, {}]}, "u": {"consumers": [{}]}}},
         {"subscriptions": {"s": {"consumers": [{"metadata": {POOL_KEY: "p"}}]}}},
         {"unanswered": OwnerUnavailableError("no")},
         {"unanswered": OwnerRefusedError(ServerError.MetadataError, "no such listener")},

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from readonly_engine.broker.pool.cheaper import (
-    CONSUMERS,
     FEW,
     MAX_RECENT,
     MAX_TOPICS,
     RECENT_S,
+    SUBSCRIPTIONS,
     Consumers,
     RecentRedirects,
     belongs_at_owner,
@@ -33,34 +33,34 @@ def test_consumers_count_by_where_they_are_and_not_those_that_push():
             "tail-7": {"consumers": [{}]},
         }
     }
-    assert count_consumers(stats, "s", "p", "key", "tail-") == Consumers(total=6, here=1, direct=3)
-    assert count_consumers(stats, "new", "p", "key", "tail-") == Consumers(total=6, here=0, direct=0)
+    assert count_consumers(stats, "s", "p", "key", "tail-") == Consumers(subscriptions=2, here=1, direct=3)
+    assert count_consumers(stats, "new", "p", "key", "tail-") == Consumers(subscriptions=2, here=0, direct=0)
     assert count_consumers(None, "s", "p", "key", "tail-") == Consumers(0, 0, 0)
 
 
 @pytest.mark.parametrize(
-    ("total", "here", "direct", "recent", "owner"),
+    ("subscriptions", "here", "direct", "recent", "owner"),
     [
         (0, 0, 0, "", True),
-        (CONSUMERS - 2, 0, 0, "", True),
-        (CONSUMERS - 1, 0, 0, "", False),
+        (SUBSCRIPTIONS - 2, 0, 0, "", True),
+        (SUBSCRIPTIONS - 1, 0, 0, "", False),
         (0, 0, 0, "tu", False),
         (1, 0, 0, "t", False),
-        (CONSUMERS + 7, 0, 1, "", True),  # consumers of one subscription stay together
-        (CONSUMERS + 7, 1, 0, "ts", True),
+        (SUBSCRIPTIONS + 7, 0, 1, "", True),  # consumers of one subscription stay together
+        (SUBSCRIPTIONS + 7, 1, 0, "ts", True),
         (1, 1, 0, "", False),
         (2, 1, 1, "", True),  # it passes through otherwise
     ],
 )
-def test_a_new_consumer_goes_where_it_costs_less(total, here, direct, recent, owner):
-    assert belongs_at_owner(Consumers(total, here, direct), recent, "s") is owner
+def test_a_new_consumer_goes_where_it_costs_less(subscriptions, here, direct, recent, owner):
+    assert belongs_at_owner(Consumers(subscriptions, here, direct), recent, "s") is owner
 
 
 @pytest.mark.parametrize(
-    ("total", "served", "back"), [(FEW, FEW, True), (FEW + 1, FEW, False), (FEW, 0, False), (0, 1, False)]
+    ("subscriptions", "served", "back"), [(FEW, FEW, True), (FEW + 1, FEW, False), (FEW, 0, False), (0, 1, False)]
 )
-def test_few_consumers_go_back_and_not_at_the_number_that_brought_them(total, served, back):
-    assert goes_back(Consumers(total, 0, 0), served) is back
+def test_few_go_back_and_not_at_the_number_that_brought_them(subscriptions, served, back):
+    assert goes_back(Consumers(subscriptions, 0, 0), served) is back
     assert not belongs_at_owner(Consumers(FEW + 1, 0, 0), "", "s"), "they stay between both numbers"
 
 

@@ -51,17 +51,18 @@ class Broker:
         return self.moved
 
 
-def test_few_consumers_go_back_after_some_checks(monkeypatch):
+def test_one_subscription_goes_back_after_some_checks(monkeypatch):
     broker = Broker(ORDERS, BILLS, BILLS)
+    broker.consumers[2].info.name = "t"
     assert broker.look(monkeypatch, CHECKS - 1) == []
     assert broker.look(monkeypatch, 1) == [ORDERS]
     assert broker.look(monkeypatch, CHECKS - 1) == [ORDERS], "it begins to count again"
 
 
-def test_a_consumer_more_between_the_checks_starts_the_count_again(monkeypatch):
+def test_a_subscription_more_between_the_checks_starts_the_count_again(monkeypatch):
     broker = Broker(ORDERS)
     broker.look(monkeypatch, CHECKS - 1)
-    broker.consumers *= 2
+    broker.consumers.append(SimpleNamespace(**{**vars(broker.consumers[0]), "info": SimpleNamespace(name="t")}))
     broker.look(monkeypatch, 1)
     broker.consumers.pop()
     assert broker.look(monkeypatch, CHECKS - 1) == []
