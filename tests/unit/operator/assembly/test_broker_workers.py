@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import contextlib
+from types import SimpleNamespace
 
 import pytest
 from readonly_operator.assembly.broker_report import BindingStats, BrokerReport, Lag, merged
@@ -12,6 +11,8 @@ from readonly_operator.assembly.brokers import MAX_INSTANCE_LENGTH, Brokers
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.cluster import fetch
 from readonly_operator.model.lookup import Entry, LookupConfig
+
+from tests.support.played_http import played_http
 
 ORDERS, LOGS = Entry("team/orders", ("persistent://x/y/orders",)), Entry("team/logs", ("persistent://x/y/logs",))
 
@@ -67,35 +68,23 @@ def test_statistics_are_those_of_all_workers():
     assert known == BindingStats(4, 8, (fast, slow))
 
 
-class Worker(BaseHTTPRequestHandler):
-    """A process of a broker."""
-
-    def do_GET(self):
-        self.server.paths.append(self.path)
-        answer = self.server.answers.get(self.path.partition("?")[0])
-        self.send_response(404 if answer is None else 200)
-        self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
-
-    def log_message(self, *args):
-        pass
-
-
 @pytest.fixture
 def start():
-    servers = []
+    """Start a process of a broker with answers by path; return its port, and the paths that it is asked for."""
+    with contextlib.ExitStack() as servers:
 
-    def do(**answers):
-        made = ThreadingHTTPServer(("127.0.0.1", 0), Worker)
-        made.paths, made.answers = [], {f"/{path.replace('_', '/')}": one for path, one in answers.items()}
-        threading.Thread(target=made.serve_forever, daemon=True).start()
-        servers.append(made)
-        return made
+        def do(**answers):
+            made = SimpleNamespace(paths=[])
 
-    yield do
-    for one in servers:
-        one.shutdown()
-        one.server_close()
+            def answer(request):
+                made.paths.append(request.path)
+                found = answers.get(request.path.partition("?")[0].strip("/").replace("/", "_"))
+                return (404 if found is None else 200), found
+
+            made.server_port = servers.enter_context(played_http(answer))
+            return made
+
+        yield do
 
 
 def pod(*workers, name="demo-0"):

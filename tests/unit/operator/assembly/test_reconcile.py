@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-import json
-import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 from readonly_operator.api.binding import Binding
@@ -18,6 +16,8 @@ from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import AUTOSCALER, BINDING, CONFIG_MAP, POD, POOL, SERVICE, kind_of
 from readonly_operator.kube.names import FINALIZER_WRITER, LABEL_POOL, PAUSED_KEY, PoolKey
 from readonly_operator.model.lookup import LookupConfig
+
+from tests.support.played_http import played_http
 
 DEMO = PoolKey("team", "demo")
 NOTED = {"target": "pulsar/broker/key", "intervalMs": 200}
@@ -138,28 +138,13 @@ def test_a_pool_that_is_as_it_should_be_costs_no_request(server, context, put, p
     assert server.versions == before
 
 
-class HoldsNothing(BaseHTTPRequestHandler):
-    """A broker that has not read its bindings yet."""
-
-    answer = b'{"revision": "r0", "bindings": [], "error": null}'
-
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(self.answer)
-
-    def log_message(self, *args):
-        pass
-
-
 @pytest.fixture
 def broker(monkeypatch):
-    served = ThreadingHTTPServer(("127.0.0.1", 0), HoldsNothing)
-    threading.Thread(target=served.serve_forever, daemon=True).start()
-    monkeypatch.setattr("readonly_operator.assembly.brokers.PORT_HTTP", served.server_port)
-    yield "127.0.0.1"
-    served.shutdown()
-    served.server_close()
+    """A broker that has not read its bindings yet."""
+    made = SimpleNamespace(address="127.0.0.1", answer={"revision": "r0", "bindings": [], "error": None})
+    with played_http(lambda _: (200, made.answer)) as port:
+        monkeypatch.setattr("readonly_operator.assembly.brokers.PORT_HTTP", port)
+        yield made
 
 
 def pod_at(address, name="demo-0", *, is_ready=True):
@@ -170,7 +155,7 @@ def pod_at(address, name="demo-0", *, is_ready=True):
 
 @pytest.mark.parametrize(("spec", "reason"), [({}, "Refused"), ({"replicas": "many"}, "InvalidSpec")])
 def test_a_binding_that_brokers_serve_stays_ready_while_its_pool_cannot_be_worked_on(
-    server, context, put, pool_body, binding_body, broker, monkeypatch, spec, reason
+    server, context, put, pool_body, binding_body, broker, spec, reason
 ):
     put(POOL, pool_body(**spec))
     put(BINDING, binding_body("old"))
@@ -178,9 +163,8 @@ def test_a_binding_that_brokers_serve_stays_ready_while_its_pool_cannot_be_worke
     former = [{"type": "LocalCursors", "status": "True", "reason": "Kept", "message": "m", "lastTransitionTime": "t"}]
     put(BINDING, binding_body("old"), conditions=former)
     held = LookupConfig.of([Binding.load(binding_body("old"))])
-    document = {"revision": "r7", "bindings": [one.document() for one in held.bindings], "error": None}
-    monkeypatch.setattr(HoldsNothing, "answer", json.dumps(document).encode())
-    for body in (pod_at(broker), pod_at("127.0.0.1", "demo-1", is_ready=False)):
+    broker.answer = {"revision": "r7", "bindings": [one.document() for one in held.bindings], "error": None}
+    for body in (pod_at(broker.address), pod_at(broker.address, "demo-1", is_ready=False)):
         context.store.put(POD, server.add(body))
     outcome = reconcile(context, DEMO)
     assert outcome.refresh_seconds > 0, "no event announces that brokers end to serve it"
@@ -202,7 +186,7 @@ def test_a_binding_that_no_ready_broker_serves_shares_the_failure_of_its_pool(
 ):
     put(POOL, pool_body())
     put(BINDING, binding_body())
-    context.store.put(POD, server.add(pod_at(broker)))
+    context.store.put(POD, server.add(pod_at(broker.address)))
     assert reconcile(context, DEMO).refresh_seconds == 0
     assert ready(server.status(BINDING, "orders")) == "PoolFailed"
 
@@ -215,7 +199,7 @@ def test_a_pod_that_may_not_be_annotated_is_told_and_stops_nothing(
     put(BINDING, binding_body())
     zone = {"topology.kubernetes.io/zone": "a"}
     metadata = {"name": "demo-0", "namespace": "team", "uid": "u", "labels": {LABEL_POOL: "demo", **zone}}
-    ready_now = {"phase": "Running", "podIP": broker, "conditions": [{"type": "Ready", "status": "True"}]}
+    ready_now = {"phase": "Running", "podIP": broker.address, "conditions": [{"type": "Ready", "status": "True"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n"}, "status": ready_now}
     context.store.put(POD, server.add(pod))
     assert reconcile(context, DEMO).refresh_seconds > 0

@@ -6,7 +6,6 @@ import base64
 import json
 import socket
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import parse_qs
 
@@ -15,6 +14,8 @@ from readonly_operator.api.pool import Pool
 from readonly_operator.cluster import fetch
 from readonly_operator.cluster.credentials import CredentialsReader
 from readonly_operator.cluster.source import check
+
+from tests.support.played_http import played_http
 
 KEY = {"type": "client_credentials", "client_id": "me", "client_secret": "s3cret"}
 
@@ -53,43 +54,20 @@ class Issuer:
 
     @contextmanager
     def serving(self):
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                if self.path == "/.well-known/openid-configuration":
-                    self._answer(200, {"token_endpoint": outer.endpoint or f"{outer.base}/token"})
-                else:
-                    token = self.headers.get("Authorization")
-                    self._answer(200 if outer.accepts in {"", token} else 401, [token])
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                assert self.headers["Content-Type"] == "application/x-www-form-urlencoded"
-                outer.forms.append({name: value for name, (value,) in parse_qs(body.decode()).items()})
-                made = {"access_token": f"token-{len(outer.forms)}", "expires_in": outer.lifetime}
-                self._answer(outer.status, made if outer.status == 200 else {"error": "invalid_client", "x": "s3cret"})
-
-            def _answer(self, status, document):
-                body = json.dumps(document).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        self.base = f"http://127.0.0.1:{server.server_address[1]}"
-        try:
+        with played_http(self._answer) as port:
+            self.base = f"http://127.0.0.1:{port}"
             yield self
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join(10)
+
+    def _answer(self, request):
+        if request.method == "GET":
+            if request.path == "/.well-known/openid-configuration":
+                return 200, {"token_endpoint": self.endpoint or f"{self.base}/token"}
+            token = request.headers.get("Authorization")
+            return (200 if self.accepts in {"", token} else 401), [token]
+        assert request.headers["Content-Type"] == "application/x-www-form-urlencoded"
+        self.forms.append({name: value for name, (value,) in parse_qs(request.body.decode()).items()})
+        made = {"access_token": f"token-{len(self.forms)}", "expires_in": self.lifetime}
+        return self.status, made if self.status == 200 else {"error": "invalid_client", "x": "s3cret"}
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ import base64
 import contextlib
 import socket
 import ssl
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
@@ -18,6 +16,7 @@ from readonly_operator.cluster.source import active_brokers, check
 from readonly_operator.kube.api_server import KubeError
 
 from devstack.pulsar.security import Credentials
+from tests.support.played_http import played_http
 
 
 class Secrets:
@@ -106,36 +105,14 @@ def test_a_secret_that_cannot_be_used_is_a_problem_of_the_source(source):
     )
 
 
-class _Brokers(BaseHTTPRequestHandler):
-    def do_GET(self):
-        good = self.headers.get("Authorization") == "Bearer abc"
-        body = b'["broker:8080"]' if good else b"who are you?"
-        self.send_response(200 if good else 401)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
-@contextmanager
-def serving(context=None):
-    server = HTTPServer(("127.0.0.1", 0), _Brokers)
-    if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+def brokers(request):
+    """Answers of an admin API that takes one token."""
+    good = request.headers.get("Authorization") == "Bearer abc"
+    return (200, ["broker:8080"]) if good else (401, b"who are you?")
 
 
 def test_the_admin_api_is_asked_with_the_token(source):
-    with serving() as port:
+    with played_http(brokers) as port:
         url = f"http://127.0.0.1:{port}"
         secured = source(adminUrl=url, **TOKEN)
         credentials_for = CredentialsReader(Secrets(reader={"token": "abc"}))
@@ -162,7 +139,7 @@ def test_the_admin_api_is_asked_with_tls_and_a_certificate_is_shown(source, tmp_
         tls |= {"trustCertificates": {trusted: "ca"}, "clientCertificate": {"secretName": certificate}}
         return source(adminUrl=f"https://127.0.0.1:{port}", **TOKEN, tls={"brokers": tls})
 
-    with serving(context) as port:
+    with played_http(brokers, context) as port:
         for trusted in ("configMapName", "secretName"):
             one = secured(port, trusted=trusted)
             assert active_brokers(one, CredentialsReader(kube)(one)) == ["broker:8080"]

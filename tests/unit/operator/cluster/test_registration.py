@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
 from urllib.parse import quote
 
 import pytest
@@ -25,6 +21,8 @@ from readonly_operator.cluster.registration import (
 from readonly_operator.kube.kinds import POOL
 from readonly_operator.kube.names import FINALIZER_WRITER, PoolKey
 from readonly_operator.kube.store import Store
+
+from tests.support.played_http import played_http
 
 HOST = "demo.team.svc.cluster.local"
 OURS = {
@@ -58,79 +56,49 @@ def test_a_name_that_leads_elsewhere_in_a_url_is_no_name(make_pool, name):
         make_pool(lookup={"clusterName": name})
 
 
-class Admin(BaseHTTPRequestHandler):
-    """An admin API with one entry or none, which takes every one."""
-
-    asked: ClassVar[list[str]] = []
-    entry: ClassVar[dict | None] = None
-
-    def do_GET(self):
-        if self.entry is None:
-            self._answer(404)
-        else:
-            self._answer(200, json.dumps(self.entry).encode())
-
-    def do_DELETE(self):
-        self._answer(204)
-
-    def do_PUT(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(204)
-
-    def _answer(self, status, body=b""):
-        self.asked.append(f"{self.command} {self.path}")
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
-
-
 @pytest.fixture
-def synced(pool_body, monkeypatch):
-    """Sync a pool with an admin API that has an entry; return the report and the requests."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Admin)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+def synced(pool_body):
+    """Sync a pool with an admin API that has one entry or none; return the report, and method and path of the requests."""
 
     def sync(name, entry=None, **metadata):
-        monkeypatch.setattr(Admin, "asked", [])
-        monkeypatch.setattr(Admin, "entry", entry)
-        body = pool_body(lookup={"clusterName": name})
-        body["spec"]["source"]["adminUrl"] = f"http://127.0.0.1:{server.server_port}"
-        body["metadata"] |= {"finalizers": [FINALIZER_WRITER], **metadata}
-        store = Store(BindingTopicIndex())
-        store.put(POOL, body)
-        made = RegistrationController(store, "cluster.local", 60, lambda _: None, lambda _: ANONYMOUS)
-        made.sync()
-        return made.report(PoolKey("team", "demo")), [asked.partition(" ")[0] for asked in Admin.asked]
+        asked = []
 
-    yield sync
-    server.shutdown()
-    server.server_close()
+        def answer(request):
+            asked.append((request.method, request.path))
+            return (204, None) if request.method != "GET" else (404, None) if entry is None else (200, entry)
+
+        with played_http(answer) as port:
+            body = pool_body(lookup={"clusterName": name})
+            body["spec"]["source"]["adminUrl"] = f"http://127.0.0.1:{port}"
+            body["metadata"] |= {"finalizers": [FINALIZER_WRITER], **metadata}
+            store = Store(BindingTopicIndex())
+            store.put(POOL, body)
+            made = RegistrationController(store, "cluster.local", 60, lambda _: None, lambda _: ANONYMOUS)
+            made.sync()
+            return made.report(PoolKey("team", "demo")), asked
+
+    return sync
 
 
 @pytest.mark.parametrize("name", ["a..b", "eu:west=1"])
 def test_a_name_is_one_part_of_the_path(synced, name):
-    synced(name)
     path = f"/admin/v2/clusters/{quote(name, safe='')}"
-    assert Admin.asked == [f"GET {path}", f"PUT {path}"]
+    assert synced(name)[1] == [("GET", path), ("PUT", path)]
 
 
 @pytest.mark.parametrize(("entry", "uid"), [(NAMESAKE, "uid-elsewhere"), (UNMARKED, "")])
 def test_the_entry_of_a_pool_of_the_same_name_elsewhere_is_neither_adopted_nor_removed(synced, entry, uid):
-    report, methods = synced("readers", entry)
-    assert (report.condition.reason, methods) == ("NameTaken", ["GET"])
+    report, asked = synced("readers", entry)
+    assert (report.condition.reason, [method for method, _ in asked]) == ("NameTaken", ["GET"])
     assert (f"of the ReadOnlyBrokerPool with uid {uid}" in report.condition.message) is bool(uid)
     assert "pulsar-admin clusters delete readers if its pool is gone" in report.condition.message
-    report, methods = synced("readers", entry, deletionTimestamp="2026-01-01T00:00:00Z")
-    assert (report.released, methods) == (True, ["GET"])
+    report, asked = synced("readers", entry, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert (report.released, [method for method, _ in asked]) == (True, ["GET"])
 
 
 def test_the_own_entry_is_removed_with_the_pool(synced):
-    report, methods = synced("readers", OURS, deletionTimestamp="2026-01-01T00:00:00Z")
-    assert (report.released, methods) == (True, ["GET", "DELETE"])
+    report, asked = synced("readers", OURS, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert (report.released, [method for method, _ in asked]) == (True, ["GET", "DELETE"])
 
 
 def test_an_entry_that_cannot_be_removed_is_given_up_after_two_minutes_of_tries(pool_body):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -20,65 +19,53 @@ from readonly_operator.kube.kinds import POD, POOL
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.store import Store
 
+from tests.support.played_http import HttpRequest, played_http
+
 TOPIC = "persistent://public/default/probe"
 
 
-class Cluster(BaseHTTPRequestHandler):
+@dataclass
+class Cluster:
     """Owner brokers, and the broker of a pool that is asked what bookies have."""
 
-    def do_GET(self):
-        url, world = urlsplit(self.path), self.server
+    entries: dict[str, int] = field(default_factory=dict)
+    explicit: bool = True
+    status: int = 200
+    older: bool = False
+    checks: int = 0
+    broker: str = ""
+
+    def answer(self, request: HttpRequest) -> tuple:
+        if request.method == "PUT":
+            return 204, None
+        if request.method == "POST":
+            assert request.path == "/topics/persistent/public/default/probe"
+            self._add(TOPIC)
+            return 200, {}
+        url = urlsplit(request.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         if url.path == "/explicit-lac":
-            last = world.entries.get(query["topic"], -1)
-            lac = last if world.explicit else last - 1
-            ledger = None if last < 0 else 7
-            self._answer(
-                200,
-                {"topic": query["topic"], "ledger": ledger, "lastEntry": last, "lac": lac, "explicit": world.explicit},
-            )
-            return
+            last = self.entries.get(query["topic"], -1)
+            found = {"lastEntry": last, "lac": last if self.explicit else last - 1, "explicit": self.explicit}
+            return 200, {"topic": query["topic"], "ledger": None if last < 0 else 7, **found}
         assert (url.path, query) == ("/admin/v2/brokers/health", {"topicVersion": "V2"})
-        world.checks += 1
-        if world.status == 200 and not world.older:
-            self._add(f"persistent://pulsar/{self.headers['Host']}/healthcheck")
-        self._answer(world.status, "ok")
+        self.checks += 1
+        if self.status == 200 and not self.older:
+            self._add(f"persistent://pulsar/{request.headers['Host']}/healthcheck")
+        return self.status, "ok"
 
-    def do_PUT(self):
-        self.rfile.read(int(self.headers["Content-Length"] or 0))
-        self._answer(204, None)
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        assert self.path == "/topics/persistent/public/default/probe"
-        self._add(TOPIC)
-        self._answer(200, {})
-
-    def _add(self, topic):
-        self.server.entries[topic] = self.server.entries.get(topic, -1) + 1
-
-    def _answer(self, status, value):
-        body = b"" if value is None else json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
+    def _add(self, topic: str) -> None:
+        self.entries[topic] = self.entries.get(topic, -1) + 1
 
 
 @pytest.fixture
 def cluster(monkeypatch):
     monkeypatch.setattr(probe, "GRACE_SECONDS", 0.3)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Cluster)
-    server.entries, server.explicit, server.status, server.older, server.checks = {}, True, 200, False, 0
-    server.broker = f"127.0.0.1:{server.server_port}"
-    monkeypatch.setattr(prober_module, "PORT_HTTP", server.server_port)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    made = Cluster()
+    with played_http(made.answer) as port:
+        made.broker = f"127.0.0.1:{port}"
+        monkeypatch.setattr(prober_module, "PORT_HTTP", port)
+        yield made
 
 
 @pytest.fixture

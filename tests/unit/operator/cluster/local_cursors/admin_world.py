@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import threading
+import contextlib
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,6 +11,8 @@ from readonly_operator.api.pool.source import Source
 from readonly_operator.cluster.fetch import ANONYMOUS
 from readonly_operator.cluster.local_cursors.admin import CursorAdmin
 from readonly_operator.cluster.local_cursors.names import POOL_PROPERTY, cursor_topic
+
+from tests.support.played_http import HttpRequest, played_http
 
 IDENTITY = "team.demo@uid-of-demo"
 GUARD = f"pulsar-readonly-guard-{IDENTITY}-"
@@ -28,6 +28,7 @@ class AdminWorld:
         cursors: partitions and the property's pool, by the full name of a topic with cursors.
         refused: status of the answer by a part of the path.
         asked: method and path of each request.
+        port: its port.
     """
 
     policies: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -37,41 +38,25 @@ class AdminWorld:
     asked: list[str] = field(default_factory=list)
 
     def __post_init__(self):
-        world = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.answer()
-
-            def do_DELETE(self):
-                self.answer()
-
-            def answer(self):
-                path = self.path.removeprefix("/admin/v2/")
-                world.asked.append(f"{self.command} {path}")
-                status = next((code for part, code in world.refused.items() if part in f"{self.command} {path}"), 0)
-                found = None if status else world.answer(self.command, [unquote(part) for part in path.split("/")])
-                body = b"" if found is None else json.dumps(found).encode()
-                self.send_response(status or (404 if found is None else 200))
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self._server = contextlib.ExitStack()
+        self.port = self._server.enter_context(played_http(self._answer))
 
     def close(self):
-        self.server.shutdown()
-        self.server.server_close()
+        self._server.close()
+
+    def _answer(self, request: HttpRequest):
+        path = request.path.removeprefix("/admin/v2/")
+        asked = f"{request.method} {path}"
+        self.asked.append(asked)
+        status = next((code for part, code in self.refused.items() if part in asked), 0)
+        found = None if status else self.answer(request.method, [unquote(part) for part in path.split("/")])
+        return status or (404 if found is None else 200), found
 
     @property
     def source(self):
         return Source(
             service_url="pulsar://127.0.0.1:1",
-            admin_url=f"http://127.0.0.1:{self.server.server_port}",
+            admin_url=f"http://127.0.0.1:{self.port}",
             metadata_store_url="zk:127.0.0.1:1",
         )
 

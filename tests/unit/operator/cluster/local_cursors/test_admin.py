@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from readonly_operator.cluster.fetch import FetchError
 from readonly_operator.cluster.local_cursors.admin import CursorTopic
 
+from tests.support.played_http import played_http
 from tests.unit.operator.cluster.local_cursors.admin_world import GUARD, IDENTITY
 
 TOPIC = "persistent://shop/eu/orders"
@@ -19,27 +18,8 @@ TOPIC = "persistent://shop/eu/orders"
 def redirecting(world):
     """A broker that owns nothing, and redirects all requests."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.redirect()
-
-        def do_DELETE(self):
-            self.redirect()
-
-        def redirect(self):
-            self.send_response(307)
-            self.send_header("Location", f"{world.source.admin_url}{self.path}")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield replace(world.source, admin_url=f"http://127.0.0.1:{server.server_port}")
-    server.shutdown()
-    server.server_close()
+    with played_http(lambda asked: (307, None, {"Location": f"{world.source.admin_url}{asked.path}"})) as port:
+        yield replace(world.source, admin_url=f"http://127.0.0.1:{port}")
 
 
 def test_requests_follow_the_topic_to_its_owner(world, redirecting):
@@ -52,14 +32,13 @@ def test_requests_follow_the_topic_to_its_owner(world, redirecting):
 
 def test_a_dead_host_is_followed_by_the_next(world):
     world.add("shop/eu", "orders")
-    source = replace(world.source, admin_url=f"http://127.0.0.1:1,127.0.0.1:{world.server.server_port}")
+    source = replace(world.source, admin_url=f"http://127.0.0.1:1,127.0.0.1:{world.port}")
     assert world.admin(source).namespaces() == ["shop/eu"]
 
 
 def test_a_refusal_is_an_answer(world):
     world.refused["GET tenants"] = 401
-    port = world.server.server_port
-    source = replace(world.source, admin_url=f"http://127.0.0.1:{port},127.0.0.1:1")
+    source = replace(world.source, admin_url=f"http://127.0.0.1:{world.port},127.0.0.1:1")
     with pytest.raises(FetchError) as caught:
         world.admin(source).namespaces()
     assert caught.value.status == 401
