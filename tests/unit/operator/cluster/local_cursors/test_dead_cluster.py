@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import socket
-import time
 
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
@@ -19,13 +18,17 @@ from tests.support.waiting import wait_until
 from tests.unit.operator.cluster.local_cursors.admin_world import GUARD, IDENTITY
 
 HOSTS, POOLS = 3, 20
-MAX_SECONDS = 10.0
+TIMEOUT_SECONDS, MAX_SECONDS = 3600.0, 120.0
+"""Of a request, and of the work at a healthy cluster: that a request ends at its timeout is no way to be in time."""
+
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
 @pytest.fixture
-def dead_hosts():
-    """Servers that accept by their backlog alone."""
+def dead_hosts(monkeypatch):
+    """Servers that accept by their backlog alone; a request to them ends with the test."""
+    monkeypatch.setattr("readonly_operator.cluster.local_cursors.admin.REQUEST_SECONDS", TIMEOUT_SECONDS)
+    monkeypatch.setattr("readonly_operator.cluster.registration.STEP_SECONDS", TIMEOUT_SECONDS)
     servers = [socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(HOSTS)]
     yield ",".join(f"127.0.0.1:{server.getsockname()[1]}" for server in servers)
     for server in servers:
@@ -69,7 +72,6 @@ def test_a_binding_of_a_healthy_cluster_is_deleted_in_time(world, clusters, stor
     wait_until(lambda: clusters.cursor_releases.busy_since and clusters.cursor_checks.busy_since)
     healthy = PoolKey("team", "demo")
     world.add("shop/eu", "orders", guards=[f"{GUARD}0"])
-    began = time.monotonic()
     request = ReleaseRequest("binding team/orders", world.source, IDENTITY, None)
     clusters.cursor_releases.track(healthy, {(healthy, "uid"): request})
     clusters.cursor_checks.track(healthy, {healthy: CheckRequest(world.source, IDENTITY, 4, ("shop/eu",))})
@@ -80,7 +82,6 @@ def test_a_binding_of_a_healthy_cluster_is_deleted_in_time(world, clusters, stor
 
     wait_until(done, MAX_SECONDS)
     assert world.topics == {"persistent://shop/eu/orders": []}
-    assert time.monotonic() - began < MAX_SECONDS
     assert clusters.is_healthy()
 
 
