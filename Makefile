@@ -76,8 +76,12 @@ test-e2e: packages-test $(STAMP) ## on a real Kubernetes of two nodes (INSTALL=h
 	@$(PY) -m devstack kube build $(if $(filter helm,$(INSTALL)),--with helm)
 	@$(PY) -m devstack kube up --fresh --nodes $(NODES)
 	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) $(if $(INSTALL),--install-by=$(INSTALL)) $(E2E_TESTS)
+ifneq ($(filter lint types,$(MAKECMDGOALS)),)
+# A failure of one check hides no other.
+MAKEFLAGS += --keep-going
+endif
 lint: $(STAMP) ## ruff: rules and formatting
-	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
+	@$(PY) -m ruff check .; rules=$$?; $(PY) -m ruff format --check . && exit $$rules
 types: $(STAMP) ## mypy, strict
 	@$(PY) -m mypy
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,14 @@ def test_every_action_is_pinned_to_a_commit(path: Path) -> None:
     used = re.findall(r"uses: (\S+)", text)
     assert used
     assert len(re.findall(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", text, re.MULTILINE)) == len(used)
+
+
+@pytest.mark.parametrize("failing", ["ruff check", "ruff format", "mypy"])
+def test_a_check_that_fails_hides_no_other(failing: str, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$*"\ncase "$*" in *"{failing}"*) exit 1;; esac\n')
+    python.chmod(0o755)
+    command = ["make", "--silent", "lint", "types", f"PY={python}", "STAMP=Makefile"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines() == ["-m ruff check .", "-m ruff format --check .", "-m mypy"]
+    assert done.returncode == 2
