@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.config.kinds import BOOLEAN, FILE, member_of, read_text, split_urls, urls
 from readonly_engine.config.oauth2 import OAUTH2, OAuth2Config
 from readonly_engine.config.option import Kind, option
+from readonly_engine.config.tls_options import tls_files
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.security import LoginScheme, NodeRights, StoreSecurity
 from readonly_engine.metadata.url import FORMS, PATTERN, MetadataUrl
-from readonly_engine.net.tls import TlsFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from readonly_engine.net.tls import TlsFiles
 
 _SYSTEM_TRUST: Final = "those of the system"
 
@@ -251,27 +253,12 @@ class SourceClusterConfig:
     @property
     def broker_tls(self) -> TlsFiles | None:
         """Files of TLS with the source cluster's brokers; None without TLS."""
-        if not self.service_url.startswith("pulsar+ssl:") and not self.admin_url.startswith("https:"):
-            return None
-        return TlsFiles(
-            "broker-tls",
-            self.broker_tls_trust_certificates,
-            self.broker_tls_certificate,
-            self.broker_tls_key,
-            self.broker_tls_hostname_verification,
-        )
+        return tls_files(self, "broker-tls", self.service_url, self.admin_url)
 
     @property
     def metadata_store_tls(self) -> TlsFiles | None:
         """Files of TLS with the metadata store; None without TLS."""
-        given = TlsFiles(
-            "metadata-store-tls",
-            self.metadata_store_tls_trust_certificates,
-            self.metadata_store_tls_certificate,
-            self.metadata_store_tls_key,
-            self.metadata_store_tls_hostname_verification,
-        )
-        return None if given == TlsFiles("metadata-store-tls") else given
+        return tls_files(self, "metadata-store-tls")
 
     @property
     def metadata_security(self) -> StoreSecurity:
@@ -286,11 +273,4 @@ class SourceClusterConfig:
     @property
     def bookie_tls(self) -> TlsFiles | None:
         """Files of TLS with bookies; None without TLS."""
-        given = TlsFiles(
-            "bookie-tls",
-            self.bookie_tls_trust_certificates,
-            self.bookie_tls_certificate,
-            self.bookie_tls_key,
-            self.bookie_tls_hostname_verification,
-        )
-        return None if given == TlsFiles("bookie-tls") else given
+        return tls_files(self, "bookie-tls")

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.config.kinds import SIZE, choice_of, list_of, number_between, read_texts, split_urls
 from readonly_engine.config.option import ConfigError, Kind, option
 from readonly_engine.config.settings import MAX_WORKERS, EngineConfig
-from readonly_engine.net.tls import TlsFiles
+from readonly_engine.config.tls_options import tls_files
 from readonly_engine.sizing.workload import SPLIT_TYPES, Policy, Subscriptions, SubscriptionType, TopicLoad, Workload
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from readonly_engine.config.oauth2 import OAuth2Config
+    from readonly_engine.net.tls import TlsFiles
 
 TEXT: Final = "text"
 JSON: Final = "json"
@@ -214,15 +215,7 @@ class PlanConfig:
     @property
     def admin_tls(self) -> TlsFiles | None:
         """Files of TLS with the admin API; None without TLS."""
-        if not self.admin_url.startswith("https:"):
-            return None
-        return TlsFiles(
-            "broker-tls",
-            self.broker_tls_trust_certificates,
-            self.broker_tls_certificate,
-            self.broker_tls_key,
-            self.broker_tls_hostname_verification,
-        )
+        return tls_files(self, "broker-tls", self.admin_url)
 
     @property
     def admin_urls(self) -> tuple[str, ...]:

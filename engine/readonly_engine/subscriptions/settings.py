@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from readonly_engine.config.kinds import BOOLEAN, FILE, split_urls, urls
 from readonly_engine.config.option import ConfigError, Option, option, options_of, read_options
 from readonly_engine.config.settings import EngineConfig
-from readonly_engine.net.tls import TlsFiles
+from readonly_engine.config.tls_options import tls_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from readonly_engine.config.oauth2 import OAuth2Config
+    from readonly_engine.net.tls import TlsFiles
 
 _SERVE = {one.name: one.metadata for one in fields(EngineConfig)}
 
@@ -68,24 +69,12 @@ class ToolConfig:
     @property
     def broker_tls(self) -> TlsFiles | None:
         """Files of TLS with the source cluster's brokers; None without TLS."""
-        if not self.service_url.startswith("pulsar+ssl:") and not self.admin_url.startswith("https:"):
-            return None
-        return TlsFiles(
-            "broker-tls",
-            self.broker_tls_trust_certificates,
-            self.broker_tls_certificate,
-            self.broker_tls_key,
-            self.broker_tls_hostname_verification,
-        )
+        return tls_files(self, "broker-tls", self.service_url, self.admin_url)
 
     @property
     def pool_tls(self) -> TlsFiles | None:
         """Files of TLS with the pool's brokers; None without TLS."""
-        if not self.pool_service_url.startswith("pulsar+ssl:"):
-            return None
-        return TlsFiles(
-            "pool-tls", self.pool_tls_trust_certificates, hostname_verification=self.pool_tls_hostname_verification
-        )
+        return tls_files(self, "pool-tls", self.pool_service_url)
 
     @property
     def user_token_file(self) -> Path | None:
