@@ -168,11 +168,3 @@ def dashed(name):
 )
 def test_whether_the_words_are_the_same(option, field, same):
     assert names.same_name(option, field) is same
-
-
-def test_the_page_has_forms_choices_and_commands():
-    page = names.page()
-    assert "| `service-url` | `source.serviceUrl` |  | `demo`, `subscriptions` |" in page
-    assert "| `lookup-unbound` | `lookup.unbound` | `Redirect`, `Proxy`, `Reject` |  |" in page
-    assert "| `pool` | the operator sets it |" in page
-    assert "| `tls-listen` | the field is the group" in page
