@@ -135,12 +135,13 @@ def test_types(writer, shape):
     around, payload_of, shown_in = SHAPES[shape]
     cells = TABLE["avro_types"][writer]
     payloads = cells["payloads"] if shape == "alone" else cells["payloads"][:1]
-    assert {*cells["refused"], *cells["read"]} == TYPES.keys()
+    read_by_java = {reader: values for readers, values in cells["read"].items() for reader in readers.split()}
+    assert read_by_java.keys() <= TYPES.keys()
     wrong = []
     for reader, (number, payload) in itertools.product(TYPES, enumerate(payloads)):
         schemas = (record(around(TYPES[one])) for one in (writer, reader))
         found = value(read("AVRO", *schemas, payload_of(bytes.fromhex(payload))))
-        wanted = REFUSED if reader in cells["refused"] else expected(*cells["read"][reader][number])
+        wanted = expected(*read_by_java[reader][number]) if reader in read_by_java else REFUSED
         if found != (wanted if wanted == REFUSED else shown_in(wanted)):
             wrong.append((reader, payload, found, wanted))
     assert wrong == []
