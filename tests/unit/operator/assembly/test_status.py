@@ -108,22 +108,36 @@ def summary(condition: Condition) -> tuple[str, str]:
     return condition.status.value, condition.reason
 
 
-def test_lookup_is_configured_when_every_broker_holds_it(wanted, make_binding):
-    state = LookupState(wanted, 2, [finalizer("demo-0", wanted), finalizer("demo-1", wanted)])
-    assert state.converged()
-    assert summary(state.condition()) == ("True", "Held")
-    assert state.condition().message == "2 of 2 brokers hold 1 binding"
-    assert state.holders(make_binding()) == 2
+FORMER = LookupConfig.of([])
+SILENT = BrokerReport("demo-1", reachable=False, problem="connection refused")
 
 
-def test_a_broker_that_holds_an_older_config_is_behind(wanted, make_binding):
-    old = LookupConfig.of([])
-    state = LookupState(wanted, 2, [finalizer("demo-0", wanted), finalizer("demo-1", old)])
-    assert not state.converged()
-    assert [report.name for report in state.behind()] == ["demo-1"]
-    assert summary(state.condition()) == ("False", "BrokersBehind")
-    assert f"demo-1 still holds revision {old.revision}" in state.condition().message
-    assert state.holders(make_binding()) == 1
+@pytest.mark.parametrize(
+    ("brokers", "reports", "expected", "message"),
+    [
+        (2, ["holds", "holds too"], ("True", "Held"), "2 of 2 brokers hold 1 binding"),
+        (2, ["holds", "behind"], ("False", "BrokersBehind"), f"demo-1 still holds revision {FORMER.revision}"),
+        (2, ["holds", "silent"], ("Unknown", "BrokersUnreachable"), "demo-1 cannot be asked: connection refused"),
+        (2, ["holds"], ("Unknown", "BrokersUnreachable"), "1 not created yet"),
+        (1, ["refuses"], ("False", "BrokerRefuses"), "bindings[0]: no such thing"),
+        (1, ["holds", "holds too"], ("Unknown", "BrokersUnreachable"), "1 more than wanted"),
+        (0, [], ("Unknown", "NoBrokers"), ""),
+    ],
+)
+def test_lookup_is_configured_when_every_broker_holds_it(wanted, make_binding, brokers, reports, expected, message):
+    said = {
+        "holds": finalizer("demo-0", wanted),
+        "holds too": finalizer("demo-1", wanted),
+        "behind": finalizer("demo-1", FORMER),
+        "refuses": finalizer("demo-0", wanted, "bindings[0]: no such thing"),
+        "silent": SILENT,
+    }
+    state = LookupState(wanted, brokers, [said[one] for one in reports])
+    assert summary(state.condition()) == expected
+    assert message in state.condition().message
+    assert state.converged() is (expected[1] in {"Held", "NoBrokers"})
+    assert [report.name for report in state.behind()] == ["demo-1"] * reports.count("behind")
+    assert state.holders(make_binding()) == len({"holds", "holds too", "refuses"} & set(reports))
 
 
 def test_a_binding_with_other_topics_is_not_held(wanted, make_binding):
@@ -163,37 +177,6 @@ def test_only_the_worst_topics_are_in_the_status(make_binding):
     )
     found = LookupState(wanted, 1, [held]).stats(make_binding()).lag
     assert [lag.entries for lag in found] == list(range(19, 9, -1))
-
-
-def test_a_broker_that_cannot_be_asked_makes_it_unknown(wanted):
-    silent = BrokerReport("demo-1", reachable=False, problem="connection refused")
-    state = LookupState(wanted, 2, [finalizer("demo-0", wanted), silent])
-    assert summary(state.condition()) == ("Unknown", "BrokersUnreachable")
-    assert "demo-1 cannot be asked: connection refused" in state.condition().message
-
-
-def test_a_broker_that_is_not_there_makes_it_unknown(wanted):
-    state = LookupState(wanted, 2, [finalizer("demo-0", wanted)])
-    assert not state.converged()
-    assert summary(state.condition()) == ("Unknown", "BrokersUnreachable")
-    assert "1 not created yet" in state.condition().message
-
-
-def test_a_broker_that_complains_is_quoted(wanted):
-    state = LookupState(wanted, 1, [finalizer("demo-0", wanted, "bindings[0]: no such thing")])
-    assert not state.converged()
-    assert summary(state.condition()) == ("False", "BrokerRefuses")
-    assert "bindings[0]: no such thing" in state.condition().message
-
-
-def test_no_brokers_hold_nothing(wanted):
-    assert summary(LookupState(wanted, 0, []).condition()) == ("Unknown", "NoBrokers")
-
-
-def test_more_brokers_than_wanted_are_not_converged(wanted):
-    state = LookupState(wanted, 1, [finalizer("demo-0", wanted), finalizer("demo-1", wanted)])
-    assert not state.converged()
-    assert "1 more than wanted" in state.condition().message
 
 
 def test_a_source_that_was_not_checked_is_unknown():
@@ -275,56 +258,60 @@ def test_a_source_that_does_not_answer_names_the_fields():
     assert summary(explicit_lac(report, ExplicitLac())) == ("Unknown", "SourceUnreachable")
 
 
-def test_explicit_lac_on_everywhere():
-    report = SourceReport((), (("b0:8080", 200), ("b1:8080", 300)))
+ON, OFF = (("b0:8080", 200), ("b1:8080", 300)), (("b0:8080", 200), ("b1:8080", 0))
+SLOW = (("b0:8080", 200), ("b1:8080", 1000))
+SEEN = ProbeResult(observed=True, text="tried on t: bookies had it")
+
+
+@pytest.mark.parametrize(
+    ("report", "accepted_ms", "tried", "expected", "message"),
+    [
+        (
+            SourceReport((), ON),
+            None,
+            None,
+            ("True", "On"),
+            "2 of 2 active owner brokers send explicit LACs every 200 ms to",
+        ),
+        (SourceReport((), ON), None, SEEN, ("True", "On"), "every 200 ms to 300 ms; tried on t: bookies had it"),
+        (
+            SourceReport((), ON),
+            None,
+            ProbeResult(observed=False, text="5 s later no bookie had it"),
+            ("False", "NotSeen"),
+            "according to their configuration, but 5 s later no bookie had it",
+        ),
+        (SourceReport((), ON), None, ProbeResult(observed=None, text="not tried"), ("True", "On"), "; not tried"),
+        (SourceReport((), OFF), None, SEEN, ("False", "Off"), ""),
+        (
+            SourceReport((), OFF),
+            150,
+            None,
+            ("False", "Off"),
+            "is 0 (off) on b1:8080: set bookkeeperExplicitLacIntervalInMills=150 in broker.conf",
+        ),
+        (SourceReport((), SLOW), 500, None, ("False", "TooSlow"), "is 1000 on b1:8080"),
+        (SourceReport((), SLOW), 500, None, ("False", "TooSlow"), "accepts at most 500"),
+        (SourceReport((), SLOW), 1000, None, ("True", "On"), ""),
+        (
+            SourceReport((), ON, (("b2:8080", "no answer in time"),)),
+            None,
+            None,
+            ("Unknown", "BrokersUnreachable"),
+            "b2:8080: no answer in time",
+        ),
+    ],
+)
+def test_explicit_lac(report, accepted_ms, tried, expected, message):
+    condition = explicit_lac(report, ExplicitLac(interval_ms=accepted_ms), None, tried)
+    assert summary(condition) == expected
+    assert message in condition.message
     assert summary(source_reachable(report)) == ("True", "Answers")
-    condition = explicit_lac(report, ExplicitLac())
-    assert summary(condition) == ("True", "On")
-    assert condition.message == "2 of 2 active owner brokers send explicit LACs every 200 ms to 300 ms"
-
-
-def test_explicit_lac_that_was_tried():
-    report = SourceReport((), (("b0:8080", 200),))
-    observed = explicit_lac(report, ExplicitLac(), None, ProbeResult(observed=True, text="tried on t: bookies had it"))
-    assert (summary(observed), observed.message.endswith("every 200 ms; tried on t: bookies had it")) == (
-        ("True", "On"),
-        True,
-    )
-    unseen = explicit_lac(report, ExplicitLac(), None, ProbeResult(observed=False, text="5 s later no bookie had it"))
-    assert summary(unseen) == ("False", "NotSeen")
-    assert "according to their configuration, but 5 s later no bookie had it" in unseen.message
-    unknown = explicit_lac(report, ExplicitLac(), None, ProbeResult(observed=None, text="it could not be tried"))
-    assert (summary(unknown), unknown.message.endswith("; it could not be tried")) == (("True", "On"), True)
-    off = SourceReport((), (("b0:8080", 0),))
-    assert summary(explicit_lac(off, ExplicitLac(), None, ProbeResult(observed=True, text=""))) == ("False", "Off")
 
 
 def test_what_managing_says_comes_first():
     managed = Condition("ExplicitLac", ConditionStatus.FALSE, "Rolling", "m")
-    assert explicit_lac(SourceReport((), (("b0:8080", 200),)), ExplicitLac(), managed) is managed
-
-
-def test_explicit_lac_off_says_what_to_set_where():
-    condition = explicit_lac(SourceReport((), (("b0:8080", 200), ("b1:8080", 0))), ExplicitLac(interval_ms=150))
-    assert summary(condition) == ("False", "Off")
-    assert condition.message.startswith("bookkeeperExplicitLacIntervalInMills is 0 (off) on b1:8080: set ")
-    assert "bookkeeperExplicitLacIntervalInMills=150 in broker.conf" in condition.message
-
-
-def test_explicit_lac_slower_than_the_user_accepts():
-    report = SourceReport((), (("b0:8080", 200), ("b1:8080", 1000)))
-    condition = explicit_lac(report, ExplicitLac(interval_ms=500))
-    assert summary(condition) == ("False", "TooSlow")
-    assert "is 1000 on b1:8080" in condition.message
-    assert "accepts at most 500" in condition.message
-    assert summary(explicit_lac(report, ExplicitLac(interval_ms=1000))) == ("True", "On")
-
-
-def test_explicit_lac_of_a_broker_that_cannot_be_asked():
-    report = SourceReport((), (("b0:8080", 200),), (("b1:8080", "no answer in time"),))
-    condition = explicit_lac(report, ExplicitLac())
-    assert summary(condition) == ("Unknown", "BrokersUnreachable")
-    assert "b1:8080: no answer in time" in condition.message
+    assert explicit_lac(SourceReport((), ON), ExplicitLac(), managed) is managed
 
 
 def pod(*, ready: str = "True", **status) -> dict:
