@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
@@ -90,28 +89,6 @@ def test_running_brokers_take_bindings_up_within_5_seconds(running, namespace, b
     eventually(counted)
     revision = running.get("robp", "demo", namespace)["status"]["lookupRevision"]
     assert revision == running.broker("demo-0", namespace, "/bindings")["revision"]
-
-
-def test_a_config_that_was_edited_by_hand_is_repaired_in_brokers_too(running, namespace, binding, eventually):
-    running.apply(binding("orders", TOPIC))
-    running.expect("rotb", "orders", namespace, {"LookupConfigured": ("True", "Held")})
-    running(
-        "patch",
-        "configmap",
-        "demo-bindings",
-        "-n",
-        namespace,
-        "-p",
-        json.dumps({"data": {"bindings.yaml": "bindings: []"}}),
-    )
-
-    def repaired():
-        assert "orders" in running.get("configmap", "demo-bindings", namespace)["data"]["bindings.yaml"]
-        for pod in ("demo-0", "demo-1"):
-            assert held(running, namespace, pod) == {f"{namespace}/orders": [TOPIC]}
-
-    eventually(repaired)
-    running.expect("rotb", "orders", namespace, {"LookupConfigured": ("True", "Held")})
 
 
 def test_another_operator_process_changes_nothing(running, namespace, binding, eventually):

@@ -220,17 +220,6 @@ def test_a_signal_leaves_nothing_behind(running, plugin, tmp_path, number) -> No
     assert str(folder) not in listed
 
 
-def test_nothing_is_left_behind(running, plugin, tmp_path, monkeypatch) -> None:
-    """Neither a process of kubectl nor its folder."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    assert plugin("status", "-n", running).returncode == 0
-    assert list(folder.iterdir()) == []
-    listed = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True, timeout=20).stdout
-    assert "proxy --unix-socket=" not in listed
-
-
 def test_a_pool_that_is_not_well_says_where_to_look(operator, writer, namespace, pool, plugin, eventually) -> None:
     body = pool(replicas=1)
     body["spec"]["source"]["metadataStoreUrl"] = "zk:nobody.invalid:2181"

@@ -47,24 +47,6 @@ def test_a_port_that_another_service_has_is_reported(operator, namespace, pool, 
     eventually(lambda: operator.get("service", "second-broker-0", namespace), 120)
 
 
-def test_a_binding_that_brokers_serve_stays_ready_while_its_pool_is_refused(
-    operator, writer, namespace, pool, binding, eventually
-):
-    operator.apply(pool("first", replicas=1, listeners={"external": by_node(30040)}))
-    operator.apply(pool(replicas=1), binding("orders", f"persistent://public/default/{namespace}"))
-    operator.expect("rotb", "orders", namespace, {"Ready": ("True", "Held")}, timeout=120)
-    eventually(lambda: operator.get("service", "first-broker-0", namespace))
-    operator.apply(pool(replicas=1, listeners={"external": by_node(30040)}))
-    operator.expect("robp", "demo", namespace, {"Ready": ("False", "Refused")}, timeout=60)
-    operator.expect(
-        "rotb", "orders", namespace, {"Ready": ("True", "Held"), "Progressing": ("False", "PoolFailed")}, timeout=60
-    )
-    operator.apply(binding("late", f"persistent://public/default/{namespace}-late"))
-    operator.expect("rotb", "late", namespace, {"Ready": ("False", "PoolFailed")}, timeout=60)
-    operator("delete", "robp", "first", "-n", namespace)
-    operator.expect("rotb", "late", namespace, {"Ready": ("True", "Held")}, timeout=120)
-
-
 def test_ports_may_move_by_less_than_their_number(operator, namespace, pool, eventually):
     for first in (30020, 30022, 30021):
         operator.apply(pool(replicas=3, listeners={"external": by_node(first)}))

@@ -111,14 +111,3 @@ def test_a_broker_that_gives_up_is_quoted(operator, namespace, pool, eventually)
 
     eventually(quoted, 60)
     operator.expect("robp", "demo", namespace, {"SourceReachable": ("False", "Unreachable")})
-
-
-def test_deletion_leaves_nothing(operator, writer, namespace, pool, eventually):
-    operator.apply(pool(replicas=1))
-    operator.expect("robp", "demo", namespace, {"Ready": ("True", "BrokersReady")}, timeout=120)
-    operator("delete", "robp/demo", "-n", namespace)
-
-    def nothing():
-        assert names(operator, namespace) == set()
-
-    eventually(nothing, 90)

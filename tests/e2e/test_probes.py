@@ -9,14 +9,6 @@ import pytest
 READY = {"Ready": ("True", "BrokersReady"), "Progressing": ("False", "Settled")}
 
 
-def test_timings_reach_the_pods(operator, namespace, pool):
-    operator.apply(pool(replicas=0, probes={"startup": {"failureThreshold": 120}, "liveness": {"timeoutSeconds": 5}}))
-    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")}, timeout=60)
-    container = operator.get("statefulset", "demo", namespace)["spec"]["template"]["spec"]["containers"][0]
-    assert container["startupProbe"]["failureThreshold"] == 120
-    assert (container["livenessProbe"]["timeoutSeconds"], container["readinessProbe"]["periodSeconds"]) == (5, 2)
-
-
 def became_ready(pod) -> datetime:
     """When a pod became ready, to the second."""
     (condition,) = (one for one in pod["status"]["conditions"] if one["type"] == "Ready" and one["status"] == "True")

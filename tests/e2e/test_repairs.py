@@ -228,17 +228,6 @@ def test_a_pool_of_an_operator_without_records_keeps_its_brokers(team, started, 
         all_harms(team, before, before[1], settings)
 
 
-def test_a_pool_does_not_go_to_another_cluster_in_two_edits(team, started):
-    team.create_pool(**source())
-    with started():
-        brokers, settings = until(team.brokers), team.settings()
-        team.spec(source=None, sourceRef={"name": "typo"})
-        team.wait_for("SourceResolved", "False", "SourceNotFound")
-        team.spec(sourceRef=None, **source("zk:other:2181"))
-        team.wait_for("SourceResolved", "False", "OtherCluster")
-        assert (team.brokers(), team.settings()) == (brokers, settings)
-
-
 def running(team, name):
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     team.merge("pods", name, {"status": {"phase": "Running", "conditions": [ready]}}, "/status")

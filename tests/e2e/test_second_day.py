@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,26 +27,6 @@ def uids(kubernetes: Kubernetes, namespace: str) -> dict[str, str]:
 def brokers(kubernetes: Kubernetes, namespace: str) -> dict[str, dict[str, Any]]:
     """The pods by name."""
     return {one["metadata"]["name"]: one for one in kubernetes.list("pods", namespace, POOL_LABEL)}
-
-
-def test_foreign_labels_are_mended_and_blind_nobody(operator, namespace, pool, eventually):
-    operator.apply(pool(replicas=0))
-    operator.expect("robp", "demo", namespace, EMPTY)
-    before = operator.get("service", "demo", namespace)["metadata"]
-    foreign = ("app.kubernetes.io/managed-by=Helm", "pulsar-readonly.io/pool=other")
-    operator("label", "service/demo", "statefulset/demo", "-n", namespace, "--overwrite", *foreign)
-
-    def mended():
-        for kind in ("service", "statefulset"):
-            labels = operator.get(kind, "demo", namespace)["metadata"]["labels"]
-            assert labels["pulsar-readonly.io/pool"] == "demo"
-            assert labels["app.kubernetes.io/managed-by"] == before["labels"]["app.kubernetes.io/managed-by"]
-
-    eventually(mended, 20)
-    port = {"spec": {"type": "NodePort"}}
-    operator("patch", "service", "demo", "-n", namespace, "--type=merge", "-p", json.dumps(port))
-    eventually(lambda: _is(operator.get("service", "demo", namespace)["spec"]["type"], "ClusterIP"), 20)
-    assert operator.get("service", "demo", namespace)["metadata"]["uid"] == before["uid"]
 
 
 def _is(found: object, expected: object) -> None:

@@ -65,22 +65,6 @@ def _assert_pools(operator, namespace, count):
     assert operator.get("ros", "pulsar", namespace)["status"]["pools"] == count
 
 
-def test_a_deleted_source_stops_nothing(operator, namespace, shared, eventually):
-    operator.apply(source_body(namespace), shared(replicas=0))
-    operator.expect("robp", "demo", namespace, RESOLVED)
-    operator("delete", "ros", "pulsar", "-n", namespace, "--timeout=20s")
-    operator.expect("robp", "demo", namespace, {"SourceResolved": ("False", "SourceNotFound")})
-    operator.apply(shared(replicas=0, logLevel="debug"))
-    eventually(lambda: _assert_debug(operator, namespace), 15)
-    operator.apply(source_body(namespace))
-    operator.expect("robp", "demo", namespace, RESOLVED)
-
-
-def _assert_debug(operator, namespace):
-    found = settings(operator, namespace)
-    assert (found["log-level"], found["metadata-store-url"]) == ("debug", SOURCE["metadataStoreUrl"])
-
-
 def test_a_pool_cannot_go_to_another_cluster(operator, namespace, pool, shared):
     operator.apply(source_body(namespace), source_body(namespace, "other", OTHER_STORE), pool(replicas=0))
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
@@ -95,17 +79,3 @@ def test_a_pool_cannot_go_to_another_cluster(operator, namespace, pool, shared):
     )
     assert done.returncode
     assert "must keep at least one host and the chroot" in done.stderr
-
-
-def test_a_pool_without_a_source_holds_no_topic_and_takes_none_back(operator, namespace, pool, shared, binding):
-    topic = f"persistent://public/default/{namespace}"
-    operator.apply(shared("late", replicas=0), binding("first", topic, pool="late"))
-    operator.expect("rotb", "first", namespace, {"Ready": ("False", "PoolFailed")})
-    operator.apply(pool(replicas=0), binding("second", topic))
-    operator.expect(
-        "rotb", "second", namespace, {"Ready": ("False", "NoBrokers"), "TopicConflict": ("True", "Prevails")}
-    )
-    operator.apply(source_body(namespace))
-    operator.expect("rotb", "first", namespace, {"Ready": ("False", "Conflict")})
-    assert operator.get("robp", "late", namespace)["status"]["source"]["since"]
-    operator.expect("rotb", "second", namespace, {"Ready": ("False", "NoBrokers")})

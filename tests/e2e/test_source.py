@@ -25,12 +25,6 @@ def test_a_cluster_that_is_not_there_is_named(operator, namespace, pool):
     )
 
 
-def test_explicit_lac_is_read_from_every_active_broker(operator, writer, namespace, pool):
-    operator.apply(pool(replicas=0))
-    message = operator.expect("robp", "demo", namespace, {"ExplicitLac": ("True", "On")}, timeout=60)["ExplicitLac"]
-    assert message.startswith("2 of 2 active owner brokers send explicit LACs every ")
-
-
 def test_an_interval_that_is_too_long_says_what_to_set(operator, writer, namespace, pool):
     operator.apply(pool(replicas=0, explicitLac={"interval": "10ms"}))
     message = operator.expect("robp", "demo", namespace, {"ExplicitLac": ("False", "TooSlow")}, timeout=60)[

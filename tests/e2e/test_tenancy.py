@@ -7,8 +7,6 @@ import uuid
 
 import pytest
 
-from tests.support.yaml_documents import load_yaml
-
 TOPIC = "persistent://public/default/orders"
 AT_ONCE_SECONDS = 30.0
 """Far less than the operator's resync."""
@@ -95,36 +93,6 @@ def test_a_restart_of_the_operator_releases_no_binding_of_a_selected_namespace(
     operator.expect("robp", "later", namespace, {"Ready": ("True", "ScaledToZero")}, timeout=60)
     operator.expect("rotb", "orders", bound, SERVED)
     assert operator.get("configmap", "demo-bindings", namespace)["metadata"]["resourceVersion"] == before
-
-
-def test_a_later_permission_takes_no_topic_back(operator, writer, namespace, bound, pool, binding):
-    operator.apply(pool(replicas=1), pool("rival", replicas=1))
-    operator.expect("rotb", "orders", bound, REFUSED)
-    mine = binding("mine", TOPIC)
-    mine["spec"]["poolRef"]["name"] = "rival"
-    operator.apply(mine)
-    operator.expect("rotb", "mine", namespace, SERVED, timeout=120)
-    allow(operator, namespace, {"namespaces": {"from": "All"}})
-    message = operator.expect("rotb", "orders", bound, {"Ready": ("False", "Conflict")})["Ready"]
-    assert f"{namespace}/mine" in message
-    operator.expect("rotb", "mine", namespace, SERVED)
-
-
-def test_a_binding_of_another_namespace_decides_no_cursors_of_the_pools_own(
-    operator, namespace, other, pool, binding, eventually
-):
-    """Of several bindings of a topic, brokers take the first one that names a keeper of cursors."""
-    guest = binding("aaa", TOPIC)
-    guest["metadata"]["namespace"] = other
-    guest["spec"] |= {"poolRef": {"name": "demo", "namespace": namespace}, "cursors": "Local"}
-    operator.apply(pool(replicas=0, allowedBindings={"namespaces": {"from": "All"}}), guest, binding("zzz", TOPIC))
-
-    def own_first():
-        text = operator.get("configmap", "demo-bindings", namespace)["data"]["bindings.yaml"]
-        found = [one["name"] for one in load_yaml(text)["bindings"]]
-        assert found == [f"{namespace}/zzz", f"{other}/aaa"]
-
-    eventually(own_first)
 
 
 def test_two_spellings_of_a_cluster_conflict_and_two_short_names_do_not(
