@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import UserDict
+import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.cel import CelError, compile_cel
+import cel
+
 from tests.support.yaml_documents import load_all_yaml
 
 if TYPE_CHECKING:
@@ -43,15 +44,8 @@ class Request:
         return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
 
 
-class _Variables(UserDict[str, Any]):
-    """Variables of a policy, each evaluated when it is used; later ones may use earlier ones."""
-
-    def __init__(self, expressions: dict[str, Any], scope: dict[str, Any]) -> None:
-        super().__init__(expressions)
-        self._scope = {**scope, "variables": self}
-
-    def __getitem__(self, name: str) -> Any:
-        return super().__getitem__(name)(self._scope)
+_ERRORS: Final = (KeyError, RuntimeError, TypeError, ValueError)
+"""Of an expression without a value."""
 
 
 class Policy:
@@ -61,9 +55,9 @@ class Policy:
         self.name = body["metadata"]["name"]
         spec = body["spec"]
         self._rules = spec["matchConstraints"]["resourceRules"]
-        self._conditions = [compile_cel(one["expression"]) for one in spec["matchConditions"]]
-        self._variables = {one["name"]: compile_cel(one["expression"]) for one in spec.get("variables", ())}
-        self._validations = [(compile_cel(one["expression"]), one["message"]) for one in spec["validations"]]
+        self._conditions = [cel.compile(one["expression"]) for one in spec["matchConditions"]]
+        self._variables = {one["name"]: cel.compile(one["expression"]) for one in spec.get("variables", ())}
+        self._validations = [(cel.compile(one["expression"]), one["message"]) for one in spec["validations"]]
 
     def refusals(self, request: Request) -> list[str]:
         """Return the messages of what the policy refuses; an error of an expression is one too (failurePolicy: Fail)."""
@@ -77,15 +71,19 @@ class Policy:
             "oldObject": request.old,
             "namespaceObject": {"metadata": {"name": body.get("metadata", {}).get("namespace", "")}},
         }
-        if not self._matches(request) or not all(one(scope) for one in self._conditions):
+        if not self._matches(request) or not all(one.execute(scope) for one in self._conditions):
             return []
-        scope["variables"] = _Variables(self._variables, scope)
+        variables: dict[str, Any] = {}
+        for name, expression in self._variables.items():
+            # One without a value is an error where it is used.
+            with contextlib.suppress(*_ERRORS):
+                variables[name] = expression.execute({**scope, "variables": variables})
         found = []
         for holds, message in self._validations:
             try:
-                if holds(scope) is not True:
+                if holds.execute({**scope, "variables": variables}) is not True:
                     found.append(message)
-            except CelError as error:
+            except _ERRORS as error:
                 found.append(f"{self.name}: {error}")
         return found
 

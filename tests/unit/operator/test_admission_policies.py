@@ -35,7 +35,6 @@ from readonly_operator.settings import Settings
 
 from tests.support.admission import Policies, Request
 from tests.support.attacks import OBJECT_ATTACKS, POD_ATTACKS, owner, with_value
-from tests.support.cel import CelError, compile_cel
 from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.operator.model.test_children import EVERYTHING
 
@@ -90,13 +89,6 @@ def changed(body, **metadata):
     return body
 
 
-def test_expressions_use_no_reserved_word_and_are_all_evaluated(policies):
-    assert len(policies.every) == 13
-    for text in ("object.spec ==", "namespace.x", "has(1)", "a ? b", "f(x)"):
-        with pytest.raises(CelError):
-            compile_cel(text)
-
-
 def test_every_kind_that_the_operator_may_change_has_a_policy():
     """Another right without a policy would be a way around it."""
     rules = next(one for one in documents("cluster-wide/rbac.yaml") if one["kind"] == "ClusterRole")["rules"]
@@ -127,7 +119,7 @@ def test_every_message_is_one_that_the_end_to_end_tests_look_for(policies):
     messages = [
         validation["message"] for one in policy_documents() for validation in one["spec"].get("validations", ())
     ]
-    assert len(messages) > len(policies.every)
+    assert len(messages) > len(policies.every) == 13
     assert all(message.startswith("the operator may ") for message in messages), messages
 
 
