@@ -30,7 +30,6 @@ pytestmark = pytest.mark.skipif(MODULE is None, reason="the module in C was not 
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
-DAY_US = 86_400 * 10**6
 LEAVES = {
     "boolean": st.booleans(),
     "int": INT32,
@@ -310,14 +309,6 @@ def test_a_deleted_version_of_a_null_payload_is_not_an_error():
     assert decoder.decode(pa.array([b"\2", None], pa.binary()), versions).to_pylist() == [{"a": 1}, None]
     with pytest.raises(SchemaError, match="version 9, which was deleted"):
         decoder.decode(pa.array([b"\2", b"\2"], pa.binary()), versions)
-
-
-def test_a_dropped_field_keeps_the_values_of_its_writer():
-    one = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}]}
-    two = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
-    decoder = ValueDecoder(ValueSchema(avro(two), {0: avro(one)}), value_type(avro(one)))
-    found = decoder.decode(pa.array([written(one, {"a": 1, "b": 2})], pa.binary()), pa.array([bytes(8)], pa.binary()))
-    assert found.to_pylist() == [{"a": 1, "b": 2}]
 
 
 def test_texts_and_bytes_are_arrays_at_once():

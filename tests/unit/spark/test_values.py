@@ -165,13 +165,6 @@ def test_evolution_each_value_by_the_version_that_wrote_it():
     ]
 
 
-def test_a_query_keeps_the_type_with_which_it_was_planned():
-    old, new = record("a", "gone"), record("a", more={"type": "string", "default": "none"})
-    schema = ValueSchema(avro(new), {0: avro(old), 1: avro(new)})
-    planned = value_type(avro(old))
-    assert decode(schema, [written(new, {"a": "y", "more": "z"})], [version(1)], planned) == [{"a": "y", "gone": None}]
-
-
 def test_a_version_that_was_deleted_is_no_other_one():
     old, new = record("a", n={"type": "int"}), record("a", n={"type": "int"}, more={"type": "string"})
     value = written(old, {"a": "x", "n": 1})

@@ -7,16 +7,9 @@ import threading
 import time
 
 import pytest
-from readonly_operator.api.pool.explicit_lac import LAC_SETTING
-from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.background import FAILED_SECONDS, BackgroundController
-from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
-from readonly_operator.cluster.fetch import FetchError
-from readonly_operator.cluster.registration import RegistrationController
 from readonly_operator.cluster.worker import STUCK_SECONDS
-from readonly_operator.kube.kinds import POOL
-from readonly_operator.kube.names import FINALIZER_WRITER, PoolKey
-from readonly_operator.kube.store import Store
+from readonly_operator.kube.names import PoolKey
 from readonly_operator.runtime import controller
 from readonly_operator.runtime.controller import Controller
 from readonly_operator.settings import Settings
@@ -125,55 +118,6 @@ def test_nothing_is_begun_when_the_operator_ends():
     stopped.set()
     background.sync()
     assert background.worked == []
-
-
-def pools(pool_body, **spec):
-    store = Store(BindingTopicIndex())
-    for name in ("a", "b"):
-        body = pool_body(name, **spec)
-        body["spec"]["source"]["adminUrl"] = f"http://{name}:8080"
-        body["metadata"] |= {"finalizers": [FINALIZER_WRITER], "creationTimestamp": "2026-01-01T12:00:00Z"}
-        store.put(POOL, body)
-    return store
-
-
-def credentials_for(source):
-    if "//a:" in source.admin_url:
-        raise ZeroDivisionError("nobody thought of that")
-    raise FetchError("no")
-
-
-def test_a_pool_whose_registration_goes_wrong_keeps_no_other_from_it(pool_body):
-    store = pools(pool_body, lookup={"clusterName": "readers"})
-    background = RegistrationController(store, "cluster.local", 60, lambda _: None, credentials_for)
-    background.sync()
-    condition = background.report(B).condition
-    assert condition is not None
-    assert condition.reason == "NotRegistered"
-
-
-class Writers:
-    """An API server that knows no object but the StatefulSet of one of the pools, which is none."""
-
-    def get(self, kind, namespace, name):
-        return {"metadata": None} if (kind.kind, name) == ("StatefulSet", "a") else None
-
-    def may(self, right):
-        return True
-
-
-def test_a_pool_whose_writable_brokers_cannot_be_looked_at_keeps_no_other_from_it(pool_body):
-    store = Store(BindingTopicIndex())
-    for name in ("a", "b"):
-        target = {"namespace": "pulsar", "configMap": {"name": name, "key": LAC_SETTING}, "statefulSet": {"name": name}}
-        store.put(POOL, pool_body(name, explicitLac={"management": "Manage", "target": target}))
-    background = ExplicitLacController(
-        Writers(), store, 60, lambda: NOON, lambda _: None, lambda _: None, credentials_for
-    )
-    background.sync()
-    condition = background.report(B).condition
-    assert condition is not None
-    assert condition.reason == "TargetNotFound"
 
 
 class Empty:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from readonly_engine.status.document import encode
@@ -12,9 +11,6 @@ from readonly_operator.kubectl.answers import checked
 from readonly_operator.kubectl.connection import Connection
 
 from tests.support.states import SMALL
-
-if TYPE_CHECKING:
-    from readonly_engine.status.state import Status
 
 NAMESPACE = "streaming"
 CUSTOM = f"/apis/pulsar-readonly.io/v1beta1/namespaces/{NAMESPACE}"
@@ -152,10 +148,6 @@ def well() -> dict[str, tuple[int, Any]]:
         status_path("orders-0"): (200, encode(SMALL)),
         status_path("orders-1"): (200, encode(SMALL)),
     }
-
-
-def with_status(answers: dict[str, tuple[int, Any]], name: str, status: Status) -> dict[str, tuple[int, Any]]:
-    return {**copy.deepcopy(answers), status_path(name): (200, encode(status))}
 
 
 class Recorded(Connection):
