@@ -395,25 +395,6 @@ def test_optional_objects_are_there_only_where_they_are_asked_for(make_pool, kin
     assert kind not in kinds(off)
 
 
-def test_each_broker_has_a_load_balancer_where_clients_are_outside(make_pool):
-    external = {"external": {"host": "{broker}.example.com", "annotations": {"dns": "{broker}.example.com"}}}
-    made = children(make_pool(replicas=2, listeners=external), LookupConfig.of([]), SETTINGS)
-    balancers = [one for one in made if one["kind"] == "Service" and one["spec"]["type"] == "LoadBalancer"]
-    assert [one["metadata"]["name"] for one in balancers] == ["demo-broker-0", "demo-broker-1"]
-    assert balancers[1]["metadata"]["annotations"] == {"dns": "demo-1.example.com"}
-    assert balancers[1]["spec"]["selector"]["statefulset.kubernetes.io/pod-name"] == "demo-1"
-    assert balancers[1]["spec"]["ports"] == [
-        {"name": "pulsar", "port": 6650, "targetPort": "external", "protocol": "TCP"}
-    ]
-    container = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
-    args, ports = container["args"], {one["name"]: one["containerPort"] for one in container["ports"]}
-    assert args[args.index("--advertised-listeners") + 1] == "external:pulsar://$(POD_NAME).example.com:6650"
-    assert args[args.index("--bind-addresses") + 1] == f"external:pulsar://*:{ports['external']}"
-    assert (
-        ".svc." in args[args.index("--advertised-url") + 1]
-    )  # where clients in the cluster, and other brokers, find it
-
-
 @pytest.mark.parametrize(
     ("service", "outside", "target"),
     [("ClusterIP", True, "pulsar-tls"), ("LoadBalancer", True, "external-tls"), ("LoadBalancer", False, "pulsar-tls")],
@@ -635,17 +616,6 @@ def test_lookup_revision_is_stable_across_versions(make_binding):
     # brokers of a running pool must not be told of a new revision by a mere upgrade of the operator
     assert LookupConfig.of([]).revision == "r4f53cda18c2baa0c"
     assert LookupConfig.of([make_binding()]).revision == "r163207c9589c0fc5"
-
-
-def test_the_lookup_file_says_what_the_bindings_say(make_binding):
-    lookup = LookupConfig.of([make_binding("b", "persistent://x/y/a.*"), make_binding("a", "persistent://x/y/1")])
-    assert load_yaml(lookup.yaml()) == {
-        "revision": lookup.revision,
-        "bindings": [
-            {"name": "team/a", "topics": ["persistent://x/y/1"]},
-            {"name": "team/b", "topics": ["persistent://x/y/a.*"]},
-        ],
-    }
 
 
 def certificate(pool: Pool, brokers: dict[int, int] | None = None) -> dict:
