@@ -8,6 +8,8 @@ import pytest
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 
+from tests.support.clock import Clock
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -73,3 +75,9 @@ def make_pool() -> Callable[..., Pool]:
 def make_binding() -> Callable[..., Binding]:
     """A typed binding: name, topics."""
     return lambda name="orders", *topics: Binding.load(_binding_body(name, topics=list(topics) or None))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Return a clock at 0, which the test moves."""
+    return Clock()

@@ -19,14 +19,6 @@ from readonly_operator.model.lookup import LookupConfig
 DEMO = PoolKey("team", "demo")
 
 
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 def status(number=1, reason="Held", generation=1, topics=None):
     condition = {"type": "Ready", "status": "True", "reason": reason, "message": f"{number} of 3"}
     found = {"observedGeneration": generation, "holdingBrokers": number, "conditions": [condition]}
@@ -35,11 +27,6 @@ def status(number=1, reason="Held", generation=1, topics=None):
 
 def body(before, uid="u"):
     return {"metadata": {"uid": uid}, "status": before}
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.mark.parametrize(

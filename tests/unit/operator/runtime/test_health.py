@@ -10,15 +10,6 @@ from readonly_operator.runtime import health as module
 from readonly_operator.runtime.health import LOOP_SECONDS, START_SECONDS, Health, answering, local_host
 
 
-class Clock:
-    """Seconds that the test sets."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Threads:
     """Threads that may be stuck."""
 
@@ -26,11 +17,6 @@ class Threads:
 
     def alive(self) -> bool:
         return self.healthy
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

@@ -11,19 +11,6 @@ from readonly_operator.runtime.workqueue import WorkQueue
 A, B = PoolKey("team", "a"), PoolKey("team", "b")
 
 
-class Clock:
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def queue(clock):
     return WorkQueue(clock)

@@ -18,21 +18,6 @@ DEMO = PoolKey("team", "demo")
 OTHERS = ("audit", "pulsar-readonly-guard-team.other@u-0", f"{GUARD}x")
 
 
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def stopped():
     return threading.Event()
