@@ -191,7 +191,6 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
     "tests/integration/test_lookup.py": (
         "test_a_client_that_is_not_told_where_to_go_is_relayed_between_brokers",
         "test_a_pattern_hears_of_new_topics_at_once_also_after_the_connection_broke",
-        "test_a_producer_on_the_pools_url_publishes_at_the_owner",
         "test_a_shared_subscription_is_served_by_one_broker_whoever_its_clients_come_to[Shared]",
         "test_partitions_are_spread_and_new_ones_are_found",
         "test_slow_clients_hold_little_and_nobody_up",
@@ -400,7 +399,6 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_the_end_of_a_terminated_topic_is_told_when_all_is_acked",
         "test_what_a_committed_transaction_has_acked_never_comes_again",
         "test_what_a_transaction_publishes_through_the_pool_is_stored_once",
-        "test_what_java_publishes_in_chunks_through_the_pool_is_stored_once",
     ),
     "tests/integration/test_waiting_producers.py": (),
     "tests/integration/test_without_explicit_lac.py": (),

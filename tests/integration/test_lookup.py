@@ -107,28 +107,6 @@ def test_partitions_are_spread_and_new_ones_are_found(own_pool, pulsar_client, a
     assert urls == {broker.url for broker in pool.brokers}
 
 
-def test_a_producer_on_the_pools_url_publishes_at_the_owner(
-    own_pool, pulsar_client, admin: PulsarAdmin, topic: str
-) -> None:
-    pool = own_pool(2, "--topics", TESTS)
-    client = quiet_client(pool.url)
-    consumer = pulsar_client.subscribe(topic, "s", initial_position=EARLIEST)
-    feed = Feed(client, topic)
-    wait_until(lambda: feed.sent > 50)
-    got = [int(consumer.receive(10_000).data()) for _ in range(50)]
-    assert got == list(range(50)), "nothing is lost, nothing comes twice"
-    admin.unload(topic)
-    mark = feed.sent
-    wait_until(lambda: feed.sent > mark + 50, what="it continues after the owner has moved")
-    sent = feed.stop()
-    while (
-        len(set(got)) < sent
-    ):  # what was on its way when the owner closed the topic may be sent again, as it is without a pool
-        got.append(int(consumer.receive(10_000).data()))
-    assert list(dict.fromkeys(got)) == list(range(sent))
-    client.close()
-
-
 def test_producers_are_relayed_for_life_also_of_clients_that_go_where_they_are_told(
     own_pool, admin: PulsarAdmin, topic: str
 ) -> None:

@@ -1,18 +1,9 @@
-"""Streams of the data source: exactly once into Parquet, whatever is killed; new partitions, rolls, limits."""
+"""Streams of the data source: limits, restarts, new partitions, rolls, and deleted topics."""
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import subprocess
-import sys
-import textwrap
-import threading
 import time
 import uuid
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pulsar as pulsar_lib
@@ -28,14 +19,14 @@ from tests.integration.spark_session import needs_limits, stream
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-    from devstack.pulsar.cluster import PulsarCluster
 
 DEADLINE_S: Final = 300
 ROUND_ROBIN: Final = pulsar_lib.PartitionsRoutingMode.RoundRobinDistribution
-ROOT: Final = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
@@ -172,105 +163,3 @@ def wait_for(spark: SparkSession, query: StreamingQuery, folder: Path, count: in
         assert query.isActive, query.exception()
         assert time.monotonic() < deadline, table(spark, folder)
         time.sleep(0.3)  # until the next micro-batch
-
-
-PROGRAM: Final = """
-import sys
-from tests.integration.spark_session import local_spark
-url, topic, folder = sys.argv[1:]
-with local_spark() as spark:
-    frame = spark.readStream.format("pulsar-readonly").options(
-        metadataStoreUrl=url, topic=topic, startingOffsets="earliest", maxBytesPerTrigger="40k", maxBytesPerPartition="10k"
-    ).load()
-    print("started", flush=True)
-    query = frame.writeStream.format("parquet").option("checkpointLocation", folder + "/checkpoint") \\
-        .trigger(availableNow=True).start(folder + "/table")
-    query.awaitTermination()
-    print("ended", flush=True)
-"""
-
-
-class Driver:
-    """A Spark driver in a process group of its own, which can be killed."""
-
-    def __init__(self, stack: PulsarCluster, topic: str, folder: Path) -> None:
-        arguments = [stack.endpoints.metadata_store, topic, str(folder)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(PROGRAM), *arguments],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            text=True,
-        )
-        self.said: list[str] = []
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        self.said.extend(line.strip() for line in self.process.stdout)
-
-    def workers(self) -> list[int]:
-        """The Python workers of its tasks: descendants that Spark's daemon forked."""
-        group = self.process.pid
-        found = []
-        for folder in Path("/proc").iterdir():
-            if not folder.name.isdigit():
-                continue
-            try:
-                if os.getpgid(int(folder.name)) == group and b"pyspark.daemon" in (folder / "cmdline").read_bytes():
-                    found.append(int(folder.name))
-            except (OSError, ProcessLookupError):
-                continue
-        return found
-
-    def kill(self) -> None:
-        """End driver, JVM and workers at once."""
-        with suppress(ProcessLookupError):  # it has read all that there was
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.wait()
-
-    def wait(self) -> int:
-        code = self.process.wait(DEADLINE_S)
-        self._listener.join(10)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-        return code
-
-
-def batches_written(folder: Path) -> int:
-    log = folder / "table" / "_spark_metadata"
-    return sum(re.fullmatch(r"\d+(\.compact)?", path.name) is not None for path in log.iterdir()) if log.exists() else 0
-
-
-def kill_in_mid_batch(stack: PulsarCluster, topic: str, folder: Path, what: str) -> None:
-    """Start a driver, let it write a batch, and kill it or one of its Python workers."""
-    driver = Driver(stack, topic, folder)
-    before = batches_written(folder)
-    deadline = time.monotonic() + DEADLINE_S
-    while batches_written(folder) == before and driver.process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)  # until it has written a batch
-    if what == "driver":
-        driver.kill()
-        return
-    for worker in driver.workers()[:1]:
-        os.kill(worker, signal.SIGKILL)
-    driver.wait()  # the task's failure ends a local query; or it was between two tasks, and the query ends well
-
-
-@pytest.mark.slow
-def test_each_message_is_in_the_table_exactly_once_whatever_is_killed(
-    spark, spark_stack, spark_client, topic, tmp_path
-) -> None:
-    times, each, count = 10, 2000, 0
-    for turn in range(times):
-        for what in ("driver", "worker"):
-            publish(spark_client, topic, count, count + each - 1, 5)
-            count += each
-            kill_in_mid_batch(spark_stack, topic, tmp_path, what)
-            found = table(spark, tmp_path)
-            assert found == sorted(set(found)), f"twice, after {what} was killed in turn {turn}"
-    run_until(spark, stream(spark, spark_stack, topic), tmp_path, count)
-    assert table(spark, tmp_path) == list(range(count))

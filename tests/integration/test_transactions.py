@@ -291,17 +291,3 @@ def test_what_a_transaction_publishes_through_the_pool_is_stored_once(txn_stack,
         reader.do("close", "c")
     client.do("forget", topic)
     wait_until(lambda: not admin.stats(topic)["publishers"], what="nothing is left at the owner")
-
-
-@pytest.mark.parametrize("deduplication", [False, True], ids=["plain", "deduplication"])
-def test_what_java_publishes_in_chunks_through_the_pool_is_stored_once(txn_stack, publishing, owner, namespace) -> None:
-    _, client = publishing
-    topic, size, count = f"persistent://{namespace}/t", 100_000, 10
-    assert client.do("send-chunked", topic, 30_000, size, count) == str(count - 1)
-    for reader in (owner, client):
-        reader.do("subscribe", "c", topic, f"of-{reader is owner}", "Exclusive", "Earliest")
-        for number in range(count):
-            _, _, value = reader.do("receive", "c", 20_000).partition(" ")
-            assert value == str(number).ljust(size)
-        assert reader.do("receive", "c", QUIET_MS) == "none"
-        reader.do("close", "c")

@@ -67,16 +67,6 @@ public final class TransactionClient {
                     message.key(words[4]);
                 }
                 return message.value(words[3]).sendAsync().get(60, TimeUnit.SECONDS).toString();
-            case "send-chunked": {  // TOPIC CHUNK_BYTES VALUE_BYTES COUNT: a value is a number with padding
-                try (Producer<String> chunking = client.newProducer(Schema.STRING).topic(words[1]).enableBatching(false)
-                        .enableChunking(true).chunkMaxMessageSize(Integer.parseInt(words[2])).create()) {
-                    for (int number = 0; number < Integer.parseInt(words[4]); number++) {
-                        String value = String.format("%-" + words[3] + "d", number);
-                        chunking.newMessage().value(value).sendAsync().get(60, TimeUnit.SECONDS);
-                    }
-                    return String.valueOf(chunking.getLastSequenceId());
-                }
-            }
             case "commit":
                 transactions.remove(words[1]).commit().get(60, TimeUnit.SECONDS);
                 return "";
