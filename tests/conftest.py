@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Final
 
 import pytest
@@ -30,13 +31,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine in an event loop of its own."""
+    """Run a test that is a coroutine in an event loop of its own.
+
+    A fixture that is an asynchronous context manager is entered in that loop, and the test gets what it yields.
+    """
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
 
     async def run() -> None:
-        async with asyncio.timeout(TEST_S):
+        async with asyncio.timeout(TEST_S), AsyncExitStack() as entered:
+            for name, value in arguments.items():
+                if AbstractAsyncContextManager in type(value).__mro__:
+                    arguments[name] = await entered.enter_async_context(value)
             await pyfuncitem.obj(**arguments)
 
     asyncio.run(run())

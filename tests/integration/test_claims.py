@@ -71,107 +71,89 @@ def pool() -> str:
     return uuid.uuid4().hex
 
 
-def test_one_has_it_until_it_lets_go(pulsar: Endpoints, pool: str) -> None:
-    async def scenario() -> None:
-        async with member(pulsar, pool, "pulsar://a:6650") as a, member(pulsar, pool, "pulsar://b:6650") as b:
-            await until(lambda: len(a.fleet.members) == len(b.fleet.members) == 2)
-            holds = await asyncio.gather(*(a.claiming.acquire(KEY) for _ in range(3)))
-            assert [hold.url for hold in holds] == ["", "", ""]
-            assert (await b.claiming.acquire(KEY)).url == "pulsar://a:6650"
-            for hold in holds:
-                a.claiming.release(hold)
-            await a.claiming.wait_released()
-            assert (await b.claiming.acquire(KEY)).url == ""
-            assert (await a.claiming.acquire(KEY)).url == "pulsar://b:6650"
-
-    asyncio.run(scenario())
+async def test_one_has_it_until_it_lets_go(pulsar: Endpoints, pool: str) -> None:
+    async with member(pulsar, pool, "pulsar://a:6650") as a, member(pulsar, pool, "pulsar://b:6650") as b:
+        await until(lambda: len(a.fleet.members) == len(b.fleet.members) == 2)
+        holds = await asyncio.gather(*(a.claiming.acquire(KEY) for _ in range(3)))
+        assert [hold.url for hold in holds] == ["", "", ""]
+        assert (await b.claiming.acquire(KEY)).url == "pulsar://a:6650"
+        for hold in holds:
+            a.claiming.release(hold)
+        await a.claiming.wait_released()
+        assert (await b.claiming.acquire(KEY)).url == ""
+        assert (await a.claiming.acquire(KEY)).url == "pulsar://b:6650"
 
 
-def test_a_broker_that_has_left_the_pool_is_waited_for_and_its_end_frees_the_claim(
+async def test_a_broker_that_has_left_the_pool_is_waited_for_and_its_end_frees_the_claim(
     pulsar: Endpoints, pool: str
 ) -> None:
-    async def scenario() -> None:
-        async with member(pulsar, pool, "pulsar://b:6650") as b:
-            async with member(pulsar, pool, "pulsar://a:6650") as a:
-                await a.claiming.acquire(KEY)
-                await a.fleet.leave()
-                await until(lambda: len(b.fleet.members) == 1)
-                with pytest.raises(OwnerUnavailableError, match="try again"):
-                    await b.claiming.acquire(KEY)
-            assert (await b.claiming.acquire(KEY)).url == ""
-
-    asyncio.run(scenario())
+    async with member(pulsar, pool, "pulsar://b:6650") as b:
+        async with member(pulsar, pool, "pulsar://a:6650") as a:
+            await a.claiming.acquire(KEY)
+            await a.fleet.leave()
+            await until(lambda: len(b.fleet.members) == 1)
+            with pytest.raises(OwnerUnavailableError, match="try again"):
+                await b.claiming.acquire(KEY)
+        assert (await b.claiming.acquire(KEY)).url == ""
 
 
-def test_a_broker_that_starts_again_takes_over_what_its_last_life_had(pulsar: Endpoints, pool: str) -> None:
+async def test_a_broker_that_starts_again_takes_over_what_its_last_life_had(pulsar: Endpoints, pool: str) -> None:
     """As soon as the session of that life has ended, and not before: it might still deliver."""
-
-    async def scenario() -> None:
-        async with member(pulsar, pool, "pulsar://a:6650") as after:
-            async with member(pulsar, pool, "pulsar://a:6650") as before:
-                await before.claiming.acquire(KEY)
-                asked = asyncio.create_task(after.claiming.acquire(KEY))
-                done, _ = await asyncio.wait([asked], timeout=3 * EARLIER_POLL_S)
-                assert not done
-            assert (await asked).url == ""
-
-    asyncio.run(scenario())
+    async with member(pulsar, pool, "pulsar://a:6650") as after:
+        async with member(pulsar, pool, "pulsar://a:6650") as before:
+            await before.claiming.acquire(KEY)
+            asked = asyncio.create_task(after.claiming.acquire(KEY))
+            done, _ = await asyncio.wait([asked], timeout=3 * EARLIER_POLL_S)
+            assert not done
+        assert (await asked).url == ""
 
 
 @zookeeper_only
-def test_a_claim_that_follows_that_of_an_earlier_life_is_left_alone(
+async def test_a_claim_that_follows_that_of_an_earlier_life_is_left_alone(
     pulsar: Endpoints, pool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old session ends, and another broker makes its claim, between a look at the old claim and what follows from it."""
     path = f"/pulsar-readonly/pools/{pool}/claims/one"
+    async with store(pulsar) as again, store(pulsar) as other:
+        async with store(pulsar) as before:
+            assert (await before.claim(path, b"a")).session
+            looked, proceed = asyncio.Event(), asyncio.Event()
+            call = again._source._call
 
-    async def scenario() -> None:
-        async with store(pulsar) as again, store(pulsar) as other:
-            async with store(pulsar) as before:
-                assert (await before.claim(path, b"a")).session
-                looked, proceed = asyncio.Event(), asyncio.Event()
-                call = again._source._call
+            async def look(function: Callable[..., Any], *args: object) -> Any:
+                answer = await call(function, *args)
+                if function == again._source._client.get_async and not looked.is_set():
+                    looked.set()
+                    await proceed.wait()
+                return answer
 
-                async def look(function: Callable[..., Any], *args: object) -> Any:
-                    answer = await call(function, *args)
-                    if function == again._source._client.get_async and not looked.is_set():
-                        looked.set()
-                        await proceed.wait()
-                    return answer
-
-                monkeypatch.setattr(again._source, "_call", look)
-                claiming = asyncio.create_task(again.claim(path, b"a"))
-                await looked.wait()
-            taken = await other.claim(path, b"b")
-            assert taken.session
-            proceed.set()
-            assert await claiming == (0, b"b")
-            found = await other.get(path)
-            assert found is not None
-            assert found.value == b"b"
-
-    asyncio.run(scenario())
+            monkeypatch.setattr(again._source, "_call", look)
+            claiming = asyncio.create_task(again.claim(path, b"a"))
+            await looked.wait()
+        taken = await other.claim(path, b"b")
+        assert taken.session
+        proceed.set()
+        assert await claiming == (0, b"b")
+        found = await other.get(path)
+        assert found is not None
+        assert found.value == b"b"
 
 
-def test_claims_rest_while_zookeeper_hangs_and_go_on_with_the_same_session(
+async def test_claims_rest_while_zookeeper_hangs_and_go_on_with_the_same_session(
     breakable_pulsar: PulsarCluster, pool: str
 ) -> None:
     names = breakable_pulsar.metadata_server
     zookeeper = next(server.pid for server in breakable_pulsar.status().servers if server.name == names)
-
-    async def scenario() -> None:
-        async with member(breakable_pulsar.endpoints, pool, "pulsar://a:6650") as a:
-            await a.claiming.acquire(KEY)
-            os.kill(zookeeper, signal.SIGSTOP)
-            try:
-                await until(lambda: a.claiming.suspended, 60)
-                assert a.told == [ActionKind.SUSPEND]
-                with pytest.raises(OwnerUnavailableError):
-                    await a.claiming.acquire(KEY)
-            finally:
-                os.kill(zookeeper, signal.SIGCONT)
-            await until(lambda: ActionKind.RESUME in a.told, 60)
-            assert a.claiming.held == [KEY]
-            assert (await a.claiming.acquire(KEY)).url == ""
-
-    asyncio.run(scenario())
+    async with member(breakable_pulsar.endpoints, pool, "pulsar://a:6650") as a:
+        await a.claiming.acquire(KEY)
+        os.kill(zookeeper, signal.SIGSTOP)
+        try:
+            await until(lambda: a.claiming.suspended, 60)
+            assert a.told == [ActionKind.SUSPEND]
+            with pytest.raises(OwnerUnavailableError):
+                await a.claiming.acquire(KEY)
+        finally:
+            os.kill(zookeeper, signal.SIGCONT)
+        await until(lambda: ActionKind.RESUME in a.told, 60)
+        assert a.claiming.held == [KEY]
+        assert (await a.claiming.acquire(KEY)).url == ""

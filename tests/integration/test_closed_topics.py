@@ -56,7 +56,9 @@ def left(*kinds: type) -> int:
     return sum(isinstance(one, kinds) for one in gc.get_objects())
 
 
-def test_topics_that_were_opened_and_closed_are_gone_at_once(pulsar_client: pulsar.Client, pulsar, topic: str) -> None:
+async def test_topics_that_were_opened_and_closed_are_gone_at_once(
+    pulsar_client: pulsar.Client, pulsar, topic: str
+) -> None:
     """Some topics with entries, which are read and followed, and thousands that are not there."""
     names = [parse_topic_name(f"{topic}-{number}") for number in range(TOPICS)]
     for name in names:
@@ -66,76 +68,67 @@ def test_topics_that_were_opened_and_closed_are_gone_at_once(pulsar_client: puls
         producer.flush()
         producer.close()
     absent = [TopicName("persistent", "public", "default", f"absent-{number}") for number in range(ABSENT)]
-
-    async def run() -> None:
-        store, cluster, pool = await _connected(pulsar)
-        cache = EntryCache(64 << 20)
-        await cluster.topic(names[0])
-        before, open_before = kept(store), left(TopicLog, NodeWatch)
-        gone: list[weakref.ref[TopicLog]] = []
-        ledgers: set[int] = set()
-        try:
-            for first in range(0, ABSENT, AT_ONCE):
-                logs = [
-                    TopicLog(name, cluster, pool, cache, _nothing) for name in absent[first : first + AT_ONCE] + names
-                ]
-                gone += map(weakref.ref, logs)
-                await asyncio.gather(*(log.opened() for log in logs))
-                for log in logs[-TOPICS:]:
-                    ledgers.update(log.chain.ledger_ids)
-                    assert await log.read(log.chain.at_or_after(EARLIEST), 10)
-                assert kept(store) >= AT_ONCE
-                for log in logs:
-                    log.close()
-                del logs, log
-            await until(lambda: kept(store) == before, 60, what="kazoo forgets the watches")
-            await until(lambda: left(TopicLog, NodeWatch) == open_before, 60, what="closed topics are freed")
-            assert not any(ref() for ref in gone)
-            paths = [name.managed_ledger_path for name in [*names, *absent[:20]]]
-            for path in [*paths, *(ledger_path("/ledgers", ledger_id) for ledger_id in sorted(ledgers))]:
-                said = await answered(store, RemoveWatches(path, DATA))
-                assert isinstance(said, NoWatcherError | NoNodeError), f"ZooKeeper still watches {path}: {said!r}"
-        finally:
-            pool.close()
-            await store.close()
-
-    asyncio.run(run())
+    store, cluster, pool = await _connected(pulsar)
+    cache = EntryCache(64 << 20)
+    await cluster.topic(names[0])
+    before, open_before = kept(store), left(TopicLog, NodeWatch)
+    gone: list[weakref.ref[TopicLog]] = []
+    ledgers: set[int] = set()
+    try:
+        for first in range(0, ABSENT, AT_ONCE):
+            logs = [TopicLog(name, cluster, pool, cache, _nothing) for name in absent[first : first + AT_ONCE] + names]
+            gone += map(weakref.ref, logs)
+            await asyncio.gather(*(log.opened() for log in logs))
+            for log in logs[-TOPICS:]:
+                ledgers.update(log.chain.ledger_ids)
+                assert await log.read(log.chain.at_or_after(EARLIEST), 10)
+            assert kept(store) >= AT_ONCE
+            for log in logs:
+                log.close()
+            del logs, log
+        await until(lambda: kept(store) == before, 60, what="kazoo forgets the watches")
+        await until(lambda: left(TopicLog, NodeWatch) == open_before, 60, what="closed topics are freed")
+        assert not any(ref() for ref in gone)
+        paths = [name.managed_ledger_path for name in [*names, *absent[:20]]]
+        for path in [*paths, *(ledger_path("/ledgers", ledger_id) for ledger_id in sorted(ledgers))]:
+            said = await answered(store, RemoveWatches(path, DATA))
+            assert isinstance(said, NoWatcherError | NoNodeError), f"ZooKeeper still watches {path}: {said!r}"
+    finally:
+        pool.close()
+        await store.close()
 
 
-def test_a_node_that_two_follow_is_followed_until_both_have_stopped(pulsar, pulsar_client, topic: str) -> None:
-    async def run() -> None:
-        store, _, pool = await _connected(pulsar)
-        path = f"/pulsar-readonly/test-{topic.rsplit('-', 1)[1]}"
-        before = kept(store)
-        told: dict[str, list[bytes | None]] = {"one": [], "two": []}
-        try:
-            await store.put(path, b"1")
-            follow = {
-                name: store.watch(path, lambda node, to=to: to.append(None if node is None else node.value))
-                for name, to in told.items()
-            }
-            await until(lambda: all(told.values()), 60, what="both know the node")
-            follow["one"].stop()
-            await store.put(path, b"2")
-            await until(lambda: told["two"] == [b"1", b"2"], 60, what="the other one hears of the change")
-            assert told["one"] == [b"1"]
-            follow["one"] = store.watch(path, lambda node: told["one"].append(node.value))
-            follow["two"].stop()  # while a look of the new one is under way
-            await until(lambda: told["one"] == [b"1", b"2"], 60, what="the new one looks")
-            await store.put(path, b"3")
-            await until(lambda: told["one"] == [b"1", b"2", b"3"], 60, what="the new one hears of the change")
-            follow["one"].stop()
-            children = store.watch_children(path, lambda _: None)
-            children.stop()
-            await until(lambda: kept(store) == before, 60, what="nobody follows the node")
-            assert isinstance(await answered(store, RemoveWatches(path, CHILDREN)), NoWatcherError)
-            assert store.connected
-        finally:
-            await store.remove(path)
-            pool.close()
-            await store.close()
-
-    asyncio.run(run())
+async def test_a_node_that_two_follow_is_followed_until_both_have_stopped(pulsar, pulsar_client, topic: str) -> None:
+    store, _, pool = await _connected(pulsar)
+    path = f"/pulsar-readonly/test-{topic.rsplit('-', 1)[1]}"
+    before = kept(store)
+    told: dict[str, list[bytes | None]] = {"one": [], "two": []}
+    try:
+        await store.put(path, b"1")
+        follow = {
+            name: store.watch(path, lambda node, to=to: to.append(None if node is None else node.value))
+            for name, to in told.items()
+        }
+        await until(lambda: all(told.values()), 60, what="both know the node")
+        follow["one"].stop()
+        await store.put(path, b"2")
+        await until(lambda: told["two"] == [b"1", b"2"], 60, what="the other one hears of the change")
+        assert told["one"] == [b"1"]
+        follow["one"] = store.watch(path, lambda node: told["one"].append(node.value))
+        follow["two"].stop()  # while a look of the new one is under way
+        await until(lambda: told["one"] == [b"1", b"2"], 60, what="the new one looks")
+        await store.put(path, b"3")
+        await until(lambda: told["one"] == [b"1", b"2", b"3"], 60, what="the new one hears of the change")
+        follow["one"].stop()
+        children = store.watch_children(path, lambda _: None)
+        children.stop()
+        await until(lambda: kept(store) == before, 60, what="nobody follows the node")
+        assert isinstance(await answered(store, RemoveWatches(path, CHILDREN)), NoWatcherError)
+        assert store.connected
+    finally:
+        await store.remove(path)
+        pool.close()
+        await store.close()
 
 
 async def _connected(pulsar_: Endpoints) -> tuple[ZooKeeperStore, ClusterMetadata, BookiePool]:

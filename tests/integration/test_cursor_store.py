@@ -91,74 +91,67 @@ def states(store: CursorStore) -> dict[str, tuple[Position, int]]:
     return {one.name: (one.mark_delete, len(one.ranges)) for one in store.of(TOPIC)}
 
 
-def test_cursors_are_there_for_the_next_broker(pulsar: Endpoints, pulsar_stack: PulsarCluster, records: str) -> None:
-    async def run() -> None:
-        async with opened(pulsar, records) as (store, lost):
-            cursors = store.of(TOPIC)
-            first = [cursors.create(f"s{number}", Position(1, number)) for number in range(1_000)]
-            await store.wait_stored(store.changed(cursors))
-            for cursor in first[:500]:
-                cursor.served = served = Served(Position(2, 7))
-                served.ranges.add(Position(2, 9))
-                cursors.acked(cursor)
-            cursors.delete(first[-1])
-            await store.wait_stored(store.changed(cursors))
-            cursors.reset(first[0], Position(1, 1))
-            store.changed(cursors)  # stored by `close`
-        assert lost == []
-        expected = {
-            f"s{number}": (Position(2, 7), 1) if number < 500 else (Position(1, number), 0) for number in range(999)
-        }
-        expected["s0"] = (Position(1, 1), 0)
-        async with opened(pulsar, records) as (store, _):
-            assert states(store) == expected
-        await asyncio.to_thread(pulsar_stack.admin().unload, records)
-        await compacted(pulsar_stack.admin(), records)
-        async with opened(pulsar, records) as (store, _):
-            assert states(store) == expected
-
-    asyncio.run(run())
-
-
-def test_a_broker_that_was_replaced_stores_nothing_more(
+async def test_cursors_are_there_for_the_next_broker(
     pulsar: Endpoints, pulsar_stack: PulsarCluster, records: str
 ) -> None:
-    async def run() -> None:
-        async with opened(pulsar, records) as (old, lost):
-            old.of(TOPIC).create("s", Position(1, 1))
-            await old.wait_stored(old.changed(old.of(TOPIC)))
-            async with opened(pulsar, records) as (new, _):
-                cursors = old.of(TOPIC)
-                cursors.reset(cursors.find("s"), Position(9, 9))
-                with pytest.raises(CursorStoreError, match="cannot be stored here any more"):
-                    await asyncio.wait_for(old.wait_stored(old.changed(cursors)), 30)
-                assert len(lost) == 1
-                assert "ProducerFenced" in lost[0]
-                assert states(new) == {"s": (Position(1, 1), 0)}
-        async with opened(pulsar, records) as (store, _):
-            assert states(store) == {"s": (Position(1, 1), 0)}
+    async with opened(pulsar, records) as (store, lost):
+        cursors = store.of(TOPIC)
+        first = [cursors.create(f"s{number}", Position(1, number)) for number in range(1_000)]
+        await store.wait_stored(store.changed(cursors))
+        for cursor in first[:500]:
+            cursor.served = served = Served(Position(2, 7))
+            served.ranges.add(Position(2, 9))
+            cursors.acked(cursor)
+        cursors.delete(first[-1])
+        await store.wait_stored(store.changed(cursors))
+        cursors.reset(first[0], Position(1, 1))
+        store.changed(cursors)  # stored by `close`
+    assert lost == []
+    expected = {
+        f"s{number}": (Position(2, 7), 1) if number < 500 else (Position(1, number), 0) for number in range(999)
+    }
+    expected["s0"] = (Position(1, 1), 0)
+    async with opened(pulsar, records) as (store, _):
+        assert states(store) == expected
+    await asyncio.to_thread(pulsar_stack.admin().unload, records)
+    await compacted(pulsar_stack.admin(), records)
+    async with opened(pulsar, records) as (store, _):
+        assert states(store) == expected
 
-    asyncio.run(run())
+
+async def test_a_broker_that_was_replaced_stores_nothing_more(
+    pulsar: Endpoints, pulsar_stack: PulsarCluster, records: str
+) -> None:
+    async with opened(pulsar, records) as (old, lost):
+        old.of(TOPIC).create("s", Position(1, 1))
+        await old.wait_stored(old.changed(old.of(TOPIC)))
+        async with opened(pulsar, records) as (new, _):
+            cursors = old.of(TOPIC)
+            cursors.reset(cursors.find("s"), Position(9, 9))
+            with pytest.raises(CursorStoreError, match="cannot be stored here any more"):
+                await asyncio.wait_for(old.wait_stored(old.changed(cursors)), 30)
+            assert len(lost) == 1
+            assert "ProducerFenced" in lost[0]
+            assert states(new) == {"s": (Position(1, 1), 0)}
+    async with opened(pulsar, records) as (store, _):
+        assert states(store) == {"s": (Position(1, 1), 0)}
 
 
-def test_more_records_than_the_bound_are_refused(
+async def test_more_records_than_the_bound_are_refused(
     pulsar: Endpoints, records: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with opened(pulsar, records) as (store, _):
-            cursors = store.of(TOPIC)
-            cursors.create("s", Position(1, 1))
-            await store.wait_stored(store.changed(cursors))
-            size = len(store.of(TOPIC)._definitions(0))
-        monkeypatch.setattr(store_module, "MAX_KEPT_BYTES", size)
-        async with opened(pulsar, records) as (store, _):
-            assert states(store) == {"s": (Position(1, 1), 0)}
-        monkeypatch.setattr(store_module, "MAX_KEPT_BYTES", size - 1)
-        with pytest.raises(CursorStoreError, match=f"more than {size - 1} bytes"):
-            async with opened(pulsar, records):
-                pass
-
-    asyncio.run(run())
+    async with opened(pulsar, records) as (store, _):
+        cursors = store.of(TOPIC)
+        cursors.create("s", Position(1, 1))
+        await store.wait_stored(store.changed(cursors))
+        size = len(store.of(TOPIC)._definitions(0))
+    monkeypatch.setattr(store_module, "MAX_KEPT_BYTES", size)
+    async with opened(pulsar, records) as (store, _):
+        assert states(store) == {"s": (Position(1, 1), 0)}
+    monkeypatch.setattr(store_module, "MAX_KEPT_BYTES", size - 1)
+    with pytest.raises(CursorStoreError, match=f"more than {size - 1} bytes"):
+        async with opened(pulsar, records):
+            pass
 
 
 def test_messages_of_somebody_else_are_refused_and_stay(

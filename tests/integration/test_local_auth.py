@@ -116,7 +116,7 @@ class Client:
 
 
 @pytest.mark.parametrize("authorizes", [True, None])
-def test_a_revoked_consumer_is_ended(
+async def test_a_revoked_consumer_is_ended(
     stack: PulsarCluster,
     credentials: Credentials,
     admin: PulsarAdmin,
@@ -130,22 +130,19 @@ def test_a_revoked_consumer_is_ended(
     async def asked() -> bool | None:
         return authorizes
 
-    async def run() -> None:
-        owners = OwnerDirectory(stack.endpoints.writer_url)
-        access = OwnerAccess(owners, asked, ACCESS_PREFIX)
-        admin.grant_on_topic(topic, "other", "consume")
-        clients = [Client(topic, Identity("token", credentials.token(role).encode())) for role in ("reader", "other")]
-        for client in clients:
-            assert await access.subscribe(client, new=True) is not None
-            access.add(client)
-        await asyncio.to_thread(admin.revoke_on_topic, topic, "reader")
-        await until(lambda: clients[0].ended, 30)
-        assert "not authorized" in clients[0].ended.lower()
-        assert clients[1].ended == ""
-        with pytest.raises(OwnerRefusedError) as refused:
-            await access.subscribe(clients[0], new=False)
-        assert refused.value.code == ServerError.AuthorizationError
-        access.close()
-        owners.close()
-
-    asyncio.run(run())
+    owners = OwnerDirectory(stack.endpoints.writer_url)
+    access = OwnerAccess(owners, asked, ACCESS_PREFIX)
+    admin.grant_on_topic(topic, "other", "consume")
+    clients = [Client(topic, Identity("token", credentials.token(role).encode())) for role in ("reader", "other")]
+    for client in clients:
+        assert await access.subscribe(client, new=True) is not None
+        access.add(client)
+    await asyncio.to_thread(admin.revoke_on_topic, topic, "reader")
+    await until(lambda: clients[0].ended, 30)
+    assert "not authorized" in clients[0].ended.lower()
+    assert clients[1].ended == ""
+    with pytest.raises(OwnerRefusedError) as refused:
+        await access.subscribe(clients[0], new=False)
+    assert refused.value.code == ServerError.AuthorizationError
+    access.close()
+    owners.close()

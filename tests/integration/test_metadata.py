@@ -70,26 +70,22 @@ def end_session(pulsar_: Endpoints, session: tuple[int, bytes]) -> None:
 
 
 @zookeeper_only
-def test_a_node_is_followed_from_before_it_is_there_until_after(pulsar, other) -> None:
+async def test_a_node_is_followed_from_before_it_is_there_until_after(pulsar, other) -> None:
     client, root = other
-
-    async def run():
-        told, names = [], []
-        async with metadata_of(pulsar) as (store, _, _):
-            store.watch(f"{root}/node", lambda node: told.append(node and node.value))
-            store.watch_children(root, names.append)
-            await until(lambda: told == [None] and names == [frozenset()], 60, what="first looks")
-            await asyncio.to_thread(client.create, f"{root}/node", b"one")
-            await until(lambda: told[-1] == b"one" and names[-1] == {"node"}, 60, what="made")
-            await asyncio.to_thread(client.set, f"{root}/node", b"two")
-            await until(lambda: told[-1] == b"two", 60, what="changed")
-            await asyncio.to_thread(client.delete, f"{root}/node")
-            await until(lambda: told[-1] is None and names[-1] == frozenset(), 60, what="deleted")
-            assert await store.children(f"{root}/nowhere") is None
-            with pytest.raises(ValueError, match="must not be written"):
-                await store.register("/managed-ledgers/x", b"")
-
-    asyncio.run(run())
+    told, names = [], []
+    async with metadata_of(pulsar) as (store, _, _):
+        store.watch(f"{root}/node", lambda node: told.append(node and node.value))
+        store.watch_children(root, names.append)
+        await until(lambda: told == [None] and names == [frozenset()], 60, what="first looks")
+        await asyncio.to_thread(client.create, f"{root}/node", b"one")
+        await until(lambda: told[-1] == b"one" and names[-1] == {"node"}, 60, what="made")
+        await asyncio.to_thread(client.set, f"{root}/node", b"two")
+        await until(lambda: told[-1] == b"two", 60, what="changed")
+        await asyncio.to_thread(client.delete, f"{root}/node")
+        await until(lambda: told[-1] is None and names[-1] == frozenset(), 60, what="deleted")
+        assert await store.children(f"{root}/nowhere") is None
+        with pytest.raises(ValueError, match="must not be written"):
+            await store.register("/managed-ledgers/x", b"")
 
 
 @zookeeper_only
@@ -108,63 +104,55 @@ def test_watching_the_children_of_a_foreign_node_does_not_make_it(pulsar, other)
 
 
 @zookeeper_only
-def test_watches_and_our_own_nodes_survive_the_loss_of_the_session(pulsar, other, monkeypatch) -> None:
+async def test_watches_and_our_own_nodes_survive_the_loss_of_the_session(pulsar, other, monkeypatch) -> None:
     client, root = other
+    told, names = [], []
+    async with metadata_of(pulsar) as (store, _, _):
+        store.watch(f"{root}/node", lambda node: told.append(node and node.value))
+        store.watch_children(f"{root}/members", names.append)
+        await store.register(f"{root}/members/me", b"here")
+        await until(lambda: told == [None] and names and names[-1] == {"me"}, 60, what="first looks")
+        first = store._source._client.client_id[0]
+        for _ in range(10):  # our own client may have been quicker, and have taken it back before it was closed
+            await asyncio.to_thread(end_session, pulsar, store._source._client.client_id)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(3):
+                    while not store.connected or store._source._client.client_id[0] == first:
+                        await asyncio.sleep(0.02)
+                    break
+        assert store._source._client.client_id[0] != first
 
-    async def run():
-        told, names = [], []
-        async with metadata_of(pulsar) as (store, _, _):
-            store.watch(f"{root}/node", lambda node: told.append(node and node.value))
-            store.watch_children(f"{root}/members", names.append)
-            await store.register(f"{root}/members/me", b"here")
-            await until(lambda: told == [None] and names and names[-1] == {"me"}, 60, what="first looks")
-            first = store._source._client.client_id[0]
-            for _ in range(10):  # our own client may have been quicker, and have taken it back before it was closed
-                await asyncio.to_thread(end_session, pulsar, store._source._client.client_id)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(3):
-                        while not store.connected or store._source._client.client_id[0] == first:
-                            await asyncio.sleep(0.02)
-                        break
-            assert store._source._client.client_id[0] != first
+        def ours() -> bool:
+            stat = client.retry(client.exists, f"{root}/members/me")
+            return stat is not None and stat.ephemeralOwner == store._source._client.client_id[0]
 
-            def ours() -> bool:
-                stat = client.retry(client.exists, f"{root}/members/me")
-                return stat is not None and stat.ephemeralOwner == store._source._client.client_id[0]
-
-            deadline = time.monotonic() + DEADLINE_S
-            while not await asyncio.to_thread(ours):
-                assert time.monotonic() < deadline, "our node is not there again"
-                await asyncio.sleep(0.1)
-            # Watches of the new session, not the slow poll, must tell.
-            monkeypatch.setattr(watches.NodeWatch, "_compare", None)
-            for value in (b"one", b"two"):
-                write = client.set if client.retry(client.exists, f"{root}/node") else client.create
-                client.retry(write, f"{root}/node", value)
-                await until(lambda value=value: told[-1] == value, 60, what="told after the loss of the session")
-            client.retry(client.create, f"{root}/members/you")
-            await until(lambda: names[-1] == {"me", "you"}, 60, what="children told after the loss of the session")
-
-    asyncio.run(run())
+        deadline = time.monotonic() + DEADLINE_S
+        while not await asyncio.to_thread(ours):
+            assert time.monotonic() < deadline, "our node is not there again"
+            await asyncio.sleep(0.1)
+        # Watches of the new session, not the slow poll, must tell.
+        monkeypatch.setattr(watches.NodeWatch, "_compare", None)
+        for value in (b"one", b"two"):
+            write = client.set if client.retry(client.exists, f"{root}/node") else client.create
+            client.retry(write, f"{root}/node", value)
+            await until(lambda value=value: told[-1] == value, 60, what="told after the loss of the session")
+        client.retry(client.create, f"{root}/members/you")
+        await until(lambda: names[-1] == {"me", "you"}, 60, what="children told after the loss of the session")
 
 
-def test_partitions_topics_and_namespaces(pulsar, admin: PulsarAdmin, topic: str) -> None:
+async def test_partitions_topics_and_namespaces(pulsar, admin: PulsarAdmin, topic: str) -> None:
     admin.create_partitioned_topic(topic, 3)
     admin.create_topic(f"{topic} and more")
     name = parse_topic_name(topic)
-
-    async def run():
-        async with metadata_of(pulsar) as (_, cluster, _):
-            assert await cluster.partitions(name) == 3
-            assert await cluster.partitions(name.at(0)) == 0
-            assert (await cluster.partitioned_topics("public", "default"))[name] == 3
-            topics = await cluster.topics("public", "default")
-            assert {name.at(0), name.at(1), name.at(2), parse_topic_name(f"{topic} and more")} <= set(topics)
-            assert "public/default" in await cluster.namespaces()
-            assert await cluster.topics("public", "nowhere") == []
-            assert await cluster.topic(parse_topic_name(f"{topic}-none")) is None
-
-    asyncio.run(run())
+    async with metadata_of(pulsar) as (_, cluster, _):
+        assert await cluster.partitions(name) == 3
+        assert await cluster.partitions(name.at(0)) == 0
+        assert (await cluster.partitioned_topics("public", "default"))[name] == 3
+        topics = await cluster.topics("public", "default")
+        assert {name.at(0), name.at(1), name.at(2), parse_topic_name(f"{topic} and more")} <= set(topics)
+        assert "public/default" in await cluster.namespaces()
+        assert await cluster.topics("public", "nowhere") == []
+        assert await cluster.topic(parse_topic_name(f"{topic}-none")) is None
 
 
 def acked_with_holes(client, topic: str, count: int) -> None:
@@ -181,7 +169,7 @@ def acked_with_holes(client, topic: str, count: int) -> None:
     consumer.close()
 
 
-def test_a_subscription_is_where_the_owner_says_it_is_in_use_and_after_an_unload(
+async def test_a_subscription_is_where_the_owner_says_it_is_in_use_and_after_an_unload(
     pulsar, pulsar_client, admin: PulsarAdmin, topic: str
 ) -> None:
     acked_with_holes(pulsar_client, topic, 250)
@@ -194,22 +182,19 @@ def test_a_subscription_is_where_the_owner_says_it_is_in_use_and_after_an_unload
         ranges = ",".join(f"({low[0]}:{low[1]}..{high[0]}:{high[1]}]" for low, high in state.holes)
         return f"{state.mark_delete[0]}:{state.mark_delete[1]}", f"[{ranges}]"
 
-    async def run():
-        async with metadata_of(pulsar) as (_, cluster, pool):
-            assert await cluster.subscriptions(name) == ["holes"]
-            assert await read_cursor(cluster, pool, name, "nobody") is None
-            deadline = time.monotonic() + 90  # the owner flushes what is left every 60 s
-            while True:
-                state = await read_cursor(cluster, pool, name, "holes")
-                stats = await asyncio.to_thread(owners_word)
-                if told_by(state) == (stats["markDeletePosition"], stats["individuallyDeletedMessages"]):
-                    break
-                assert time.monotonic() < deadline, f"{state} is not {stats}"
-                await asyncio.sleep(0.5)
-            assert state.cursor_ledger >= 0
-            await asyncio.to_thread(admin.unload, topic)
+    async with metadata_of(pulsar) as (_, cluster, pool):
+        assert await cluster.subscriptions(name) == ["holes"]
+        assert await read_cursor(cluster, pool, name, "nobody") is None
+        deadline = time.monotonic() + 90  # the owner flushes what is left every 60 s
+        while True:
             state = await read_cursor(cluster, pool, name, "holes")
-            assert state.cursor_ledger == -1
-            assert told_by(state) == (stats["markDeletePosition"], stats["individuallyDeletedMessages"])
-
-    asyncio.run(run())
+            stats = await asyncio.to_thread(owners_word)
+            if told_by(state) == (stats["markDeletePosition"], stats["individuallyDeletedMessages"]):
+                break
+            assert time.monotonic() < deadline, f"{state} is not {stats}"
+            await asyncio.sleep(0.5)
+        assert state.cursor_ledger >= 0
+        await asyncio.to_thread(admin.unload, topic)
+        state = await read_cursor(cluster, pool, name, "holes")
+        assert state.cursor_ledger == -1
+        assert told_by(state) == (stats["markDeletePosition"], stats["individuallyDeletedMessages"])

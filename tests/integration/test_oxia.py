@@ -163,71 +163,60 @@ def leader_of(made: Any, path: str) -> str:
     return "" if found is None else str(found[1])
 
 
-def test_records_children_and_watches(oxia: OxiaCluster) -> None:
-    async def scenario() -> None:
-        root, values, names = fresh(), [], []
-        async with store(oxia) as one, store(oxia) as other:
-            one.watch(f"{root}/a/x", lambda found: values.append(None if found is None else found.value))
-            one.watch_children(f"{root}/a", names.append)
-            await until(lambda: values == [None] and names == [frozenset()])
-            assert await one.get(f"{root}/a/x") is None
-            assert await one.children(f"{root}/a") is None
-            await other.put(f"{root}/a/x", b"1")
-            await until(lambda: values[-1] == b"1" and names[-1] == {"x"})
-            before = await one.get(f"{root}/a/x")
-            await other.put(f"{root}/a/x", b"2")
-            await until(lambda: values[-1] == b"2")
-            after = await one.get(f"{root}/a/x")
-            assert after.version > before.version
-            assert after.created_ms == before.created_ms > 0
-            await other.put(f"{root}/a/y/z", b"")
-            await until(lambda: names[-1] == {"x", "y"})
-            assert await one.children(root) == {"a"}
-            await other.remove(f"{root}/a/x")
-            await until(lambda: values[-1] is None and names[-1] == {"y"})
-            await other.remove(f"{root}/a/x")
-
-    asyncio.run(scenario())
+async def test_records_children_and_watches(oxia: OxiaCluster) -> None:
+    root, values, names = fresh(), [], []
+    async with store(oxia) as one, store(oxia) as other:
+        one.watch(f"{root}/a/x", lambda found: values.append(None if found is None else found.value))
+        one.watch_children(f"{root}/a", names.append)
+        await until(lambda: values == [None] and names == [frozenset()])
+        assert await one.get(f"{root}/a/x") is None
+        assert await one.children(f"{root}/a") is None
+        await other.put(f"{root}/a/x", b"1")
+        await until(lambda: values[-1] == b"1" and names[-1] == {"x"})
+        before = await one.get(f"{root}/a/x")
+        await other.put(f"{root}/a/x", b"2")
+        await until(lambda: values[-1] == b"2")
+        after = await one.get(f"{root}/a/x")
+        assert after.version > before.version
+        assert after.created_ms == before.created_ms > 0
+        await other.put(f"{root}/a/y/z", b"")
+        await until(lambda: names[-1] == {"x", "y"})
+        assert await one.children(root) == {"a"}
+        await other.remove(f"{root}/a/x")
+        await until(lambda: values[-1] is None and names[-1] == {"y"})
+        await other.remove(f"{root}/a/x")
 
 
-def test_records_of_pulsar_are_in_all_shards(oxia: OxiaCluster) -> None:
+async def test_records_of_pulsar_are_in_all_shards(oxia: OxiaCluster) -> None:
     """Written as Pulsar does: by their path alone."""
     folder = f"/managed-ledgers/{uuid.uuid4().hex}"
-
-    async def scenario() -> None:
-        async with store(oxia) as one:
-            names: list[frozenset[str]] = []
-            one.watch_children(folder, names.append)
-            await until(lambda: names == [frozenset()])
-            for number in range(8):
-                client(oxia, "put", f"{folder}/{number}", f"value-{number}")
-            await until(lambda: names[-1] == {str(number) for number in range(8)})
-            for number in range(8):
-                assert (await one.get(f"{folder}/{number}")).value == b"value-%d" % number
-            assert len({one._router.leader(f"{folder}/{number}")[0] for number in range(8)}) == 2
-
-    asyncio.run(scenario())
+    async with store(oxia) as one:
+        names: list[frozenset[str]] = []
+        one.watch_children(folder, names.append)
+        await until(lambda: names == [frozenset()])
+        for number in range(8):
+            client(oxia, "put", f"{folder}/{number}", f"value-{number}")
+        await until(lambda: names[-1] == {str(number) for number in range(8)})
+        for number in range(8):
+            assert (await one.get(f"{folder}/{number}")).value == b"value-%d" % number
+        assert len({one._router.leader(f"{folder}/{number}")[0] for number in range(8)}) == 2
 
 
-def test_a_copy_of_an_own_record_in_another_shard_is_adopted(oxia: OxiaCluster) -> None:
+async def test_a_copy_of_an_own_record_in_another_shard_is_adopted(oxia: OxiaCluster) -> None:
     """A migration copies records by their path alone (MigrationCoordinator)."""
     root = fresh()
-
-    async def scenario() -> None:
-        async with store(oxia) as one:
-            for number in range(8):
-                client(oxia, "put", f"{root}/{number}", f"{number}")
-            shards = {one._router.leader(f"{root}/{number}")[0] for number in range(8)}
-            assert len(shards) == 2
-            assert await one.children(root) == {str(number) for number in range(8)}
-            for number in range(4):
-                assert (await one.get(f"{root}/{number}")).value == b"%d" % number
-                await one.put(f"{root}/{number}", b"mine")
-            for number in range(8):
-                await one.remove(f"{root}/{number}")
-            assert await one.children(root) == frozenset()
-
-    asyncio.run(scenario())
+    async with store(oxia) as one:
+        for number in range(8):
+            client(oxia, "put", f"{root}/{number}", f"{number}")
+        shards = {one._router.leader(f"{root}/{number}")[0] for number in range(8)}
+        assert len(shards) == 2
+        assert await one.children(root) == {str(number) for number in range(8)}
+        for number in range(4):
+            assert (await one.get(f"{root}/{number}")).value == b"%d" % number
+            await one.put(f"{root}/{number}", b"mine")
+        for number in range(8):
+            await one.remove(f"{root}/{number}")
+        assert await one.children(root) == frozenset()
 
 
 def client(oxia: OxiaCluster, *words: str) -> str:
@@ -239,31 +228,27 @@ def client(oxia: OxiaCluster, *words: str) -> str:
     ).stdout  # fmt: skip
 
 
-def test_calls_of_a_dropped_channel_fail_and_cancel_no_task(oxia: OxiaCluster) -> None:
+async def test_calls_of_a_dropped_channel_fail_and_cancel_no_task(oxia: OxiaCluster) -> None:
     """gRPC ends the calls of a closed channel by CancelledError, which would end the tasks that follow streams."""
-
-    async def scenario() -> None:
-        async with store(oxia):
-            pass  # the servers have their shards now
-        channels, address = Channels(), f"{HOST}:{oxia.spec.oxia_port(0)}"
-        request = ShardAssignmentsRequest(namespace=OXIA_NAMESPACE)
-        stream = channels.stream(address, ASSIGNMENTS, request)
-        await anext(stream)
-        reading = asyncio.create_task(anext(stream))  # type: ignore[arg-type] # an asynchronous generator's is a coroutine
-        calling = asyncio.create_task(channels.call(address, ASSIGNMENTS, request, DEADLINE_S))
-        await asyncio.sleep(0.2)
-        await channels.drop(address)
-        for task in (reading, calling):
-            with pytest.raises(grpc.aio.AioRpcError, match="UNAVAILABLE"):
-                await asyncio.wait_for(task, DEADLINE_S)
-        calling = asyncio.create_task(channels.call(address, ASSIGNMENTS, request, DEADLINE_S))
-        await asyncio.sleep(0.2)
-        calling.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await calling
-        await channels.close()
-
-    asyncio.run(scenario())
+    async with store(oxia):
+        pass  # the servers have their shards now
+    channels, address = Channels(), f"{HOST}:{oxia.spec.oxia_port(0)}"
+    request = ShardAssignmentsRequest(namespace=OXIA_NAMESPACE)
+    stream = channels.stream(address, ASSIGNMENTS, request)
+    await anext(stream)
+    reading = asyncio.create_task(anext(stream))  # type: ignore[arg-type] # an asynchronous generator's is a coroutine
+    calling = asyncio.create_task(channels.call(address, ASSIGNMENTS, request, DEADLINE_S))
+    await asyncio.sleep(0.2)
+    await channels.drop(address)
+    for task in (reading, calling):
+        with pytest.raises(grpc.aio.AioRpcError, match="UNAVAILABLE"):
+            await asyncio.wait_for(task, DEADLINE_S)
+    calling = asyncio.create_task(channels.call(address, ASSIGNMENTS, request, DEADLINE_S))
+    await asyncio.sleep(0.2)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    await channels.close()
 
 
 def test_claims_end_with_a_dead_broker(oxia: OxiaCluster) -> None:
@@ -288,81 +273,73 @@ def test_claims_end_with_a_dead_broker(oxia: OxiaCluster) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_lost_leader_costs_no_claim(whole: OxiaCluster, how: int) -> None:
+async def test_a_lost_leader_costs_no_claim(whole: OxiaCluster, how: int) -> None:
     """Its successor has the sessions. While it hangs, leases end and no other broker gets the claim."""
+    root = fresh()
+    leases: list[tuple[int, float]] = []
 
-    async def scenario() -> None:
-        root = fresh()
-        leases: list[tuple[int, float]] = []
+    def note(lease: SessionLease) -> None:
+        leases.append((lease.session, lease.until))
 
-        def note(lease: SessionLease) -> None:
-            leases.append((lease.session, lease.until))
-
-        async with store(whole) as holder, store(whole) as other:
-            holder.on_session(note)
-            names: list[frozenset[str]] = []
-            other.watch_children(root, names.append)
-            held = await holder.claim(f"{root}/claim", b"holder")
-            await holder.register(f"{root}/member", b"holder")
-            await until(lambda: bool(names) and names[-1] == {"claim", "member"})
-            await until(lambda: leases[-1][1] > lease_time())
-            old = leader_of(holder, root)
-            _, pid = whole.at(old)
-            os.kill(pid, how)
-            lost = time.monotonic()
-            while leader_of(holder, root) in {old, ""} or leases[-1][1] <= lease_time():
-                assert time.monotonic() < lost + ELECTED_S + DEADLINE_S, "no leader has been elected"
-                try:
-                    taken = (await other.claim(f"{root}/claim", b"other")).session
-                except MetadataUnavailableError:
-                    await asyncio.sleep(0.1)
-                    continue
-                if taken:
-                    # The election took longer than the session lasts. Then the holder must know that it has nothing any more.
-                    assert leases[-1][0] != held.session or leases[-1][1] <= lease_time()
-                    assert time.monotonic() - lost > SESSION_TIMEOUT_S / 2
-                    return
-            assert leases[-1][0] == held.session, "the session continues"
-            assert (await holder.claim(f"{root}/claim", b"holder")).session == held.session
-            await holder.put(f"{root}/after", b"")
-            await until(lambda: names[-1] == {"claim", "member", "after"})
-            await holder.release(f"{root}/claim")
-            assert (await other.claim(f"{root}/claim", b"other")).session
-
-    asyncio.run(scenario())
+    async with store(whole) as holder, store(whole) as other:
+        holder.on_session(note)
+        names: list[frozenset[str]] = []
+        other.watch_children(root, names.append)
+        held = await holder.claim(f"{root}/claim", b"holder")
+        await holder.register(f"{root}/member", b"holder")
+        await until(lambda: bool(names) and names[-1] == {"claim", "member"})
+        await until(lambda: leases[-1][1] > lease_time())
+        old = leader_of(holder, root)
+        _, pid = whole.at(old)
+        os.kill(pid, how)
+        lost = time.monotonic()
+        while leader_of(holder, root) in {old, ""} or leases[-1][1] <= lease_time():
+            assert time.monotonic() < lost + ELECTED_S + DEADLINE_S, "no leader has been elected"
+            try:
+                taken = (await other.claim(f"{root}/claim", b"other")).session
+            except MetadataUnavailableError:
+                await asyncio.sleep(0.1)
+                continue
+            if taken:
+                # The election took longer than the session lasts. Then the holder must know that it has nothing any more.
+                assert leases[-1][0] != held.session or leases[-1][1] <= lease_time()
+                assert time.monotonic() - lost > SESSION_TIMEOUT_S / 2
+                return
+        assert leases[-1][0] == held.session, "the session continues"
+        assert (await holder.claim(f"{root}/claim", b"holder")).session == held.session
+        await holder.put(f"{root}/after", b"")
+        await until(lambda: names[-1] == {"claim", "member", "after"})
+        await holder.release(f"{root}/claim")
+        assert (await other.claim(f"{root}/claim", b"other")).session
 
 
-def test_all_servers_gone_and_back(whole: OxiaCluster) -> None:
+async def test_all_servers_gone_and_back(whole: OxiaCluster) -> None:
     """Reads fail within their deadline, and the session continues or another one has the same records."""
-
-    async def scenario() -> None:
-        root, names = fresh(), []
-        async with store(whole) as one, store(whole) as other:
-            one.on_session(lambda _: None)
-            other.watch_children(root, names.append)
-            await one.register(f"{root}/member", b"one")
-            await until(lambda: bool(names) and names[-1] == {"member"})
-            for name in whole.servers:
-                if name != COORDINATOR:
-                    running = whole.servers[name].running()
-                    assert running is not None
-                    os.kill(running.pid, signal.SIGKILL)
-            began = time.monotonic()
-            with pytest.raises(MetadataUnavailableError, match=r"Oxia at .* no answer in 10 s"):
-                await one.get(f"{root}/member")
-            assert time.monotonic() - began < 15
-            assert not one.connected
-            for name in whole.servers:
-                if name != COORDINATOR:
-                    await asyncio.to_thread(whole.start, name)
-            await until(lambda: one.connected, what="the broker is connected again")
-            async with asyncio.timeout(DEADLINE_S):
-                while await other.get(f"{root}/member") is None:
-                    await asyncio.sleep(0.1)
-            await one.put(f"{root}/after", b"")
-            await until(lambda: "after" in names[-1])
-
-    asyncio.run(scenario())
+    root, names = fresh(), []
+    async with store(whole) as one, store(whole) as other:
+        one.on_session(lambda _: None)
+        other.watch_children(root, names.append)
+        await one.register(f"{root}/member", b"one")
+        await until(lambda: bool(names) and names[-1] == {"member"})
+        for name in whole.servers:
+            if name != COORDINATOR:
+                running = whole.servers[name].running()
+                assert running is not None
+                os.kill(running.pid, signal.SIGKILL)
+        began = time.monotonic()
+        with pytest.raises(MetadataUnavailableError, match=r"Oxia at .* no answer in 10 s"):
+            await one.get(f"{root}/member")
+        assert time.monotonic() - began < 15
+        assert not one.connected
+        for name in whole.servers:
+            if name != COORDINATOR:
+                await asyncio.to_thread(whole.start, name)
+        await until(lambda: one.connected, what="the broker is connected again")
+        async with asyncio.timeout(DEADLINE_S):
+            while await other.get(f"{root}/member") is None:
+                await asyncio.sleep(0.1)
+        await one.put(f"{root}/after", b"")
+        await until(lambda: "after" in names[-1])
 
 
 @pytest.mark.parametrize(
@@ -372,13 +349,10 @@ def test_all_servers_gone_and_back(whole: OxiaCluster) -> None:
         ("oxia://{address}/nope", r"namespace not found"),
     ],
 )
-def test_a_store_that_cannot_be_used_says_why(oxia: OxiaCluster, url: str, why: str) -> None:
-    async def scenario() -> None:
-        made = store_at(MetadataUrl.parse(url.format(address=f"{HOST}:{oxia.spec.oxia_port(0)}")))
-        with pytest.raises(MetadataError, match=why):
-            await made.start()
-
-    asyncio.run(scenario())
+async def test_a_store_that_cannot_be_used_says_why(oxia: OxiaCluster, url: str, why: str) -> None:
+    made = store_at(MetadataUrl.parse(url.format(address=f"{HOST}:{oxia.spec.oxia_port(0)}")))
+    with pytest.raises(MetadataError, match=why):
+        await made.start()
 
 
 @pytest.fixture(scope="module")
@@ -411,31 +385,25 @@ def secured_by(folder: Path, authority: str, client_: str) -> StoreSecurity:
     return StoreSecurity(TlsFiles("metadata-store-tls", folder / f"{authority}.pem", certificate, key))
 
 
-def test_tls_with_client_certificates(encrypted: tuple[OxiaCluster, Path]) -> None:
+async def test_tls_with_client_certificates(encrypted: tuple[OxiaCluster, Path]) -> None:
     cluster, folder = encrypted
-
-    async def scenario() -> None:
-        made = store_at(MetadataUrl.parse(cluster.url), secured_by(folder, "authority", "client"))
-        await started(made, secured_by(folder, "authority", "client"))
-        path = f"{fresh()}/x"
-        await made.put(path, b"1")
-        found = await made.get(path)
-        assert found is not None
-        assert found.value == b"1"
-        await made.close()
-
-    asyncio.run(scenario())
+    made = store_at(MetadataUrl.parse(cluster.url), secured_by(folder, "authority", "client"))
+    await started(made, secured_by(folder, "authority", "client"))
+    path = f"{fresh()}/x"
+    await made.put(path, b"1")
+    found = await made.get(path)
+    assert found is not None
+    assert found.value == b"1"
+    await made.close()
 
 
 @pytest.mark.parametrize(("authority", "client_"), [("stranger", "client"), ("authority", "foreign"), ("", "")])
-def test_a_wrong_certificate_is_one_error(encrypted: tuple[OxiaCluster, Path], authority: str, client_: str) -> None:
+async def test_a_wrong_certificate_is_one_error(
+    encrypted: tuple[OxiaCluster, Path], authority: str, client_: str
+) -> None:
     """Of a wrong authority, of a client that the server does not trust, and of no TLS at all."""
     cluster, folder = encrypted
-
-    async def scenario() -> None:
-        security = secured_by(folder, authority, client_) if authority else OPEN_STORE
-        made = store_at(MetadataUrl.parse(cluster.url), security)
-        with pytest.raises(MetadataUnavailableError, match=rf"Oxia at {HOST}:\d+: no Oxia answers within 10 s"):
-            await made.start()
-
-    asyncio.run(scenario())
+    security = secured_by(folder, authority, client_) if authority else OPEN_STORE
+    made = store_at(MetadataUrl.parse(cluster.url), security)
+    with pytest.raises(MetadataUnavailableError, match=rf"Oxia at {HOST}:\d+: no Oxia answers within 10 s"):
+        await made.start()

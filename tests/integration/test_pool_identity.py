@@ -96,7 +96,7 @@ def test_the_pools_consumers_carry_its_identity(
         broker.kill()
 
 
-def test_of_two_namesakes_that_come_at_once_one_is_admitted(pulsar: Endpoints, pool: str) -> None:
+async def test_of_two_namesakes_that_come_at_once_one_is_admitted(pulsar: Endpoints, pool: str) -> None:
     async def join(fleet: PoolMembership) -> bool:
         try:
             await fleet.join()
@@ -104,72 +104,57 @@ def test_of_two_namesakes_that_come_at_once_one_is_admitted(pulsar: Endpoints, p
             return False
         return True
 
-    async def scenario() -> None:
-        async with stored(pulsar) as one, stored(pulsar) as two:
-            for _ in range(20):
-                name = uuid.uuid4().hex
-                fleets = [
-                    PoolMembership(store, name, f"pulsar://{uid}:6650", uid=uid)
-                    for store, uid in ((one, "a"), (two, "b"))
-                ]
-                assert sorted(await asyncio.gather(*map(join, fleets))) == [False, True]
-                for fleet in fleets:
-                    fleet.close()
-
-    asyncio.run(scenario())
+    async with stored(pulsar) as one, stored(pulsar) as two:
+        for _ in range(20):
+            name = uuid.uuid4().hex
+            fleets = [
+                PoolMembership(store, name, f"pulsar://{uid}:6650", uid=uid) for store, uid in ((one, "a"), (two, "b"))
+            ]
+            assert sorted(await asyncio.gather(*map(join, fleets))) == [False, True]
+            for fleet in fleets:
+                fleet.close()
 
 
-def test_a_namesake_with_the_same_address_does_not_take_the_brokers_place(pulsar: Endpoints, pool: str) -> None:
+async def test_a_namesake_with_the_same_address_does_not_take_the_brokers_place(pulsar: Endpoints, pool: str) -> None:
     """Pods of two clusters have the same names in DNS."""
-
-    async def scenario() -> None:
-        async with stored(pulsar) as one, stored(pulsar) as two:
-            mine = PoolMembership(one, pool, "pulsar://pool-0:6650", uid="a")
-            await mine.join()
-            with pytest.raises(NotAdmittedError, match=r"uid a.*pulsar://pool-0:6650"):
-                await PoolMembership(two, pool, "pulsar://pool-0:6650", uid="b").join()
-            again = PoolMembership(two, pool, "pulsar://pool-0:6650", uid="a")
-            await again.join()
-            mine.close()
-            again.close()
-
-    asyncio.run(scenario())
+    async with stored(pulsar) as one, stored(pulsar) as two:
+        mine = PoolMembership(one, pool, "pulsar://pool-0:6650", uid="a")
+        await mine.join()
+        with pytest.raises(NotAdmittedError, match=r"uid a.*pulsar://pool-0:6650"):
+            await PoolMembership(two, pool, "pulsar://pool-0:6650", uid="b").join()
+        again = PoolMembership(two, pool, "pulsar://pool-0:6650", uid="a")
+        await again.join()
+        mine.close()
+        again.close()
 
 
-def test_brokers_of_a_version_that_names_no_uid_stay_beside_newer_ones(pulsar: Endpoints, pool: str) -> None:
-    async def scenario() -> None:
-        async with stored(pulsar) as one, stored(pulsar) as two:
-            await one.register(f"/pulsar-readonly/pools/{pool}/brokers/old", b'{"url": "pulsar://old:6650"}')
-            fleet = PoolMembership(two, pool, "pulsar://new:6650", uid="a")
-            await fleet.join()
-            await until(lambda: set(fleet.members) == {"old", "pulsar://new:6650"})
-            fleet.close()
-
+async def test_brokers_of_a_version_that_names_no_uid_stay_beside_newer_ones(pulsar: Endpoints, pool: str) -> None:
     async def until(check: Callable[[], bool]) -> None:
         async with asyncio.timeout(30):
             while not check():
                 await asyncio.sleep(0.05)
 
-    asyncio.run(scenario())
+    async with stored(pulsar) as one, stored(pulsar) as two:
+        await one.register(f"/pulsar-readonly/pools/{pool}/brokers/old", b'{"url": "pulsar://old:6650"}')
+        fleet = PoolMembership(two, pool, "pulsar://new:6650", uid="a")
+        await fleet.join()
+        await until(lambda: set(fleet.members) == {"old", "pulsar://new:6650"})
+        fleet.close()
 
 
-def test_a_broker_whose_pools_name_went_to_a_namesake_while_it_had_no_session_is_told(
+async def test_a_broker_whose_pools_name_went_to_a_namesake_while_it_had_no_session_is_told(
     pulsar: Endpoints, pool: str
 ) -> None:
     told: list[NotAdmittedError] = []
-
-    async def scenario() -> None:
-        async with stored(pulsar) as one, stored(pulsar) as two:
-            mine = PoolMembership(one, pool, "pulsar://a:6650", uid="a", on_rejected=told.append)
-            await mine.join()
-            path = f"/pulsar-readonly/pools/{pool}/brokers/pulsar%3A%2F%2Fa%3A6650"
-            await two.remove(path)  # as the end of its session does
-            other = PoolMembership(two, pool, "pulsar://b:6650", uid="b")
-            await other.join()
-            with pytest.raises(NotAdmittedError):
-                await one.update(path, b"{}")
-            assert len(told) == 1
-            mine.close()
-            other.close()
-
-    asyncio.run(scenario())
+    async with stored(pulsar) as one, stored(pulsar) as two:
+        mine = PoolMembership(one, pool, "pulsar://a:6650", uid="a", on_rejected=told.append)
+        await mine.join()
+        path = f"/pulsar-readonly/pools/{pool}/brokers/pulsar%3A%2F%2Fa%3A6650"
+        await two.remove(path)  # as the end of its session does
+        other = PoolMembership(two, pool, "pulsar://b:6650", uid="b")
+        await other.join()
+        with pytest.raises(NotAdmittedError):
+            await one.update(path, b"{}")
+        assert len(told) == 1
+        mine.close()
+        other.close()

@@ -77,118 +77,92 @@ class Scene:
         await self.ages.measure()
 
 
-@pytest.fixture
-def play(monkeypatch):
-    """Run a scene in which a collection waits for the whole round."""
+@pytest.fixture(autouse=True)
+def _whole_rounds(monkeypatch):
+    """A collection waits for the whole round."""
     monkeypatch.setattr(backlog_age, "WAIT_S", 60.0)
-    return asyncio.run
 
 
-def test_the_age_is_that_of_the_oldest_unacked_entry(play):
-    async def scene():
-        one = Scene(9, 999)
-        assert one.seconds("s0") is None, "nothing was measured yet"
-        await one.measure()
-        assert one.seconds("s0") == pytest.approx(5000 - 10)
-        assert one.seconds("s1") == 0
-        assert one.log.reads == [Position(0, 10)], "without backlog nothing is read"
-
-    play(scene())
+async def test_the_age_is_that_of_the_oldest_unacked_entry():
+    one = Scene(9, 999)
+    assert one.seconds("s0") is None, "nothing was measured yet"
+    await one.measure()
+    assert one.seconds("s0") == pytest.approx(5000 - 10)
+    assert one.seconds("s1") == 0
+    assert one.log.reads == [Position(0, 10)], "without backlog nothing is read"
 
 
-def test_after_the_next_ack_the_last_measurement_counts_for_a_while(play):
-    async def scene():
-        one = Scene(9)
-        await one.measure()
-        one.served.subscriptions["s0"].mark_delete = Position(0, 500)
-        one.now += KEPT_S
-        assert one.seconds() == pytest.approx(5000 - 10)
-        one.now += 1
-        assert one.seconds() is None
-        await one.measure()
-        assert one.seconds() == pytest.approx(5000 + KEPT_S + 1 - 501)
-
-    play(scene())
+async def test_after_the_next_ack_the_last_measurement_counts_for_a_while():
+    one = Scene(9)
+    await one.measure()
+    one.served.subscriptions["s0"].mark_delete = Position(0, 500)
+    one.now += KEPT_S
+    assert one.seconds() == pytest.approx(5000 - 10)
+    one.now += 1
+    assert one.seconds() is None
+    await one.measure()
+    assert one.seconds() == pytest.approx(5000 + KEPT_S + 1 - 501)
 
 
-def test_collections_in_a_row_share_a_round(play):
-    async def scene():
-        one = Scene(9)
-        await one.ages.measure()
-        one.served.subscriptions["s0"].mark_delete = Position(0, 10)
-        await one.ages.measure()
-        assert len(one.log.reads) == 1
-
-    play(scene())
+async def test_collections_in_a_row_share_a_round():
+    one = Scene(9)
+    await one.ages.measure()
+    one.served.subscriptions["s0"].mark_delete = Position(0, 10)
+    await one.ages.measure()
+    assert len(one.log.reads) == 1
 
 
-def test_a_round_has_a_bound_and_the_next_one_takes_the_others(play):
-    async def scene():
-        one = Scene(*range(MAX_READS + 20))
-        await one.measure()
-        assert len(one.log.reads) == MAX_READS
-        for subscription in one.served.subscriptions.values():
-            subscription.mark_delete = Position(0, subscription.mark_delete.entry_id + 200)
-        one.now += 10
-        await one.measure()
-        assert len(one.log.reads) == 2 * MAX_READS
-        assert all(one.seconds(name) is not None for name in one.served.subscriptions)
-
-    play(scene())
+async def test_a_round_has_a_bound_and_the_next_one_takes_the_others():
+    one = Scene(*range(MAX_READS + 20))
+    await one.measure()
+    assert len(one.log.reads) == MAX_READS
+    for subscription in one.served.subscriptions.values():
+        subscription.mark_delete = Position(0, subscription.mark_delete.entry_id + 200)
+    one.now += 10
+    await one.measure()
+    assert len(one.log.reads) == 2 * MAX_READS
+    assert all(one.seconds(name) is not None for name in one.served.subscriptions)
 
 
-def test_large_entries_do_not_fill_the_cache(play):
+async def test_large_entries_do_not_fill_the_cache():
     """A round of 100 entries of 5 MiB would push all that consumers read next out of it."""
-
-    async def scene():
-        one = Scene(*range(MAX_READS))
-        one.log.size = 5 << 20
-        await one.measure()
-        assert MAX_READ_BYTES <= len(one.log.reads) * one.log.size <= 64 << 20
-        first = set(one.log.reads)
-        one.now += 10
-        await one.measure()
-        assert not first & set(one.log.reads[len(first) :]), "the others come next"
-
-    play(scene())
+    one = Scene(*range(MAX_READS))
+    one.log.size = 5 << 20
+    await one.measure()
+    assert MAX_READ_BYTES <= len(one.log.reads) * one.log.size <= 64 << 20
+    first = set(one.log.reads)
+    one.now += 10
+    await one.measure()
+    assert not first & set(one.log.reads[len(first) :]), "the others come next"
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), RuntimeError("unexpected")], ids=["closed", "unexpected"])
-def test_a_topic_that_closes_or_fails_does_not_end_the_round(play, caplog, error):
-    async def scene():
-        one = Scene(*range(20))
-        one.log.error, one.log.failing, one.log.delay = error, {1}, 0.01
-        await one.measure()
-        await asyncio.sleep(0)
-        assert [name for name in one.served.subscriptions if one.seconds(name) is None] == ["s0"]
-        assert ("unexpected" in caplog.text) == isinstance(error, RuntimeError)
-
-    play(scene())
+async def test_a_topic_that_closes_or_fails_does_not_end_the_round(caplog, error):
+    one = Scene(*range(20))
+    one.log.error, one.log.failing, one.log.delay = error, {1}, 0.01
+    await one.measure()
+    await asyncio.sleep(0)
+    assert [name for name in one.served.subscriptions if one.seconds(name) is None] == ["s0"]
+    assert ("unexpected" in caplog.text) == isinstance(error, RuntimeError)
 
 
-def test_entries_that_cannot_be_read_do_not_hold_up_the_others(play):
-    async def scene():
-        one = Scene(*range(MAX_READS + 1))
-        one.log.error = ReadFailedError("no bookie answers")
-        await one.measure()
-        assert one.seconds("s0") is None
-        one.log.error = None
-        one.now += 10
-        await one.measure()
-        assert one.log.reads[MAX_READS] == Position(0, MAX_READS + 1), "the one that was not tried comes first"
-
-    play(scene())
+async def test_entries_that_cannot_be_read_do_not_hold_up_the_others():
+    one = Scene(*range(MAX_READS + 1))
+    one.log.error = ReadFailedError("no bookie answers")
+    await one.measure()
+    assert one.seconds("s0") is None
+    one.log.error = None
+    one.now += 10
+    await one.measure()
+    assert one.log.reads[MAX_READS] == Position(0, MAX_READS + 1), "the one that was not tried comes first"
 
 
-def test_a_collection_does_not_wait_for_storage_that_is_silent(play, monkeypatch):
-    async def scene():
-        monkeypatch.setattr(backlog_age, "WAIT_S", 0.01)
-        one = Scene(9)
-        one.log.held = asyncio.Event()
-        await one.measure()
-        assert one.seconds() is None
-        await one.measure()
-        assert len(one.log.reads) == 1, "the round continues, and no second one begins"
-        one.ages.close()
-
-    play(scene())
+async def test_a_collection_does_not_wait_for_storage_that_is_silent(monkeypatch):
+    monkeypatch.setattr(backlog_age, "WAIT_S", 0.01)
+    one = Scene(9)
+    one.log.held = asyncio.Event()
+    await one.measure()
+    assert one.seconds() is None
+    await one.measure()
+    assert len(one.log.reads) == 1, "the round continues, and no second one begins"
+    one.ages.close()

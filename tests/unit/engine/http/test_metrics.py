@@ -173,28 +173,24 @@ def test_the_process_has_the_standard_metrics():
         assert value_of(text, name) > 0, name
 
 
-def test_threads_that_are_all_busy_do_not_hold_up_the_statistics(broker, monkeypatch):
+async def test_threads_that_are_all_busy_do_not_hold_up_the_statistics(broker, monkeypatch):
     monkeypatch.setattr("readonly_engine.http.server.WAIT_S", 0.05)
+    free = threading.Event()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    server = HttpServer(broker, STORES, EntryCache(1000), None, BOOKIES)
 
-    async def scene():
-        free = threading.Event()
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        server = HttpServer(broker, STORES, EntryCache(1000), None, BOOKIES)
+    async def document(_, tasks):
+        return str(tasks).encode()
 
-        async def document(_, tasks):
-            return str(tasks).encode()
-
-        server._statistics.document = document
-        busy = asyncio.create_task(asyncio.to_thread(free.wait, 10))
-        await asyncio.sleep(0)
-        async with asyncio.timeout(5):
-            assert await server._stats_text() == b"0"
-        free.set()
-        await busy
-        monkeypatch.setattr("readonly_engine.http.server.WAIT_S", 30.0)
-        assert int(await server._stats_text()) > 0
-
-    asyncio.run(scene())
+    server._statistics.document = document
+    busy = asyncio.create_task(asyncio.to_thread(free.wait, 10))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        assert await server._stats_text() == b"0"
+    free.set()
+    await busy
+    monkeypatch.setattr("readonly_engine.http.server.WAIT_S", 30.0)
+    assert int(await server._stats_text()) > 0
 
 
 def test_the_page_has_the_broker_the_build_and_the_process(broker):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 from readonly_engine.metadata import watches
@@ -41,68 +42,53 @@ class Node:
         self.value, self.mark = value, (self.mark or 0) + 1
 
 
-def play(scene):
-    async def run():
-        node = Node()
-        try:
-            await scene(node)
-        finally:
-            node.watch.stop()
-
-    asyncio.run(run())
-
-
-def test_it_tells_what_is_there_and_every_change():
-    async def scene(node):
-        await until(lambda: node.told == ["one"])
-        node.change("two")
-        node.fired("changed")
-        await until(lambda: node.told == ["one", "two"])
-        node.value, node.mark = None, None
-        node.fired("deleted")
-        await until(lambda: node.told == ["one", "two", None])
-
-    play(scene)
+@pytest.fixture
+@asynccontextmanager
+async def node():
+    made = Node()
+    try:
+        yield made
+    finally:
+        made.watch.stop()
 
 
-def test_a_look_that_finds_nothing_new_tells_nothing():
-    async def scene(node):
-        await until(lambda: node.told == ["one"])
-        node.watch.refresh()
-        await until(lambda: node.looks == 2)
-        await until(lambda: node.watch._task is None)
-        assert node.told == ["one"]
+async def test_it_tells_what_is_there_and_every_change(node):
+    await until(lambda: node.told == ["one"])
+    node.change("two")
+    node.fired("changed")
+    await until(lambda: node.told == ["one", "two"])
+    node.value, node.mark = None, None
+    node.fired("deleted")
+    await until(lambda: node.told == ["one", "two", None])
 
-    play(scene)
+
+async def test_a_look_that_finds_nothing_new_tells_nothing(node):
+    await until(lambda: node.told == ["one"])
+    node.watch.refresh()
+    await until(lambda: node.looks == 2)
+    await until(lambda: node.watch._task is None)
+    assert node.told == ["one"]
 
 
-def test_what_could_not_be_looked_at_is_looked_at_later(monkeypatch):
+async def test_what_could_not_be_looked_at_is_looked_at_later(monkeypatch, node):
     monkeypatch.setattr(watches, "RETRY_S", 0.01)
-
-    async def scene(node):
-        node.down = True
-        await until(lambda: node.looks >= 3)
-        assert node.told == []
-        node.down = False
-        await until(lambda: node.told == ["one"])
-
-    play(scene)
+    node.down = True
+    await until(lambda: node.looks >= 3)
+    assert node.told == []
+    node.down = False
+    await until(lambda: node.told == ["one"])
 
 
-def test_the_slow_poll_finds_a_change_that_no_watch_told_of(monkeypatch, caplog):
+async def test_the_slow_poll_finds_a_change_that_no_watch_told_of(monkeypatch, caplog, node):
     monkeypatch.setattr(watches, "POLL_INTERVAL_S", 0.01)
     monkeypatch.setattr(watches, "POLL_SPACING_S", 0.01)
-
-    async def scene(node):
-        await until(lambda: node.probes >= 3)
-        assert node.looks == 1, "the value is not read again and again"
-        node.down = True
-        await until(lambda: node.probes >= 6)
-        node.change("two")
-        node.down = False
-        await until(lambda: node.told == ["one", "two"])
-
-    play(scene)
+    await until(lambda: node.probes >= 3)
+    assert node.looks == 1, "the value is not read again and again"
+    node.down = True
+    await until(lambda: node.probes >= 6)
+    node.change("two")
+    node.down = False
+    await until(lambda: node.told == ["one", "two"])
     assert "node has changed without its watch, reading again: node=/node" in caplog.text
 
 
@@ -146,20 +132,16 @@ async def test_one_timer_polls_all_nodes_by_turns_and_ends_with_the_last(monkeyp
     assert timers[-1].cancelled()
 
 
-def test_once_stopped_it_tells_nothing_and_asks_nothing(monkeypatch):
+async def test_once_stopped_it_tells_nothing_and_asks_nothing(monkeypatch, node):
     monkeypatch.setattr(watches, "POLL_INTERVAL_S", 0.01)
-
-    async def scene(node):
-        await until(lambda: node.told == ["one"])
-        node.watch.stop()
-        asked = node.looks, node.probes
-        node.change("two")
-        node.fired("changed")
-        node.watch.refresh()
-        await asyncio.sleep(0.05)
-        assert (node.told, (node.looks, node.probes)) == (["one"], asked)
-
-    play(scene)
+    await until(lambda: node.told == ["one"])
+    node.watch.stop()
+    asked = node.looks, node.probes
+    node.change("two")
+    node.fired("changed")
+    node.watch.refresh()
+    await asyncio.sleep(0.05)
+    assert (node.told, (node.looks, node.probes)) == (["one"], asked)
 
 
 @pytest.mark.parametrize("path", ["/ledgers/00/0000/L0001", "/managed-ledgers/public", "/pulsar-readonly", "/"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 from readonly_engine.owner.connection import OwnerConnection
@@ -50,56 +51,43 @@ class Owner:
 
 
 @pytest.fixture
-def play():
-    def run(scene):
-        async def main():
-            owner = Owner()
-            try:
-                await scene(owner)
-            finally:
-                owner.close()
-
-        asyncio.run(main())
-
-    return run
+@asynccontextmanager
+async def owner():
+    made = Owner()
+    try:
+        yield made
+    finally:
+        made.close()
 
 
-def test_acks_above_the_limit_go_in_parts_with_one_answer(play):
+async def test_acks_above_the_limit_go_in_parts_with_one_answer(owner):
     entries = [(5, number) for number in range(20_000)]
     ack = CommandAck()
     for ledger_id, entry_id in entries:
         ack.message_id.add(ledger_id=ledger_id, entry_id=entry_id)
-
-    async def scene(owner):
-        told = []
-        owner.connection.ack(3, ack.SerializeToString(), told.append)
-        assert len(owner.taken) > 5
-        assert [(one.ledger_id, one.entry_id) for part in owner.taken for one in part.ack.message_id] == entries
-        for part in owner.taken:
-            assert told == []
-            owner.answers(part)
-        assert [response.type for response in told] == [BaseCommand.ACK_RESPONSE]
-        assert owner.connection.idle
-
-    play(scene)
+    told = []
+    owner.connection.ack(3, ack.SerializeToString(), told.append)
+    assert len(owner.taken) > 5
+    assert [(one.ledger_id, one.entry_id) for part in owner.taken for one in part.ack.message_id] == entries
+    for part in owner.taken:
+        assert told == []
+        owner.answers(part)
+    assert [response.type for response in told] == [BaseCommand.ACK_RESPONSE]
+    assert owner.connection.idle
 
 
-def test_a_part_without_an_answer_leaves_all_acks_unanswered(play):
+async def test_a_part_without_an_answer_leaves_all_acks_unanswered(owner):
     ack = CommandAck()
     for number in range(3000):
         ack.message_id.add(ledger_id=5, entry_id=number)
-
-    async def scene(owner):
-        told = []
-        owner.connection.ack(3, ack.SerializeToString(), told.append)
-        owner.answers(owner.taken[0])
-        owner.close()
-        assert told == [None]
-
-    play(scene)
+    told = []
+    owner.connection.ack(3, ack.SerializeToString(), told.append)
+    owner.answers(owner.taken[0])
+    owner.close()
+    assert told == [None]
 
 
-def test_a_request_at_the_limit_is_sent_and_one_byte_more_is_refused(play):
+async def test_a_request_at_the_limit_is_sent_and_one_byte_more_is_refused(owner):
     def subscribe(size):
         command = CommandSubscribe(topic="t", subscription="", sub_type=0, consumer_id=1, request_id=1)
         command.subscription = "s" * (size - len(encode_command(BaseCommand(type=4, subscribe=command))) + 4)
@@ -107,27 +95,20 @@ def test_a_request_at_the_limit_is_sent_and_one_byte_more_is_refused(play):
             command.subscription = command.subscription[:-1]
         return BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=command)
 
-    async def scene(owner):
-        fits = asyncio.ensure_future(owner.connection.request(subscribe(LIMIT)))
-        await asyncio.sleep(0)
-        assert len(owner.taken) == 1
-        answer = await owner.connection.request(subscribe(LIMIT + 1))
-        assert (answer.type, answer.error.error) == (BaseCommand.ERROR, ServerError.NotAllowedError)
-        assert f"{LIMIT + 1} bytes; the owner takes {LIMIT} at most" in answer.error.message
-        assert len(owner.taken) == 1
-        fits.cancel()
-
-    play(scene)
+    fits = asyncio.ensure_future(owner.connection.request(subscribe(LIMIT)))
+    await asyncio.sleep(0)
+    assert len(owner.taken) == 1
+    answer = await owner.connection.request(subscribe(LIMIT + 1))
+    assert (answer.type, answer.error.error) == (BaseCommand.ERROR, ServerError.NotAllowedError)
+    assert f"{LIMIT + 1} bytes; the owner takes {LIMIT} at most" in answer.error.message
+    assert len(owner.taken) == 1
+    fits.cancel()
 
 
-def test_a_message_at_the_limit_is_sent_and_one_byte_more_is_refused(play):
+async def test_a_message_at_the_limit_is_sent_and_one_byte_more_is_refused(owner):
     command = BaseCommand(type=BaseCommand.SEND, send=CommandSend(producer_id=1, sequence_id=1))
     room = LIMIT - (len(encode_command(command)) - 4)
-
-    async def scene(owner):
-        assert owner.connection.send(command, bytes(room)) == ""
-        assert len(owner.taken) == 1
-        assert "the owner takes" in owner.connection.send(command, bytes(room + 1))
-        assert len(owner.taken) == 1
-
-    play(scene)
+    assert owner.connection.send(command, bytes(room)) == ""
+    assert len(owner.taken) == 1
+    assert "the owner takes" in owner.connection.send(command, bytes(room + 1))
+    assert len(owner.taken) == 1

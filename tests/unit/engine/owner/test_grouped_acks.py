@@ -9,8 +9,6 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
 
 from tests.support.waiting import until
 
-DEADLINE_S = 10.0
-
 
 class Channel:
     def __init__(self):
@@ -27,63 +25,46 @@ def ids(*entries):
     return ack.SerializeToString()
 
 
-def play(scene):
-    async def run():
-        async with asyncio.timeout(DEADLINE_S):
-            await scene()
-
-    asyncio.run(run())
-
-
 def answer():
     return BaseCommand(type=BaseCommand.ACK_RESPONSE)
 
 
-def test_acks_without_an_answer_are_sent_again():
-    async def scene():
-        sender, first, second = GroupedAckSender(), Channel(), Channel()
-        sender.channel_opened(first, "line")
-        sender.channel_opened(second, "line")
-        sender.add(first, ids(5), 1)
-        sender.flush("line")
-        first.sent[0][1](None)
-        await until(lambda: len(first.sent) > 1)
-        sender.channel_closed(first)
-        await until(lambda: second.sent)
-        assert [entries for entries, _ in second.sent] == [[5]]
-
-    play(scene)
+async def test_acks_without_an_answer_are_sent_again():
+    sender, first, second = GroupedAckSender(), Channel(), Channel()
+    sender.channel_opened(first, "line")
+    sender.channel_opened(second, "line")
+    sender.add(first, ids(5), 1)
+    sender.flush("line")
+    first.sent[0][1](None)
+    await until(lambda: len(first.sent) > 1)
+    sender.channel_closed(first)
+    await until(lambda: second.sent)
+    assert [entries for entries, _ in second.sent] == [[5]]
 
 
-def test_wait_for_acks_waits_for_earlier_acks_only():
-    async def scene():
-        sender, channel = GroupedAckSender(), Channel()
-        await sender.wait_for_acks()
-        sender.channel_opened(channel, "line")
-        sender.add(channel, ids(1), 1)
-        settled = asyncio.create_task(sender.wait_for_acks())
-        await until(lambda: channel.sent)
-        sender.add(channel, ids(2), 1)
-        await until(lambda: len(channel.sent) > 1)
-        channel.sent[1][1](answer())
-        await asyncio.sleep(0)
-        assert not settled.done()
-        channel.sent[0][1](answer())
-        await settled
-
-    play(scene)
+async def test_wait_for_acks_waits_for_earlier_acks_only():
+    sender, channel = GroupedAckSender(), Channel()
+    await sender.wait_for_acks()
+    sender.channel_opened(channel, "line")
+    sender.add(channel, ids(1), 1)
+    settled = asyncio.create_task(sender.wait_for_acks())
+    await until(lambda: channel.sent)
+    sender.add(channel, ids(2), 1)
+    await until(lambda: len(channel.sent) > 1)
+    channel.sent[1][1](answer())
+    await asyncio.sleep(0)
+    assert not settled.done()
+    channel.sent[0][1](answer())
+    await settled
 
 
-def test_forget_ends_wait_for_acks():
-    async def scene():
-        sender, channel = GroupedAckSender(), Channel()
-        sender.channel_opened(channel, "line")
-        sender.add(channel, ids(1), 1)
-        settled = asyncio.create_task(sender.wait_for_acks())
-        await until(lambda: channel.sent)
-        sender.forget()
-        await settled
-        channel.sent[0][1](None)
-        assert not sender.unanswered.message_id
-
-    play(scene)
+async def test_forget_ends_wait_for_acks():
+    sender, channel = GroupedAckSender(), Channel()
+    sender.channel_opened(channel, "line")
+    sender.add(channel, ids(1), 1)
+    settled = asyncio.create_task(sender.wait_for_acks())
+    await until(lambda: channel.sent)
+    sender.forget()
+    await settled
+    channel.sent[0][1](None)
+    assert not sender.unanswered.message_id

@@ -7,6 +7,7 @@ chosen order. No bookie is registered in it, so reads fail as without bookies; t
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -120,15 +121,19 @@ class Scene:
             self.cache.put(TopicEntry(Entry(ledger_id, entry_id, entry_id - 1, 0, b"x")))
 
 
-def play(scene):
-    async def run():
-        stage = Scene()
-        try:
-            await scene(stage)
-        finally:
-            stage.log.close()
+@asynccontextmanager
+async def played_log():
+    """Open a log in a scene."""
+    made = Scene()
+    try:
+        yield made
+    finally:
+        made.log.close()
 
-    asyncio.run(run())
+
+@pytest.fixture
+def stage():
+    return played_log()
 
 
 async def settle():
@@ -140,239 +145,191 @@ def found(entries):
     return [entry.position for entry in entries]
 
 
-def test_a_topic_without_an_open_ledger_is_open_as_soon_as_it_is_known():
-    async def scene(stage):
-        assert not stage.log._opened.done()
-        stage.topic((3, 2))
-        await stage.log.opened()
-        assert stage.log.limit == (3, 1)
-
-    play(scene)
+async def test_a_topic_without_an_open_ledger_is_open_as_soon_as_it_is_known(stage):
+    assert not stage.log._opened.done()
+    stage.topic((3, 2))
+    await stage.log.opened()
+    assert stage.log.limit == (3, 1)
 
 
-def test_a_topic_with_an_open_ledger_waits_for_that_ledgers_metadata():
-    async def scene(stage):
-        stage.topic((3, 2), 8)
-        assert not stage.log._opened.done()
-        stage.ledger(8)
-        await stage.log.opened()
-        assert stage.log.limit == (3, 1)
-
-    play(scene)
+async def test_a_topic_with_an_open_ledger_waits_for_that_ledgers_metadata(stage):
+    stage.topic((3, 2), 8)
+    assert not stage.log._opened.done()
+    stage.ledger(8)
+    await stage.log.opened()
+    assert stage.log.limit == (3, 1)
 
 
-def test_a_store_that_does_not_tell_is_an_error_and_no_hang(monkeypatch):
+async def test_a_store_that_does_not_tell_is_an_error_and_no_hang(monkeypatch, stage):
     monkeypatch.setattr(log_module, "OPEN_TIMEOUT_S", 0.01)
-
-    async def scene(stage):
-        with pytest.raises(MetadataError, match="the ledgers of persistent://public/default/orders are not known"):
-            await stage.log.opened()
-
-    play(scene)
+    with pytest.raises(MetadataError, match="the ledgers of persistent://public/default/orders are not known"):
+        await stage.log.opened()
 
 
-def test_a_ledger_that_was_trimmed_is_forgotten_whatever_comes_of_it_later():
-    async def scene(stage):
-        stage.topic(3)
-        stage.ledger(3)
-        old_watch = stage.store.watches[ledger_path("/ledgers", 3)]
-        stage.topic((8, 2))
-        assert ledger_path("/ledgers", 3) in stage.store.stopped
-        old_watch(None)
-        old_watch(Versioned(ledger_node(9), 2))
-        stage.log.confirm(Position(3, 9))
-        assert stage.log.chain.ledger_ids == [8]
-        assert stage.log.limit == (8, 1)
-
-    play(scene)
+async def test_a_ledger_that_was_trimmed_is_forgotten_whatever_comes_of_it_later(stage):
+    stage.topic(3)
+    stage.ledger(3)
+    old_watch = stage.store.watches[ledger_path("/ledgers", 3)]
+    stage.topic((8, 2))
+    assert ledger_path("/ledgers", 3) in stage.store.stopped
+    old_watch(None)
+    old_watch(Versioned(ledger_node(9), 2))
+    stage.log.confirm(Position(3, 9))
+    assert stage.log.chain.ledger_ids == [8]
+    assert stage.log.limit == (8, 1)
 
 
-def test_a_ledger_whose_node_is_gone_before_the_list_says_so_changes_nothing():
-    async def scene(stage):
-        stage.topic((3, 2), 8)
-        stage.ledger(8)
-        stage.store.fire(ledger_path("/ledgers", 8), None)
-        assert stage.log.limit == (3, 1)
-        assert stage.log.chain.open_ledgers == [8]
-
-    play(scene)
+async def test_a_ledger_whose_node_is_gone_before_the_list_says_so_changes_nothing(stage):
+    stage.topic((3, 2), 8)
+    stage.ledger(8)
+    stage.store.fire(ledger_path("/ledgers", 8), None)
+    assert stage.log.limit == (3, 1)
+    assert stage.log.chain.open_ledgers == [8]
 
 
-def test_a_damaged_node_leaves_what_was_known(caplog):
-    async def scene(stage):
-        stage.topic((3, 2))
-        stage.store.fire(TOPIC.managed_ledger_path, b"\xff")
-        assert stage.log.limit == (3, 1)
-
-    play(scene)
+async def test_a_damaged_node_leaves_what_was_known(caplog, stage):
+    stage.topic((3, 2))
+    stage.store.fire(TOPIC.managed_ledger_path, b"\xff")
+    assert stage.log.limit == (3, 1)
     assert "cannot follow a node: path=/managed-ledgers/public/default/persistent/orders" in caplog.text
 
 
-def test_listeners_are_told_of_every_way_in_which_the_log_grows_or_shrinks():
-    async def scene(stage):
-        for change in (
-            lambda: stage.topic(3),
-            lambda: stage.ledger(3),
-            lambda: stage.log.confirm(Position(3, 1)),
-            lambda: stage.ledger(3, last_entry_id=2),
-            lambda: stage.topic((3, 3), 8),
-            lambda: stage.topic(8),
-            lambda: stage.store.fire(TOPIC.managed_ledger_path, None),
-        ):
-            before = stage.told
-            stage.keep(3, 0, 1, 2)
-            change()
-            await settle()
-            assert stage.told > before
-        stage.log.unlisten(stage.listener)
+async def test_listeners_are_told_of_every_way_in_which_the_log_grows_or_shrinks(stage):
+    for change in (
+        lambda: stage.topic(3),
+        lambda: stage.ledger(3),
+        lambda: stage.log.confirm(Position(3, 1)),
+        lambda: stage.ledger(3, last_entry_id=2),
+        lambda: stage.topic((3, 3), 8),
+        lambda: stage.topic(8),
+        lambda: stage.store.fire(TOPIC.managed_ledger_path, None),
+    ):
         before = stage.told
-        stage.topic((9, 1))
+        stage.keep(3, 0, 1, 2)
+        change()
         await settle()
-        assert stage.told == before
-
-    play(scene)
-
-
-def test_all_that_is_new_is_told_as_one_burst():
-    async def scene(stage):
-        stage.topic((2, 1), 3)
-        stage.ledger(3)
-        await settle()
-        stage.log.confirm(Position(3, 0))
-        stage.keep(3, *range(5))
-        await settle()
-        await until(lambda: stage.bursts)
-        assert (stage.bursts[-1].first, stage.bursts[-1].complete) == ((3, 0), True)
-        stage.log.confirm(Position(3, 1))
-        stage.log.confirm(Position(3, 4))
-        assert stage.log.defer_to_notification(Position(3, 1))
-        assert not stage.log.defer_to_notification(Position(3, 0)), "it was told of already"
-        await until(lambda: stage.bursts[-1].last == (3, 4))
-        burst = stage.bursts[-1]
-        assert (burst.first, burst.following, len(burst)) == ((3, 1), (3, 5), 4)
-        assert not stage.log.defer_to_notification(Position(3, 4))
-
-    play(scene)
+        assert stage.told > before
+    stage.log.unlisten(stage.listener)
+    before = stage.told
+    stage.topic((9, 1))
+    await settle()
+    assert stage.told == before
 
 
-def test_what_nobody_waits_for_is_not_read_ahead():
-    async def scene(stage):
-        stage.topic((2, 1), 3)
-        stage.ledger(3)
-        await settle()
-        stage.keep(3, *range(2 * PREFETCH_ENTRIES))
-        stage.log.confirm(Position(3, 2 * PREFETCH_ENTRIES - 1))
-        await until(lambda: stage.bursts)
-        await settle()
-        assert stage.bursts[-1].last == (3, PREFETCH_ENTRIES - 1)
-        assert not stage.log.defer_to_notification(Position(3, PREFETCH_ENTRIES)), "who comes later reads for himself"
-
-    play(scene)
-
-
-def test_what_is_in_the_cache_is_given_without_a_gap_and_not_beyond_the_limit():
-    async def scene(stage):
-        stage.topic((3, 2), (4, 0), (5, 3), 8)
-        stage.keep(3, 0, 1)
-        stage.keep(5, 0, 2)
-        stage.keep(8, 0)
-        assert found(stage.log.cached(Position(3, 0), 10)) == [(3, 0), (3, 1), (5, 0)]
-        assert found(stage.log.cached(Position(3, 1), 1)) == [(3, 1)]
-        assert found(stage.log.cached(Position(5, 1), 10)) == []
-        assert found(stage.log.cached(Position(8, 0), 10)) == []
-        assert found(await stage.log.read(Position(5, 2), 10)) == [(5, 2)]
-
-    play(scene)
+async def test_all_that_is_new_is_told_as_one_burst(stage):
+    stage.topic((2, 1), 3)
+    stage.ledger(3)
+    await settle()
+    stage.log.confirm(Position(3, 0))
+    stage.keep(3, *range(5))
+    await settle()
+    await until(lambda: stage.bursts)
+    assert (stage.bursts[-1].first, stage.bursts[-1].complete) == ((3, 0), True)
+    stage.log.confirm(Position(3, 1))
+    stage.log.confirm(Position(3, 4))
+    assert stage.log.defer_to_notification(Position(3, 1))
+    assert not stage.log.defer_to_notification(Position(3, 0)), "it was told of already"
+    await until(lambda: stage.bursts[-1].last == (3, 4))
+    burst = stage.bursts[-1]
+    assert (burst.first, burst.following, len(burst)) == ((3, 1), (3, 5), 4)
+    assert not stage.log.defer_to_notification(Position(3, 4))
 
 
-def test_an_entry_is_asked_for_once_however_many_want_it(monkeypatch):
+async def test_what_nobody_waits_for_is_not_read_ahead(stage):
+    stage.topic((2, 1), 3)
+    stage.ledger(3)
+    await settle()
+    stage.keep(3, *range(2 * PREFETCH_ENTRIES))
+    stage.log.confirm(Position(3, 2 * PREFETCH_ENTRIES - 1))
+    await until(lambda: stage.bursts)
+    await settle()
+    assert stage.bursts[-1].last == (3, PREFETCH_ENTRIES - 1)
+    assert not stage.log.defer_to_notification(Position(3, PREFETCH_ENTRIES)), "who comes later reads for himself"
+
+
+async def test_what_is_in_the_cache_is_given_without_a_gap_and_not_beyond_the_limit(stage):
+    stage.topic((3, 2), (4, 0), (5, 3), 8)
+    stage.keep(3, 0, 1)
+    stage.keep(5, 0, 2)
+    stage.keep(8, 0)
+    assert found(stage.log.cached(Position(3, 0), 10)) == [(3, 0), (3, 1), (5, 0)]
+    assert found(stage.log.cached(Position(3, 1), 1)) == [(3, 1)]
+    assert found(stage.log.cached(Position(5, 1), 10)) == []
+    assert found(stage.log.cached(Position(8, 0), 10)) == []
+    assert found(await stage.log.read(Position(5, 2), 10)) == [(5, 2)]
+
+
+async def test_an_entry_is_asked_for_once_however_many_want_it(monkeypatch, stage):
     monkeypatch.setattr("readonly_engine.bookkeeper.pool.RETRY_AFTER_S", 60.0)
-
-    async def scene(stage):
-        stage.store.values[ledger_path("/ledgers", 3)] = ledger_node(4)
-        stage.topic((3, 5))
-        reads = [stage.log.read(Position(3, entry), 100) for entry in (0, 0, 2, 4)]
-        results = await asyncio.gather(*reads, return_exceptions=True)
-        assert all(isinstance(result, BookKeeperError) for result in results)
-        assert stage.asked == ["nowhere"]
-        assert "bookie nowhere is not registered" in str(results[0])
-        assert stage.log._reads == set(), "the next one asks again"
-
-    play(scene)
+    stage.store.values[ledger_path("/ledgers", 3)] = ledger_node(4)
+    stage.topic((3, 5))
+    reads = [stage.log.read(Position(3, entry), 100) for entry in (0, 0, 2, 4)]
+    results = await asyncio.gather(*reads, return_exceptions=True)
+    assert all(isinstance(result, BookKeeperError) for result in results)
+    assert stage.asked == ["nowhere"]
+    assert "bookie nowhere is not registered" in str(results[0])
+    assert stage.log._reads == set(), "the next one asks again"
 
 
-def test_a_read_stops_where_another_has_begun():
-    async def scene(stage):
-        stage.store.values[ledger_path("/ledgers", 3)] = ledger_node(4)
-        stage.topic((3, 5))
-        tasks = []
-        for entry in (2, 0):
-            tasks.append(asyncio.create_task(stage.log.read(Position(3, entry), 100)))
-            await asyncio.sleep(0)
-        assert sorted((read.first, read.last) for read in stage.log._reads) == [(0, 1), (2, 4)]
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    play(scene)
+async def test_a_read_stops_where_another_has_begun(stage):
+    stage.store.values[ledger_path("/ledgers", 3)] = ledger_node(4)
+    stage.topic((3, 5))
+    tasks = []
+    for entry in (2, 0):
+        tasks.append(asyncio.create_task(stage.log.read(Position(3, entry), 100)))
+        await asyncio.sleep(0)
+    assert sorted((read.first, read.last) for read in stage.log._reads) == [(0, 1), (2, 4)]
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_nothing_is_asked_for_beyond_the_limit():
-    async def scene(stage):
-        stage.topic((3, 5), 8)
-        assert await stage.log.read(Position(8, 0), 10) == []
-        assert stage.asked == []
-
-    play(scene)
+async def test_nothing_is_asked_for_beyond_the_limit(stage):
+    stage.topic((3, 5), 8)
+    assert await stage.log.read(Position(8, 0), 10) == []
+    assert stage.asked == []
 
 
-def test_a_ledger_that_was_deleted_is_the_named_error():
-    async def scene(stage):
-        stage.topic((3, 5))
-        with pytest.raises(NoSuchLedgerError, match="ledger 3 was deleted"):
-            await stage.log.read(Position(3, 0), 10)
-
-    play(scene)
+async def test_a_ledger_that_was_deleted_is_the_named_error(stage):
+    stage.topic((3, 5))
+    with pytest.raises(NoSuchLedgerError, match="ledger 3 was deleted"):
+        await stage.log.read(Position(3, 0), 10)
 
 
-def test_a_ledger_that_was_copied_to_other_bookies_is_read_there():
-    async def scene(stage):
-        node = ledger_node(4)
-        stage.store.values[ledger_path("/ledgers", 3)] = node
-        stage.topic((3, 5))
-        with pytest.raises(BookKeeperError, match="bookie nowhere is not registered"):
-            await stage.log.read(Position(3, 0), 100)
-        stage.store.values[ledger_path("/ledgers", 3)] = node.replace(b"nowhere", b"anywher")
-        with pytest.raises(BookKeeperError, match="bookie anywher is not registered"):
-            await stage.log.read(Position(3, 0), 100)
-
-    play(scene)
+async def test_a_ledger_that_was_copied_to_other_bookies_is_read_there(stage):
+    node = ledger_node(4)
+    stage.store.values[ledger_path("/ledgers", 3)] = node
+    stage.topic((3, 5))
+    with pytest.raises(BookKeeperError, match="bookie nowhere is not registered"):
+        await stage.log.read(Position(3, 0), 100)
+    stage.store.values[ledger_path("/ledgers", 3)] = node.replace(b"nowhere", b"anywher")
+    with pytest.raises(BookKeeperError, match="bookie anywher is not registered"):
+        await stage.log.read(Position(3, 0), 100)
 
 
 @pytest.mark.parametrize(
     ("others", "latency_tolerant"), [("latency-tolerant", True), ("hurried", False), ("gone", True)]
 )
-def test_the_longest_flush_interval_needs_latency_tolerant_listeners_only(others, latency_tolerant, monkeypatch):
+async def test_the_longest_flush_interval_needs_latency_tolerant_listeners_only(
+    others, latency_tolerant, monkeypatch, stage
+):
     told = []
     monkeypatch.setattr(
         FlushInterval, "notified", lambda _, now, *, latency_tolerant, least: told.append((now > 0, latency_tolerant))
     )
 
-    async def scene(stage):
-        def other():
-            pass
+    def other():
+        pass
 
-        stage.log.unlisten(stage.listener)
-        stage.log.listen(stage.listener, latency_tolerant=True)
-        stage.log.listen(other, latency_tolerant=others == "latency-tolerant")
-        if others == "gone":
-            stage.log.unlisten(other)
-        stage.topic((2, 1), 3)
-        stage.ledger(3)
-        await settle()
-        stage.keep(3, 0)
-        stage.log.confirm(Position(3, 0))
-        await until(lambda: stage.log.latest_batch is not None)
-
-    play(scene)
+    stage.log.unlisten(stage.listener)
+    stage.log.listen(stage.listener, latency_tolerant=True)
+    stage.log.listen(other, latency_tolerant=others == "latency-tolerant")
+    if others == "gone":
+        stage.log.unlisten(other)
+    stage.topic((2, 1), 3)
+    stage.ledger(3)
+    await settle()
+    stage.keep(3, 0)
+    stage.log.confirm(Position(3, 0))
+    await until(lambda: stage.log.latest_batch is not None)
     assert told == [(True, latency_tolerant)]
 
 
@@ -380,75 +337,63 @@ def pushed(ledger_id, entry_id):
     return TopicEntry(Entry(ledger_id, entry_id, entry_id, 0, b"x"))
 
 
-def test_pushed_entries_are_readable_without_a_bookie():
-    async def scene(stage):
-        stage.topic(3)
-        stage.ledger(3)
-        stage.log.suspend_polls()
-        await settle()
-        asked = len(stage.asked)
-        stage.log.push([pushed(3, 0)], 0.0)
-        stage.log.push([pushed(3, 1)], 0.0)
-        stage.log.push([pushed(3, 1)], 0.0)
-        await until(lambda: stage.told)
-        assert stage.log.limit == (3, 1)
-        assert found(stage.log.cached(Position(3, 0), 5)) == [(3, 0), (3, 1)]
-        await settle()
-        assert len(stage.asked) == asked
-
-    play(scene)
+async def test_pushed_entries_are_readable_without_a_bookie(stage):
+    stage.topic(3)
+    stage.ledger(3)
+    stage.log.suspend_polls()
+    await settle()
+    asked = len(stage.asked)
+    stage.log.push([pushed(3, 0)], 0.0)
+    stage.log.push([pushed(3, 1)], 0.0)
+    stage.log.push([pushed(3, 1)], 0.0)
+    await until(lambda: stage.told)
+    assert stage.log.limit == (3, 1)
+    assert found(stage.log.cached(Position(3, 0), 5)) == [(3, 0), (3, 1)]
+    await settle()
+    assert len(stage.asked) == asked
 
 
-def test_a_pushed_entry_of_a_ledger_that_is_not_known_yet_is_readable_once_it_is():
-    async def scene(stage):
-        stage.topic(3)
-        stage.ledger(3)
-        stage.log.suspend_polls()
-        stage.log.push([pushed(5, 0)], 0.0)
-        stage.log.push([pushed(5, 2)], 0.0)
-        assert stage.log.limit is None
-        stage.topic((3, 4), 5)
-        assert stage.log.limit == (3, 3)
-        stage.ledger(5)
-        assert stage.log.limit == (5, 2)
-
-    play(scene)
+async def test_a_pushed_entry_of_a_ledger_that_is_not_known_yet_is_readable_once_it_is(stage):
+    stage.topic(3)
+    stage.ledger(3)
+    stage.log.suspend_polls()
+    stage.log.push([pushed(5, 0)], 0.0)
+    stage.log.push([pushed(5, 2)], 0.0)
+    assert stage.log.limit is None
+    stage.topic((3, 4), 5)
+    assert stage.log.limit == (3, 3)
+    stage.ledger(5)
+    assert stage.log.limit == (5, 2)
 
 
-def test_a_new_ledger_is_polled_for_a_while_unless_the_owner_pushes_an_entry_of_it(monkeypatch):
-    async def scene(stage):
-        stage.topic(3)
-        stage.ledger(3)
-        stage.log.suspend_polls()
-        await settle()
-        stage.asked.clear()
-        stage.topic((3, 1), 5)
-        stage.ledger(5)
-        await until(lambda: stage.asked, what="a poll of the new ledger")
-        stage.log.push([pushed(5, 0)], 0.0)
-        assert not stage.log._poll_timers
-        stage.topic((3, 1), (5, 1), 6)
-        stage.ledger(6)
-        assert list(stage.log._poll_timers) == [6]
-        await until(lambda: not stage.log._poll_timers)
-
+async def test_a_new_ledger_is_polled_for_a_while_unless_the_owner_pushes_an_entry_of_it(monkeypatch, stage):
     monkeypatch.setattr(log_module, "NEW_LEDGER_POLL_S", 0.2)
-    play(scene)
+    stage.topic(3)
+    stage.ledger(3)
+    stage.log.suspend_polls()
+    await settle()
+    stage.asked.clear()
+    stage.topic((3, 1), 5)
+    stage.ledger(5)
+    await until(lambda: stage.asked, what="a poll of the new ledger")
+    stage.log.push([pushed(5, 0)], 0.0)
+    assert not stage.log._poll_timers
+    stage.topic((3, 1), (5, 1), 6)
+    stage.ledger(6)
+    assert list(stage.log._poll_timers) == [6]
+    await until(lambda: not stage.log._poll_timers)
 
 
-def test_bookies_are_polled_again_from_the_last_pushed_entry_on():
-    async def scene(stage):
-        stage.topic(3)
-        stage.ledger(3)
-        stage.log.suspend_polls()
-        stage.log.push([pushed(3, 6)], 0.0)
-        await settle()
-        stage.asked.clear()
-        stage.log.resume_polls()
-        await until(lambda: stage.asked, what="a poll")
-        assert stage.log.limit == (3, 6)
-
-    play(scene)
+async def test_bookies_are_polled_again_from_the_last_pushed_entry_on(stage):
+    stage.topic(3)
+    stage.ledger(3)
+    stage.log.suspend_polls()
+    stage.log.push([pushed(3, 6)], 0.0)
+    await settle()
+    stage.asked.clear()
+    stage.log.resume_polls()
+    await until(lambda: stage.asked, what="a poll")
+    assert stage.log.limit == (3, 6)
 
 
 def test_explicit_lac_is_known_of_open_ledgers_only():

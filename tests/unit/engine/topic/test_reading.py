@@ -16,7 +16,12 @@ from readonly_engine.topic.reading import TopicReader, position_at
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MessageMetadata
 
-from tests.unit.engine.topic.test_log import TOPIC, play, settle, topic_node
+from tests.unit.engine.topic.test_log import TOPIC, played_log, settle, topic_node
+
+
+@pytest.fixture
+def stage():
+    return played_log()
 
 
 def test_the_time_of_an_entry_costs_nothing_for_its_body():
@@ -44,114 +49,101 @@ def published(ledger_id, entry_id, when, by_owner=0):
     return TopicEntry(Entry(ledger_id, entry_id, entry_id - 1, 0, payload))
 
 
-def test_following_goes_on_until_the_topic_is_terminated():
-    async def scene(stage):
-        stage.topic(3)
-        stage.ledger(3)
-        stage.keep(3, 0, 1, 2)
-        stage.keep(8, 0)
-        task = asyncio.create_task(take(TopicReader(stage.log), follow=True))
-        for lac in (0, 1):
-            stage.log.confirm(Position(3, lac))
-            await settle()
-        stage.ledger(3, last_entry_id=2)
+async def test_following_goes_on_until_the_topic_is_terminated(stage):
+    stage.topic(3)
+    stage.ledger(3)
+    stage.keep(3, 0, 1, 2)
+    stage.keep(8, 0)
+    task = asyncio.create_task(take(TopicReader(stage.log), follow=True))
+    for lac in (0, 1):
+        stage.log.confirm(Position(3, lac))
         await settle()
-        stage.topic((3, 3), 8)
-        stage.ledger(8)
-        stage.log.confirm(Position(8, 0))
-        await settle()
-        assert not task.done()
-        made = topic_node((3, 3), (8, 1))
-        stage.store.fire(TOPIC.managed_ledger_path, made + b"\x12\x04\x08\x08\x10\x00")  # terminated at 8:0
-        assert await asyncio.wait_for(task, 60) == [(3, 0), (3, 1), (3, 2), (8, 0)]
+    stage.ledger(3, last_entry_id=2)
+    await settle()
+    stage.topic((3, 3), 8)
+    stage.ledger(8)
+    stage.log.confirm(Position(8, 0))
+    await settle()
+    assert not task.done()
+    made = topic_node((3, 3), (8, 1))
+    stage.store.fire(TOPIC.managed_ledger_path, made + b"\x12\x04\x08\x08\x10\x00")  # terminated at 8:0
+    assert await asyncio.wait_for(task, 60) == [(3, 0), (3, 1), (3, 2), (8, 0)]
 
-    play(scene)
 
-
-def test_a_reader_whose_next_entry_is_trimmed_goes_on_and_counts(caplog):
-    async def scene(stage):
-        stage.topic((3, 2), (5, 3), (6, 2))
-        stage.keep(3, 0, 1)
-        stage.keep(6, 0, 1)
-        reader = TopicReader(stage.log)
-        entries = reader.entries()
-        assert (await anext(entries)).position == (3, 0)
-        assert (await anext(entries)).position == (3, 1)
-        stage.topic((6, 2))
-        assert [entry.position async for entry in entries] == [(6, 0), (6, 1)]
-        assert (reader.jumps, reader.lost) == (1, 3)
-
-    play(scene)
+async def test_a_reader_whose_next_entry_is_trimmed_goes_on_and_counts(caplog, stage):
+    stage.topic((3, 2), (5, 3), (6, 2))
+    stage.keep(3, 0, 1)
+    stage.keep(6, 0, 1)
+    reader = TopicReader(stage.log)
+    entries = reader.entries()
+    assert (await anext(entries)).position == (3, 0)
+    assert (await anext(entries)).position == (3, 1)
+    stage.topic((6, 2))
+    assert [entry.position async for entry in entries] == [(6, 0), (6, 1)]
+    assert (reader.jumps, reader.lost) == (1, 3)
     assert caplog.text.count("lost=3 first=3:2 next=6:0") == 1
 
 
-def test_a_topic_that_is_deleted_and_made_again_goes_on_with_its_new_entries():
-    async def scene(stage):
-        stage.topic((3, 2), 8)
-        stage.keep(3, 0, 1)
-        stage.keep(20, 0)
-        reader = TopicReader(stage.log)
-        task = asyncio.create_task(take(reader, follow=True))
-        await settle()
-        stage.store.fire(TOPIC.managed_ledger_path, None)
-        await settle()
-        assert not task.done()
-        stage.topic(20)
-        stage.ledger(20)
-        stage.log.confirm(Position(20, 0))
-        await settle()
-        assert reader.position == (20, 1)
-        task.cancel()
-
-    play(scene)
+async def test_a_topic_that_is_deleted_and_made_again_goes_on_with_its_new_entries(stage):
+    stage.topic((3, 2), 8)
+    stage.keep(3, 0, 1)
+    stage.keep(20, 0)
+    reader = TopicReader(stage.log)
+    task = asyncio.create_task(take(reader, follow=True))
+    await settle()
+    stage.store.fire(TOPIC.managed_ledger_path, None)
+    await settle()
+    assert not task.done()
+    stage.topic(20)
+    stage.ledger(20)
+    stage.log.confirm(Position(20, 0))
+    await settle()
+    assert reader.position == (20, 1)
+    task.cancel()
 
 
-def test_an_entry_that_cannot_be_read_is_an_error_after_a_while(monkeypatch):
+async def test_an_entry_that_cannot_be_read_is_an_error_after_a_while(monkeypatch, stage):
     monkeypatch.setattr(reading, "GIVE_UP_S", 0.05)
     monkeypatch.setattr(reading, "RETRY_S", (0.01, 0.01))
-
-    async def scene(stage):
-        stage.store.values[ledger_path("/ledgers", 3)] = None
-        stage.topic((3, 2))
-        with pytest.raises(BookKeeperError, match="ledger 3 was deleted"):
-            await take(TopicReader(stage.log))
-
-    play(scene)
-
-
-def test_nobody_is_called_once_a_reader_has_ended():
-    async def scene(stage):
-        stage.topic((3, 1))
-        stage.keep(3, 0)
-        listeners = stage.log._notifier.listeners
+    stage.store.values[ledger_path("/ledgers", 3)] = None
+    stage.topic((3, 2))
+    with pytest.raises(BookKeeperError, match="ledger 3 was deleted"):
         await take(TopicReader(stage.log))
-        assert stage.log._notifier.listeners == listeners
 
-    play(scene)
+
+async def test_nobody_is_called_once_a_reader_has_ended(stage):
+    stage.topic((3, 1))
+    stage.keep(3, 0)
+    listeners = stage.log._notifier.listeners
+    await take(TopicReader(stage.log))
+    assert stage.log._notifier.listeners == listeners
 
 
 @given(st.lists(st.lists(st.integers(1, 30), max_size=5), max_size=4), st.integers(0, 32))
 def test_the_position_of_a_time_is_behind_the_newest_entry_before_it(ledgers, when):
     times = sorted(time for ledger in ledgers for time in ledger)
 
-    async def scene(stage):
-        stage.topic(*[(3 + n, len(ledger)) for n, ledger in enumerate(ledgers)], 90)
-        rest = iter(times)
-        places = []
-        for n, ledger in enumerate(ledgers):
-            for entry_id in range(len(ledger)):
-                time = next(rest)
-                stage.cache.put(published(3 + n, entry_id, 777 if entry_id % 2 else time, time if entry_id % 2 else 0))
-                places.append((Position(3 + n, entry_id), time))
-        expected = next((place for place, time in places if time >= when), None)
-        found = await position_at(stage.log, when)
-        if expected is None:
-            assert not stage.log.chain.readable(found)
-            assert found == stage.log.chain.at_or_after(found)
-        else:
-            assert found == expected
+    async def scene():
+        async with played_log() as stage:
+            stage.topic(*[(3 + n, len(ledger)) for n, ledger in enumerate(ledgers)], 90)
+            rest = iter(times)
+            places = []
+            for n, ledger in enumerate(ledgers):
+                for entry_id in range(len(ledger)):
+                    time = next(rest)
+                    stage.cache.put(
+                        published(3 + n, entry_id, 777 if entry_id % 2 else time, time if entry_id % 2 else 0)
+                    )
+                    places.append((Position(3 + n, entry_id), time))
+            expected = next((place for place, time in places if time >= when), None)
+            found = await position_at(stage.log, when)
+            if expected is None:
+                assert not stage.log.chain.readable(found)
+                assert found == stage.log.chain.at_or_after(found)
+            else:
+                assert found == expected
 
-    play(scene)
+    asyncio.run(scene())
 
 
 def test_an_entry_that_is_no_message_is_older_than_all_times():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
@@ -78,134 +79,104 @@ class Stage:
 
 
 @pytest.fixture
-def play(monkeypatch):
-    """Run a scene on a stage after the dispatch of entry 0. The owner has time to answer."""
+@asynccontextmanager
+async def stage(monkeypatch):
+    """A stage after the dispatch of entry 0. The owner has time to answer."""
     monkeypatch.setattr(dispatch_hold, "MAX_HOLD_S", 60.0)
-
-    def run(scene):
-        async def main():
-            stage = Stage()
-            stage.confirm(0)
-            await stage.until(lambda: stage.told == [None])
-            try:
-                await scene(stage)
-            finally:
-                stage.notifier.close()
-
-        asyncio.run(main())
-
-    return run
+    made = Stage()
+    made.confirm(0)
+    await made.until(lambda: made.told == [None])
+    try:
+        yield made
+    finally:
+        made.notifier.close()
 
 
-def test_what_was_not_confirmed_when_others_were_read_is_kept(play):
-    async def scene(stage):
-        stage.comes(2, 3, 4)
-        stage.confirm(2)
-        await stage.tells(1, 2, True)
-        assert len(stage.reads) == 1
-        stage.comes(5)
-        stage.confirm(5)
-        await stage.tells(3, 5, True)
-        assert len(stage.reads) == 1
-
-    play(scene)
+async def test_what_was_not_confirmed_when_others_were_read_is_kept(stage):
+    stage.comes(2, 3, 4)
+    stage.confirm(2)
+    await stage.tells(1, 2, True)
+    assert len(stage.reads) == 1
+    stage.comes(5)
+    stage.confirm(5)
+    await stage.tells(3, 5, True)
+    assert len(stage.reads) == 1
 
 
-def test_more_than_goes_out_together_is_read_in_steps(play):
-    async def scene(stage):
-        stage.comes(*range(1, PREFETCH_ENTRIES + 2))
-        stage.confirm(PREFETCH_ENTRIES + 1)
-        await stage.tells(1, PREFETCH_ENTRIES, False)
-        stage.comes(*range(PREFETCH_ENTRIES + 2, PREFETCH_ENTRIES + 4), body=bytes(1 << 20))
-        stage.confirm(PREFETCH_ENTRIES + 3)
-        await stage.until(lambda: len(stage.reads) == 2)
-
-    play(scene)
+async def test_more_than_goes_out_together_is_read_in_steps(stage):
+    stage.comes(*range(1, PREFETCH_ENTRIES + 2))
+    stage.confirm(PREFETCH_ENTRIES + 1)
+    await stage.tells(1, PREFETCH_ENTRIES, False)
+    stage.comes(*range(PREFETCH_ENTRIES + 2, PREFETCH_ENTRIES + 4), body=bytes(1 << 20))
+    stage.confirm(PREFETCH_ENTRIES + 3)
+    await stage.until(lambda: len(stage.reads) == 2)
 
 
-def test_who_listens_is_called_where_nothing_can_be_read(play):
-    async def scene(stage):
-        stage.failing = True
-        stage.confirm(1)
-        await stage.until(lambda: stage.told == [None, None])
-        assert stage.notifier.latest_batch is None
-        stage.failing = False
-        stage.comes(2)
-        stage.confirm(2)
-        await stage.tells(2, 2, True)
-
-    play(scene)
+async def test_who_listens_is_called_where_nothing_can_be_read(stage):
+    stage.failing = True
+    stage.confirm(1)
+    await stage.until(lambda: stage.told == [None, None])
+    assert stage.notifier.latest_batch is None
+    stage.failing = False
+    stage.comes(2)
+    stage.confirm(2)
+    await stage.tells(2, 2, True)
 
 
-def test_a_pause_is_kept_except_for_ledgers_that_come_or_go(play, monkeypatch):
+async def test_a_pause_is_kept_except_for_ledgers_that_come_or_go(monkeypatch, stage):
     monkeypatch.setattr("readonly_engine.topic.tail_batch.PAUSE_S", (60.0, 60.0))
-
-    async def scene(stage):
-        await stage.holds_back_the_second()
-        await asyncio.sleep(0.01)
-        assert stage.told[-1] == (1, 1, True)
-        assert 50 < stage.notifier.pause < 60
-        stage.notifier.on_limit_changed(at_once=True)
-        await stage.tells(2, 2, True)
-
-    play(scene)
+    await stage.holds_back_the_second()
+    await asyncio.sleep(0.01)
+    assert stage.told[-1] == (1, 1, True)
+    assert 50 < stage.notifier.pause < 60
+    stage.notifier.on_limit_changed(at_once=True)
+    await stage.tells(2, 2, True)
 
 
-def test_it_is_known_whether_listeners_are_being_called(play, monkeypatch):
+async def test_it_is_known_whether_listeners_are_being_called(monkeypatch, stage):
     monkeypatch.setattr(notifier_module, "SLICE_CALLS", 1)
     monkeypatch.setattr(notifier_module, "SLICE_S", 0.0)
-
-    async def scene(stage):
-        seen = []
-        stage.notifier.listen(lambda: seen.append(stage.notifier.notifying))
-        stage.notifier.listen(lambda: seen.append(stage.notifier.notifying))
-        stage.comes(0)
-        stage.confirm(0)
-        await stage.until(lambda: len(seen) == 2)
-        assert seen == [True, True], "also of those that are called in a later iteration of the loop"
-        assert not stage.notifier.notifying
-
-    play(scene)
+    seen = []
+    stage.notifier.listen(lambda: seen.append(stage.notifier.notifying))
+    stage.notifier.listen(lambda: seen.append(stage.notifier.notifying))
+    stage.comes(0)
+    stage.confirm(0)
+    await stage.until(lambda: len(seen) == 2)
+    assert seen == [True, True], "also of those that are called in a later iteration of the loop"
+    assert not stage.notifier.notifying
 
 
-def test_one_who_fails_keeps_nobody_from_being_told(play, monkeypatch, caplog):
+async def test_one_who_fails_keeps_nobody_from_being_told(monkeypatch, caplog, stage):
     monkeypatch.setattr(notifier_module, "RESTART_DELAY_S", 0.01)
+    failed = []
 
-    async def scene(stage):
-        failed = []
+    def failing():
+        failed.append(1)
+        if len(failed) < 3:
+            raise ValueError("a mistake")
 
-        def failing():
-            failed.append(1)
-            if len(failed) < 3:
-                raise ValueError("a mistake")
-
-        stage.notifier.unlisten(stage.listener)
-        stage.notifier.listen(failing)
-        stage.comes(1)
-        stage.confirm(1)
-        await stage.until(lambda: len(failed) == 3)
-        stage.notifier.listen(stage.listener)
-        stage.confirm(2)  # to be read first
-        await stage.tells(2, 2, True)
-
-    play(scene)
+    stage.notifier.unlisten(stage.listener)
+    stage.notifier.listen(failing)
+    stage.comes(1)
+    stage.confirm(1)
+    await stage.until(lambda: len(failed) == 3)
+    stage.notifier.listen(stage.listener)
+    stage.confirm(2)  # to be read first
+    await stage.tells(2, 2, True)
     assert caplog.text.count("dispatch of new entries failed unexpectedly, retrying: topic=the topic") == 2
     assert "a mistake" in caplog.text
 
 
-def test_nobody_is_called_after_the_end(play):
-    async def scene(stage):
-        stage.confirm(1)
-        while not stage.reads:
-            await asyncio.sleep(0)
-        stage.notifier.close()
-        stage.notifier.on_limit_changed(at_once=True)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert stage.told == [None]
-        assert stage.notifier.listeners == 0
-
-    play(scene)
+async def test_nobody_is_called_after_the_end(stage):
+    stage.confirm(1)
+    while not stage.reads:
+        await asyncio.sleep(0)
+    stage.notifier.close()
+    stage.notifier.on_limit_changed(at_once=True)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert stage.told == [None]
+    assert stage.notifier.listeners == 0
 
 
 class Limit:
@@ -227,158 +198,126 @@ class Limit:
 
 
 @pytest.mark.parametrize("come", [[1, 2, 3, 4], []], ids=["at hand", "to be read"])
-def test_a_dispatch_ends_at_the_limit_and_the_rest_follows(play, come):
-    async def scene(stage):
-        limit = Limit(stage)
-        if come:
-            stage.comes(*come)
-        stage.confirm(4)
-        await stage.until(lambda: limit.requests == [4])
-        limit.answer(2, Position(3, 4))
-        await stage.tells(1, 2, True)
-        await stage.until(lambda: limit.requests == [4, 4])
-        limit.answer(4)
-        await stage.tells(3, 4, True)
-
-    play(scene)
+async def test_a_dispatch_ends_at_the_limit_and_the_rest_follows(come, stage):
+    limit = Limit(stage)
+    if come:
+        stage.comes(*come)
+    stage.confirm(4)
+    await stage.until(lambda: limit.requests == [4])
+    limit.answer(2, Position(3, 4))
+    await stage.tells(1, 2, True)
+    await stage.until(lambda: limit.requests == [4, 4])
+    limit.answer(4)
+    await stage.tells(3, 4, True)
 
 
-def test_what_the_owner_holds_is_released_to_those_who_wait_by_themselves(play):
-    async def scene(stage):
-        limit = Limit(stage)
-        stage.comes(1)
-        stage.confirm(1)
-        await stage.until(lambda: limit.requests == [1])
-        limit.answer(0, Position(3, 1))
-        await stage.tells(1, 1, True)
-        stage.comes(2)
-        stage.confirm(2)
-        await stage.tells(2, 2, True)
-        assert limit.requests == [1]
-
-    play(scene)
+async def test_what_the_owner_holds_is_released_to_those_who_wait_by_themselves(stage):
+    limit = Limit(stage)
+    stage.comes(1)
+    stage.confirm(1)
+    await stage.until(lambda: limit.requests == [1])
+    limit.answer(0, Position(3, 1))
+    await stage.tells(1, 1, True)
+    stage.comes(2)
+    stage.confirm(2)
+    await stage.tells(2, 2, True)
+    assert limit.requests == [1]
 
 
-def test_a_silent_owner_delays_the_release_for_a_limited_time(play, monkeypatch):
+async def test_a_silent_owner_delays_the_release_for_a_limited_time(monkeypatch, stage):
     monkeypatch.setattr(dispatch_hold, "MAX_HOLD_S", 0.02)
-
-    async def scene(stage):
-        limit = Limit(stage)
-        stage.comes(1)
-        stage.confirm(1)
-        await stage.tells(1, 1, True)
-        assert limit.requests == [1]
-
-    play(scene)
+    limit = Limit(stage)
+    stage.comes(1)
+    stage.confirm(1)
+    await stage.tells(1, 1, True)
+    assert limit.requests == [1]
 
 
-def test_a_limit_that_is_not_active_holds_nothing(play):
-    async def scene(stage):
-        limit = Limit(stage, active=False)
-        stage.comes(1)
-        stage.confirm(1)
-        await stage.tells(1, 1, True)
-        assert limit.requests == []
-        limit.answer(0)
-        await asyncio.sleep(0.01)
-        assert len(stage.told) == 2, "an answer without a held dispatch calls nobody"
-
-    play(scene)
+async def test_a_limit_that_is_not_active_holds_nothing(stage):
+    limit = Limit(stage, active=False)
+    stage.comes(1)
+    stage.confirm(1)
+    await stage.tells(1, 1, True)
+    assert limit.requests == []
+    limit.answer(0)
+    await asyncio.sleep(0.01)
+    assert len(stage.told) == 2, "an answer without a held dispatch calls nobody"
 
 
-def test_a_held_dispatch_ends_with_its_last_listener(play):
-    async def scene(stage):
-        limit = Limit(stage)
-        stage.comes(1)
-        stage.confirm(1)
-        await stage.until(lambda: limit.requests == [1])
-        stage.notifier.unlisten(stage.listener)
-        limit.answer(0)
-        await stage.until(lambda: not stage.notifier._hold.pending)
-        stage.notifier.listen(stage.listener)
-        limit.answer(2)
-        stage.comes(2)
-        stage.confirm(2)
-        await stage.tells(2, 2, True)
-
-    play(scene)
+async def test_a_held_dispatch_ends_with_its_last_listener(stage):
+    limit = Limit(stage)
+    stage.comes(1)
+    stage.confirm(1)
+    await stage.until(lambda: limit.requests == [1])
+    stage.notifier.unlisten(stage.listener)
+    limit.answer(0)
+    await stage.until(lambda: not stage.notifier._hold.pending)
+    stage.notifier.listen(stage.listener)
+    limit.answer(2)
+    stage.comes(2)
+    stage.confirm(2)
+    await stage.tells(2, 2, True)
 
 
-def test_dispatches_are_as_far_apart_as_requests(play, monkeypatch):
+async def test_dispatches_are_as_far_apart_as_requests(monkeypatch, stage):
     monkeypatch.setattr(notifier_module, "SPACING_S", (60.0, 60.0))
     monkeypatch.setattr("readonly_engine.topic.tail_batch.PAUSE_S", (0.0, 60.0))
-
-    async def scene(stage):
-        limit = Limit(stage)
-        stage.comes(1)
-        stage.confirm(1)
-        await stage.until(lambda: limit.requests == [1])
-        assert stage.notifier.pause == 60, "no bookie is polled while the owner is asked"
-        limit.answer(1, Position(3, 1))
-        await stage.tells(1, 1, True)
-        assert 50 < stage.notifier.pause < 60
-        limit.answer(9)
-        stage.comes(2)
-        stage.confirm(2)
-        stage.notifier.on_limit_changed(at_once=True)
-        await stage.tells(2, 2, True)
-        assert stage.notifier.pause < 1, "no request was necessary"
-
-    play(scene)
+    limit = Limit(stage)
+    stage.comes(1)
+    stage.confirm(1)
+    await stage.until(lambda: limit.requests == [1])
+    assert stage.notifier.pause == 60, "no bookie is polled while the owner is asked"
+    limit.answer(1, Position(3, 1))
+    await stage.tells(1, 1, True)
+    assert 50 < stage.notifier.pause < 60
+    limit.answer(9)
+    stage.comes(2)
+    stage.confirm(2)
+    stage.notifier.on_limit_changed(at_once=True)
+    await stage.tells(2, 2, True)
+    assert stage.notifier.pause < 1, "no request was necessary"
 
 
-def test_entries_that_are_pushed_together_are_one_dispatch(play):
-    async def scene(stage):
-        stage.chain.lac_advanced(3, 3)
-        pushed = [entry(number) for number in (1, 2, 3)]
-        stage.notifier.on_pushed(pushed, asyncio.get_running_loop().time(), flows=False)
-        assert stage.told[-1] == (1, 3, True)
-
-    play(scene)
+async def test_entries_that_are_pushed_together_are_one_dispatch(stage):
+    stage.chain.lac_advanced(3, 3)
+    pushed = [entry(number) for number in (1, 2, 3)]
+    stage.notifier.on_pushed(pushed, asyncio.get_running_loop().time(), flows=False)
+    assert stage.told[-1] == (1, 3, True)
 
 
-def test_at_a_high_rate_pushed_entries_wait_for_those_right_behind_them(play):
-    async def scene(stage):
-        for number in (1, 2):
-            stage.chain.lac_advanced(3, number)
-            stage.notifier.on_pushed([entry(number)], asyncio.get_running_loop().time(), flows=True)
-        assert stage.told == [None]
-        await stage.tells(1, 2, True)
-        assert not stage.reads
-
-    play(scene)
+async def test_at_a_high_rate_pushed_entries_wait_for_those_right_behind_them(stage):
+    for number in (1, 2):
+        stage.chain.lac_advanced(3, number)
+        stage.notifier.on_pushed([entry(number)], asyncio.get_running_loop().time(), flows=True)
+    assert stage.told == [None]
+    await stage.tells(1, 2, True)
+    assert not stage.reads
 
 
-def test_a_pushed_entry_waits_for_what_the_owner_allows(play):
-    async def scene(stage):
-        limit = Limit(stage)
-        stage.chain.lac_advanced(3, 1)
-        stage.notifier.on_pushed([entry(1)], asyncio.get_running_loop().time(), flows=False)
-        await stage.until(lambda: limit.requests == [1])
-        assert stage.told == [None]
-        limit.answer(1, Position(3, 1))
-        await stage.tells(1, 1, True)
-        limit.limit = Position(3, 2)  # as for pushed entries, whose limit rises first
-        await asyncio.sleep(0.05)
-        stage.chain.lac_advanced(3, 2)
-        stage.notifier.on_pushed([entry(2)], asyncio.get_running_loop().time(), flows=False)
-        assert (stage.told[-1], limit.requests) == ((2, 2, True), [1])
-
-    play(scene)
+async def test_a_pushed_entry_waits_for_what_the_owner_allows(stage):
+    limit = Limit(stage)
+    stage.chain.lac_advanced(3, 1)
+    stage.notifier.on_pushed([entry(1)], asyncio.get_running_loop().time(), flows=False)
+    await stage.until(lambda: limit.requests == [1])
+    assert stage.told == [None]
+    limit.answer(1, Position(3, 1))
+    await stage.tells(1, 1, True)
+    limit.limit = Position(3, 2)  # as for pushed entries, whose limit rises first
+    await asyncio.sleep(0.05)
+    stage.chain.lac_advanced(3, 2)
+    stage.notifier.on_pushed([entry(2)], asyncio.get_running_loop().time(), flows=False)
+    assert (stage.told[-1], limit.requests) == ((2, 2, True), [1])
 
 
-def test_a_listener_that_fails_on_a_pushed_entry_ends_nothing(play, monkeypatch):
+async def test_a_listener_that_fails_on_a_pushed_entry_ends_nothing(monkeypatch, stage):
     monkeypatch.setattr(notifier_module, "RESTART_DELAY_S", 0.01)
 
-    async def scene(stage):
-        def fail():
-            stage.notifier.unlisten(fail)
-            raise ValueError("no")
+    def fail():
+        stage.notifier.unlisten(fail)
+        raise ValueError("no")
 
-        stage.notifier.listen(fail)
-        for number in (1, 2):
-            stage.chain.lac_advanced(3, number)
-            stage.notifier.on_pushed([entry(number)], asyncio.get_running_loop().time(), flows=False)
-        await stage.until(lambda: any(one is not None and one[1] == 2 for one in stage.told))
-
-    play(scene)
+    stage.notifier.listen(fail)
+    for number in (1, 2):
+        stage.chain.lac_advanced(3, number)
+        stage.notifier.on_pushed([entry(number)], asyncio.get_running_loop().time(), flows=False)
+    await stage.until(lambda: any(one is not None and one[1] == 2 for one in stage.told))

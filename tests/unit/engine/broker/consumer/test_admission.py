@@ -102,26 +102,22 @@ class Consumer(ClientConsumer):
 
 @pytest.mark.parametrize("after", [BOUND, UNBOUND])
 @pytest.mark.parametrize("before", [BOUND, UNBOUND])
-def test_a_consumer_that_comes_while_the_bindings_change_goes_by_the_new_ones(monkeypatch, before, after):
+async def test_a_consumer_that_comes_while_the_bindings_change_goes_by_the_new_ones(monkeypatch, before, after):
     monkeypatch.setattr(admission, "make_consumer", Consumer)
     broker = Broker(before)
     client = SimpleNamespace(
         identity="me", services=broker, closed=False, attached=lambda _: setattr(broker, "bindings", after)
     )
-
-    async def run():
-        coming = admit(client, TOPIC, CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Exclusive))
-        if before is after:
-            consumer, _ = await coming
-            assert consumer.bound == (after is BOUND)
-            assert not consumer.unregistered
-        else:
-            with pytest.raises(OwnerUnavailableError, match="look it up again"):
-                await coming
-            await asyncio.gather(*broker.spawned)
-        assert client.closed == (before is not after)
-
-    asyncio.run(run())
+    coming = admit(client, TOPIC, CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Exclusive))
+    if before is after:
+        consumer, _ = await coming
+        assert consumer.bound == (after is BOUND)
+        assert not consumer.unregistered
+    else:
+        with pytest.raises(OwnerUnavailableError, match="look it up again"):
+            await coming
+        await asyncio.gather(*broker.spawned)
+    assert client.closed == (before is not after)
 
 
 @pytest.mark.parametrize(("valid", "suspended"), [(True, False), (True, True), (False, False)])
@@ -173,16 +169,13 @@ class MarkedScene:
         return self.broker.pending_redirects.expected(self.key, time.monotonic())
 
 
-def test_a_marked_consumer_is_waited_for_after_the_owner_has_admitted_it(monkeypatch):
-    async def run():
-        scene = MarkedScene(None)
-        monkeypatch.setattr(admission, "make_consumer", scene.make)
-        consumer = await scene.come("pulsar://there:6650")
-        assert not scene.expected
-        consumer.unregister()
-        assert scene.expected
-
-    asyncio.run(run())
+async def test_a_marked_consumer_is_waited_for_after_the_owner_has_admitted_it(monkeypatch):
+    scene = MarkedScene(None)
+    monkeypatch.setattr(admission, "make_consumer", scene.make)
+    consumer = await scene.come("pulsar://there:6650")
+    assert not scene.expected
+    consumer.unregister()
+    assert scene.expected
 
 
 @pytest.mark.parametrize(
@@ -218,50 +211,44 @@ def test_a_refused_consumer_gives_its_place_and_its_claim_back(monkeypatch, way,
         (CommandSubscribe.Key_Shared, True, True, False, False),
     ],
 )
-def test_a_consumer_of_a_split_subscription_has_no_claim(monkeypatch, kind, durable, allowed, needs_owner, split):
-    async def run():
-        scene, claimed = MarkedScene(None), []
-        placements = []
+async def test_a_consumer_of_a_split_subscription_has_no_claim(monkeypatch, kind, durable, allowed, needs_owner, split):
+    scene, claimed = MarkedScene(None), []
+    placements = []
 
-        async def acquire(key):
-            claimed.append(key)
-            return ClaimHandle(key, 1, "")
+    async def acquire(key):
+        claimed.append(key)
+        return ClaimHandle(key, 1, "")
 
-        def make(client, placement, *rest):
-            placements.append(placement)
-            return Consumer(client, placement, *rest)
+    def make(client, placement, *rest):
+        placements.append(placement)
+        return Consumer(client, placement, *rest)
 
-        broker = scene.broker
-        broker.split, broker.needs_owner = True, needs_owner
-        broker.splits.allows = lambda _: allowed
-        broker.claim_store.acquire = acquire
-        monkeypatch.setattr(admission, "make_consumer", make)
-        client = SimpleNamespace(identity="me", services=broker, closed=False, attached=scene.attached)
-        await admit(client, TOPIC, CommandSubscribe(subscription="s", sub_type=kind, durable=durable))
-        assert placements[0].split == split
-        assert len(claimed) == (not split)
-
-    asyncio.run(run())
+    broker = scene.broker
+    broker.split, broker.needs_owner = True, needs_owner
+    broker.splits.allows = lambda _: allowed
+    broker.claim_store.acquire = acquire
+    monkeypatch.setattr(admission, "make_consumer", make)
+    client = SimpleNamespace(identity="me", services=broker, closed=False, attached=scene.attached)
+    await admit(client, TOPIC, CommandSubscribe(subscription="s", sub_type=kind, durable=durable))
+    assert placements[0].split == split
+    assert len(claimed) == (not split)
 
 
 @pytest.mark.parametrize(
     ("version", "error"),
     [("0", "version '0' of the leases of split subscriptions, this broker has 1"), ("1", "not here")],
 )
-def test_a_member_of_a_split_subscription_is_refused_before_the_owner_is_asked(version, error):
+async def test_a_member_of_a_split_subscription_is_refused_before_the_owner_is_asked(version, error):
     def coordinator(*_):
         raise OwnerUnavailableError("not here")
 
-    async def run():
-        scene = MarkedScene(None)
-        scene.broker.splits.coordinator = coordinator
-        client = SimpleNamespace(identity="me", services=scene.broker, closed=False)
-        subscribe = CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Shared)
-        mark_member(subscribe, "pulsar://there:6650", int(version))
-        with pytest.raises(RelayError, match=error):
-            await admit(client, TOPIC, subscribe)
-
-    asyncio.run(run())
+    scene = MarkedScene(None)
+    scene.broker.splits.coordinator = coordinator
+    client = SimpleNamespace(identity="me", services=scene.broker, closed=False)
+    subscribe = CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Shared)
+    mark_member(subscribe, "pulsar://there:6650", int(version))
+    with pytest.raises(RelayError, match=error):
+        await admit(client, TOPIC, subscribe)
 
 
 def test_a_limit_refuses_a_consumer_that_then_holds_nothing():
@@ -272,32 +259,24 @@ def test_a_limit_refuses_a_consumer_that_then_holds_nothing():
     assert refused.value.code == ServerError.ConsumerBusy
 
 
-def test_a_liar_that_the_owner_refuses_makes_nobody_wait(monkeypatch):
+async def test_a_liar_that_the_owner_refuses_makes_nobody_wait(monkeypatch):
     """Anyone can send the mark: before the owner has answered, the client may have no right to the topic."""
-
-    async def run():
-        scene = MarkedScene(OwnerRefusedError(ServerError.AuthorizationError, "no"))
-        monkeypatch.setattr(admission, "make_consumer", scene.make)
-        with pytest.raises(OwnerRefusedError):
-            await scene.come("pulsar://there:6650")
-        assert not scene.expected
-
-    asyncio.run(run())
+    scene = MarkedScene(OwnerRefusedError(ServerError.AuthorizationError, "no"))
+    monkeypatch.setattr(admission, "make_consumer", scene.make)
+    with pytest.raises(OwnerRefusedError):
+        await scene.come("pulsar://there:6650")
+    assert not scene.expected
 
 
 @pytest.mark.parametrize("marks", [[""], ["", ""], ["", "pulsar://there:6650", ""]])
-def test_a_liar_cannot_hide_that_a_broker_brought_it(monkeypatch, marks):
+async def test_a_liar_cannot_hide_that_a_broker_brought_it(monkeypatch, marks):
     """All marks are taken off, and none of them makes a broker relay to the next."""
-
-    async def run():
-        scene = MarkedScene(None)
-        monkeypatch.setattr(admission, "make_consumer", scene.make)
+    scene = MarkedScene(None)
+    monkeypatch.setattr(admission, "make_consumer", scene.make)
+    await scene.come(*marks)
+    scene.held_by = "pulsar://elsewhere:6650"
+    with pytest.raises(OwnerUnavailableError, match="but another broker of the pool serves it"):
         await scene.come(*marks)
-        scene.held_by = "pulsar://elsewhere:6650"
-        with pytest.raises(OwnerUnavailableError, match="but another broker of the pool serves it"):
-            await scene.come(*marks)
-
-    asyncio.run(run())
 
 
 def subscribe_of(*requests, durable=True):

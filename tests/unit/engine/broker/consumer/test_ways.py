@@ -197,151 +197,133 @@ NOW_SERVED = "the pool serves the subscription now"
         ("proxied", PEER, False, False, [("", ""), ("", ""), ("", "")]),
     ],
 )
-def test_what_the_server_and_the_statistics_ask(way, served_by, movable, under_claim, misplaced):
-    async def scene():
-        broker = Broker()
-        for (bound, durable), expected in zip([(True, True), (False, True), (True, False)], misplaced, strict=True):
-            one = MAKERS[way](broker, bound=bound, durable=durable, claimed=True)
-            assert tuple(one.misplaced(keeps_cursor=pool) for pool in (False, True)) == expected
-            assert (one.served_by, one.movable, one.figures().served_by) == (served_by, movable, served_by)
-            assert one.served_under(KEY) == under_claim
-            assert not one.served_under(ClaimKey(TOPIC, "t"))
-
-    played(scene)
+async def test_what_the_server_and_the_statistics_ask(way, served_by, movable, under_claim, misplaced):
+    broker = Broker()
+    for (bound, durable), expected in zip([(True, True), (False, True), (True, False)], misplaced, strict=True):
+        one = MAKERS[way](broker, bound=bound, durable=durable, claimed=True)
+        assert tuple(one.misplaced(keeps_cursor=pool) for pool in (False, True)) == expected
+        assert (one.served_by, one.movable, one.figures().served_by) == (served_by, movable, served_by)
+        assert one.served_under(KEY) == under_claim
+        assert not one.served_under(ClaimKey(TOPIC, "t"))
 
 
 @pytest.mark.parametrize("closed_first", [False, True])
 @pytest.mark.parametrize("way", MAKERS)
-def test_the_claim_is_given_back_after_the_close_and_the_place_at_once(way, closed_first):
-    async def scene():
-        broker = Broker()
-        one = MAKERS[way](broker, claimed=True, sub_type=CommandSubscribe.Exclusive)
+async def test_the_claim_is_given_back_after_the_close_and_the_place_at_once(way, closed_first):
+    broker = Broker()
+    one = MAKERS[way](broker, claimed=True, sub_type=CommandSubscribe.Exclusive)
+    await one.begin(0.0)
+    assert ("policy" in broker.calls) == (way == "passed")
+    assert (one.subscription is not None) == (way in {"owner", "local"})
+    broker.calls.clear()
+    for closes in [closed_first, not closed_first]:
+        assert "claim" not in broker.calls
+        for _ in range(2):
+            if closes:
+                await one.close()
+            else:
+                one.unregister()
+                assert broker.calls.count("place") == 1
+    assert broker.calls.count("claim") == 1
+    assert broker.calls.count("place") == 1
+    assert one.claim is None
+    assert len(one.owner_consumer.closed_with) == 1
+    assert broker.calls.count("left") == (way in {"owner", "local"})
+
+
+async def test_a_consumer_that_is_closed_while_it_joins_leaves_again():
+    broker = Broker()
+    one = MAKERS["owner"](broker, claimed=True)
+    one.unregister()
+    await one.close()
+    assert broker.calls.count("claim") == 1
+    broker.calls.clear()
+    with pytest.raises(OwnerUnavailableError, match="closed during its creation"):
         await one.begin(0.0)
-        assert ("policy" in broker.calls) == (way == "passed")
-        assert (one.subscription is not None) == (way in {"owner", "local"})
-        broker.calls.clear()
-        for closes in [closed_first, not closed_first]:
-            assert "claim" not in broker.calls
-            for _ in range(2):
-                if closes:
-                    await one.close()
-                else:
-                    one.unregister()
-                    assert broker.calls.count("place") == 1
-        assert broker.calls.count("claim") == 1
-        assert broker.calls.count("place") == 1
-        assert one.claim is None
-        assert len(one.owner_consumer.closed_with) == 1
-        assert broker.calls.count("left") == (way in {"owner", "local"})
-
-    played(scene)
+    assert broker.calls == ["left", "removed"]  # of the subscription, and of those whose acks are awaited
+    assert one.subscription is None
 
 
-def test_a_consumer_that_is_closed_while_it_joins_leaves_again():
-    async def scene():
-        broker = Broker()
-        one = MAKERS["owner"](broker, claimed=True)
-        one.unregister()
-        await one.close()
-        assert broker.calls.count("claim") == 1
-        broker.calls.clear()
-        with pytest.raises(OwnerUnavailableError, match="closed during its creation"):
-            await one.begin(0.0)
-        assert broker.calls == ["left", "removed"]  # of the subscription, and of those whose acks are awaited
-        assert one.subscription is None
-
-    played(scene)
-
-
-def test_a_served_consumer_relays_acks_and_events():
-    async def scene():
-        broker = Broker()
-        one = MAKERS["owner"](broker, claimed=True)
-        active = CommandActiveConsumerChange(consumer_id=3, is_active=True)
-        change = BaseCommand(type=BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=active)
-        one.on_owner_command(change, b"")
-        one.flow(flow(5))
-        await one.begin(0.0)
-        assert broker.subscription.calls == ["pause", "active_changed"]  # the store does not confirm the claim
-        assert "owner lease" in broker.calls
-        one.flow(flow(5))
-        assert one.figures().permits == 10
-        one.ack(ack(1))
-        one.owner_consumer.acks = False
-        one.ack(ack(2))
-        one.on_writable_changed(writable=False)
-        one.on_writable_changed(writable=True)
-        assert broker.subscription.calls[2:] == [
-            "add_permits",
-            "acknowledge",
-            "leave_fanout",
-            "leave_fanout",
-            "read_more",
-        ]
-        end = BaseCommand(
-            type=BaseCommand.REACHED_END_OF_TOPIC, reached_end_of_topic=CommandReachedEndOfTopic(consumer_id=3)
-        )
-        one.on_owner_command(end, b"")
-        one.on_owner_command(end, b"")
-        one.deliver(b"1234", 2)
-        assert (one.messages, one.bytes) == (2, 4)
-        assert broker.frames.pop() == b"1234"
-        assert [command.type for command in broker.commands()] == [
-            BaseCommand.ACTIVE_CONSUMER_CHANGE,
-            BaseCommand.REACHED_END_OF_TOPIC,
-        ]
-        assert broker.commands()[0].active_consumer_change.consumer_id == 7
-        assert one.stop_delivery() is broker.subscription
-
-    played(scene)
+async def test_a_served_consumer_relays_acks_and_events():
+    broker = Broker()
+    one = MAKERS["owner"](broker, claimed=True)
+    active = CommandActiveConsumerChange(consumer_id=3, is_active=True)
+    change = BaseCommand(type=BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=active)
+    one.on_owner_command(change, b"")
+    one.flow(flow(5))
+    await one.begin(0.0)
+    assert broker.subscription.calls == ["pause", "active_changed"]  # the store does not confirm the claim
+    assert "owner lease" in broker.calls
+    one.flow(flow(5))
+    assert one.figures().permits == 10
+    one.ack(ack(1))
+    one.owner_consumer.acks = False
+    one.ack(ack(2))
+    one.on_writable_changed(writable=False)
+    one.on_writable_changed(writable=True)
+    assert broker.subscription.calls[2:] == [
+        "add_permits",
+        "acknowledge",
+        "leave_fanout",
+        "leave_fanout",
+        "read_more",
+    ]
+    end = BaseCommand(
+        type=BaseCommand.REACHED_END_OF_TOPIC, reached_end_of_topic=CommandReachedEndOfTopic(consumer_id=3)
+    )
+    one.on_owner_command(end, b"")
+    one.on_owner_command(end, b"")
+    one.deliver(b"1234", 2)
+    assert (one.messages, one.bytes) == (2, 4)
+    assert broker.frames.pop() == b"1234"
+    assert [command.type for command in broker.commands()] == [
+        BaseCommand.ACTIVE_CONSUMER_CHANGE,
+        BaseCommand.REACHED_END_OF_TOPIC,
+    ]
+    assert broker.commands()[0].active_consumer_change.consumer_id == 7
+    assert one.stop_delivery() is broker.subscription
 
 
-def test_a_consumer_that_only_changes_a_local_cursor_does_not_join():
-    async def scene():
-        broker = Broker()
-        one = local(broker, changes_only=True, sub_type=CommandSubscribe.Exclusive)
-        assert one.exclusive
-        await one.begin(0.0)
-        assert not one.exclusive
-        assert one.subscription is None
-        assert one.stop_delivery() is None
-        assert one.affected_subscription() is broker.subscription
-        one.expect_return()
-        assert one.owner_consumer.expected == 1
-        assert one.keeper(None).at_owner is False
-        one.owner_consumer.local = None
-        with pytest.raises(OwnerUnavailableError, match="closed meanwhile"):
-            one.keeper(None)
-
-    played(scene)
+async def test_a_consumer_that_only_changes_a_local_cursor_does_not_join():
+    broker = Broker()
+    one = local(broker, changes_only=True, sub_type=CommandSubscribe.Exclusive)
+    assert one.exclusive
+    await one.begin(0.0)
+    assert not one.exclusive
+    assert one.subscription is None
+    assert one.stop_delivery() is None
+    assert one.affected_subscription() is broker.subscription
+    one.expect_return()
+    assert one.owner_consumer.expected == 1
+    assert one.keeper(None).at_owner is False
+    one.owner_consumer.local = None
+    with pytest.raises(OwnerUnavailableError, match="closed meanwhile"):
+        one.keeper(None)
 
 
-def test_the_owner_gets_permits_within_a_window():
-    async def scene():
-        broker = Broker()
-        one = MAKERS["passed"](broker)
-        one.flow(flow(1000))
-        assert one.owner_consumer.permits == [INITIAL_WINDOW]
-        for entry in range(2):
-            one.on_owner_command(message(entry), b"an entry")
-        assert [command.message.consumer_id for command in broker.commands()] == [7, 7]
-        assert one.figures() == (OWNER, 998, 2, False, 2, 16)
-        one.ack(ack(0))
-        assert one.flow_window.pending == {Position(1, 1)}
-        window = one.stop_delivery()
-        assert window.outstanding
-        one.on_owner_command(message(2), b"an entry")
-        assert len(broker.frames) == 2
-        assert one.ack_entries(None) is False
-        broker.client.writable = False
-        slow = MAKERS["passed"](broker)
-        slow.flow(flow(1000))
-        assert slow.owner_consumer.permits == []
-        broker.client.writable = True
-        slow.on_writable_changed(writable=True)
-        assert slow.owner_consumer.permits == [INITIAL_WINDOW]
-
-    played(scene)
+async def test_the_owner_gets_permits_within_a_window():
+    broker = Broker()
+    one = MAKERS["passed"](broker)
+    one.flow(flow(1000))
+    assert one.owner_consumer.permits == [INITIAL_WINDOW]
+    for entry in range(2):
+        one.on_owner_command(message(entry), b"an entry")
+    assert [command.message.consumer_id for command in broker.commands()] == [7, 7]
+    assert one.figures() == (OWNER, 998, 2, False, 2, 16)
+    one.ack(ack(0))
+    assert one.flow_window.pending == {Position(1, 1)}
+    window = one.stop_delivery()
+    assert window.outstanding
+    one.on_owner_command(message(2), b"an entry")
+    assert len(broker.frames) == 2
+    assert one.ack_entries(None) is False
+    broker.client.writable = False
+    slow = MAKERS["passed"](broker)
+    slow.flow(flow(1000))
+    assert slow.owner_consumer.permits == []
+    broker.client.writable = True
+    slow.on_writable_changed(writable=True)
+    assert slow.owner_consumer.permits == [INITIAL_WINDOW]
 
 
 @pytest.mark.parametrize(
@@ -353,30 +335,27 @@ def test_the_owner_gets_permits_within_a_window():
         (1000, "Pulsar-Java-v2.10.0", False, False),  # it does not know such redirects
     ],
 )
-def test_a_proxied_consumer_is_redirected_or_relayed(permits, version, request_, redirected):
-    async def scene():
-        broker = Broker(version=version)
-        one = proxied(broker)
-        await one.begin(0.0)
-        one.on_answered()
-        if request_:
-            with one.requesting():
-                one.flow(flow(permits))
-                await asyncio.sleep(0.05)
-                assert not broker.frames, "the request would fail after the redirect"
-        else:
+async def test_a_proxied_consumer_is_redirected_or_relayed(permits, version, request_, redirected):
+    broker = Broker(version=version)
+    one = proxied(broker)
+    await one.begin(0.0)
+    one.on_answered()
+    if request_:
+        with one.requesting():
             one.flow(flow(permits))
-        if redirected:
-            assert one.owner_consumer.permits == []
-            await until(lambda: bool(broker.frames))
-            (close,) = broker.commands()
-            assert close.close_consumer.assigned_broker_service_url == PEER
-            (to_peer,) = one.owner_consumer.closed_with
-            assert to_peer.close_consumer.assigned_broker_service_url == PEER
-            assert one.unregistered
-        else:
-            await until(lambda: bool(one.owner_consumer.permits))
-            assert one.owner_consumer.permits == [min(permits, INITIAL_WINDOW)]
-            assert not broker.frames
-
-    played(scene)
+            await asyncio.sleep(0.05)
+            assert not broker.frames, "the request would fail after the redirect"
+    else:
+        one.flow(flow(permits))
+    if redirected:
+        assert one.owner_consumer.permits == []
+        await until(lambda: bool(broker.frames))
+        (close,) = broker.commands()
+        assert close.close_consumer.assigned_broker_service_url == PEER
+        (to_peer,) = one.owner_consumer.closed_with
+        assert to_peer.close_consumer.assigned_broker_service_url == PEER
+        assert one.unregistered
+    else:
+        await until(lambda: bool(one.owner_consumer.permits))
+        assert one.owner_consumer.permits == [min(permits, INITIAL_WINDOW)]
+        assert not broker.frames

@@ -273,33 +273,30 @@ def test_the_first_local_subscription_of_a_topic_does_not_go_by_names_from_befor
 
 
 @pytest.mark.parametrize("change", ["move", "delete"])
-def test_a_change_is_completed_for_all_consumers_also_if_its_client_has_gone(partition, change):
-    async def scene():
-        first, second = shared(1), shared(2)
-        found = await partition.subscribe(first)
-        assert await partition.subscribe(second) is found
-        cursor = found.cursor
-        may_store = asyncio.Event()
-        found._store = Stalled(may_store)
-        if change == "move":
-            asked = asyncio.create_task(partition.move(first, found, Position(1, 1), []))
-        else:
-            asked = asyncio.create_task(partition.delete(first, found))
+async def test_a_change_is_completed_for_all_consumers_also_if_its_client_has_gone(partition, change):
+    first, second = shared(1), shared(2)
+    found = await partition.subscribe(first)
+    assert await partition.subscribe(second) is found
+    cursor = found.cursor
+    may_store = asyncio.Event()
+    found._store = Stalled(may_store)
+    if change == "move":
+        asked = asyncio.create_task(partition.move(first, found, Position(1, 1), []))
+    else:
+        asked = asyncio.create_task(partition.delete(first, found))
+    await asyncio.sleep(0)
+    asked.cancel()
+    await asyncio.wait([asked])
+    assert not hasattr(second, "ended")
+    may_store.set()
+    while not hasattr(second, "ended"):
         await asyncio.sleep(0)
-        asked.cancel()
-        await asyncio.wait([asked])
-        assert not hasattr(second, "ended")
-        may_store.set()
-        while not hasattr(second, "ended"):
-            await asyncio.sleep(0)
-        assert not hasattr(first, "ended")  # the caller's part
-        kept = partition.store.cursors.find("s")
-        assert (kept is cursor and cursor.mark_delete == Position(1, 1)) if change == "move" else kept is None
-
-    run(asyncio.wait_for(scene(), 10))
+    assert not hasattr(first, "ended")  # the caller's part
+    kept = partition.store.cursors.find("s")
+    assert (kept is cursor and cursor.mark_delete == Position(1, 1)) if change == "move" else kept is None
 
 
-def test_a_change_that_fails_after_its_client_has_gone_is_no_unexpected_error(partition, monkeypatch):
+async def test_a_change_that_fails_after_its_client_has_gone_is_no_unexpected_error(partition, monkeypatch):
     closed = asyncio.Event()
 
     @asynccontextmanager
@@ -308,28 +305,27 @@ def test_a_change_that_fails_after_its_client_has_gone_is_no_unexpected_error(pa
         raise CursorStoreError("the store is closed")
         yield
 
-    async def scene():
-        unexpected = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
-        first = Consumer(number=1)
-        found = await partition.subscribe(first)
-        monkeypatch.setattr(partition.guards, "retained", retained)
-        asked = asyncio.create_task(partition.move(first, found, Position(1, 1), []))
-        while not partition._changes:
-            await asyncio.sleep(0)
-        asked.cancel()
-        await asyncio.wait([asked])
-        closed.set()
-        while partition._changes:
-            await asyncio.sleep(0)
-        del asked  # with the frame that has the task
-        gc.collect()
-        assert unexpected == []
-
-    run(asyncio.wait_for(scene(), 10))
+    unexpected = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
+    first = Consumer(number=1)
+    found = await partition.subscribe(first)
+    monkeypatch.setattr(partition.guards, "retained", retained)
+    asked = asyncio.create_task(partition.move(first, found, Position(1, 1), []))
+    while not partition._changes:
+        await asyncio.sleep(0)
+    asked.cancel()
+    await asyncio.wait([asked])
+    closed.set()
+    while partition._changes:
+        await asyncio.sleep(0)
+    del asked  # with the frame that has the task
+    gc.collect()
+    assert unexpected == []
 
 
-def test_a_seek_that_waited_for_the_owner_moves_the_consumers_that_have_come_back_meanwhile(partition, monkeypatch):
+async def test_a_seek_that_waited_for_the_owner_moves_the_consumers_that_have_come_back_meanwhile(
+    partition, monkeypatch
+):
     """The guard moves first. Before, the cursor changed under the dispatcher of the new consumer, whose acks were lost."""
     owner = asyncio.Event()
 
@@ -338,116 +334,96 @@ def test_a_seek_that_waited_for_the_owner_moves_the_consumers_that_have_come_bac
         await owner.wait()
         yield
 
-    async def scene():
-        monkeypatch.setattr(partition.guards, "retained", retained)
-        first, second = Consumer(number=1), Consumer(number=2)
-        owner.set()
-        found = await partition.subscribe(first)
-        owner.clear()
-        seek = asyncio.create_task(partition.move(first, found, Position(1, 9), []))
-        await asyncio.sleep(0)
-        partition.leave(first, found)
-        again = await partition.subscribe(second)
-        assert again is not found
-        served = SimpleNamespace(cursor=SimpleNamespace(mark_delete=Position(3, 7)))
-        again.serve(served)
-        owner.set()
-        await seek
-        assert second.ended == "seek"
-        assert not again.is_served_by(served)
-        assert again.cursor.mark_delete == Position(1, 9)
-
-    run(asyncio.wait_for(scene(), 10))
+    monkeypatch.setattr(partition.guards, "retained", retained)
+    first, second = Consumer(number=1), Consumer(number=2)
+    owner.set()
+    found = await partition.subscribe(first)
+    owner.clear()
+    seek = asyncio.create_task(partition.move(first, found, Position(1, 9), []))
+    await asyncio.sleep(0)
+    partition.leave(first, found)
+    again = await partition.subscribe(second)
+    assert again is not found
+    served = SimpleNamespace(cursor=SimpleNamespace(mark_delete=Position(3, 7)))
+    again.serve(served)
+    owner.set()
+    await seek
+    assert second.ended == "seek"
+    assert not again.is_served_by(served)
+    assert again.cursor.mark_delete == Position(1, 9)
 
 
-def test_a_seek_of_a_subscription_that_was_deleted_meanwhile_does_not_move_a_new_one_of_its_name(partition):
-    async def scene():
-        first, second = Consumer(number=1), Consumer(number=2)
-        found = await partition.subscribe(first)
-        await partition.delete(first, found)
-        again = await partition.subscribe(second)
-        with pytest.raises(OwnerUnavailableError, match="was deleted meanwhile"):
-            await partition.move(first, found, Position(1, 9), [])
-        assert again.cursor.mark_delete == Position(3, 1)
-        assert not hasattr(second, "ended")
-
-    run(scene())
+async def test_a_seek_of_a_subscription_that_was_deleted_meanwhile_does_not_move_a_new_one_of_its_name(partition):
+    first, second = Consumer(number=1), Consumer(number=2)
+    found = await partition.subscribe(first)
+    await partition.delete(first, found)
+    again = await partition.subscribe(second)
+    with pytest.raises(OwnerUnavailableError, match="was deleted meanwhile"):
+        await partition.move(first, found, Position(1, 9), [])
+    assert again.cursor.mark_delete == Position(3, 1)
+    assert not hasattr(second, "ended")
 
 
-def test_an_administrator_that_was_first_deletes_the_subscription_of_the_consumers(partition):
+async def test_an_administrator_that_was_first_deletes_the_subscription_of_the_consumers(partition):
     """Its consumer is no member, so it has an object of its own. Before, acks went on with the deleted cursor."""
-
-    async def scene():
-        cursor = partition.store.cursors.create("s", Position(3, 1))
-        administrator, consumer = Consumer(LocalRequest.FORCE, number=1), Consumer(number=2)
-        held = await partition.subscribe(administrator)
-        found = await partition.subscribe(consumer)
-        assert found is not held
-        await partition.delete(administrator, held)
-        assert consumer.ended == "unsubscribe by force"
-        found.acked()
-        partition.store.cursors.take_changes()
-        assert partition.store.cursors.find("s") is None
-        assert cursor.served is None
-
-    run(scene())
+    cursor = partition.store.cursors.create("s", Position(3, 1))
+    administrator, consumer = Consumer(LocalRequest.FORCE, number=1), Consumer(number=2)
+    held = await partition.subscribe(administrator)
+    found = await partition.subscribe(consumer)
+    assert found is not held
+    await partition.delete(administrator, held)
+    assert consumer.ended == "unsubscribe by force"
+    found.acked()
+    partition.store.cursors.take_changes()
+    assert partition.store.cursors.find("s") is None
+    assert cursor.served is None
 
 
-def test_the_place_of_a_redirected_exclusive_consumer_is_kept(partition):
-    async def scene():
-        first = Consumer(number=1)
-        found = await partition.subscribe(first)
-        partition.expect_return(first)
-        partition.leave(first, found)
-        other = asyncio.create_task(partition.subscribe(Consumer(number=2)))
-        await asyncio.sleep(0)
-        found = await partition.subscribe(first)
-        with pytest.raises(OwnerRefusedError, match="Exclusive consumer is already connected"):
-            await other
-        partition.leave(first, found)
-        await partition.subscribe(Consumer(number=2))
-
-    run(asyncio.wait_for(scene(), 10))
+async def test_the_place_of_a_redirected_exclusive_consumer_is_kept(partition):
+    first = Consumer(number=1)
+    found = await partition.subscribe(first)
+    partition.expect_return(first)
+    partition.leave(first, found)
+    other = asyncio.create_task(partition.subscribe(Consumer(number=2)))
+    await asyncio.sleep(0)
+    found = await partition.subscribe(first)
+    with pytest.raises(OwnerRefusedError, match="Exclusive consumer is already connected"):
+        await other
+    partition.leave(first, found)
+    await partition.subscribe(Consumer(number=2))
 
 
-def test_a_redirected_consumer_that_does_not_come_is_waited_for_and_no_longer(partition, monkeypatch):
+async def test_a_redirected_consumer_that_does_not_come_is_waited_for_and_no_longer(partition, monkeypatch):
     monkeypatch.setattr(expected_consumers, "ARRIVAL_S", 0.2)
-
-    async def scene():
-        first = Consumer(number=1)
-        partition.leave(first, await partition.subscribe(first))
-        partition.expect_return(first)
-        found = await partition.subscribe(Consumer(number=2))
-        assert [member.number for member in found.members] == [2]
-
-    run(asyncio.wait_for(scene(), 10))
+    first = Consumer(number=1)
+    partition.leave(first, await partition.subscribe(first))
+    partition.expect_return(first)
+    found = await partition.subscribe(Consumer(number=2))
+    assert [member.number for member in found.members] == [2]
 
 
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
-def test_an_administrator_ignores_consumers_of_the_same_type(partition, kind):
-    async def scene():
-        first, forced = Consumer(number=1), Consumer(LocalRequest.FORCE, number=2)
-        first.subscribe_command.sub_type = kind
-        found = await partition.subscribe(first)
-        for other in {CommandSubscribe.Exclusive, CommandSubscribe.Shared} - {kind}:
-            forced.subscribe_command.sub_type = other
-            with pytest.raises(OwnerRefusedError, match="another type"):
-                await partition.subscribe(forced)
-        forced.subscribe_command.sub_type = kind
-        held = await partition.subscribe(forced)
-        assert held is found
-        assert held.members == [first]
-        await partition.move(forced, held, Position(1, 1), [])
-        assert first.ended == "seek"
-        assert held.cursor.mark_delete == Position(1, 1)
-        partition.leave(forced, held)
-        assert partition.subscriptions == [held]
-        partition.leave(first, held)
-        assert partition.subscriptions == []
-        partition.leave(forced, await partition.subscribe(forced))
-        assert partition.subscriptions == []
-
-    run(scene())
+async def test_an_administrator_ignores_consumers_of_the_same_type(partition, kind):
+    first, forced = Consumer(number=1), Consumer(LocalRequest.FORCE, number=2)
+    first.subscribe_command.sub_type = kind
+    found = await partition.subscribe(first)
+    for other in {CommandSubscribe.Exclusive, CommandSubscribe.Shared} - {kind}:
+        forced.subscribe_command.sub_type = other
+        with pytest.raises(OwnerRefusedError, match="another type"):
+            await partition.subscribe(forced)
+    forced.subscribe_command.sub_type = kind
+    held = await partition.subscribe(forced)
+    assert held is found
+    assert held.members == [first]
+    await partition.move(forced, held, Position(1, 1), [])
+    assert first.ended == "seek"
+    assert held.cursor.mark_delete == Position(1, 1)
+    partition.leave(forced, held)
+    assert partition.subscriptions == [held]
+    partition.leave(first, held)
+    assert partition.subscriptions == []
+    partition.leave(forced, await partition.subscribe(forced))
+    assert partition.subscriptions == []
 
 
 def test_the_subscriptions_of_a_deleted_topic_go_with_it(partition):
@@ -469,28 +445,24 @@ def test_the_subscriptions_of_a_deleted_topic_go_with_it(partition):
     assert run(partition.subscribe(Consumer(number=2))).cursor is not found.cursor
 
 
-def test_a_stored_subscription_of_a_former_topic_is_not_gone_on_with(partition):
+async def test_a_stored_subscription_of_a_former_topic_is_not_gone_on_with(partition):
     """The topic was deleted and created again while no consumer here followed it, so nobody has told this broker."""
-
-    async def scene():
-        idle = partition.store.cursors.create("s", Position(3, 4))
-        partition.admin.deleted = True
-        found = await partition.subscribe(first := Consumer())
-        partition.admin.deleted = False
-        assert found.cursor is not idle
-        partition.leave(first, found)
-        again = await partition.subscribe(second := Consumer(number=2))
-        assert again.cursor is found.cursor
-        asked = partition.admin.asked
-        await partition.subscribe(other := shared_of("other", 3))
-        assert partition.admin.asked == asked, "the topic is watched while it has a consumer"
-        partition.leave(other, again)
-        partition.leave(second, again)
-        partition.leave(second, again)
-        await partition.subscribe(Consumer(number=4))
-        assert partition.admin.asked == asked + 1
-
-    run(scene())
+    idle = partition.store.cursors.create("s", Position(3, 4))
+    partition.admin.deleted = True
+    found = await partition.subscribe(first := Consumer())
+    partition.admin.deleted = False
+    assert found.cursor is not idle
+    partition.leave(first, found)
+    again = await partition.subscribe(second := Consumer(number=2))
+    assert again.cursor is found.cursor
+    asked = partition.admin.asked
+    await partition.subscribe(other := shared_of("other", 3))
+    assert partition.admin.asked == asked, "the topic is watched while it has a consumer"
+    partition.leave(other, again)
+    partition.leave(second, again)
+    partition.leave(second, again)
+    await partition.subscribe(Consumer(number=4))
+    assert partition.admin.asked == asked + 1
 
 
 @pytest.mark.parametrize("unknown", [OwnerUnavailableError("silent"), MetadataUnavailableError("silent")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -71,109 +72,84 @@ async def settle():
 
 
 @pytest.fixture
-def play(monkeypatch):
-    """Runs a scene with a client's connection."""
-
-    def run(scene):
-        async def main():
-            client = SubscribingClient(monkeypatch)
-            try:
-                await scene(client)
-            finally:
-                for task in client.tasks:
-                    task.cancel()
-                await settle()
-
-        asyncio.run(main())
-
-    return run
+@asynccontextmanager
+async def client(monkeypatch):
+    made = SubscribingClient(monkeypatch)
+    try:
+        yield made
+    finally:
+        for task in made.tasks:
+            task.cancel()
+        await settle()
 
 
-def test_all_come_in_and_only_some_at_once(play):
+async def test_all_come_in_and_only_some_at_once(client):
     count = 3 * MAX_CONCURRENT_SUBSCRIBES + 7
-
-    async def scene(client):
-        client.subscribes(range(count))
+    client.subscribes(range(count))
+    await settle()
+    assert list(client.admissions) == list(range(MAX_CONCURRENT_SUBSCRIBES))
+    for number in range(count):
+        client.admissions[number].set_result(None)
         await settle()
-        assert list(client.admissions) == list(range(MAX_CONCURRENT_SUBSCRIBES))
-        for number in range(count):
-            client.admissions[number].set_result(None)
-            await settle()
-            assert len(client.admissions) == min(count, MAX_CONCURRENT_SUBSCRIBES + number + 1)
-        assert client.answers == [("SUCCESS", number) for number in range(count)]
-
-    play(scene)
+        assert len(client.admissions) == min(count, MAX_CONCURRENT_SUBSCRIBES + number + 1)
+    assert client.answers == [("SUCCESS", number) for number in range(count)]
 
 
-def test_a_client_may_have_more_while_few_arrive_in_all(play, monkeypatch):
+async def test_a_client_may_have_more_while_few_arrive_in_all(monkeypatch, client):
     most = MAX_CONCURRENT_SUBSCRIBES + 50
-
-    async def scene(client):
-        monkeypatch.setattr(client_consumers_module, "MAX_BROKER_SUBSCRIBES", most)
-        client.broker.subscribing = 20  # of other clients
-        client.subscribes(range(most))
-        await settle()
-        assert len(client.admissions) == most - 20
-        for number in range(2):
-            client.admissions[number].set_result(None)
-        await settle()
-        assert (len(client.admissions), client.broker.subscribing) == (most - 18, most)
-        client.broker.subscribing += 200
-        for number in range(2, 40):
-            client.admissions[number].set_result(None)
-        await settle()
-        assert len(client.admissions) == MAX_CONCURRENT_SUBSCRIBES + 40  # its own in any case, and no more
-        for number in range(40, most - 18):
-            client.admissions[number].set_result(None)
-        await settle()
-        assert len(client.admissions) == most
-        assert client.broker.subscribing == 220 + 18
-
-    play(scene)
+    monkeypatch.setattr(client_consumers_module, "MAX_BROKER_SUBSCRIBES", most)
+    client.broker.subscribing = 20  # of other clients
+    client.subscribes(range(most))
+    await settle()
+    assert len(client.admissions) == most - 20
+    for number in range(2):
+        client.admissions[number].set_result(None)
+    await settle()
+    assert (len(client.admissions), client.broker.subscribing) == (most - 18, most)
+    client.broker.subscribing += 200
+    for number in range(2, 40):
+        client.admissions[number].set_result(None)
+    await settle()
+    assert len(client.admissions) == MAX_CONCURRENT_SUBSCRIBES + 40  # its own in any case, and no more
+    for number in range(40, most - 18):
+        client.admissions[number].set_result(None)
+    await settle()
+    assert len(client.admissions) == most
+    assert client.broker.subscribing == 220 + 18
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["client is there", "client has gone"])
-def test_one_that_is_refused_makes_room_while_the_client_is_there(play, gone):
-    async def scene(client):
-        client.subscribes(range(MAX_CONCURRENT_SUBSCRIBES + 1))
-        await settle()
-        client.connection._closed = gone
-        client.admissions[5].set_exception(OwnerUnavailableError("no"))
-        await settle()
-        assert client.answers == [("ERROR", 5)] or gone
-        assert (MAX_CONCURRENT_SUBSCRIBES in client.admissions) != gone
-
-    play(scene)
+async def test_one_that_is_refused_makes_room_while_the_client_is_there(gone, client):
+    client.subscribes(range(MAX_CONCURRENT_SUBSCRIBES + 1))
+    await settle()
+    client.connection._closed = gone
+    client.admissions[5].set_exception(OwnerUnavailableError("no"))
+    await settle()
+    assert client.answers == [("ERROR", 5)] or gone
+    assert (MAX_CONCURRENT_SUBSCRIBES in client.admissions) != gone
 
 
-def test_one_that_waits_can_be_closed_and_is_not_created_twice(play):
+async def test_one_that_waits_can_be_closed_and_is_not_created_twice(client):
     waiting = MAX_CONCURRENT_SUBSCRIBES
-
-    async def scene(client):
-        client.subscribes(range(waiting + 2))
-        client.subscribes([waiting])
-        assert client.answers == [("ERROR", waiting)]
-        client.closes(waiting, 1000)
-        await settle()
-        assert client.answers[1:] == [("SUCCESS", 1000)]
-        client.admissions[0].set_result(None)
-        await settle()
-        assert waiting not in client.admissions
-        assert waiting + 1 in client.admissions
-
-    play(scene)
+    client.subscribes(range(waiting + 2))
+    client.subscribes([waiting])
+    assert client.answers == [("ERROR", waiting)]
+    client.closes(waiting, 1000)
+    await settle()
+    assert client.answers[1:] == [("SUCCESS", 1000)]
+    client.admissions[0].set_result(None)
+    await settle()
+    assert waiting not in client.admissions
+    assert waiting + 1 in client.admissions
 
 
-def test_an_address_that_refused_a_connection_is_noted(play):
-    async def scene(client):
-        noted = []
-        client.broker.note_refused = noted.append
-        client.subscribes(range(2))
-        await settle()
-        client.admissions[0].set_exception(OwnerUnavailableError("cannot be reached", refused="pulsar://pool-1:6650"))
-        client.admissions[1].set_exception(OwnerUnavailableError("did not answer"))
-        await settle()
-        assert noted == ["pulsar://pool-1:6650"]
-        assert client.answers == [("ERROR", 0), ("ERROR", 1)]
-
-    play(scene)
+async def test_an_address_that_refused_a_connection_is_noted(client):
+    noted = []
+    client.broker.note_refused = noted.append
+    client.subscribes(range(2))
+    await settle()
+    client.admissions[0].set_exception(OwnerUnavailableError("cannot be reached", refused="pulsar://pool-1:6650"))
+    client.admissions[1].set_exception(OwnerUnavailableError("did not answer"))
+    await settle()
+    assert noted == ["pulsar://pool-1:6650"]
+    assert client.answers == [("ERROR", 0), ("ERROR", 1)]

@@ -133,93 +133,79 @@ class Host:
         return link
 
 
-def played(topic, scenario, *names):
-    """Run a scenario with brokers of a pool."""
-
-    async def run():
-        claims, hosts = Claims(), {}
-        for name in names:
-            hosts[name] = Host(name, topic, claims, hosts)
-        await scenario(claims, hosts)
-
-    asyncio.run(run())
+def pool_of(topic, *names):
+    """Brokers of a pool; returns the claims, and the brokers by their names."""
+    claims, hosts = Claims(), {}
+    for name in names:
+        hosts[name] = Host(name, topic, claims, hosts)
+    return claims, hosts
 
 
-def test_two_brokers_deliver_each_entry_once(topic):
-    async def scenario(claims, hosts):
-        a, b = hosts.values()
-        a.runner.begin()
-        await until(lambda: a.runner.coordinates)
-        b.runner.begin()
-        await until(lambda: b.runner.state == "following" and "b" in a.runner.members)
-        assert b.runner.coordinator == "a"
-        positions = [topic.write() for _ in range(20)]
-        await until(lambda: a.runner.touch() or len(a.delivered) + len(b.delivered) == 20)
-        assert sorted(a.delivered + b.delivered) == positions
-        assert a.delivered
-        assert b.delivered
-
-    played(topic, scenario, "a", "b")
+async def test_two_brokers_deliver_each_entry_once(topic):
+    _, hosts = pool_of(topic, "a", "b")
+    a, b = hosts.values()
+    a.runner.begin()
+    await until(lambda: a.runner.coordinates)
+    b.runner.begin()
+    await until(lambda: b.runner.state == "following" and "b" in a.runner.members)
+    assert b.runner.coordinator == "a"
+    positions = [topic.write() for _ in range(20)]
+    await until(lambda: a.runner.touch() or len(a.delivered) + len(b.delivered) == 20)
+    assert sorted(a.delivered + b.delivered) == positions
+    assert a.delivered
+    assert b.delivered
 
 
-def test_a_coordinator_reads_the_owners_cursor_before_it_leases(topic):
-    async def scenario(claims, hosts):
-        (a,) = hosts.values()
-        a.may_read.clear()
-        topic.write()
-        a.runner.begin()
-        await until(lambda: a.cursor_reads)
-        assert not a.runner.coordinates
-        a.may_read.set()
-        await until(lambda: a.delivered)
-
-    played(topic, scenario, "a")
+async def test_a_coordinator_reads_the_owners_cursor_before_it_leases(topic):
+    _, hosts = pool_of(topic, "a")
+    (a,) = hosts.values()
+    a.may_read.clear()
+    topic.write()
+    a.runner.begin()
+    await until(lambda: a.cursor_reads)
+    assert not a.runner.coordinates
+    a.may_read.set()
+    await until(lambda: a.delivered)
 
 
-def test_a_claim_that_was_lost_meanwhile_does_not_count(topic):
-    async def scenario(claims, hosts):
-        (a,) = hosts.values()
-        claims.valid = False
-        a.runner.begin()
-        await until(lambda: claims.released)
-        assert not a.runner.coordinates
-        claims.valid = True
-        await until(lambda: a.runner.coordinates)
-
-    played(topic, scenario, "a")
+async def test_a_claim_that_was_lost_meanwhile_does_not_count(topic):
+    claims, hosts = pool_of(topic, "a")
+    (a,) = hosts.values()
+    claims.valid = False
+    a.runner.begin()
+    await until(lambda: claims.released)
+    assert not a.runner.coordinates
+    claims.valid = True
+    await until(lambda: a.runner.coordinates)
 
 
-def test_the_claim_is_given_back_after_the_last_acks(topic):
-    async def scenario(claims, hosts):
-        (a,) = hosts.values()
-        a.runner.begin()
-        await until(lambda: a.runner.coordinates)
-        a.leaving.add(KEY, "a consumer")
-        a.runner.stop()
-        waiting = asyncio.create_task(a.runner.wait_ended())
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert not waiting.done()
-        assert claims.holder == "a"
-        a.leaving.remove(KEY, "a consumer")
-        await waiting
-        assert claims.holder == ""
-        assert a.ended == [a.runner]
-
-    played(topic, scenario, "a")
+async def test_the_claim_is_given_back_after_the_last_acks(topic):
+    claims, hosts = pool_of(topic, "a")
+    (a,) = hosts.values()
+    a.runner.begin()
+    await until(lambda: a.runner.coordinates)
+    a.leaving.add(KEY, "a consumer")
+    a.runner.stop()
+    waiting = asyncio.create_task(a.runner.wait_ended())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    assert claims.holder == "a"
+    a.leaving.remove(KEY, "a consumer")
+    await waiting
+    assert claims.holder == ""
+    assert a.ended == [a.runner]
 
 
-def test_a_stop_during_the_claim_gives_it_back(topic):
-    async def scenario(claims, hosts):
-        (a,) = hosts.values()
-        a.may_read.clear()
-        a.runner.begin()
-        await until(lambda: a.cursor_reads)
-        a.runner.stop()
-        await a.runner.wait_ended()
-        assert claims.holder == ""
-
-    played(topic, scenario, "a")
+async def test_a_stop_during_the_claim_gives_it_back(topic):
+    claims, hosts = pool_of(topic, "a")
+    (a,) = hosts.values()
+    a.may_read.clear()
+    a.runner.begin()
+    await until(lambda: a.cursor_reads)
+    a.runner.stop()
+    await a.runner.wait_ended()
+    assert claims.holder == ""
 
 
 @pytest.mark.parametrize(
@@ -230,48 +216,42 @@ def test_a_stop_during_the_claim_gives_it_back(topic):
         (TimeoutError(), False),
     ],
 )
-def test_a_broker_that_serves_alone_ends_the_split_and_others_are_tried_again(topic, error, single):
-    async def scenario(claims, hosts):
-        claims.holder = "a"
-        hosts["a"] = error
-        b = hosts["b"]
-        b.runner.begin()
-        await until(lambda: b.single if single else len(b.links) > 1)
-        assert bool(b.begun_again) == bool(b.single) == single
-
-    played(topic, scenario, "a", "b")
+async def test_a_broker_that_serves_alone_ends_the_split_and_others_are_tried_again(topic, error, single):
+    claims, hosts = pool_of(topic, "a", "b")
+    claims.holder = "a"
+    hosts["a"] = error
+    b = hosts["b"]
+    b.runner.begin()
+    await until(lambda: b.single if single else len(b.links) > 1)
+    assert bool(b.begun_again) == bool(b.single) == single
 
 
-def test_a_member_that_connects_again_replaces_its_former_connection(topic):
-    async def scenario(claims, hosts):
-        a, b = hosts.values()
-        a.runner.begin()
-        await until(lambda: a.runner.coordinates)
-        b.runner.begin()
-        await until(lambda: "b" in a.runner.members)
-        former = b.links[0]
-        again = PlayedLink("b", SimpleNamespace(on_grant=lambda *_: None, on_link_lost=lambda *_: None), a.runner)
-        again.joined()
-        a.runner.left("b", former, stopped=True)
-        assert list(a.runner.members) == ["b"]
-
-    played(topic, scenario, "a", "b")
+async def test_a_member_that_connects_again_replaces_its_former_connection(topic):
+    _, hosts = pool_of(topic, "a", "b")
+    a, b = hosts.values()
+    a.runner.begin()
+    await until(lambda: a.runner.coordinates)
+    b.runner.begin()
+    await until(lambda: "b" in a.runner.members)
+    former = b.links[0]
+    again = PlayedLink("b", SimpleNamespace(on_grant=lambda *_: None, on_link_lost=lambda *_: None), a.runner)
+    again.joined()
+    a.runner.left("b", former, stopped=True)
+    assert list(a.runner.members) == ["b"]
 
 
-def test_a_lost_claim_ends_the_coordinator_and_its_members(topic):
-    async def scenario(claims, hosts):
-        a, b = hosts.values()
-        a.runner.begin()
-        await until(lambda: a.runner.coordinates)
-        b.runner.begin()
-        await until(lambda: "b" in a.runner.members)
-        a.runner.claim_lost()
-        assert a.begun_again
-        assert not a.runner.may_dispatch()
-        await a.runner.wait_ended()
-        await until(lambda: b.runner.coordinates)
-
-    played(topic, scenario, "a", "b")
+async def test_a_lost_claim_ends_the_coordinator_and_its_members(topic):
+    _, hosts = pool_of(topic, "a", "b")
+    a, b = hosts.values()
+    a.runner.begin()
+    await until(lambda: a.runner.coordinates)
+    b.runner.begin()
+    await until(lambda: "b" in a.runner.members)
+    a.runner.claim_lost()
+    assert a.begun_again
+    assert not a.runner.may_dispatch()
+    await a.runner.wait_ended()
+    await until(lambda: b.runner.coordinates)
 
 
 # The registry

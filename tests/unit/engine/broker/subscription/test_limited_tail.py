@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
+import pytest
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
 from readonly_engine.broker.fanout.tail_fanout import TailFanout
@@ -155,47 +157,40 @@ class Scene:
         self.log.notifier.close()
 
 
-def play(scene):
-    async def main():
-        made = Scene()
-        try:
-            await scene(made)
-        finally:
-            made.close()
-
-    asyncio.run(main())
-
-
-def test_one_answer_covers_a_batch_for_all_subscriptions_and_they_stay_together():
-    async def scene(topic):
-        for batch in range(20):
-            topic.log.write(2)
-            await topic.all_receive(2 * (batch + 1))
-            assert topic.together == (batch > 0), "the first entries of an empty topic come to each alone"
-        assert topic.asked <= 20
-
-    play(scene)
+@pytest.fixture
+@asynccontextmanager
+async def topic():
+    made = Scene()
+    try:
+        yield made
+    finally:
+        made.close()
 
 
-def test_nothing_is_delivered_before_the_owner_allows_it_and_all_go_on_together():
-    async def scene(topic):
+async def test_one_answer_covers_a_batch_for_all_subscriptions_and_they_stay_together(topic):
+    for batch in range(20):
+        topic.log.write(2)
+        await topic.all_receive(2 * (batch + 1))
+        assert topic.together == (batch > 0), "the first entries of an empty topic come to each alone"
+    assert topic.asked <= 20
+
+
+async def test_nothing_is_delivered_before_the_owner_allows_it_and_all_go_on_together(topic):
+    topic.log.write()
+    await topic.all_receive(1)
+    topic.held_from = 2
+    topic.log.write(4)
+    await topic.all_receive(2)
+    asked = topic.asked
+    for _ in range(3):
         topic.log.write()
-        await topic.all_receive(1)
-        topic.held_from = 2
-        topic.log.write(4)
-        await topic.all_receive(2)
+        await until(lambda asked=asked: topic.asked > asked)
         asked = topic.asked
-        for _ in range(3):
-            topic.log.write()
-            await until(lambda asked=asked: topic.asked > asked)
-            asked = topic.asked
-            assert topic.received() == [2] * READERS
-        topic.held_from = None
-        await topic.all_receive(8)
-        topic.log.write()
-        await topic.all_receive(9)
-        topic.log.write()
-        await topic.all_receive(10)
-        assert topic.together
-
-    play(scene)
+        assert topic.received() == [2] * READERS
+    topic.held_from = None
+    await topic.all_receive(8)
+    topic.log.write()
+    await topic.all_receive(9)
+    topic.log.write()
+    await topic.all_receive(10)
+    assert topic.together

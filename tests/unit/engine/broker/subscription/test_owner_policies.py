@@ -84,21 +84,18 @@ def test_a_cluster_has_transactions_where_its_brokers_say_so():
 @pytest.mark.parametrize(
     ("configuration", "name"), [({"clusterName": "one"}, "one"), ({}, ""), ({"clusterName": None}, "")]
 )
-def test_the_name_of_the_cluster_is_known_from_the_brokers_configuration(configuration, name):
+async def test_the_name_of_the_cluster_is_known_from_the_brokers_configuration(configuration, name):
     class Admin:
         async def configuration(self):
             return configuration
 
-    async def scene():
-        policies = OwnerPolicies(Admin())
-        assert policies.cluster_name == "", "nothing is asked for it"
-        await policies.configuration()
-        assert policies.cluster_name == name
-
-    asyncio.run(scene())
+    policies = OwnerPolicies(Admin())
+    assert policies.cluster_name == "", "nothing is asked for it"
+    await policies.configuration()
+    assert policies.cluster_name == name
 
 
-def test_that_brokers_do_not_authorize_counts_only_while_they_say_so(monkeypatch):
+async def test_that_brokers_do_not_authorize_counts_only_while_they_say_so(monkeypatch):
     """After authorization was turned on they may refuse this question to a role that is not a super-user."""
 
     class Brokers:
@@ -110,44 +107,38 @@ def test_that_brokers_do_not_authorize_counts_only_while_they_say_so(monkeypatch
                 raise OwnerUnavailableError("not for this role")
             return answer
 
-    async def run():
-        loop, passed = asyncio.get_running_loop(), 0.0
-        real = loop.time
-        monkeypatch.setattr(loop, "time", lambda: real() + passed)
-        settings = OwnerPolicies(Brokers())
-        found = []
-        for seconds in (0.0, 55.0, 65.0, 180.0, 300.0):
-            passed = seconds
-            found.append(await settings.authorizes())
-        assert found == [False, False, None, True, True]
-        assert not Brokers.answers
-
-    asyncio.run(run())
+    loop, passed = asyncio.get_running_loop(), 0.0
+    real = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real() + passed)
+    settings = OwnerPolicies(Brokers())
+    found = []
+    for seconds in (0.0, 55.0, 65.0, 180.0, 300.0):
+        passed = seconds
+        found.append(await settings.authorizes())
+    assert found == [False, False, None, True, True]
+    assert not Brokers.answers
 
 
-def test_those_who_wait_for_brokers_that_do_not_answer_do_not_ask_one_after_the_other():
-    async def run():
-        loop = asyncio.get_running_loop()
-        passed = asked = 0
-        real = loop.time
+async def test_those_who_wait_for_brokers_that_do_not_answer_do_not_ask_one_after_the_other():
+    loop = asyncio.get_running_loop()
+    passed = asked = 0
+    real = loop.time
 
-        class Brokers:
-            async def configuration(self):
-                nonlocal passed, asked
-                asked += 1
-                await asyncio.sleep(0)
-                passed += 10
-                raise OwnerUnavailableError("no answer in time")
+    class Brokers:
+        async def configuration(self):
+            nonlocal passed, asked
+            asked += 1
+            await asyncio.sleep(0)
+            passed += 10
+            raise OwnerUnavailableError("no answer in time")
 
-        loop.time = lambda: real() + passed
-        settings = OwnerPolicies(Brokers())
-        assert await asyncio.gather(*(settings.transactions(5) for _ in range(3))) == [None] * 3
-        assert asked == 1
-        passed += 5
-        await settings.transactions(5)
-        assert asked == 2
-
-    asyncio.run(run())
+    loop.time = lambda: real() + passed
+    settings = OwnerPolicies(Brokers())
+    assert await asyncio.gather(*(settings.transactions(5) for _ in range(3))) == [None] * 3
+    assert asked == 1
+    passed += 5
+    await settings.transactions(5)
+    assert asked == 2
 
 
 @pytest.mark.parametrize(

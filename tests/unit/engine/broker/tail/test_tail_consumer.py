@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -161,15 +162,18 @@ class Scene:
         return self.obstacle
 
 
-def play(scene, *answers, rate=PushRate(1000.0, 2000, 1e6)):  # noqa: B008 - immutable
-    async def run():
-        stage = Scene(*answers, rate=rate)
-        try:
-            await scene(stage)
-        finally:
-            stage.tail.close()
+@asynccontextmanager
+async def played(*answers, rate=PushRate(1000.0, 2000, 1e6)):  # noqa: B008 - immutable
+    made = Scene(*answers, rate=rate)
+    try:
+        yield made
+    finally:
+        made.tail.close()
 
-    asyncio.run(run())
+
+@pytest.fixture
+def stage():
+    return played()
 
 
 @pytest.fixture(autouse=True)
@@ -179,91 +183,83 @@ def soon(monkeypatch):
     monkeypatch.setattr(module, "LEFT_S", 0.001)
 
 
-def test_the_owner_pushes_from_the_end_of_the_log_on():
-    async def scene(stage):
-        stage.tail.start()
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        assert not stage.log.polls
-        (subscribe,) = stage.connection.subscribes
-        assert (subscribe.topic, subscribe.subscription, subscribe.durable) == (str(TOPIC), NAME, False)
-        assert not subscribe.force_topic_creation
-        start = subscribe.start_message_id
-        assert (start.ledger_id, start.entry_id) == (3, 8)
-        assert stage.connection.permits() == 400
-        stage.connection.push(3, 8)
-        stage.connection.command(3, 9)
-        assert stage.log.pushed == stage.positions == [(3, 8), (3, 9)]
-        assert stage.tail.delivered.messages == 2
-        assert stage.tail.delivered.bytes > 0
-        delivered = stage.tail.delivered
-        stage.connection.break_off()
-        assert not stage.tail.pushed
-        assert stage.tail.delivered == delivered
-
-    play(scene)
+async def test_the_owner_pushes_from_the_end_of_the_log_on(stage):
+    stage.tail.start()
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    assert not stage.log.polls
+    (subscribe,) = stage.connection.subscribes
+    assert (subscribe.topic, subscribe.subscription, subscribe.durable) == (str(TOPIC), NAME, False)
+    assert not subscribe.force_topic_creation
+    start = subscribe.start_message_id
+    assert (start.ledger_id, start.entry_id) == (3, 8)
+    assert stage.connection.permits() == 400
+    stage.connection.push(3, 8)
+    stage.connection.command(3, 9)
+    assert stage.log.pushed == stage.positions == [(3, 8), (3, 9)]
+    assert stage.tail.delivered.messages == 2
+    assert stage.tail.delivered.bytes > 0
+    delivered = stage.tail.delivered
+    stage.connection.break_off()
+    assert not stage.tail.pushed
+    assert stage.tail.delivered == delivered
 
 
 @pytest.mark.parametrize("leaves", ["while pushed", "while the owner has not answered", "while policies are asked"])
-def test_the_pushes_move_to_a_consumer_that_is_still_there(leaves):
+async def test_the_pushes_move_to_a_consumer_that_is_still_there(leaves, stage):
     """The connection has the credentials of the client that has left."""
+    departed, present, answered = stage.connection, Connection(), asyncio.Event()
 
-    async def scene(stage):
-        departed, present, answered = stage.connection, Connection(), asyncio.Event()
+    async def answer_late(command):
+        departed.subscribes.append(command.subscribe)
+        await answered.wait()
+        return SUCCESS
 
-        async def answer_late(command):
-            departed.subscribes.append(command.subscribe)
-            await answered.wait()
-            return SUCCESS
-
-        departed.subscribe = answer_late
-        stage.tail.start()
-        await until(lambda: departed.subscribes)
-        if leaves == "while the owner has not answered":
-            stage.connection = present
-            stage.tail.consumer_left(departed)
-        answered.set()
-        if leaves != "while the owner has not answered":
-            await until(lambda: stage.tail.pushed)
-            departed.push(3, 8)
-            stage.tail.consumer_left(None)
-            stage.tail.consumer_left(present)
-            stage.tail.consumer_left(departed)  # another of its consumers is still there
-            await until(lambda: stage.tail._leave_timer is None)
-            assert len(stage.changes) == 1
-            stage.connection = present
-            if leaves == "while policies are asked":
-                stage.tail.policies_changed()
-            stage.tail.consumer_left(departed)
-        await until(lambda: present.subscribes and stage.tail.pushed)
-        assert departed.names()[-1] == "CLOSE_CONSUMER"
-        assert not departed.handlers, "the connection stays open"
-        assert stage.changes == [True, False, True], "bookies are not polled meanwhile"
-        limit = stage.log.limit
-        start = present.subscribes[0].start_message_id
-        assert (start.ledger_id, start.entry_id) == (limit.ledger_id, limit.entry_id + 1)
-        departed.push(3, 9)
-        present.push(3, 9)
-        assert stage.log.pushed.count((3, 9)) == 1
-
-    play(scene)
-
-
-def test_a_topic_that_is_unloaded_is_subscribed_again():
-    async def scene(stage):
-        stage.tail.start()
+    departed.subscribe = answer_late
+    stage.tail.start()
+    await until(lambda: departed.subscribes)
+    if leaves == "while the owner has not answered":
+        stage.connection = present
+        stage.tail.consumer_left(departed)
+    answered.set()
+    if leaves != "while the owner has not answered":
         await until(lambda: stage.tail.pushed)
-        close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=1))
-        stage.connection.handlers[1].on_command(close, b"")
-        assert stage.log.polls
-        assert not stage.connection.has_consumer(1)
-        await until(lambda: stage.tail.pushed)
+        departed.push(3, 8)
+        stage.tail.consumer_left(None)
+        stage.tail.consumer_left(present)
+        stage.tail.consumer_left(departed)  # another of its consumers is still there
+        await until(lambda: stage.tail._leave_timer is None)
+        assert len(stage.changes) == 1
+        stage.connection = present
+        if leaves == "while policies are asked":
+            stage.tail.policies_changed()
+        stage.tail.consumer_left(departed)
+    await until(lambda: present.subscribes and stage.tail.pushed)
+    assert departed.names()[-1] == "CLOSE_CONSUMER"
+    assert not departed.handlers, "the connection stays open"
+    assert stage.changes == [True, False, True], "bookies are not polled meanwhile"
+    limit = stage.log.limit
+    start = present.subscribes[0].start_message_id
+    assert (start.ledger_id, start.entry_id) == (limit.ledger_id, limit.entry_id + 1)
+    departed.push(3, 9)
+    present.push(3, 9)
+    assert stage.log.pushed.count((3, 9)) == 1
 
-    play(scene)
+
+async def test_a_topic_that_is_unloaded_is_subscribed_again(stage):
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=1))
+    stage.connection.handlers[1].on_command(close, b"")
+    assert stage.log.polls
+    assert not stage.connection.has_consumer(1)
+    await until(lambda: stage.tail.pushed)
 
 
-def test_many_messages_are_read_from_bookies_and_the_owner_is_spared(monkeypatch):
-    async def scene(stage):
+async def test_many_messages_are_read_from_bookies_and_the_owner_is_spared(monkeypatch):
+    monkeypatch.setattr("readonly_engine.broker.tail.budget.RETURN_S", (0.05, 0.1))
+    monkeypatch.setattr(module, "RETURN_S", (0.05, 0.1))
+    async with played(rate=PushRate(200.0, 20, 1e6)) as stage:
         stage.tail.start()
         await until(lambda: stage.tail.pushed)
         await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or stage.log.polls)
@@ -274,13 +270,9 @@ def test_many_messages_are_read_from_bookies_and_the_owner_is_spared(monkeypatch
         await until(lambda: stage.tail.pushed)
         assert stage.connection.subscribes[1].start_message_id.entry_id == 501
 
-    monkeypatch.setattr("readonly_engine.broker.tail.budget.RETURN_S", (0.05, 0.1))
-    monkeypatch.setattr(module, "RETURN_S", (0.05, 0.1))
-    play(scene, rate=PushRate(200.0, 20, 1e6))
 
-
-def test_the_cursor_moves_with_each_grant_of_permits():
-    async def scene(stage):
+async def test_the_cursor_moves_with_each_grant_of_permits():
+    async with played(rate=PushRate(100_000.0, 20, 1e6)) as stage:
         stage.tail.start()
         await until(lambda: stage.tail.pushed)
         await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or "ACK" in stage.connection.names())
@@ -288,56 +280,46 @@ def test_the_cursor_moves_with_each_grant_of_permits():
         assert ack.message_id[0].entry_id <= stage.log.limit.entry_id
         assert ack.ack_type == ack.Cumulative
 
-    play(scene, rate=PushRate(100_000.0, 20, 1e6))
-
 
 @pytest.mark.parametrize("code", [ServerError.AuthorizationError, ServerError.NotAllowedError])
-def test_a_refusal_means_bookies_and_is_logged_once(code, caplog):
-    async def scene(stage):
+async def test_a_refusal_means_bookies_and_is_logged_once(code, caplog):
+    caplog.set_level("INFO")
+    async with played(*[error(code)] * 10) as stage:
         stage.tail.start()
         await until(lambda: len(stage.connection.subscribes) > 3)
         assert stage.log.polls
         assert not stage.tail.pushed
         assert len([record for record in caplog.records if "may not push" in record.message]) == 1
 
+
+async def test_a_limit_of_subscriptions_is_left_to_others(caplog, stage):
     caplog.set_level("INFO")
-    play(scene, *[error(code)] * 10)
-
-
-def test_a_limit_of_subscriptions_is_left_to_others(caplog):
-    async def scene(stage):
-        stage.obstacle = "maxSubscriptionsPerTopic is 2"
-        stage.tail.start()
-        await until(lambda: "maxSubscriptionsPerTopic is 2" in caplog.text)
-        assert not stage.connection.subscribes
-        stage.obstacle = OwnerUnavailableError("not now")
-        await asyncio.sleep(0.01)
-        assert not stage.connection.subscribes
-        stage.obstacle = ""
-        await until(lambda: stage.tail.pushed)
-
-    caplog.set_level("INFO")
-    play(scene)
+    stage.obstacle = "maxSubscriptionsPerTopic is 2"
+    stage.tail.start()
+    await until(lambda: "maxSubscriptionsPerTopic is 2" in caplog.text)
+    assert not stage.connection.subscribes
+    stage.obstacle = OwnerUnavailableError("not now")
+    await asyncio.sleep(0.01)
+    assert not stage.connection.subscribes
+    stage.obstacle = ""
+    await until(lambda: stage.tail.pushed)
 
 
 @pytest.mark.parametrize("code", [ServerError.ServiceNotReady, ServerError.ConsumerBusy])
-def test_an_owner_that_is_not_ready_is_tried_again_soon(code, caplog, monkeypatch):
+async def test_an_owner_that_is_not_ready_is_tried_again_soon(code, caplog, monkeypatch):
     """It may still have this broker's consumer of a connection that is gone."""
     monkeypatch.setattr(module, "REFUSED_RETRY_S", 1000.0)
-
-    async def scene(stage):
+    caplog.set_level("INFO")
+    async with played(error(code), error(code)) as stage:
         stage.tail.start()
         await until(lambda: stage.tail.pushed)
         assert len(stage.connection.subscribes) == 3
         assert stage.connection.names()[:2] == ["CLOSE_CONSUMER", "CLOSE_CONSUMER"]
         assert len([record for record in caplog.records if "trying again" in record.message]) == 1
 
-    caplog.set_level("INFO")
-    play(scene, error(code), error(code))
 
-
-def test_a_topic_that_is_closed_while_the_owner_does_not_answer_leaves_nothing_there():
-    async def scene(stage):
+async def test_a_topic_that_is_closed_while_the_owner_does_not_answer_leaves_nothing_there():
+    async with played(None) as stage:
         stage.tail.start()
         await until(lambda: stage.connection.subscribes)
         stage.tail.close()
@@ -345,43 +327,35 @@ def test_a_topic_that_is_closed_while_the_owner_does_not_answer_leaves_nothing_t
         assert not stage.connection.handlers
         assert stage.log.polls
 
-    play(scene, None)
+
+async def test_what_was_under_way_at_the_end_of_the_pushes_is_left_to_bookies(stage):
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    handler, on_entries = stage.connection.handlers[1], stage.connection.entry_handlers[1]
+    stage.tail.close()
+    stage.connection.handlers[1], stage.connection.entry_handlers[1] = handler, on_entries
+    stage.connection.push(3, 8)
+    stage.connection.command(3, 8)
+    assert not stage.log.pushed
 
 
-def test_what_was_under_way_at_the_end_of_the_pushes_is_left_to_bookies():
-    async def scene(stage):
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        handler, on_entries = stage.connection.handlers[1], stage.connection.entry_handlers[1]
-        stage.tail.close()
-        stage.connection.handlers[1], stage.connection.entry_handlers[1] = handler, on_entries
-        stage.connection.push(3, 8)
-        stage.connection.command(3, 8)
-        assert not stage.log.pushed
+async def test_a_consumer_that_the_owner_closes_right_after_success_does_not_end_the_polls(stage):
+    subscribe = stage.connection.subscribe
 
-    play(scene)
+    async def close_at_once(command):
+        answer = await subscribe(command)
+        if len(stage.connection.subscribes) == 1:
+            close = CommandCloseConsumer(consumer_id=1)
+            stage.connection.handlers[1].on_command(
+                BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close), b""
+            )
+        return answer
 
-
-def test_a_consumer_that_the_owner_closes_right_after_success_does_not_end_the_polls():
-    async def scene(stage):
-        subscribe = stage.connection.subscribe
-
-        async def close_at_once(command):
-            answer = await subscribe(command)
-            if len(stage.connection.subscribes) == 1:
-                close = CommandCloseConsumer(consumer_id=1)
-                stage.connection.handlers[1].on_command(
-                    BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close), b""
-                )
-            return answer
-
-        stage.connection.subscribe = close_at_once
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        assert len(stage.connection.subscribes) == 2
-        assert stage.tail.changes == 1
-
-    play(scene)
+    stage.connection.subscribe = close_at_once
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    assert len(stage.connection.subscribes) == 2
+    assert stage.tail.changes == 1
 
 
 @pytest.fixture
@@ -392,57 +366,48 @@ def quick_checks(monkeypatch):
 
 
 @pytest.mark.usefixtures("quick_checks")
-def test_a_topic_with_gaps_is_compared_with_bookies_a_few_times_when_it_rests():
-    async def scene(stage):
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        stage.connection.push(3, 8)
-        await asyncio.sleep(0.01)
-        assert stage.log.compared == 0, "no markers, no messages of transactions"
-        stage.connection.push(3, 10)
-        await until(lambda: stage.log.compared)
-        await until(lambda: stage.tail._check_timer is None and stage.tail._checking is None)  # it costs nothing now
-        compared = stage.log.compared
-        assert compared <= 2 * len(idle_checks.AFTER_S)
-        stage.log.failure = NoSuchLedgerError("gone")
-        stage.connection.push(3, 11)
-        await until(lambda: stage.log.compared > compared)
-
-    play(scene)
+async def test_a_topic_with_gaps_is_compared_with_bookies_a_few_times_when_it_rests(stage):
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    stage.connection.push(3, 8)
+    await asyncio.sleep(0.01)
+    assert stage.log.compared == 0, "no markers, no messages of transactions"
+    stage.connection.push(3, 10)
+    await until(lambda: stage.log.compared)
+    await until(lambda: stage.tail._check_timer is None and stage.tail._checking is None)  # it costs nothing now
+    compared = stage.log.compared
+    assert compared <= 2 * len(idle_checks.AFTER_S)
+    stage.log.failure = NoSuchLedgerError("gone")
+    stage.connection.push(3, 11)
+    await until(lambda: stage.log.compared > compared)
 
 
 @pytest.mark.usefixtures("quick_checks")
-def test_on_a_cluster_with_transactions_a_topic_at_rest_is_compared_again_and_again():
-    async def scene(stage):
-        stage.transactions = True
-        stage.tail.start()
-        await until(lambda: stage.log.compared > 10)
-        stage.connection.break_off()
-        stage.connected = False
-        before = stage.log.compared
-        await asyncio.sleep(0.01)
-        assert stage.log.compared <= before + 1, "bookies are polled"
-
-    play(scene)
+async def test_on_a_cluster_with_transactions_a_topic_at_rest_is_compared_again_and_again(stage):
+    stage.transactions = True
+    stage.tail.start()
+    await until(lambda: stage.log.compared > 10)
+    stage.connection.break_off()
+    stage.connected = False
+    before = stage.log.compared
+    await asyncio.sleep(0.01)
+    assert stage.log.compared <= before + 1, "bookies are polled"
 
 
-def test_where_some_bookies_are_nearer_the_owner_pushes_little():
-    async def scene(stage):
-        stage.log.has_nearer_replicas = True
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        assert stage.connection.permits() == ACROSS_ZONES.burst // 2
-        began = time.monotonic()
-        await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or stage.log.polls)
-        assert not stage.tail.pushed
-        allowed = ACROSS_ZONES.burst + ACROSS_ZONES.messages * (time.monotonic() - began)
-        assert stage.connection.permits() <= allowed
-
-    play(scene)
+async def test_where_some_bookies_are_nearer_the_owner_pushes_little(stage):
+    stage.log.has_nearer_replicas = True
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    assert stage.connection.permits() == ACROSS_ZONES.burst // 2
+    began = time.monotonic()
+    await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or stage.log.polls)
+    assert not stage.tail.pushed
+    allowed = ACROSS_ZONES.burst + ACROSS_ZONES.messages * (time.monotonic() - began)
+    assert stage.connection.permits() <= allowed
 
 
-def test_the_bound_follows_when_bookies_get_their_places_later():
-    async def scene(stage):
+async def test_the_bound_follows_when_bookies_get_their_places_later():
+    async with played(rate=PushRate(100_000.0, 20, 1e6)) as stage:
         stage.tail.start()
         await until(lambda: stage.tail.pushed)
         stage.connection.push(3, 8)
@@ -452,11 +417,9 @@ def test_the_bound_follows_when_bookies_get_their_places_later():
         assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
         assert stage.connection.permits() <= 20 + ACROSS_ZONES.burst
 
-    play(scene, rate=PushRate(100_000.0, 20, 1e6))
 
-
-def test_with_many_readers_the_owner_is_spared_sooner():
-    async def scene(stage):
+async def test_with_many_readers_the_owner_is_spared_sooner():
+    async with played(rate=PushRate()) as stage:
         stage.tail.start()
         await until(lambda: stage.tail.pushed)
         assert stage.connection.permits() == PushRate().window
@@ -466,45 +429,35 @@ def test_with_many_readers_the_owner_is_spared_sooner():
         allowed = MANY_READERS.burst + MANY_READERS.messages * (time.monotonic() - began)
         assert len(stage.log.pushed) <= PushRate().window + allowed
 
-    play(scene, rate=PushRate())
 
-
-def test_bookies_take_over_when_the_owner_is_silent(monkeypatch):
+async def test_bookies_take_over_when_the_owner_is_silent(monkeypatch, stage):
     monkeypatch.setattr(module, "RETRY_S", (0.01, 0.02))
-
-    async def scene(stage):
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        stage.probes.check(100.0)
-        assert stage.connection.pings == 1
-        stage.probes.check(100.0 + SILENT_S)
-        assert not stage.tail.pushed
-        assert stage.log.polls
-        assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
-        await until(lambda: stage.tail.pushed)
-        assert len(stage.connection.subscribes) == 2
-
-    play(scene)
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    stage.probes.check(100.0)
+    assert stage.connection.pings == 1
+    stage.probes.check(100.0 + SILENT_S)
+    assert not stage.tail.pushed
+    assert stage.log.polls
+    assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
+    await until(lambda: stage.tail.pushed)
+    assert len(stage.connection.subscribes) == 2
 
 
-def test_policies_that_change_end_the_pushes_and_allow_them_again(monkeypatch):
+async def test_policies_that_change_end_the_pushes_and_allow_them_again(monkeypatch, stage):
     monkeypatch.setattr(module, "REFUSED_RETRY_S", 3600.0)
-
-    async def scene(stage):
-        stage.tail.policies_changed()
-        stage.tail.start()
-        await until(lambda: stage.tail.pushed)
-        stage.tail.policies_changed()
-        stage.obstacle = "dispatchRate has dispatchThrottlingRateInMsg 10"
-        stage.tail.policies_changed()
-        await until(lambda: stage.log.polls)
-        assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
-        stage.tail.policies_changed()
-        stage.obstacle = OwnerUnavailableError("not now")
-        await until(lambda: stage.tail._starting is None)
-        stage.obstacle = ""
-        stage.tail.policies_changed()
-        await until(lambda: stage.tail.pushed)
-        assert len(stage.connection.subscribes) == 2
-
-    play(scene)
+    stage.tail.policies_changed()
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    stage.tail.policies_changed()
+    stage.obstacle = "dispatchRate has dispatchThrottlingRateInMsg 10"
+    stage.tail.policies_changed()
+    await until(lambda: stage.log.polls)
+    assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
+    stage.tail.policies_changed()
+    stage.obstacle = OwnerUnavailableError("not now")
+    await until(lambda: stage.tail._starting is None)
+    stage.obstacle = ""
+    stage.tail.policies_changed()
+    await until(lambda: stage.tail.pushed)
+    assert len(stage.connection.subscribes) == 2

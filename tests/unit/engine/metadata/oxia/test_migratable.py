@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,7 @@ from readonly_engine.metadata.store import Fence, Versioned
 from .played import Server, store_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator
 
     from readonly_engine.metadata.lease import SessionLease
 
@@ -71,15 +72,14 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def run(test: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def all_of() -> None:
-        world = World()
-        try:
-            await test(world)
-        finally:
-            await world.close()
-
-    asyncio.run(all_of())
+@pytest.fixture
+@asynccontextmanager
+async def world() -> AsyncIterator[World]:
+    made = World()
+    try:
+        yield made
+    finally:
+        await made.close()
 
 
 @pytest.fixture(autouse=True)
@@ -87,39 +87,33 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_RETRY_S", 0.0)
 
 
-def test_claims_and_members_are_carried_over():
-    async def test(world: World) -> None:
-        broker, leases = world.broker(), []
+async def test_claims_and_members_are_carried_over(world):
+    broker, leases = world.broker(), []
 
-        def note(lease: SessionLease) -> None:
-            leases.append(lease.session)
+    def note(lease: SessionLease) -> None:
+        leases.append(lease.session)
 
-        broker.on_session(note)
-        await broker.register(MEMBER, b"me")
-        held = await broker.claim(CLAIM, b"me")
-        await world.phase("PREPARATION")
-        assert {CLAIM, MEMBER} <= world.target.records.keys()
-        assert {CLAIM, MEMBER} <= world.source.records.keys()
-        await world.phase("COPYING")
-        await world.phase("COMPLETED")
-        again = await broker.claim(CLAIM, b"me")
-        assert again.session
-        assert leases[-1] == again.session
-        assert world.target.records[CLAIM].session == again.session - 1
-        assert held.session
-
-    run(test)
+    broker.on_session(note)
+    await broker.register(MEMBER, b"me")
+    held = await broker.claim(CLAIM, b"me")
+    await world.phase("PREPARATION")
+    assert {CLAIM, MEMBER} <= world.target.records.keys()
+    assert {CLAIM, MEMBER} <= world.source.records.keys()
+    await world.phase("COPYING")
+    await world.phase("COMPLETED")
+    again = await broker.claim(CLAIM, b"me")
+    assert again.session
+    assert leases[-1] == again.session
+    assert world.target.records[CLAIM].session == again.session - 1
+    assert held.session
 
 
-def test_a_later_claim_of_a_broker_that_has_not_heard_is_refused():
-    async def test(world: World) -> None:
-        quick, late = world.broker(), world.broker()
-        for phase in ("PREPARATION", "COPYING", "COMPLETED"):
-            await world.phase(phase, quick)
-        assert (await quick.claim(CLAIM, b"quick")).session
-        assert await late.claim(CLAIM, b"late") == (0, b"quick")
-
-    run(test)
+async def test_a_later_claim_of_a_broker_that_has_not_heard_is_refused(world):
+    quick, late = world.broker(), world.broker()
+    for phase in ("PREPARATION", "COPYING", "COMPLETED"):
+        await world.phase(phase, quick)
+    assert (await quick.claim(CLAIM, b"quick")).session
+    assert await late.claim(CLAIM, b"late") == (0, b"quick")
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -147,163 +141,132 @@ async def test_a_claim_has_one_holder_in_all_phases(seed):
     await world.close()
 
 
-def test_writes_of_the_time_of_the_copy_are_repeated_in_the_target():
-    async def test(world: World) -> None:
-        broker = world.broker()
-        await broker.put(VALUE, b"before")
-        await broker.put(f"{VALUE}-2", b"before")
-        await world.phase("PREPARATION")
-        await broker.put(VALUE, b"during")
-        await broker.remove(f"{VALUE}-2")
-        await world.phase("COMPLETED")
-        assert world.target.records[VALUE].value == b"during"
-        assert f"{VALUE}-2" not in world.target.records
-        await broker.put(VALUE, b"after")
-        assert world.target.records[VALUE].value == b"after"
-        assert world.source.records[VALUE].value == b"during"
-
-    run(test)
+async def test_writes_of_the_time_of_the_copy_are_repeated_in_the_target(world):
+    broker = world.broker()
+    await broker.put(VALUE, b"before")
+    await broker.put(f"{VALUE}-2", b"before")
+    await world.phase("PREPARATION")
+    await broker.put(VALUE, b"during")
+    await broker.remove(f"{VALUE}-2")
+    await world.phase("COMPLETED")
+    assert world.target.records[VALUE].value == b"during"
+    assert f"{VALUE}-2" not in world.target.records
+    await broker.put(VALUE, b"after")
+    assert world.target.records[VALUE].value == b"after"
+    assert world.source.records[VALUE].value == b"during"
 
 
-def test_remembered_writes_are_bounded(monkeypatch):
+async def test_remembered_writes_are_bounded(monkeypatch, world):
     monkeypatch.setattr(module, "MAX_RECENT", 3)
-
-    async def test(world: World) -> None:
-        broker = world.broker()
-        for number in range(5):
-            await broker.put(f"{VALUE}-{number}", b"")
-        assert len(broker._recent) == 3
-        monkeypatch.setattr(module, "RECENT_S", -1.0)
-        await broker.put(VALUE, b"")
-        assert not broker._recent
-
-    run(test)
+    broker = world.broker()
+    for number in range(5):
+        await broker.put(f"{VALUE}-{number}", b"")
+    assert len(broker._recent) == 3
+    monkeypatch.setattr(module, "RECENT_S", -1.0)
+    await broker.put(VALUE, b"")
+    assert not broker._recent
 
 
-def test_after_a_failed_migration_the_source_is_used_alone():
-    async def test(world: World) -> None:
-        broker = world.broker()
-        await broker.claim(CLAIM, b"me")
-        await world.phase("PREPARATION")
-        assert CLAIM in world.target.records
-        await world.phase("FAILED")
-        assert CLAIM not in world.target.records
-        assert (await broker.claim(f"{CLAIM}-2", b"me")).session
-        assert f"{CLAIM}-2" not in world.target.records
-
-    run(test)
+async def test_after_a_failed_migration_the_source_is_used_alone(world):
+    broker = world.broker()
+    await broker.claim(CLAIM, b"me")
+    await world.phase("PREPARATION")
+    assert CLAIM in world.target.records
+    await world.phase("FAILED")
+    assert CLAIM not in world.target.records
+    assert (await broker.claim(f"{CLAIM}-2", b"me")).session
+    assert f"{CLAIM}-2" not in world.target.records
 
 
-def test_a_target_that_does_not_answer_yet_is_tried_again():
-    async def test(world: World) -> None:
-        broker = world.broker()
-        await broker.claim(CLAIM, b"me")
-        world.target.refuses.add("Start")
-        await world.phase("PREPARATION")
-        assert (await broker.claim(f"{CLAIM}-2", b"me")).session
-        world.target.refuses.clear()
-        await settle()
-        assert {CLAIM, f"{CLAIM}-2"} <= world.target.records.keys()
-
-    run(test)
+async def test_a_target_that_does_not_answer_yet_is_tried_again(world):
+    broker = world.broker()
+    await broker.claim(CLAIM, b"me")
+    world.target.refuses.add("Start")
+    await world.phase("PREPARATION")
+    assert (await broker.claim(f"{CLAIM}-2", b"me")).session
+    world.target.refuses.clear()
+    await settle()
+    assert {CLAIM, f"{CLAIM}-2"} <= world.target.records.keys()
 
 
-def test_watches_go_on_in_the_target_and_tell_no_value_twice():
-    async def test(world: World) -> None:
-        broker, told, names = world.broker(), [], []
-        await broker.put(VALUE, b"x")
-        broker.watch(VALUE, lambda found: told.append(None if found is None else found.value))
-        broker.watch_children("/pulsar-readonly/pools/p/acks", names.append)
-        await settle()
-        await world.phase("PREPARATION")
-        await world.phase("COMPLETED")
-        await settle()
-        assert told == [b"x"]
-        assert names == [frozenset({"a"})]
-        world.target.records[VALUE].value = b"y"
-        world.target.records[VALUE].version += 1
-        for watch in broker._watches:
-            watch._watch.refresh()  # type: ignore[attr-defined]
-        await settle()
-        assert told == [b"x", b"y"]
-
-    run(test)
+async def test_watches_go_on_in_the_target_and_tell_no_value_twice(world):
+    broker, told, names = world.broker(), [], []
+    await broker.put(VALUE, b"x")
+    broker.watch(VALUE, lambda found: told.append(None if found is None else found.value))
+    broker.watch_children("/pulsar-readonly/pools/p/acks", names.append)
+    await settle()
+    await world.phase("PREPARATION")
+    await world.phase("COMPLETED")
+    await settle()
+    assert told == [b"x"]
+    assert names == [frozenset({"a"})]
+    world.target.records[VALUE].value = b"y"
+    world.target.records[VALUE].version += 1
+    for watch in broker._watches:
+        watch._watch.refresh()  # type: ignore[attr-defined]
+    await settle()
+    assert told == [b"x", b"y"]
 
 
-def test_a_registration_keeps_its_admission_in_the_target():
-    async def test(world: World) -> None:
-        broker = world.broker()
+async def test_a_registration_keeps_its_admission_in_the_target(world):
+    broker = world.broker()
 
-        async def admit() -> Fence:
-            found = await broker.get(f"{MEMBER}-fence")
-            return Fence(f"{MEMBER}-fence", b"me", None if found is None else found.version)
+    async def admit() -> Fence:
+        found = await broker.get(f"{MEMBER}-fence")
+        return Fence(f"{MEMBER}-fence", b"me", None if found is None else found.version)
 
+    await broker.register(MEMBER, b"me", admit)
+    await world.phase("PREPARATION")
+    await world.phase("COMPLETED")
+    assert f"{MEMBER}-fence" in world.target.records
+
+
+async def test_a_refused_registration_is_not_repeated(world):
+    broker = world.broker()
+
+    async def admit() -> Fence:
+        raise NotAdmittedError("another pool")
+
+    with pytest.raises(NotAdmittedError):
         await broker.register(MEMBER, b"me", admit)
-        await world.phase("PREPARATION")
-        await world.phase("COMPLETED")
-        assert f"{MEMBER}-fence" in world.target.records
-
-    run(test)
+    await world.phase("PREPARATION")
+    assert MEMBER not in world.target.records
 
 
-def test_a_refused_registration_is_not_repeated():
-    async def test(world: World) -> None:
-        broker = world.broker()
+async def test_a_registration_that_is_refused_during_a_migration_leaves_nothing_in_the_target(world):
+    broker, asked, answer = world.broker(), asyncio.Event(), asyncio.Event()
 
-        async def admit() -> Fence:
-            raise NotAdmittedError("another pool")
+    async def admit() -> Fence:
+        asked.set()
+        await answer.wait()
+        raise NotAdmittedError("another pool")
 
-        with pytest.raises(NotAdmittedError):
-            await broker.register(MEMBER, b"me", admit)
-        await world.phase("PREPARATION")
-        assert MEMBER not in world.target.records
-
-    run(test)
-
-
-def test_a_registration_that_is_refused_during_a_migration_leaves_nothing_in_the_target():
-    async def test(world: World) -> None:
-        broker, asked, answer = world.broker(), asyncio.Event(), asyncio.Event()
-
-        async def admit() -> Fence:
-            asked.set()
-            await answer.wait()
-            raise NotAdmittedError("another pool")
-
-        registering = asyncio.create_task(broker.register(MEMBER, b"me", admit))
-        await asked.wait()
-        await world.phase("PREPARATION")
-        assert MEMBER in world.target.records
-        answer.set()
-        with pytest.raises(NotAdmittedError):
-            await registering
-        assert MEMBER not in world.target.records
-
-    run(test)
+    registering = asyncio.create_task(broker.register(MEMBER, b"me", admit))
+    await asked.wait()
+    await world.phase("PREPARATION")
+    assert MEMBER in world.target.records
+    answer.set()
+    with pytest.raises(NotAdmittedError):
+        await registering
+    assert MEMBER not in world.target.records
 
 
-def test_after_the_switch_each_change_of_the_lease_is_told_once():
-    async def test(world: World) -> None:
-        broker, leases = world.broker(), []
-        broker.on_session(lambda lease: leases.append(lease.session))
-        await broker.claim(CLAIM, b"me")
-        await world.phase("PREPARATION")
-        await world.phase("COMPLETED")
-        del leases[:]
-        target: Any = broker._target
-        await target._session._beat()
-        assert len(leases) == 1
-
-    run(test)
+async def test_after_the_switch_each_change_of_the_lease_is_told_once(world):
+    broker, leases = world.broker(), []
+    broker.on_session(lambda lease: leases.append(lease.session))
+    await broker.claim(CLAIM, b"me")
+    await world.phase("PREPARATION")
+    await world.phase("COMPLETED")
+    del leases[:]
+    target: Any = broker._target
+    await target._session._beat()
+    assert len(leases) == 1
 
 
-def test_the_check_of_writes_asks_the_store_in_use():
-    async def test(world: World) -> None:
-        broker = world.broker()
-        world.target.refuses.add("Write")
+async def test_the_check_of_writes_asks_the_store_in_use(world):
+    broker = world.broker()
+    world.target.refuses.add("Write")
+    await broker.check_writable(MEMBER)
+    world.source.refuses.add("Write")
+    with pytest.raises(MetadataUnavailableError):
         await broker.check_writable(MEMBER)
-        world.source.refuses.add("Write")
-        with pytest.raises(MetadataUnavailableError):
-            await broker.check_writable(MEMBER)
-
-    run(test)
