@@ -34,6 +34,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a test that is a coroutine in an event loop of its own.
 
     A fixture that is an asynchronous context manager is entered in that loop, and the test gets what it yields.
+    A fixture `loop_factory` makes the loop.
     """
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
@@ -46,5 +47,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
                     arguments[name] = await entered.enter_async_context(value)
             await pyfuncitem.obj(**arguments)
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=pyfuncitem.funcargs.get("loop_factory")) as runner:
+        runner.run(run())
     return True

@@ -60,23 +60,19 @@ def test_the_defaults_that_differ(release: PulsarCluster) -> None:
     assert {name: configuration[name] for name in expected} == expected
 
 
-def test_lists_of_ledgers_are_compressed(
+async def test_lists_of_ledgers_are_compressed(
     release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str
 ) -> None:
     publish_numbers(release_owner, topic, range(250), batching_enabled=False)
     codec = release.admin().runtime_configuration()["managedLedgerInfoCompressionType"]
-
-    async def stored() -> bytes:
-        store = store_at(MetadataUrl.parse(release.endpoints.metadata_store))
-        await store.start()
-        try:
-            node = await store.get(f"/managed-ledgers/public/default/persistent/{topic.rsplit('/', 1)[1]}")
-        finally:
-            await store.close()
-        assert node is not None
-        return node.value
-
-    assert asyncio.run(stored()).startswith(COMPRESSED) == (codec != "NONE")
+    store = store_at(MetadataUrl.parse(release.endpoints.metadata_store))
+    await store.start()
+    try:
+        node = await store.get(f"/managed-ledgers/public/default/persistent/{topic.rsplit('/', 1)[1]}")
+    finally:
+        await store.close()
+    assert node is not None
+    assert node.value.startswith(COMPRESSED) == (codec != "NONE")
     client = quiet_client(release_pool.url)
     try:
         reader = client.create_reader(topic, pulsar.MessageId.earliest)

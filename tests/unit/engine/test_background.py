@@ -32,22 +32,19 @@ def test_a_loop_that_fails_begins_again_and_says_so(monkeypatch, caplog):
     assert all("surprise" in str(record.exc_info[1]) for record in said)
 
 
-def test_who_holds_it_ends_it():
-    async def run():
-        begun = asyncio.Event()
+async def test_who_holds_it_ends_it():
+    begun = asyncio.Event()
 
-        async def work():
-            begun.set()
-            await asyncio.Event().wait()
+    async def work():
+        begun.set()
+        await asyncio.Event().wait()
 
-        task = background.run_forever(work, "the work")
-        async with asyncio.timeout(5):
-            await begun.wait()
-            task.cancel()
-            await asyncio.wait([task])
-        return task
-
-    assert asyncio.run(run()).cancelled()
+    task = background.run_forever(work, "the work")
+    async with asyncio.timeout(5):
+        await begun.wait()
+        task.cancel()
+        await asyncio.wait([task])
+    assert task.cancelled()
 
 
 class Part:

@@ -116,39 +116,35 @@ async def test_a_connection_is_used_after_its_login(tmp_path: Path) -> None:
     assert len(encode_auth(1, SASL, b"")) > 4
 
 
-def test_a_connection_that_is_given_up_leaves_no_error_behind(tmp_path: Path, monkeypatch) -> None:
+async def test_a_connection_that_is_given_up_leaves_no_error_behind(tmp_path: Path, monkeypatch) -> None:
     """asyncio would log an exception that nobody retrieves: `pulsar-readonly topic` printed one at its end."""
     file = tmp_path / "login"
     file.write_text("pool:word")
     made = connect._Steps.connection_made
+    logged: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, found: logged.append(found["message"]))
+    ended = asyncio.Event()
 
-    async def attempt() -> list[str]:
-        logged: list[str] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, found: logged.append(found["message"]))
-        ended = asyncio.Event()
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        ended.set()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-            writer.close()
-            ended.set()
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    opening = asyncio.create_task(
+        open_connection(BookieConnection, "b", "127.0.0.1", port, BookieSecurity(login_file=file))
+    )
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        opening = asyncio.create_task(
-            open_connection(BookieConnection, "b", "127.0.0.1", port, BookieSecurity(login_file=file))
-        )
+    def cancelled(self: connect._Steps, transport: asyncio.BaseTransport) -> None:
+        made(self, transport)
+        opening.cancel()
 
-        def cancelled(self: connect._Steps, transport: asyncio.BaseTransport) -> None:
-            made(self, transport)
-            opening.cancel()
-
-        monkeypatch.setattr(connect._Steps, "connection_made", cancelled)
-        with pytest.raises(asyncio.CancelledError):
-            await opening
-        await asyncio.wait_for(ended.wait(), 10)
-        server.close()
-        await server.wait_closed()
-        gc.collect()
-        return logged
-
-    assert asyncio.run(attempt()) == []
+    monkeypatch.setattr(connect._Steps, "connection_made", cancelled)
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await asyncio.wait_for(ended.wait(), 10)
+    server.close()
+    await server.wait_closed()
+    gc.collect()
+    assert logged == []

@@ -25,22 +25,18 @@ async def test_a_child_that_fails_is_quoted(tmp_path: Path) -> None:
         await child.output()
 
 
-def test_close_ends_a_child_with_all_that_it_has_started(tmp_path: Path) -> None:
+async def test_close_ends_a_child_with_all_that_it_has_started(tmp_path: Path) -> None:
     program = "import subprocess, sys; subprocess.run(['sleep', '600'])"
-
-    async def run() -> list[Path]:
-        children = Children(tmp_path)
-        child = await children.start("parent", [sys.executable, "-c", program])
-        async with asyncio.timeout(30):
-            while not (group := _group(child._process.pid)) or len(group) < 2:
-                await asyncio.sleep(0.01)
-        await children.close()
-        async with asyncio.timeout(30):
-            while _group(child._process.pid):
-                await asyncio.sleep(0.01)
-        return group
-
-    assert len(asyncio.run(run())) == 2
+    children = Children(tmp_path)
+    child = await children.start("parent", [sys.executable, "-c", program])
+    async with asyncio.timeout(30):
+        while not (group := _group(child._process.pid)) or len(group) < 2:
+            await asyncio.sleep(0.01)
+    await children.close()
+    async with asyncio.timeout(30):
+        while _group(child._process.pid):
+            await asyncio.sleep(0.01)
+    assert len(group) == 2
 
 
 def _group(leader: int) -> list[Path]:

@@ -74,24 +74,20 @@ def test_an_error_without_a_text_gets_one():
         (True, "127.0.0.1", FailureKind.TLS_HOST),
     ],
 )
-def test_certificates_as_the_http_client_reports_them(trusted, host, kind, tmp_path):
+async def test_certificates_as_the_http_client_reports_them(trusted, host, kind, tmp_path):
     """The HTTP client has an exception of its own for them, without OpenSSL's code."""
     authority, certificate = tmp_path / "authority.pem", tmp_path / "server.pem"
     make_authority(authority, "test")
     issue(authority, certificate, "/CN=localhost", usages="digitalSignature", alternatives=["DNS:localhost"])
-
-    async def scene() -> BaseException:
-        server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        server_side.load_cert_chain(certificate, certificate.with_suffix(".key"))
-        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=server_side)
-        port = server.sockets[0].getsockname()[1]
-        client_side = ssl.create_default_context(cafile=authority if trusted else None)
-        async with server, aiohttp.ClientSession() as session:
-            with pytest.raises(aiohttp.ClientConnectorCertificateError) as raised:
-                await session.get(f"https://{host}:{port}/", ssl=client_side)
-        return raised.value
-
-    assert failure_of(asyncio.run(scene())).kind is kind
+    server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server_side.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=server_side)
+    port = server.sockets[0].getsockname()[1]
+    client_side = ssl.create_default_context(cafile=authority if trusted else None)
+    async with server, aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.ClientConnectorCertificateError) as raised:
+            await session.get(f"https://{host}:{port}/", ssl=client_side)
+    assert failure_of(raised.value).kind is kind
 
 
 def test_the_text_has_no_line_of_pythons_source():

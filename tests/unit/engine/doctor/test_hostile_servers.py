@@ -185,25 +185,21 @@ class SilentBroker(asyncio.Protocol):
             transport.abort()
 
 
-def test_silent_brokers_take_no_time_from_the_others(monkeypatch):
+async def test_silent_brokers_take_no_time_from_the_others(monkeypatch):
     """The time of a request begins with its turn: more silent brokers than turns must not make the others fail."""
     requests, silent = Requests(monkeypatch), SilentBroker()
     api = AdminApi(**{"brokers/configuration/runtime": CONFIGURATION})
-
-    async def run():
-        async with api.serving() as url, silent.serving() as address:
-            good = url.removeprefix("http://")
-            api.answers["brokers"] = [*[address] * MAX_CONCURRENT, good]
-            clients = open_clients(config_of(admin_url=url))
-            answers = await ask_admin_apis(clients, Deadline(60))
-            asking = asyncio.ensure_future(lac_intervals(clients, answers, Deadline(60)))
-            await until(lambda: len(silent.connections) == MAX_CONCURRENT)
-            requests.expire()
-            found = await asyncio.wait_for(asking, 30)
-            await clients.close()
-        return found == {good: 200}
-
-    assert asyncio.run(run())
+    async with api.serving() as url, silent.serving() as address:
+        good = url.removeprefix("http://")
+        api.answers["brokers"] = [*[address] * MAX_CONCURRENT, good]
+        clients = open_clients(config_of(admin_url=url))
+        answers = await ask_admin_apis(clients, Deadline(60))
+        asking = asyncio.ensure_future(lac_intervals(clients, answers, Deadline(60)))
+        await until(lambda: len(silent.connections) == MAX_CONCURRENT)
+        requests.expire()
+        found = await asyncio.wait_for(asking, 30)
+        await clients.close()
+    assert found == {good: 200}
 
 
 def test_silent_brokers_leave_the_topics_their_time(monkeypatch):
@@ -234,7 +230,7 @@ def test_silent_brokers_leave_the_topics_their_time(monkeypatch):
     assert (found["topic"].result, found["explicit LAC"].result) == (Result.OK, Result.OK)
 
 
-def test_a_silent_owner_makes_no_other_topic_fail(monkeypatch):
+async def test_a_silent_owner_makes_no_other_topic_fail(monkeypatch):
     requests = Requests(monkeypatch)
     topics = [parse_topic_name(f"t-{number}") for number in range(MAX_CONCURRENT_LOOKUPS + 1)]
 
@@ -247,34 +243,25 @@ def test_a_silent_owner_makes_no_other_topic_fail(monkeypatch):
         return Owner
 
     monkeypatch.setattr(OwnerDirectory, "owner_of", owner_of)
-
-    async def run():
-        looking = asyncio.ensure_future(look_up_owners(topics, open_clients(config_of()), Deadline(60)))
-        await until(lambda: len(requests.begun) == MAX_CONCURRENT_LOOKUPS)
-        requests.expire()
-        return await asyncio.wait_for(looking, 30)
-
-    found = asyncio.run(run())
+    looking = asyncio.ensure_future(look_up_owners(topics, open_clients(config_of()), Deadline(60)))
+    await until(lambda: len(requests.begun) == MAX_CONCURRENT_LOOKUPS)
+    requests.expire()
+    found = await asyncio.wait_for(looking, 30)
     assert [one.failure is None for one in found] == [False] * MAX_CONCURRENT_LOOKUPS + [True]
 
 
 # Bookies and the metadata store
 
 
-def test_bookies_have_a_bound(monkeypatch):
+async def test_bookies_have_a_bound(monkeypatch):
     monkeypatch.setattr(observe_bookies, "MAX_BOOKIES", 3)
     nodes = {
         **{f"/ledgers/available/127.0.0.1:{port}": b"" for port in range(1, 6)},
         **{f"/ledgers/cookies/gone-{number}": b"" for number in range(4)},
     }
-
-    async def run():
-        clients = clients_of(MemoryStore(nodes))
-        found = await ask_bookies(clients, Deadline(10))
-        await clients.close()
-        return found
-
-    found = asyncio.run(run())
+    clients = clients_of(MemoryStore(nodes))
+    found = await ask_bookies(clients, Deadline(10))
+    await clients.close()
     assert (len(found.answers), len(found.unregistered), found.more) == (3, 3, 3)
     assert bookie_findings(found)[-1].observed == "3 more bookies were not asked"
 
@@ -319,13 +306,9 @@ def test_no_session_is_left_where_the_second_store_fails(monkeypatch, failure, k
     assert main.open == 0
 
 
-def test_no_session_is_left_after_the_deadline(monkeypatch):
+async def test_no_session_is_left_after_the_deadline(monkeypatch):
     main, stores = two_stores(monkeypatch, Part(slow=60))
-
-    async def run():
-        return await connect_stores(Clients(config_of(), stores=stores), Deadline(0.4))
-
-    assert asyncio.run(run()).kind is FailureKind.TIMEOUT
+    assert (await connect_stores(Clients(config_of(), stores=stores), Deadline(0.4))).kind is FailureKind.TIMEOUT
     assert main.open == 0
 
 

@@ -78,22 +78,19 @@ def test_the_hosts_of_the_options():
     ]
 
 
-def test_names_are_resolved_within_the_deadline(monkeypatch):
-    async def run():
-        loop = asyncio.get_running_loop()
+async def test_names_are_resolved_within_the_deadline(monkeypatch):
+    loop = asyncio.get_running_loop()
 
-        async def getaddrinfo(host, *_args, **_options):
-            if host == "slow":
-                pass_time(30.0)
-                await asyncio.Event().wait()
-            if host == "none":
-                raise OSError(-2, "Name or service not known")
-            return [(0, 0, 0, "", ("10.0.0.1", 0)), (0, 0, 0, "", ("10.0.0.1", 0))]
+    async def getaddrinfo(host, *_args, **_options):
+        if host == "slow":
+            pass_time(30.0)
+            await asyncio.Event().wait()
+        if host == "none":
+            raise OSError(-2, "Name or service not known")
+        return [(0, 0, 0, "", ("10.0.0.1", 0)), (0, 0, 0, "", ("10.0.0.1", 0))]
 
-        monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo, raising=False)
-        return await resolve([HostName(host, "x") for host in ("a", "none", "slow")], Deadline(30.0))
-
-    good, none, slow = asyncio.run(run())
+    monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo, raising=False)
+    good, none, slow = await resolve([HostName(host, "x") for host in ("a", "none", "slow")], Deadline(30.0))
     assert good.addresses == ("10.0.0.1",)
     assert none.problem == "Name or service not known"
     assert slow.problem == "the DNS does not answer in time"
@@ -123,20 +120,14 @@ def test_the_secrets_of_the_options(tmp_path, monkeypatch):
     assert {one for one in secrets_of(config) if one} == {"a-key", "a-token", "a-password"}
 
 
-def test_files_that_cannot_be_used_are_problems_and_nothing_is_asked_with_them():
-    async def run():
-        clients = open_clients(
-            config_of(
-                admin_token_file="/none", bookie_login_file="/none", metadata_store_tls_trust_certificates="/none"
-            )
-        )
-        (shaken,) = await shake_hands(clients, Deadline(5))
-        (answer,) = await ask_admin_apis(clients, Deadline(5))
-        failure = await connect_stores(clients, Deadline(5))
-        await clients.close()
-        return clients, shaken, answer, failure
-
-    clients, shaken, answer, failure = asyncio.run(run())
+async def test_files_that_cannot_be_used_are_problems_and_nothing_is_asked_with_them():
+    clients = open_clients(
+        config_of(admin_token_file="/none", bookie_login_file="/none", metadata_store_tls_trust_certificates="/none")
+    )
+    (shaken,) = await shake_hands(clients, Deadline(5))
+    (answer,) = await ask_admin_apis(clients, Deadline(5))
+    failure = await connect_stores(clients, Deadline(5))
+    await clients.close()
     assert [one.partition(":")[0] for one in clients.problems] == [
         "admin-token-file",
         "metadata-store-tls-trust-certificates",
@@ -276,20 +267,15 @@ def clients_of(store, **settings):
     return clients
 
 
-def test_reads_and_writes_of_the_store():
+async def test_reads_and_writes_of_the_store():
     member = json.dumps({"pool_uid": "7"}).encode()
     store = MemoryStore({**NODES, "/pulsar-readonly/pools/red/brokers/pulsar%3A%2F%2Fa%3A1": member})
     store.denied = {"/pulsar-readonly/pools/red/claims", "/bookies"}
     before = dict(store.nodes)
-
-    async def run():
-        clients = clients_of(store, pool="red", locality="/a")
-        assert await connect_stores(clients, Deadline(5)) is None
-        answers = await ask_store(clients, None, Deadline(5))
-        await clients.close()
-        return answers
-
-    answers = asyncio.run(run())
+    clients = clients_of(store, pool="red", locality="/a")
+    assert await connect_stores(clients, Deadline(5)) is None
+    answers = await ask_store(clients, None, Deadline(5))
+    await clients.close()
     assert {one.node.path: one.exists for one in answers.reads} == {
         "/managed-ledgers": True,
         "/admin/policies": True,
@@ -308,47 +294,38 @@ def test_reads_and_writes_of_the_store():
     assert (store.nodes, store.closed) == (before, True)
 
 
-def test_a_store_that_does_not_answer():
+async def test_a_store_that_does_not_answer():
     store = MemoryStore({})
     store.slow = 60
-
-    async def run():
-        clients = clients_of(store)
-        failure = await connect_stores(clients, Deadline(0.4))
-        answers = await ask_store(clients, failure, Deadline(0.4))
-        await clients.close()
-        return failure, answers
-
-    failure, answers = asyncio.run(run())
+    clients = clients_of(store)
+    failure = await connect_stores(clients, Deadline(0.4))
+    answers = await ask_store(clients, failure, Deadline(0.4))
+    await clients.close()
     assert failure.kind is FailureKind.TIMEOUT
     assert (answers.failure, answers.reads) == (failure, ())
     assert store.closed  # a connection that comes later would leave a session
 
 
-def test_bookies_are_asked_at_their_registered_addresses():
-    async def run():
-        async with old_bookie() as (host, port):
-            nodes = {
-                **NODES,
-                "/ledgers/available/old": bookie_node(host, port),
-                "/ledgers/available/readonly/away": bookie_node("127.0.0.1", 1),
-                "/ledgers/available/named": b"",
-                "/ledgers/cookies/old": b"",
-                "/ledgers/cookies/gone": b"",
-            }
-            store = MemoryStore(nodes)
-            clients = clients_of(store)
-            found = await ask_bookies(clients, Deadline(10))
-            store.denied = {"/ledgers/cookies"}
-            without = await ask_bookies(clients, Deadline(10))
-            store.denied = {"/ledgers/available"}
-            denied = await ask_bookies(clients, Deadline(10))
-            await clients.close()
-            clients.bookies = None
-            unusable = await ask_bookies(clients, Deadline(10))
-            return found, without, denied, unusable, port
-
-    found, without, denied, unusable, port = asyncio.run(run())
+async def test_bookies_are_asked_at_their_registered_addresses():
+    async with old_bookie() as (host, port):
+        nodes = {
+            **NODES,
+            "/ledgers/available/old": bookie_node(host, port),
+            "/ledgers/available/readonly/away": bookie_node("127.0.0.1", 1),
+            "/ledgers/available/named": b"",
+            "/ledgers/cookies/old": b"",
+            "/ledgers/cookies/gone": b"",
+        }
+        store = MemoryStore(nodes)
+        clients = clients_of(store)
+        found = await ask_bookies(clients, Deadline(10))
+        store.denied = {"/ledgers/cookies"}
+        without = await ask_bookies(clients, Deadline(10))
+        store.denied = {"/ledgers/available"}
+        denied = await ask_bookies(clients, Deadline(10))
+        await clients.close()
+        clients.bookies = None
+        unusable = await ask_bookies(clients, Deadline(10))
     old = {one.bookie_id: one for one in found.answers}
     assert (old["old"].failure, old["old"].batch_reads, old["old"].address) == (None, False, f"127.0.0.1:{port}")
     assert (old["away"].read_only, old["away"].failure.kind) == (True, FailureKind.REFUSED)
@@ -361,7 +338,7 @@ def test_bookies_are_asked_at_their_registered_addresses():
 # Topics
 
 
-def test_topics_and_namespaces_in_the_store():
+async def test_topics_and_namespaces_in_the_store():
     nodes = {
         **NODES,
         f"{LEDGERS}/orders": topic_node(3, 5),
@@ -370,16 +347,13 @@ def test_topics_and_namespaces_in_the_store():
         f"{LEDGERS}/damaged": b"\xff",
     }
     store = MemoryStore(nodes)
-
-    async def run():
-        cluster = MemoryStores(store).cluster
-        names = [parse_topic_name(name) for name in ("orders", "parts", "none", "damaged", "non-persistent://a/b/c")]
-        topics = await find_topics(names, cluster, Deadline(5))
-        namespaces = await find_namespaces(["public/default", "a/b"], cluster, Deadline(5))
-        store.failure = OSError()
-        return topics, namespaces, await find_namespaces(["a/b"], cluster, Deadline(5))
-
-    topics, (default, none), (lost,) = asyncio.run(run())
+    cluster = MemoryStores(store).cluster
+    names = [parse_topic_name(name) for name in ("orders", "parts", "none", "damaged", "non-persistent://a/b/c")]
+    topics = await find_topics(names, cluster, Deadline(5))
+    namespaces = await find_namespaces(["public/default", "a/b"], cluster, Deadline(5))
+    store.failure = OSError()
+    default, none = namespaces
+    (lost,) = await find_namespaces(["a/b"], cluster, Deadline(5))
     orders, parts, missing, damaged, other = (one.answers for one in topics)
     assert (orders.exists, orders.partitions, parts.exists, parts.partitions) == (True, 0, True, 2)
     assert [str(one) for one in topics[1].ledgers] == ["persistent://public/default/parts-partition-1"]
@@ -426,7 +400,7 @@ def test_state_and_policies_of_a_topic():
     assert refused.policies.problem
 
 
-def test_one_offloaded_ledger_of_each_store_is_opened():
+async def test_one_offloaded_ledger_of_each_store_is_opened():
     info = ManagedLedgerInfo()
     for ledger_id, deleted in ((1, False), (2, True), (3, True)):
         context = info.ledger_info.add(ledger_id=ledger_id).offload_context
@@ -436,11 +410,7 @@ def test_one_offloaded_ledger_of_each_store_is_opened():
         context.driver_metadata.properties.add(key="serviceEndpoint", value="http://127.0.0.1:1")
     info.ledger_info.add(ledger_id=4)
     info.ledger_info.add(ledger_id=5).offload_context.complete = True  # no driver
-
-    async def run():
-        return await open_offloaded({ORDERS: info}, TieredStorage(environment={}), Deadline(5))
-
-    first, second = asyncio.run(run())
+    first, second = await open_offloaded({ORDERS: info}, TieredStorage(environment={}), Deadline(5))
     assert (first.ledger_id, first.only_copy, first.store) == (2, True, "aws-s3 b http://127.0.0.1:1")
     assert "no credentials" in first.problem
     assert (second.ledger_id, second.store) == (5, "unknown driver")

@@ -19,13 +19,9 @@ LARGE_BYTES = 8 << 20
 LONG_S = 60.0
 
 
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def run(request):
-    def runs(scene):
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            return runner.run(scene())
-
-    return runs
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"], autouse=True)
+def loop_factory(request):
+    return request.param
 
 
 @asynccontextmanager
@@ -100,141 +96,111 @@ def test_the_bounds_are_those_of_the_documents():
     assert HttpBounds(256, 10.0, 90.0, 60.0, 64 << 10, 64 << 20) == BOUNDS
 
 
-def test_one_more_connection_replaces_the_one_without_a_request_for_the_longest_time(run):
-    async def scene():
-        async with AsyncExitStack() as stack, serving(connections=3) as port:
-            first, second, third = [await stack.enter_async_context(client(port)) for _ in range(3)]
-            await until(lambda: len(port) == 3)
-            assert await first.get() == 200
-            fourth = await stack.enter_async_context(client(port))
-            await second.closed()
-            assert len(port) == 3
-            assert [await one.get() for one in (first, third, fourth)] == [200] * 3
-
-    run(scene)
+async def test_one_more_connection_replaces_the_one_without_a_request_for_the_longest_time():
+    async with AsyncExitStack() as stack, serving(connections=3) as port:
+        first, second, third = [await stack.enter_async_context(client(port)) for _ in range(3)]
+        await until(lambda: len(port) == 3)
+        assert await first.get() == 200
+        fourth = await stack.enter_async_context(client(port))
+        await second.closed()
+        assert len(port) == 3
+        assert [await one.get() for one in (first, third, fourth)] == [200] * 3
 
 
-def test_a_probe_is_answered_while_strangers_take_all_places_again_and_again(run):
-    async def scene():
-        async with serving(connections=64) as port:
+async def test_a_probe_is_answered_while_strangers_take_all_places_again_and_again():
+    async with serving(connections=64) as port:
 
-            async def strange(request):
-                while True:
-                    async with client(port) as stranger:
-                        stranger.writer.write(request)
-                        await stranger.closed(LONG_S)
+        async def strange(request):
+            while True:
+                async with client(port) as stranger:
+                    stranger.writer.write(request)
+                    await stranger.closed(LONG_S)
 
-            strangers = [asyncio.create_task(strange(request)) for request in [b"", b"GET / HT", GET] * 23]
-            try:
-                await until(lambda: len(port) == 64)
-                for _ in range(20):
-                    async with client(port) as probe:
-                        assert await probe.get() == 200
-                        assert len(port) == 64
-            finally:
-                for one in strangers:
-                    one.cancel()
-                await asyncio.gather(*strangers, return_exceptions=True)
-
-    run(scene)
+        strangers = [asyncio.create_task(strange(request)) for request in [b"", b"GET / HT", GET] * 23]
+        try:
+            await until(lambda: len(port) == 64)
+            for _ in range(20):
+                async with client(port) as probe:
+                    assert await probe.get() == 200
+                    assert len(port) == 64
+        finally:
+            for one in strangers:
+                one.cancel()
+            await asyncio.gather(*strangers, return_exceptions=True)
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET /healthz HTTP/1.1\r\nHost"], ids=["silent", "in part"])
-def test_a_client_without_a_first_complete_request_is_disconnected(run, begin):
-    async def scene():
-        async with serving(first_request_s=0.1) as port, client(port) as slow:
-            slow.writer.write(begin)
-            await slow.closed()
-            await until(lambda: len(port) == 0)
-
-    run(scene)
+async def test_a_client_without_a_first_complete_request_is_disconnected(begin):
+    async with serving(first_request_s=0.1) as port, client(port) as slow:
+        slow.writer.write(begin)
+        await slow.closed()
+        await until(lambda: len(port) == 0)
 
 
-def test_a_byte_at_a_time_wins_no_time(run):
-    async def scene():
-        async with serving(first_request_s=0.3) as port, client(port) as slow:
-            closed = asyncio.create_task(slow.closed())
-            for byte in GET[:-1] * 10:
-                slow.writer.write(bytes([byte]))
-                await asyncio.wait({closed}, timeout=0.02)
-                if closed.done():
-                    return
-            pytest.fail("it was never disconnected")
-
-    run(scene)
+async def test_a_byte_at_a_time_wins_no_time():
+    async with serving(first_request_s=0.3) as port, client(port) as slow:
+        closed = asyncio.create_task(slow.closed())
+        for byte in GET[:-1] * 10:
+            slow.writer.write(bytes([byte]))
+            await asyncio.wait({closed}, timeout=0.02)
+            if closed.done():
+                return
+        pytest.fail("it was never disconnected")
 
 
-def test_a_client_that_reads_nothing_is_disconnected(run):
-    async def scene():
-        async with serving(answer_s=0.2) as port, client(port) as slow:
-            slow.writer.write(LARGE)
-            await until(lambda: len(port) == 1)
-            await until(lambda: len(port) == 0)
-
-    run(scene)
+async def test_a_client_that_reads_nothing_is_disconnected():
+    async with serving(answer_s=0.2) as port, client(port) as slow:
+        slow.writer.write(LARGE)
+        await until(lambda: len(port) == 1)
+        await until(lambda: len(port) == 0)
 
 
-def test_a_client_that_reads_nothing_and_asked_to_close_is_disconnected(run):
-    async def scene():
-        async with serving(answer_s=0.2) as port, client(port) as slow:
-            slow.writer.write(b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-            await until(lambda: len(port) == 1)
-            await until(lambda: len(port) == 0)
-
-    run(scene)
+async def test_a_client_that_reads_nothing_and_asked_to_close_is_disconnected():
+    async with serving(answer_s=0.2) as port, client(port) as slow:
+        slow.writer.write(b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        await until(lambda: len(port) == 1)
+        await until(lambda: len(port) == 0)
 
 
-def test_an_idle_client_is_not_disconnected_by_the_deadline_of_its_answer(run):
-    async def scene():
-        async with serving(answer_s=0.1) as port, client(port) as honest:
+async def test_an_idle_client_is_not_disconnected_by_the_deadline_of_its_answer():
+    async with serving(answer_s=0.1) as port, client(port) as honest:
+        assert await honest.get() == 200
+        closed = asyncio.create_task(honest.reader.read(1))
+        await asyncio.wait({closed}, timeout=0.3)
+        assert not closed.done()
+        closed.cancel()
+
+
+async def test_a_client_that_reads_nothing_does_not_delay_the_end():
+    async with AsyncExitStack() as stack:
+        async with serving() as port:
+            for request in (LARGE, b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n", b""):
+                slow = await stack.enter_async_context(client(port))
+                slow.writer.write(request)
+            await until(lambda: port.answered)
+            begin = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - begin < 10
+        assert len(port) == 0
+
+
+async def test_a_handler_ends_with_its_connection():
+    async with serving(answer_s=0.1) as port, client(port) as slow:
+        slow.writer.write(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
+        await until(lambda: port.cancelled)
+        await slow.closed()
+
+
+async def test_responses_that_nobody_reads_take_bounded_memory():
+    async with AsyncExitStack() as stack, serving(unread_bytes=2 * LARGE_BYTES) as port:
+        for _ in range(10):
+            greedy = await stack.enter_async_context(client(port))
+            greedy.writer.write(LARGE)
+        await until(lambda: len(port.answered) == 10)
+        assert len(port) < 10
+        assert sum(one.unread_bytes for one in port._connections.values()) <= 3 * LARGE_BYTES
+        async with client(port) as honest:
             assert await honest.get() == 200
-            closed = asyncio.create_task(honest.reader.read(1))
-            await asyncio.wait({closed}, timeout=0.3)
-            assert not closed.done()
-            closed.cancel()
-
-    run(scene)
-
-
-def test_a_client_that_reads_nothing_does_not_delay_the_end(run):
-    async def scene():
-        async with AsyncExitStack() as stack:
-            async with serving() as port:
-                for request in (LARGE, b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n", b""):
-                    slow = await stack.enter_async_context(client(port))
-                    slow.writer.write(request)
-                await until(lambda: port.answered)
-                begin = asyncio.get_running_loop().time()
-            assert asyncio.get_running_loop().time() - begin < 10
-            assert len(port) == 0
-
-    run(scene)
-
-
-def test_a_handler_ends_with_its_connection(run):
-    async def scene():
-        async with serving(answer_s=0.1) as port, client(port) as slow:
-            slow.writer.write(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
-            await until(lambda: port.cancelled)
-            await slow.closed()
-
-    run(scene)
-
-
-def test_responses_that_nobody_reads_take_bounded_memory(run):
-    async def scene():
-        async with AsyncExitStack() as stack, serving(unread_bytes=2 * LARGE_BYTES) as port:
-            for _ in range(10):
-                greedy = await stack.enter_async_context(client(port))
-                greedy.writer.write(LARGE)
-            await until(lambda: len(port.answered) == 10)
-            assert len(port) < 10
-            assert sum(one.unread_bytes for one in port._connections.values()) <= 3 * LARGE_BYTES
-            async with client(port) as honest:
-                assert await honest.get() == 200
-                assert await honest.get(LARGE) == 200
-
-    run(scene)
+            assert await honest.get(LARGE) == 200
 
 
 @pytest.mark.parametrize(
@@ -242,24 +208,18 @@ def test_responses_that_nobody_reads_take_bounded_memory(run):
     [b"POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n", LARGE * 100],
     ids=["body", "pipelined"],
 )
-def test_requests_that_wait_take_bounded_memory(run, flood):
-    async def scene():
-        async with serving(request_bytes=4096) as port, client(port) as greedy:
-            greedy.writer.write(flood)
-            for _ in range(100):
-                greedy.writer.write(bytes(1000))
-            await until(lambda: len(port) == 0)
-
-    run(scene)
+async def test_requests_that_wait_take_bounded_memory(flood):
+    async with serving(request_bytes=4096) as port, client(port) as greedy:
+        greedy.writer.write(flood)
+        for _ in range(100):
+            greedy.writer.write(bytes(1000))
+        await until(lambda: len(port) == 0)
 
 
-def test_pipelined_requests_within_the_bound_are_answered(run):
-    async def scene():
-        async with serving() as port, client(port) as eager:
-            eager.writer.write(GET * 50)
-            assert [await eager.answer() for _ in range(50)] == [200] * 50
-
-    run(scene)
+async def test_pipelined_requests_within_the_bound_are_answered():
+    async with serving() as port, client(port) as eager:
+        eager.writer.write(GET * 50)
+        assert [await eager.answer() for _ in range(50)] == [200] * 50
 
 
 @pytest.mark.parametrize(
@@ -275,39 +235,32 @@ def test_pipelined_requests_within_the_bound_are_answered(run):
     ],
     ids=["version", "method", "header", "bytes", "long", "encoding", "TLS"],
 )
-def test_a_request_that_is_no_http_is_refused_and_not_logged(run, caplog, request_, status):
+async def test_a_request_that_is_no_http_is_refused_and_not_logged(caplog, request_, status):
     """Anybody can send it again and again, and a part of it may be a token."""
-
-    async def scene():
-        async with serving() as port:
-            async with client(port) as wrong:
-                wrong.writer.write(request_)
-                head = await wrong.reader.readuntil(b"\r\n")
-                assert int(head.split(b" ")[1]) == status
-                wrong.writer.write_eof()
-                await wrong.closed()
-            async with client(port) as honest:
-                assert await honest.get() == 200
-
-    run(scene)
+    async with serving() as port:
+        async with client(port) as wrong:
+            wrong.writer.write(request_)
+            head = await wrong.reader.readuntil(b"\r\n")
+            assert int(head.split(b" ")[1]) == status
+            wrong.writer.write_eof()
+            await wrong.closed()
+        async with client(port) as honest:
+            assert await honest.get() == 200
     assert "secret" not in caplog.text
     assert not caplog.records
 
 
-def test_an_error_of_a_handler_is_logged(run, caplog):
+async def test_an_error_of_a_handler_is_logged(caplog):
     async def fails(_request):
         raise ValueError("a defect")
 
-    async def scene():
-        app = web.Application()
-        app.router.add_get("/healthz", fails)
-        port = HttpPort(app)
-        await port.start("127.0.0.1", 0)
-        async with client(port) as honest:
-            assert await honest.get() == 500
-        await port.close()
-
-    run(scene)
+    app = web.Application()
+    app.router.add_get("/healthz", fails)
+    port = HttpPort(app)
+    await port.start("127.0.0.1", 0)
+    async with client(port) as honest:
+        assert await honest.get() == 500
+    await port.close()
     assert "a defect" in caplog.text
 
 
@@ -322,21 +275,15 @@ def test_an_error_of_a_handler_is_logged(run, caplog):
     ],
     ids=["both lengths", "two lengths", "sign", "unknown coding", "space"],
 )
-def test_a_request_of_ambiguous_length_hides_no_second_one(run, first):
-    async def scene():
-        async with serving() as port, client(port) as wrong:
-            wrong.writer.write(b"POST /healthz HTTP/1.1\r\nHost: a\r\n" + first + GET)
-            assert await wrong.answer() == 400
-            assert await wrong.reader.read() == b"", "the connection ends with the refusal"
-
-    run(scene)
+async def test_a_request_of_ambiguous_length_hides_no_second_one(first):
+    async with serving() as port, client(port) as wrong:
+        wrong.writer.write(b"POST /healthz HTTP/1.1\r\nHost: a\r\n" + first + GET)
+        assert await wrong.answer() == 400
+        assert await wrong.reader.read() == b"", "the connection ends with the refusal"
 
 
-def test_a_taken_address_is_an_error(run):
-    async def scene():
-        async with serving() as port:
-            other = HttpPort(web.Application())
-            with pytest.raises(OSError, match="in use"):
-                await other.start("127.0.0.1", port.port)
-
-    run(scene)
+async def test_a_taken_address_is_an_error():
+    async with serving() as port:
+        other = HttpPort(web.Application())
+        with pytest.raises(OSError, match="in use"):
+            await other.start("127.0.0.1", port.port)

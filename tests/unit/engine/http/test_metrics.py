@@ -193,14 +193,10 @@ async def test_threads_that_are_all_busy_do_not_hold_up_the_statistics(broker, m
     assert int(await server._stats_text()) > 0
 
 
-def test_the_page_has_the_broker_the_build_and_the_process(broker):
-    async def scene():
-        server = HttpServer(broker, STORES, EntryCache(1000), None, BOOKIES, build={"version": "1.2.3"})
-        answer = await server._metrics(None)
-        await server.close()
-        return answer
-
-    answer = asyncio.run(scene())
+async def test_the_page_has_the_broker_the_build_and_the_process(broker):
+    server = HttpServer(broker, STORES, EntryCache(1000), None, BOOKIES, build={"version": "1.2.3"})
+    answer = await server._metrics(None)
+    await server.close()
     assert answer.headers["Content-Type"].startswith("text/plain")
     found = list(text_string_to_metric_families(answer.body.decode()))
     families = {family.name: family for family in found}
@@ -289,7 +285,7 @@ def test_subscriptions_may_come_and_go_between_slices(broker, monkeypatch):
     assert len(series) == len(set(series))
 
 
-def test_the_id_of_the_source_cluster_is_read_once_and_never_holds_up_the_bindings(broker, monkeypatch):
+async def test_the_id_of_the_source_cluster_is_read_once_and_never_holds_up_the_bindings(broker, monkeypatch):
     """The operator compares source clusters by it."""
     monkeypatch.setattr("readonly_engine.http.server.WAIT_S", 0.05)
     asked = []
@@ -303,15 +299,12 @@ def test_the_id_of_the_source_cluster_is_read_once_and_never_holds_up_the_bindin
                 await asyncio.Event().wait()
             return "" if len(asked) == 3 else "id"
 
-    async def scene():
-        server = HttpServer(
-            broker,
-            STORES,
-            EntryCache(1000),
-            Cluster(),
-            BOOKIES,
-        )
-        return [await server._instance() for _ in range(6)]
-
-    assert asyncio.run(scene()) == ["", "", "", "id", "id", "id"]
+    server = HttpServer(
+        broker,
+        STORES,
+        EntryCache(1000),
+        Cluster(),
+        BOOKIES,
+    )
+    assert [await server._instance() for _ in range(6)] == ["", "", "", "id", "id", "id"]
     assert len(asked) == 4

@@ -151,15 +151,12 @@ def test_another_answer_is_a_reason(answer, error):
     assert len(asked) == 1, "no redirect is followed"
 
 
-def test_a_broker_without_a_page_and_this_one_are_not_asked():
-    async def scene():
-        reader = MemberReader(lambda _: None)
-        found = await reader.read(
-            "orders", "", [MemberState("pulsar://a:1"), MemberState("pulsar://b:1", "http://b:1/", itself=True)]
-        )
-        return [(one.member.url, one.error) for one in found]
-
-    assert asyncio.run(scene()) == [("pulsar://a:1", NOT_PUBLISHED)]
+async def test_a_broker_without_a_page_and_this_one_are_not_asked():
+    reader = MemberReader(lambda _: None)
+    found = await reader.read(
+        "orders", "", [MemberState("pulsar://a:1"), MemberState("pulsar://b:1", "http://b:1/", itself=True)]
+    )
+    assert [(one.member.url, one.error) for one in found] == [("pulsar://a:1", NOT_PUBLISHED)]
 
 
 @pytest.mark.parametrize("deadline", ["MEMBER_TIMEOUT_S", "ROUND_TIMEOUT_S"])
@@ -174,7 +171,7 @@ def test_silent_brokers_have_the_reason_within_the_deadlines(monkeypatch, deadli
     assert {one.error for one in found} == {"no answer within 0.05 s"}
 
 
-def test_silent_brokers_take_the_time_of_the_others_once_only(monkeypatch):
+async def test_silent_brokers_take_the_time_of_the_others_once_only(monkeypatch):
     monkeypatch.setattr(module, "MEMBER_TIMEOUT_S", LONG_S)
     monkeypatch.setattr(module, "ROUND_TIMEOUT_S", 0.3)
     monkeypatch.setattr(module, "REUSE_S", 0.01)
@@ -190,24 +187,19 @@ def test_silent_brokers_take_the_time_of_the_others_once_only(monkeypatch):
             others_have_answered.set()
         return web.json_response({"reason": "busy"}, status=503)
 
-    async def scene():
-        async with server(silent) as (first, _), server(well) as (second, _):
-            count = MAX_CONCURRENT_REQUESTS
-            members = [member(first, number) for number in range(count)]
-            members += [member(second, number) for number in range(count, count + 4)]
-            reader, rounds = MemberReader(lambda _: None), []
-            for _ in range(2):
-                found = await reader.read("orders", "", members)
-                rounds.append([one.error for one in found[count:]])
-                await until(lambda: not reader._recent)
-                monkeypatch.setattr(module, "ROUND_TIMEOUT_S", LONG_S)
-            await reader.read("orders", "", [member(second, 99)])
-            return rounds, reader._silent
-
-    (first, second), kept = asyncio.run(scene())
-    assert first == ["no answer within 0.3 s"] * 4
-    assert second == ["busy"] * 4
-    assert kept == set(), "nothing is kept of brokers that have left the pool"
+    async with server(silent) as (first, _), server(well) as (second, _):
+        count = MAX_CONCURRENT_REQUESTS
+        members = [member(first, number) for number in range(count)]
+        members += [member(second, number) for number in range(count, count + 4)]
+        reader, rounds = MemberReader(lambda _: None), []
+        for _ in range(2):
+            found = await reader.read("orders", "", members)
+            rounds.append([one.error for one in found[count:]])
+            await until(lambda: not reader._recent)
+            monkeypatch.setattr(module, "ROUND_TIMEOUT_S", LONG_S)
+        await reader.read("orders", "", [member(second, 99)])
+    assert rounds == [["no answer within 0.3 s"] * 4, ["busy"] * 4]
+    assert reader._silent == set(), "nothing is kept of brokers that have left the pool"
 
 
 @pytest.mark.parametrize(
@@ -219,20 +211,17 @@ def test_silent_brokers_take_the_time_of_the_others_once_only(monkeypatch):
         b"HTTP/1.1 200 OK\r\nX: " + b"secret_banner" * 2000 + b"\r\n\r\n",
     ],
 )
-def test_the_page_shows_nothing_of_another_server_at_a_published_address(answer):
-    async def scene():
-        async def handle(reader, writer):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(answer)
-            writer.close()
+async def test_the_page_shows_nothing_of_another_server_at_a_published_address(answer):
+    async def handle(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
 
-        listening = await asyncio.start_server(handle, "127.0.0.1", 0)
-        async with listening:
-            port = listening.sockets[0].getsockname()[1]
-            (one,) = await MemberReader(lambda _: None).read("orders", "", [member(port)])
-        return one
-
-    assert asyncio.run(scene()).error == NO_HTTP
+    listening = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with listening:
+        port = listening.sockets[0].getsockname()[1]
+        (one,) = await MemberReader(lambda _: None).read("orders", "", [member(port)])
+    assert one.error == NO_HTTP
 
 
 def test_few_are_asked_at_once():

@@ -58,23 +58,19 @@ def test_other_errors_are_not_taken_for_a_kernel_without_ipv6(monkeypatch):
 
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
-def test_clients_of_either_family_connect(family, host):
+async def test_clients_of_either_family_connect(family, host):
     if not has_loopback(family, host):
         pytest.skip(f"this machine has no {host}")
     with socket.socket(socket.AF_INET) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-
-    async def peer() -> str:
-        server = await asyncio.get_running_loop().create_server(asyncio.Protocol, local_hosts(ALL_INTERFACES), port)
-        try:
-            _, writer = await asyncio.open_connection(host, port)
-            writer.close()
-            return writer.get_extra_info("sockname")[0]
-        finally:
-            server.close()
-
-    assert asyncio.run(peer()) == host, "peers keep the plain form of their address"
+    server = await asyncio.get_running_loop().create_server(asyncio.Protocol, local_hosts(ALL_INTERFACES), port)
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+        writer.close()
+        assert writer.get_extra_info("sockname")[0] == host, "peers keep the plain form of their address"
+    finally:
+        server.close()
 
 
 class Context:

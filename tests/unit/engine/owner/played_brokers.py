@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 
 from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.owner.identity import Identity
@@ -122,16 +123,15 @@ class Client:
         self.expelled = error
 
 
-def play(scene, *servers):
-    async def run():
+@asynccontextmanager
+async def playing(*servers):
+    """Start servers; yields the directory of their owners, and the servers."""
+    for server in servers:
+        await server.start()
+    owners = OwnerDirectory(*(server.url for server in servers))
+    try:
+        yield owners, *servers
+    finally:
+        owners.close()
         for server in servers:
-            await server.start()
-        owners = OwnerDirectory(*(server.url for server in servers))
-        try:
-            await asyncio.wait_for(scene(owners, *servers), 20)
-        finally:
-            owners.close()
-            for server in servers:
-                server.close()
-
-    asyncio.run(run())
+            server.close()

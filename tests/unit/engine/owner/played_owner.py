@@ -131,19 +131,17 @@ def subscribe():
     return CommandSubscribe(topic="persistent://public/default/t", subscription="s", consumer_id=77, request_id=5)
 
 
-def play(golden, scene, *, zero_permit=True, command=None):
-    async def run():
-        owners = OwnerDirectory(owner_url(golden))
-        owner, events = Owner(owners, golden), Events()
-        owner.next()
-        sent = command or subscribe()
-        consumer = events.consumer = OwnerConsumer(owners, Identity(), sent, events, zero_permit=zero_permit)
-        task = asyncio.create_task(consumer.subscribe())
-        asked = await answered(owner, task)
-        await task
-        await scene(owners, owner, consumer, events, asked)
-
-    asyncio.run(run())
+async def subscribed(golden, *, zero_permit=True, command=None):
+    """Subscribe; returns the owners, the one that is asked, the consumer, its events, and what was asked."""
+    owners = OwnerDirectory(owner_url(golden))
+    owner, events = Owner(owners, golden), Events()
+    owner.next()
+    sent = command or subscribe()
+    consumer = events.consumer = OwnerConsumer(owners, Identity(), sent, events, zero_permit=zero_permit)
+    task = asyncio.create_task(consumer.subscribe())
+    asked = await answered(owner, task)
+    await task
+    return owners, owner, consumer, events, asked
 
 
 def ack(entry_id, **fields):

@@ -25,100 +25,86 @@ from tests.unit.engine.owner.played_owner import (
     closed_by_owner,
     moved,
     owner_url,
-    play,
     settle,
     subscribe,
+    subscribed,
 )
 
 
 @pytest.mark.parametrize("asks", [False, True], ids=["alone", "with another request"])
-def test_a_close_during_seek_ends_the_consumer(golden, asks):
-    async def scene(owners, owner, consumer, events, asked):
-        seek = asyncio.create_task(moved(consumer, BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek())))
-        state = asyncio.create_task(consumer.state()) if asks else None
-        await settle()
-        (name, seeking), *others = owner.next()
-        assert (name, seeking.consumer_id) == ("SEEK", 1)
-        for _, asking in others:
-            owner.answer("broker_get_last_message_id_response", asking.request_id)
-            await state
-        owner.say(closed_by_owner(golden))
-        owner.answer("broker_success", seeking.request_id)
-        assert (await seek).type == BaseCommand.SUCCESS
-        assert len(events.ended) == 1
-        assert await answered(owner) == []
-
-    play(golden, scene)
+async def test_a_close_during_seek_ends_the_consumer(golden, asks):
+    _, owner, consumer, events, _ = await subscribed(golden)
+    seek = asyncio.create_task(moved(consumer, BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek())))
+    state = asyncio.create_task(consumer.state()) if asks else None
+    await settle()
+    (name, seeking), *others = owner.next()
+    assert (name, seeking.consumer_id) == ("SEEK", 1)
+    for _, asking in others:
+        owner.answer("broker_get_last_message_id_response", asking.request_id)
+        await state
+    owner.say(closed_by_owner(golden))
+    owner.answer("broker_success", seeking.request_id)
+    assert (await seek).type == BaseCommand.SUCCESS
+    assert len(events.ended) == 1
+    assert await answered(owner) == []
 
 
-def subscribing(golden, scene):
-    """Run a scene with an owner that was looked up, a consumer, its SUBSCRIBE and the task that waits for the answer."""
-
-    async def run():
-        owners = OwnerDirectory(owner_url(golden))
-        owner = Owner(owners, golden)
-        owner.next()
-        consumer = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
-        task = asyncio.create_task(consumer.subscribe())
-        await settle()
-        (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
-        owner.answer("broker_lookup_response", lookup.request_id)
-        await settle()
-        ((name, asked),) = owner.next()
-        assert name == "SUBSCRIBE"
-        await scene(owner, consumer, asked, task)
-
-    asyncio.run(run())
+async def subscribing(golden):
+    """Return an owner that was looked up, a consumer, its SUBSCRIBE and the task that waits for the answer."""
+    owners = OwnerDirectory(owner_url(golden))
+    owner = Owner(owners, golden)
+    owner.next()
+    consumer = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
+    task = asyncio.create_task(consumer.subscribe())
+    await settle()
+    (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
+    owner.answer("broker_lookup_response", lookup.request_id)
+    await settle()
+    ((name, asked),) = owner.next()
+    assert name == "SUBSCRIBE"
+    return owner, consumer, asked, task
 
 
-def test_a_refused_subscribe_raises_the_owners_error(golden):
-    async def scene(owner, consumer, asked, task):
-        owner.answer("broker_error", asked.request_id)
-        with pytest.raises(OwnerRefusedError, match="Exclusive consumer is already connected") as refused:
-            await task
-        assert refused.value.code == 5  # ConsumerBusy
-        assert not consumer.subscribed
-
-    subscribing(golden, scene)
+async def test_a_refused_subscribe_raises_the_owners_error(golden):
+    owner, consumer, asked, task = await subscribing(golden)
+    owner.answer("broker_error", asked.request_id)
+    with pytest.raises(OwnerRefusedError, match="Exclusive consumer is already connected") as refused:
+        await task
+    assert refused.value.code == 5  # ConsumerBusy
+    assert not consumer.subscribed
 
 
-def test_a_passthrough_consumer_sends_flow_and_ends_with_its_connection(golden):
-    async def scene(owners, owner, consumer, events, asked):
-        consumer.send(BaseCommand(type=BaseCommand.FLOW, flow=CommandFlow(consumer_id=77, message_permits=10)))
-        ((name, body),) = owner.next()
-        assert (name, body.consumer_id, body.message_permits) == ("FLOW", 1, 10)
-        owner.lose()
-        await settle()
-        assert len(events.ended) == 1
-
-    play(golden, scene, zero_permit=False)
+async def test_a_passthrough_consumer_sends_flow_and_ends_with_its_connection(golden):
+    _, owner, consumer, events, _ = await subscribed(golden, zero_permit=False)
+    consumer.send(BaseCommand(type=BaseCommand.FLOW, flow=CommandFlow(consumer_id=77, message_permits=10)))
+    ((name, body),) = owner.next()
+    assert (name, body.consumer_id, body.message_permits) == ("FLOW", 1, 10)
+    owner.lose()
+    await settle()
+    assert len(events.ended) == 1
 
 
 @pytest.mark.parametrize("answers", [False, True], ids=["before the answer", "at the answer"])
-def test_a_cancelled_subscribe_closes_the_consumer_on_the_owner(golden, answers):
-    async def scene(owner, consumer, asked, task):
-        if answers:
-            owner.answer("broker_success", asked.request_id)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert [(name, body.consumer_id) for name, body in owner.next()] == [("CLOSE_CONSUMER", asked.consumer_id)]
-
-    subscribing(golden, scene)
+async def test_a_cancelled_subscribe_closes_the_consumer_on_the_owner(golden, answers):
+    owner, _, asked, task = await subscribing(golden)
+    if answers:
+        owner.answer("broker_success", asked.request_id)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [(name, body.consumer_id) for name, body in owner.next()] == [("CLOSE_CONSUMER", asked.consumer_id)]
 
 
-def test_a_late_answer_is_dropped(golden):
-    async def scene(owners, owner, consumer, events, asked):
-        task = asyncio.create_task(consumer.state())
-        await settle()
-        ((_, body),) = owner.next()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        owner.answer("broker_get_last_message_id_response", body.request_id)
-        owner.say(BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess(request_id=body.request_id)))
-        assert events.said == []
-
-    play(golden, scene)
+async def test_a_late_answer_is_dropped(golden):
+    _, owner, consumer, events, _ = await subscribed(golden)
+    task = asyncio.create_task(consumer.state())
+    await settle()
+    ((_, body),) = owner.next()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    owner.answer("broker_get_last_message_id_response", body.request_id)
+    owner.say(BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess(request_id=body.request_id)))
+    assert events.said == []
 
 
 async def test_subscribes_of_a_crowd_are_throttled(golden, monkeypatch):

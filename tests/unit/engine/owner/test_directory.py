@@ -11,11 +11,11 @@ from readonly_engine.owner.identity import Identity
 from readonly_engine.wire.pulsar_pb2 import CommandLookupTopic, CommandLookupTopicResponse
 
 from tests.support.waiting import pass_time, until
-from tests.unit.engine.owner.played_brokers import TOKEN, Client, Server, play
+from tests.unit.engine.owner.played_brokers import TOKEN, Client, Server, playing
 
 
-def test_a_proxy_gets_the_url_of_the_broker():
-    async def scene(owners, server):
+async def test_a_proxy_gets_the_url_of_the_broker():
+    async with playing(Server(b"old")) as (owners, server):
         server.lookup = CommandLookupTopicResponse(
             response=CommandLookupTopicResponse.Connect,
             broker_service_url="pulsar://broker-1.internal:6650",
@@ -26,13 +26,10 @@ def test_a_proxy_gets_the_url_of_the_broker():
         assert connection.url == "pulsar://broker-1.internal:6650"
         assert server.connections[-1].connect.proxy_to_broker_url == "broker-1.internal:6650"
 
-    play(scene, Server(b"old"))
 
-
-def test_a_request_without_an_answer_times_out(monkeypatch):
+async def test_a_request_without_an_answer_times_out(monkeypatch):
     monkeypatch.setattr("readonly_engine.owner.requests.REQUEST_TIMEOUT_S", 10.0)
-
-    async def scene(owners, server):
+    async with playing(Server(b"old")) as (owners, server):
         await owners.authenticate(TOKEN, Client())
         connection = await owners.any_broker(TOKEN)
         topics = ["persistent://a/b/c", "persistent://a/b/d"]
@@ -54,24 +51,19 @@ def test_a_request_without_an_answer_times_out(monkeypatch):
         assert connection.idle
         await owners.owner_of(topics[0], TOKEN)
 
-    play(scene, Server(b"old"))
 
-
-def test_an_owner_without_the_required_url_is_an_error():
-    async def scene(owners, server):
+async def test_an_owner_without_the_required_url_is_an_error():
+    async with playing(Server(b"old")) as (owners, server):
         server.lookup = CommandLookupTopicResponse(
             response=CommandLookupTopicResponse.Connect, broker_service_url_tls="pulsar+ssl://b:6651"
         )
         with pytest.raises(OwnerUnavailableError, match="names no pulsar URL, as service-url has"):
             await owners.owner_of("persistent://a/b/c", TOKEN)
 
-    play(scene, Server(b"old"))
 
-
-def test_callers_share_lookups_for_a_short_time(monkeypatch):
+async def test_callers_share_lookups_for_a_short_time(monkeypatch):
     monkeypatch.setattr("readonly_engine.owner.directory.LOOKUP_CACHE_TTL_S", 10.0)
-
-    async def scene(owners, server):
+    async with playing(Server(b"old")) as (owners, server):
         await owners.authenticate(TOKEN, Client())
         crowd = [owners.owner_of("persistent://a/b/c", TOKEN) for _ in range(50)]
         found = await asyncio.gather(*crowd, owners.owner_of("persistent://a/b/d", TOKEN))
@@ -90,19 +82,14 @@ def test_callers_share_lookups_for_a_short_time(monkeypatch):
         await until(lambda: found[0].closed)
         assert await owners.owner_of("persistent://a/b/c", TOKEN) is not found[0]
 
-    play(scene, Server(b"old"))
 
-
-def test_connect_carries_the_whole_identity():
+async def test_connect_carries_the_whole_identity():
     """CONNECT has every field of the identity."""
-
-    async def scene(owners, server):
+    async with playing(Server(b"old")) as (owners, server):
         identity = Identity("token", b"old", "bob", "basic", "bobs", "4.0.8")
         await owners.authenticate(identity, Client())
         assert Identity.of(server.connections[0].connect) == identity
         assert server.connections[0].connect.feature_flags.supports_auth_refresh
-
-    play(scene, Server(b"old"))
 
 
 def test_connections_inside_the_pool_use_tls_if_peer_tls_is_set():
@@ -120,8 +107,8 @@ def test_connections_inside_the_pool_use_tls_if_peer_tls_is_set():
         owners.peer_url(plain, "")
 
 
-def test_a_relayed_lookup_follows_redirects():
-    async def scene(owners, first, second):
+async def test_a_relayed_lookup_follows_redirects():
+    async with playing(Server(b"old"), Server(b"old")) as (owners, first, second):
         first.lookup = CommandLookupTopicResponse(
             response=CommandLookupTopicResponse.Redirect, broker_service_url=second.url, authoritative=True
         )
@@ -132,16 +119,12 @@ def test_a_relayed_lookup_follows_redirects():
         assert [server.asked.count("LOOKUP") for server in (first, second)] == [1, 1]
         assert lookup.authoritative
 
-    play(scene, Server(b"old"), Server(b"old"))
 
-
-def test_a_lookup_that_is_redirected_without_end_is_an_error():
-    async def scene(owners, server):
+async def test_a_lookup_that_is_redirected_without_end_is_an_error():
+    async with playing(Server(b"old")) as (owners, server):
         server.lookup = CommandLookupTopicResponse(
             response=CommandLookupTopicResponse.Redirect, broker_service_url=server.url
         )
         with pytest.raises(OwnerUnavailableError, match=f"redirected {MAX_REDIRECTS} times, at last to {server.url}"):
             await owners.look_up(CommandLookupTopic(topic="persistent://a/b/c", request_id=7), TOKEN)
         assert server.asked.count("LOOKUP") == MAX_REDIRECTS
-
-    play(scene, Server(b"old"))

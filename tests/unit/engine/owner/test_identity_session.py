@@ -13,11 +13,11 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 from tests.support.waiting import until
-from tests.unit.engine.owner.played_brokers import TOKEN, Client, Server, play
+from tests.unit.engine.owner.played_brokers import TOKEN, Client, Server, playing
 
 
-def test_renewed_credentials_go_to_every_owner_and_new_connections():
-    async def scene(owners, server, other, late):
+async def test_renewed_credentials_go_to_every_owner_and_new_connections():
+    async with playing(Server(b"old"), Server(b"old"), Server(b"old")) as (owners, server, other, late):
         clients = [Client(b"new"), Client(b"new")]
         for client in clients:
             await owners.authenticate(TOKEN, client)
@@ -33,13 +33,10 @@ def test_renewed_credentials_go_to_every_owner_and_new_connections():
         assert [client.asked for client in clients] == [[b"PulsarAuthRefresh"]] * 2
         assert [client.expelled for client in clients] == [None, None]
 
-    play(scene, Server(b"old"), Server(b"old"), Server(b"old"))
 
-
-def test_no_connection_opens_before_the_new_credentials_are_verified():
+async def test_no_connection_opens_before_the_new_credentials_are_verified():
     """They may be those of another role, which an owner notices on an earlier connection only."""
-
-    async def scene(owners, server, late):
+    async with playing(Server(b"old"), Server(b"old", b"another's")) as (owners, server, late):
         client = Client(b"another's")
         await owners.authenticate(TOKEN, client)
         server.silent = True
@@ -54,11 +51,9 @@ def test_no_connection_opens_before_the_new_credentials_are_verified():
         assert late.connections == []
         assert client.expelled.code == ServerError.AuthenticationError
 
-    play(scene, Server(b"old"), Server(b"old", b"another's"))
 
-
-def test_a_client_without_support_for_challenges_is_disconnected_alone():
-    async def scene(owners, server):
+async def test_a_client_without_support_for_challenges_is_disconnected_alone():
+    async with playing(Server(b"old")) as (owners, server):
         able, unable = Client(b"new"), Client(able=False)
         await owners.authenticate(TOKEN, able)
         await owners.authenticate(TOKEN, unable)
@@ -69,13 +64,10 @@ def test_a_client_without_support_for_challenges_is_disconnected_alone():
         await until(lambda: server.connections[0].credentials == b"new")
         assert able.expelled is None
 
-    play(scene, Server(b"old"))
 
-
-def test_a_silent_client_is_disconnected_in_time(monkeypatch):
+async def test_a_silent_client_is_disconnected_in_time(monkeypatch):
     monkeypatch.setattr(login, "REFRESH_TIMEOUT_S", 0.2)
-
-    async def scene(owners, server):
+    async with playing(Server(b"old")) as (owners, server):
         answering, silent = Client(b"new"), Client()
         await owners.authenticate(TOKEN, answering)
         await owners.authenticate(TOKEN, silent)
@@ -84,11 +76,9 @@ def test_a_silent_client_is_disconnected_in_time(monkeypatch):
         await until(lambda: silent.expelled)
         assert answering.expelled is None
 
-    play(scene, Server(b"old"))
 
-
-def test_silent_clients_are_disconnected_when_the_owner_closes():
-    async def scene(owners, server):
+async def test_silent_clients_are_disconnected_when_the_owner_closes():
+    async with playing(Server(b"old")) as (owners, server):
         clients = [Client(), Client()]
         for client in clients:
             await owners.authenticate(TOKEN, client)
@@ -97,11 +87,9 @@ def test_silent_clients_are_disconnected_when_the_owner_closes():
         server.connections[0].transport.close()
         await until(lambda: all(client.expelled for client in clients))
 
-    play(scene, Server(b"old"))
 
-
-def test_refused_credentials_disconnect_every_client():
-    async def scene(owners, server):
+async def test_refused_credentials_disconnect_every_client():
+    async with playing(Server(b"old")) as (owners, server):
         clients = [Client(b"wrong"), Client(b"wrong")]
         for client in clients:
             await owners.authenticate(TOKEN, client)
@@ -109,35 +97,28 @@ def test_refused_credentials_disconnect_every_client():
         await until(lambda: all(client.expelled for client in clients))
         assert {str(client.expelled) for client in clients} == {"Failed to authenticate"}
 
-    play(scene, Server(b"old"))
 
-
-def test_an_owner_that_refuses_a_new_connection_disconnects_the_clients():
-    async def scene(owners, server, other):
+async def test_an_owner_that_refuses_a_new_connection_disconnects_the_clients():
+    async with playing(Server(b"old"), Server()) as (owners, _, other):
         client = Client()
         await owners.authenticate(TOKEN, client)
         with pytest.raises(OwnerRefusedError):
             await owners.peer_connection(other.url, TOKEN)
         assert client.expelled.code == ServerError.AuthenticationError
 
-    play(scene, Server(b"old"), Server())
 
-
-def test_a_challenge_to_a_connection_without_clients_closes_it():
-    async def scene(owners, server):
+async def test_a_challenge_to_a_connection_without_clients_closes_it():
+    async with playing(Server(b"old")) as (owners, server):
         client = Client()
         await owners.authenticate(TOKEN, client)
         owners.release(TOKEN, client)
         server.connections[0].challenge()
         await until(lambda: not server.open)
 
-    play(scene, Server(b"old"))
 
-
-def test_connections_without_clients_are_closed_after_a_while(monkeypatch):
+async def test_connections_without_clients_are_closed_after_a_while(monkeypatch):
     monkeypatch.setattr(login, "IDLE_TIMEOUT_S", 0.1)
-
-    async def scene(owners, server):
+    async with playing(Server(b"old")) as (owners, server):
         clients = [Client(), Client()]
         for client in clients:
             await owners.authenticate(TOKEN, client)
@@ -148,26 +129,20 @@ def test_connections_without_clients_are_closed_after_a_while(monkeypatch):
         await until(lambda: not server.open)
         await until(lambda: TOKEN not in owners._sessions)
 
-    play(scene, Server(b"old"))
 
-
-def test_sessions_without_clients_are_dropped(monkeypatch):
+async def test_sessions_without_clients_are_dropped(monkeypatch):
     monkeypatch.setattr(login, "IDLE_TIMEOUT_S", 0.05)
-
-    async def scene(owners, server):
+    async with playing(Server(b"old")) as (owners, server):
         with pytest.raises(OwnerRefusedError):
             await owners.any_broker(Identity("token", b"wrong"))
         await owners.any_broker(TOKEN)
         await until(lambda: not owners._sessions)
         await until(lambda: not server.open)
 
-    play(scene, Server(b"old"))
 
-
-def test_the_connection_to_a_silent_owner_is_closed(monkeypatch):
+async def test_the_connection_to_a_silent_owner_is_closed(monkeypatch):
     monkeypatch.setattr("readonly_engine.owner.connection.KEEP_ALIVE_S", 0.1)
-
-    async def scene(owners, server):
+    async with playing(Server(b"old")) as (owners, server):
         await owners.authenticate(TOKEN, Client())
         connection = await owners.any_broker(TOKEN)
         await until(lambda: server.asked.count("PING") >= 3)
@@ -176,5 +151,3 @@ def test_the_connection_to_a_silent_owner_is_closed(monkeypatch):
         await until(lambda: connection.closed)
         server.silent = False
         assert not (await owners.any_broker(TOKEN)).closed
-
-    play(scene, Server(b"old"))

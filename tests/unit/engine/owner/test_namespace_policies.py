@@ -189,36 +189,29 @@ def test_kept_answers_are_bounded_in_age_and_number(monkeypatch):
 
 @pytest.mark.parametrize("empty", [True, False])
 @pytest.mark.parametrize("changed", ["extent", "namespace_policies", "configuration", ""])
-def test_each_change_that_is_followed_changes_the_version(empty, changed):
-    async def run():
-        admin = owner(extent=(empty, "3:7"))
-        policies = NamespacePolicies(admin, admin.configuration)
-        topic = parse_topic_name("a/b/c")
-        before = await policies.version(topic, 0.0)
-        other = {
-            "extent": (empty, "3:8"),
-            "namespace_policies": {"max_unacked_messages_per_consumer": 3},
-            "configuration": CONFIGURATION | {"dispatchThrottlingRateInMsg": "4"},
-        }
-        if changed:
-            admin.answers[changed] = other[changed]
-        return before is not None, await policies.version(topic, 0.0) != before
-
-    assert asyncio.run(run()) == (True, bool(changed))
+async def test_each_change_that_is_followed_changes_the_version(empty, changed):
+    admin = owner(extent=(empty, "3:7"))
+    policies = NamespacePolicies(admin, admin.configuration)
+    topic = parse_topic_name("a/b/c")
+    before = await policies.version(topic, 0.0)
+    other = {
+        "extent": (empty, "3:8"),
+        "namespace_policies": {"max_unacked_messages_per_consumer": 3},
+        "configuration": CONFIGURATION | {"dispatchThrottlingRateInMsg": "4"},
+    }
+    if changed:
+        admin.answers[changed] = other[changed]
+    assert (before is not None, await policies.version(topic, 0.0) != before) == (True, bool(changed))
 
 
-def test_policies_of_topics_that_are_kept_elsewhere_count_as_changed_after_a_while(monkeypatch):
+async def test_policies_of_topics_that_are_kept_elsewhere_count_as_changed_after_a_while(monkeypatch):
     """With PIP-469 a topic's policies are in the metadata store, where a change is not seen."""
-
-    async def run():
-        elsewhere = {"topicPoliciesServiceClassName": "MetadataStoreTopicPoliciesService"}
-        admin = owner(configuration=CONFIGURATION | elsewhere)
-        policies = NamespacePolicies(admin, admin.configuration)
-        versions = [await policies.version(parse_topic_name("a/b/c"), 0.0)]
-        monkeypatch.setattr(module, "UNSEEN_S", module.UNSEEN_S / 1e9)
-        return [*versions, await policies.version(parse_topic_name("a/b/c"), 0.0)]
-
-    first, second = asyncio.run(run())
+    elsewhere = {"topicPoliciesServiceClassName": "MetadataStoreTopicPoliciesService"}
+    admin = owner(configuration=CONFIGURATION | elsewhere)
+    policies = NamespacePolicies(admin, admin.configuration)
+    versions = [await policies.version(parse_topic_name("a/b/c"), 0.0)]
+    monkeypatch.setattr(module, "UNSEEN_S", module.UNSEEN_S / 1e9)
+    first, second = [*versions, await policies.version(parse_topic_name("a/b/c"), 0.0)]
     assert first != second
 
 

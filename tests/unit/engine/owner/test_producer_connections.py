@@ -8,7 +8,7 @@ from readonly_engine.owner import identity_session as login
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandPing
 
 from tests.support.waiting import until
-from tests.unit.engine.owner.played_brokers import TOKEN, Broker, Client, Server, play
+from tests.unit.engine.owner.played_brokers import TOKEN, Broker, Client, Server, playing
 
 TOPIC = "persistent://a/b/c"
 
@@ -26,8 +26,8 @@ class Publisher:
         self.pings += 1
 
 
-def test_each_client_has_its_own_connection_until_it_disconnects():
-    async def scene(owners, server):
+async def test_each_client_has_its_own_connection_until_it_disconnects():
+    async with playing(Server(b"old")) as (owners, server):
         await owners.authenticate(TOKEN, Client())
         first, second = [await owners.producer_connection(TOPIC, TOKEN, number) for number in (1, 2)]
         shared = await owners.owner_of(TOPIC, TOKEN)
@@ -44,11 +44,9 @@ def test_each_client_has_its_own_connection_until_it_disconnects():
         await until(lambda: len(server.open) == 1)
         assert not shared.closed
 
-    play(scene, Server(b"old"))
 
-
-def test_opening_a_connection_ends_with_its_client(monkeypatch):
-    async def scene(owners, server):
+async def test_opening_a_connection_ends_with_its_client(monkeypatch):
+    async with playing(Server(b"old")) as (owners, server):
         await owners.authenticate(TOKEN, Client())
         await owners.owner_of(TOPIC, TOKEN)
         monkeypatch.setattr(Broker, "judge", lambda self: None)  # says neither yes nor no
@@ -59,11 +57,9 @@ def test_opening_a_connection_ends_with_its_client(monkeypatch):
         await until(lambda: len(server.open) == 1)
         assert not owners.session(TOKEN)._opening
 
-    play(scene, Server(b"old"))
 
-
-def test_the_owners_ping_goes_to_the_client():
-    async def scene(owners, server):
+async def test_the_owners_ping_goes_to_the_client():
+    async with playing(Server(b"old")) as (owners, server):
         await owners.authenticate(TOKEN, Client())
         connection = await owners.producer_connection(TOPIC, TOKEN, 1)
         publisher = Publisher()
@@ -76,13 +72,10 @@ def test_the_owners_ping_goes_to_the_client():
         server.open[-1].transport.close()
         await until(lambda: publisher.writable == [True])
 
-    play(scene, Server(b"old"))
 
-
-def test_a_broken_producer_connection_does_not_fail_the_credentials(monkeypatch):
+async def test_a_broken_producer_connection_does_not_fail_the_credentials(monkeypatch):
     monkeypatch.setattr(login, "VERIFICATION_S", 0.2)
-
-    async def scene(owners, server):
+    async with playing(Server(b"old")) as (owners, server):
         client = Client(b"new")
         await owners.authenticate(TOKEN, client)
         shared = await owners.owner_of(TOPIC, TOKEN)
@@ -102,5 +95,3 @@ def test_a_broken_producer_connection_does_not_fail_the_credentials(monkeypatch)
         server.connections[-1].transport.abort()
         await until(lambda: again.closed)
         assert client.expelled is None
-
-    play(scene, Server(b"old"))

@@ -82,35 +82,29 @@ def test_another_answer_is_a_reason(monkeypatch, answer, error):
     assert error in one.error
 
 
-def test_no_answer_is_a_reason():
-    async def scene():
-        async with server(lambda _: web.Response()) as (url, _):
-            pass
-        client = StatusClient([url], "")
-        try:
-            return await client.read()
-        finally:
-            await client.close()
-
-    (one,) = asyncio.run(scene())
+async def test_no_answer_is_a_reason():
+    async with server(lambda _: web.Response()) as (url, _):
+        pass
+    client = StatusClient([url], "")
+    try:
+        (one,) = await client.read()
+    finally:
+        await client.close()
     assert one.status is None
     assert one.error
 
 
-def test_workers_are_asked_each_at_the_host_that_was_given():
-    async def scene():
-        async with server(lambda _: web.json_response(encode(SMALL))) as (first, _):
-            workers = [first.replace("127.0.0.1", "evil.example"), "nonsense", "http://[", 7]
-            parent = json.dumps({"reason": "ask each worker", "workers": workers})
-            answer = web.Response
-            async with server(lambda _: answer(text=parent, status=404, content_type="application/json")) as (url, _):
-                client = StatusClient([url], "")
-                try:
-                    return await client.read(), first
-                finally:
-                    await client.close()
-
-    (one,), first = asyncio.run(scene())
+async def test_workers_are_asked_each_at_the_host_that_was_given():
+    async with server(lambda _: web.json_response(encode(SMALL))) as (first, _):
+        workers = [first.replace("127.0.0.1", "evil.example"), "nonsense", "http://[", 7]
+        parent = json.dumps({"reason": "ask each worker", "workers": workers})
+        answer = web.Response
+        async with server(lambda _: answer(text=parent, status=404, content_type="application/json")) as (url, _):
+            client = StatusClient([url], "")
+            try:
+                (one,) = await client.read()
+            finally:
+                await client.close()
     assert (one.url, one.status) == (first, SMALL)
 
 

@@ -76,56 +76,49 @@ def test_a_worker_that_takes_connections_and_never_answers_is_killed(monkeypatch
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", b""])
-def test_any_answer_and_a_closed_connection_are_signs_of_life(monkeypatch, answer):
+async def test_any_answer_and_a_closed_connection_are_signs_of_life(monkeypatch, answer):
     """A flood of strangers may take the place of a question's connection; a worker that closes it lives."""
 
-    async def scene():
-        async def handle(reader, writer):
-            await reader.readline()
-            writer.write(answer)
-            writer.close()
+    async def handle(reader, writer):
+        await reader.readline()
+        writer.write(answer)
+        writer.close()
 
-        server = await asyncio.start_server(handle, "127.0.0.1", 0)
-        try:
-            return await guarded(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", monkeypatch, ends=False)
-        finally:
-            server.close()
-            await server.wait_closed()
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        assert (
+            await guarded(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", monkeypatch, ends=False)
+        ) is None
+    finally:
+        server.close()
+        await server.wait_closed()
 
-    assert asyncio.run(scene()) is None
 
-
-def test_a_worker_without_an_answer_has_a_reason(monkeypatch):
-    async def scene():
-        parent = Parent(make_config({}, CONFIG), [])
-        worker = parent._workers[1]
-        worker.process = Process()
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            worker.http = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            async with ClientSession() as parent._session:
-                return await parent._why_unready(worker)
-
+async def test_a_worker_without_an_answer_has_a_reason(monkeypatch):
     assert module.READY_TIMEOUT_S < 2.0, "the kubelet's probe waits 2 s"
     monkeypatch.setattr(module, "READY_TIMEOUT_S", 0.1)
-    assert asyncio.run(scene()) == "worker 1: does not answer"
+    parent = Parent(make_config({}, CONFIG), [])
+    worker = parent._workers[1]
+    worker.process = Process()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        worker.http = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        async with ClientSession() as parent._session:
+            assert (await parent._why_unready(worker)) == "worker 1: does not answer"
 
 
-def test_a_worker_that_was_ready_before_the_first_question_hangs_sooner():
+async def test_a_worker_that_was_ready_before_the_first_question_hangs_sooner():
     """What polls its readiness has heard it: it may hang before the guard has asked it."""
 
-    async def scene():
-        async def handle(reader, writer):
-            await reader.readline()
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-            writer.close()
+    async def handle(reader, writer):
+        await reader.readline()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
 
-        server = await asyncio.start_server(handle, "127.0.0.1", 0)
-        parent = Parent(make_config({}, CONFIG), [])
-        worker = parent._workers[0]
-        worker.process, worker.http = Process(), f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with server, ClientSession() as parent._session:
-            assert not worker.liveness.heard
-            assert await parent._why_unready(worker) == ""
-        return worker.liveness.heard
-
-    assert asyncio.run(scene())
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    parent = Parent(make_config({}, CONFIG), [])
+    worker = parent._workers[0]
+    worker.process, worker.http = Process(), f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, ClientSession() as parent._session:
+        assert not worker.liveness.heard
+        assert await parent._why_unready(worker) == ""
+    assert worker.liveness.heard

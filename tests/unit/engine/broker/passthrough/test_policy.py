@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -118,29 +119,27 @@ class ServedSubscriptions:
         return consumer
 
 
-def with_pass_through(test):
-    """Run a test with a PassThroughPolicy that looks often and changes its mind soon."""
+@pytest.fixture
+@asynccontextmanager
+async def played(monkeypatch):
+    """A PassThroughPolicy that looks often and changes its mind soon, its admin API, subscriptions and storage."""
+    monkeypatch.setattr(pass_through, "POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr(pass_through, "MAX_CHECKS_PER_S", 1000.0)
+    monkeypatch.setattr(pass_through, "FILTERS_TTL_S", 0.01)
+    monkeypatch.setattr(pass_through, "UNSEEN_TTL_S", 0.01)
+    monkeypatch.setattr(pass_through, "CACHE_TTL_S", 0.0)
+    monkeypatch.setattr("readonly_engine.broker.passthrough.reasons.ABSENT_S", (0.05, 0.1))
+    admin, served, storage = Admin(), ServedSubscriptions(), SimpleNamespace(readable=False, tried=0)
 
-    async def run(monkeypatch):
-        monkeypatch.setattr(pass_through, "POLL_INTERVAL_S", 0.01)
-        monkeypatch.setattr(pass_through, "MAX_CHECKS_PER_S", 1000.0)
-        monkeypatch.setattr(pass_through, "FILTERS_TTL_S", 0.01)
-        monkeypatch.setattr(pass_through, "UNSEEN_TTL_S", 0.01)
-        monkeypatch.setattr(pass_through, "CACHE_TTL_S", 0.0)
-        monkeypatch.setattr("readonly_engine.broker.passthrough.reasons.ABSENT_S", (0.05, 0.1))
-        admin, served, storage = Admin(), ServedSubscriptions(), SimpleNamespace(readable=False, tried=0)
+    async def readable(_topic, _position):
+        storage.tried += 1
+        return storage.readable
 
-        async def readable(_topic, _position):
-            storage.tried += 1
-            return storage.readable
-
-        passing = PassThroughPolicy(admin, admin, "ours", lambda: served.subscriptions, readable)
-        try:
-            await asyncio.wait_for(test(passing, admin, served, storage), 20)
-        finally:
-            passing.close()
-
-    return run
+    passing = PassThroughPolicy(admin, admin, "ours", lambda: served.subscriptions, readable)
+    try:
+        yield passing, admin, served, storage
+    finally:
+        passing.close()
 
 
 def subscribe(kind=SHARED, **options):
@@ -154,109 +153,97 @@ def enter(passing):
     return consumer
 
 
-def test_a_shared_subscription_with_a_direct_consumer_passes_until_that_is_gone(monkeypatch):
-    async def test(passing, admin, _served, _storage):
-        admin.consumers = stats(None)
-        assert await passing.admit(TOPIC, subscribe())
-        consumer = enter(passing)
-        (found,) = passing.passed_through
-        assert (found.reason, found.consumers) == (Reason.DIRECT_CONSUMERS, 1)
-        assert found.text.startswith(
-            "consumers that are connected to the owner directly: 1, one of them from /10.0.0.0"
-        )
-        admin.consumers = stats("ours")
-        await until(lambda: consumer.reasons)
-        passing.remove(consumer)
-        assert list(passing.passed_through) == []
-        assert not await passing.admit(TOPIC, subscribe())
-
-    asyncio.run(with_pass_through(test)(monkeypatch))
+async def test_a_shared_subscription_with_a_direct_consumer_passes_until_that_is_gone(monkeypatch, played):
+    passing, admin, _, _ = played
+    admin.consumers = stats(None)
+    assert await passing.admit(TOPIC, subscribe())
+    consumer = enter(passing)
+    (found,) = passing.passed_through
+    assert (found.reason, found.consumers) == (Reason.DIRECT_CONSUMERS, 1)
+    assert found.text.startswith("consumers that are connected to the owner directly: 1, one of them from /10.0.0.0")
+    admin.consumers = stats("ours")
+    await until(lambda: consumer.reasons)
+    passing.remove(consumer)
+    assert list(passing.passed_through) == []
+    assert not await passing.admit(TOPIC, subscribe())
 
 
-def test_a_direct_consumer_that_comes_later_is_found(monkeypatch):
-    async def test(passing, admin, served, _storage):
-        assert not await passing.admit(TOPIC, subscribe())
-        consumer = served.add()
-        await until(lambda: admin.asked > 3)
-        assert not consumer.reasons
-        admin.consumers = stats("ours", None)
-        await until(lambda: consumer.reasons)
-        assert await passing.admit(TOPIC, subscribe())
-
-    asyncio.run(with_pass_through(test)(monkeypatch))
+async def test_a_direct_consumer_that_comes_later_is_found(monkeypatch, played):
+    passing, admin, served, _ = played
+    assert not await passing.admit(TOPIC, subscribe())
+    consumer = served.add()
+    await until(lambda: admin.asked > 3)
+    assert not consumer.reasons
+    admin.consumers = stats("ours", None)
+    await until(lambda: consumer.reasons)
+    assert await passing.admit(TOPIC, subscribe())
 
 
-def test_a_subscription_that_is_kept_here_needs_the_owner_for_filters_and_replication_only(monkeypatch):
-    async def test(passing, admin, served, _storage):
-        admin.consumers = stats(None)
-        consumer = served.add(local=True)
-        assert await passing.refusal(TOPIC, subscribe()) == ""
-        await until(lambda: admin.filter_asked > 3)
-        assert admin.asked == 0
-        passing.on_unreadable(served.subscriptions[0], Position(1, 1), "no bookie answers")
-        assert await passing.refusal(TOPIC, subscribe()) == ""
-        replicated = subscribe(CommandSubscribe.Exclusive)
-        replicated.replicate_subscription_state = True
-        admin.clusters = ["here", "there"]
-        assert await passing.refusal(TOPIC, replicated) == "the subscription is replicated to here, there"
-        consumer.reasons.clear()
-        admin.filters = "only-even"
-        await until(lambda: consumer.reasons)
-        assert await passing.refusal(TOPIC, subscribe()) == "the owner filters entries with only-even"
-
-    asyncio.run(with_pass_through(test)(monkeypatch))
+async def test_a_subscription_that_is_kept_here_needs_the_owner_for_filters_and_replication_only(monkeypatch, played):
+    passing, admin, served, _ = played
+    admin.consumers = stats(None)
+    consumer = served.add(local=True)
+    assert await passing.refusal(TOPIC, subscribe()) == ""
+    await until(lambda: admin.filter_asked > 3)
+    assert admin.asked == 0
+    passing.on_unreadable(served.subscriptions[0], Position(1, 1), "no bookie answers")
+    assert await passing.refusal(TOPIC, subscribe()) == ""
+    replicated = subscribe(CommandSubscribe.Exclusive)
+    replicated.replicate_subscription_state = True
+    admin.clusters = ["here", "there"]
+    assert await passing.refusal(TOPIC, replicated) == "the subscription is replicated to here, there"
+    consumer.reasons.clear()
+    admin.filters = "only-even"
+    await until(lambda: consumer.reasons)
+    assert await passing.refusal(TOPIC, subscribe()) == "the owner filters entries with only-even"
 
 
-def test_one_answer_about_filters_serves_all_topics_of_a_namespace(monkeypatch):
-    async def test(passing, admin, served, _storage):
-        admin.shared_filters = ""
-        assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
-        consumers = [served.add(CommandSubscribe.Exclusive, f"s-{number}") for number in range(20)]
-        for number, subscription in enumerate(served.subscriptions):
-            subscription.topic = parse_topic_name(f"orders-{number}")
-        admin.shared_filters = "only-even"
-        await until(lambda: all(consumer.reasons for consumer in consumers))
-        assert await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
-        assert admin.asked == 0
-        passed = enter(passing)
-        admin.shared_filters = ""
-        await until(lambda: passed.reasons)
-        assert admin.filter_asked == 0, "no topic is asked about"
-
-    asyncio.run(with_pass_through(test)(monkeypatch))
+async def test_one_answer_about_filters_serves_all_topics_of_a_namespace(monkeypatch, played):
+    passing, admin, served, _ = played
+    admin.shared_filters = ""
+    assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
+    consumers = [served.add(CommandSubscribe.Exclusive, f"s-{number}") for number in range(20)]
+    for number, subscription in enumerate(served.subscriptions):
+        subscription.topic = parse_topic_name(f"orders-{number}")
+    admin.shared_filters = "only-even"
+    await until(lambda: all(consumer.reasons for consumer in consumers))
+    assert await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
+    assert admin.asked == 0
+    passed = enter(passing)
+    admin.shared_filters = ""
+    await until(lambda: passed.reasons)
+    assert admin.filter_asked == 0, "no topic is asked about"
 
 
-def test_what_cannot_be_read_passes_until_it_can(monkeypatch):
-    async def test(passing, _admin, served, storage):
-        consumer = served.add()
-        assert not await passing.admit(TOPIC, subscribe())
-        passing.on_unreadable(served.subscriptions[0], Position(3, 4), "no bookie")
-        assert consumer.reasons == ["no bookie"]
-        served.subscriptions.clear()
-        assert await passing.admit(TOPIC, subscribe())
-        passed = enter(passing)
-        tried = storage.tried
-        await until(lambda: storage.tried > tried + 10)
-        assert not passed.reasons
-        storage.readable = True
-        await until(lambda: passed.reasons)
-        assert not await passing.admit(TOPIC, subscribe())
-
-    asyncio.run(with_pass_through(test)(monkeypatch))
+async def test_what_cannot_be_read_passes_until_it_can(monkeypatch, played):
+    passing, _, served, storage = played
+    consumer = served.add()
+    assert not await passing.admit(TOPIC, subscribe())
+    passing.on_unreadable(served.subscriptions[0], Position(3, 4), "no bookie")
+    assert consumer.reasons == ["no bookie"]
+    served.subscriptions.clear()
+    assert await passing.admit(TOPIC, subscribe())
+    passed = enter(passing)
+    tried = storage.tried
+    await until(lambda: storage.tried > tried + 10)
+    assert not passed.reasons
+    storage.readable = True
+    await until(lambda: passed.reasons)
+    assert not await passing.admit(TOPIC, subscribe())
 
 
-def test_an_owner_that_does_not_say_who_is_there_refuses_a_new_consumer_and_leaves_the_others(monkeypatch):
-    async def test(passing, admin, served, _storage):
-        consumer = served.add()
-        assert not await passing.admit(TOPIC, subscribe())
-        admin.consumers = OwnerUnavailableError("no answer")
-        with pytest.raises(OwnerUnavailableError):
-            await passing.admit(TOPIC, subscribe())
-        asked = admin.asked
-        await until(lambda: admin.asked > asked + 2)
-        assert not consumer.reasons
-
-    asyncio.run(with_pass_through(test)(monkeypatch))
+async def test_an_owner_that_does_not_say_who_is_there_refuses_a_new_consumer_and_leaves_the_others(
+    monkeypatch, played
+):
+    passing, admin, served, _ = played
+    consumer = served.add()
+    assert not await passing.admit(TOPIC, subscribe())
+    admin.consumers = OwnerUnavailableError("no answer")
+    with pytest.raises(OwnerUnavailableError):
+        await passing.admit(TOPIC, subscribe())
+    asked = admin.asked
+    await until(lambda: admin.asked > asked + 2)
+    assert not consumer.reasons
 
 
 async def test_consumers_that_come_together_share_one_question():
@@ -267,16 +254,14 @@ async def test_consumers_that_come_together_share_one_question():
     passing.close()
 
 
-def test_a_replicated_subscription_passes_as_long_as_its_topic_is_replicated(monkeypatch):
-    async def test(passing, admin, _served, _storage):
-        replicated = subscribe(CommandSubscribe.Exclusive, replicate_subscription_state=True)
-        assert not await passing.admit(TOPIC, replicated)
-        admin.clusters = ["here", "there"]
-        assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
-        assert await passing.admit(TOPIC, replicated)
-        consumer = enter(passing)
-        assert next(passing.passed_through).reason == Reason.REPLICATED
-        admin.clusters = ["here"]
-        await until(lambda: consumer.reasons)
-
-    asyncio.run(with_pass_through(test)(monkeypatch))
+async def test_a_replicated_subscription_passes_as_long_as_its_topic_is_replicated(monkeypatch, played):
+    passing, admin, _, _ = played
+    replicated = subscribe(CommandSubscribe.Exclusive, replicate_subscription_state=True)
+    assert not await passing.admit(TOPIC, replicated)
+    admin.clusters = ["here", "there"]
+    assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
+    assert await passing.admit(TOPIC, replicated)
+    consumer = enter(passing)
+    assert next(passing.passed_through).reason == Reason.REPLICATED
+    admin.clusters = ["here"]
+    await until(lambda: consumer.reasons)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +25,6 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandFlow, CommandPin
 from devstack.pulsar.security import Credentials
 from tests.support.waiting import until
 
-DEADLINE_S = 60
 PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 FRAME_BYTES = 64 << 10
@@ -68,89 +68,83 @@ def broker():
     )
 
 
-@pytest.fixture(params=[uvloop.new_event_loop, asyncio.new_event_loop], ids=["uvloop", "asyncio"])
-def play(request):
-    def run(scene):
-        async def main():
-            made = []
-
-            def connection():
-                made.append(ClientConnection(broker()))
-                return made[-1]
-
-            server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
-            try:
-                async with asyncio.timeout(DEADLINE_S):
-                    while not made:
-                        await asyncio.sleep(0.001)
-                    await scene(made[0], reader, writer)
-            finally:
-                writer.close()
-                server.close()
-
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(main())
-
-    return run
+@pytest.fixture(params=[uvloop.new_event_loop, asyncio.new_event_loop], ids=["uvloop", "asyncio"], autouse=True)
+def loop_factory(request):
+    return request.param
 
 
-def test_what_the_socket_does_not_take_follows_in_order_and_then_it_goes_past_the_transport_again(play):
-    async def scene(connection, reader, _):
-        assert connection.descriptor != NO_DESCRIPTOR
-        for number in range(FRAMES):
-            connection.send(frame(number))
-            if number % 7 == 0:
-                await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert connection.descriptor == NO_DESCRIPTOR
-        assert connection.buffered > 0
-        assert not connection.writable
-        assert await reader.readexactly(FRAMES * FRAME_BYTES) == b"".join(map(frame, range(FRAMES)))
-        while connection.buffered:
-            await asyncio.sleep(0.001)
-        connection.send(b"next")
-        connection.flush_all()
-        assert connection.descriptor != NO_DESCRIPTOR
-        assert connection.writable
-        assert await reader.readexactly(4) == b"next"
+@asynccontextmanager
+async def connected():
+    """Connect a client; yields the broker's end, and the client's reader and writer."""
+    made = []
 
-    play(scene)
+    def connection():
+        made.append(ClientConnection(broker()))
+        return made[-1]
 
-
-def test_what_is_left_of_bytes_that_went_to_many_follows_too(play):
-    async def scene(connection, reader, _):
-        data = b"".join(map(frame, range(FRAMES)))
-        ((_, taken),) = send_many([connection.descriptor], data)
-        connection.write_remainder(data, taken)
-        connection.send(b"next")
-        assert await reader.readexactly(len(data) + 4) == data + b"next"
-
-    play(scene)
-
-
-def test_nothing_is_written_past_the_transport_of_a_client_that_has_gone(play):
-    async def scene(connection, _, writer):
+    server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+    try:
+        await until(lambda: made)
+        yield made[0], reader, writer
+    finally:
         writer.close()
-        while connection.descriptor != NO_DESCRIPTOR:
-            await asyncio.sleep(0.001)
-        connection.send(b"data")
-        connection.flush_all()
-        connection.write_remainder(b"data", 0)
-        assert connection.descriptor == NO_DESCRIPTOR
-        assert connection.buffered == 0
-
-    play(scene)
+        server.close()
 
 
-def test_what_was_sent_before_closing_arrives(play):
-    async def scene(connection, reader, _):
-        connection.send(b"last")
-        connection.close()
-        assert connection.descriptor == NO_DESCRIPTOR
-        assert await reader.read() == b"last"
+@pytest.fixture
+def link():
+    return connected()
 
-    play(scene)
+
+async def test_what_the_socket_does_not_take_follows_in_order_and_then_it_goes_past_the_transport_again(link):
+    connection, reader, _ = link
+    assert connection.descriptor != NO_DESCRIPTOR
+    for number in range(FRAMES):
+        connection.send(frame(number))
+        if number % 7 == 0:
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert connection.descriptor == NO_DESCRIPTOR
+    assert connection.buffered > 0
+    assert not connection.writable
+    assert await reader.readexactly(FRAMES * FRAME_BYTES) == b"".join(map(frame, range(FRAMES)))
+    while connection.buffered:
+        await asyncio.sleep(0.001)
+    connection.send(b"next")
+    connection.flush_all()
+    assert connection.descriptor != NO_DESCRIPTOR
+    assert connection.writable
+    assert await reader.readexactly(4) == b"next"
+
+
+async def test_what_is_left_of_bytes_that_went_to_many_follows_too(link):
+    connection, reader, _ = link
+    data = b"".join(map(frame, range(FRAMES)))
+    ((_, taken),) = send_many([connection.descriptor], data)
+    connection.write_remainder(data, taken)
+    connection.send(b"next")
+    assert await reader.readexactly(len(data) + 4) == data + b"next"
+
+
+async def test_nothing_is_written_past_the_transport_of_a_client_that_has_gone(link):
+    connection, _, writer = link
+    writer.close()
+    while connection.descriptor != NO_DESCRIPTOR:
+        await asyncio.sleep(0.001)
+    connection.send(b"data")
+    connection.flush_all()
+    connection.write_remainder(b"data", 0)
+    assert connection.descriptor == NO_DESCRIPTOR
+    assert connection.buffered == 0
+
+
+async def test_what_was_sent_before_closing_arrives(link):
+    connection, reader, _ = link
+    connection.send(b"last")
+    connection.close()
+    assert connection.descriptor == NO_DESCRIPTOR
+    assert await reader.read() == b"last"
 
 
 @pytest.fixture(scope="module")
@@ -163,133 +157,117 @@ def tls(tmp_path_factory):
 
 
 @pytest.mark.parametrize("end", ["close", "abort", "expel"])
-def test_neither_does_tls_wait_for_a_client_that_does_not_read(play, tls, monkeypatch, end):
+async def test_neither_does_tls_wait_for_a_client_that_does_not_read(tls, monkeypatch, end):
     monkeypatch.setattr(transport_module, "CLOSE_TIMEOUT_S", 0.1)
     server_context, client_context = tls
-
-    async def scene(_connection, _reader, _writer):
-        ours = broker()
-        server = await asyncio.get_running_loop().create_server(
-            lambda: ClientConnection(ours), "127.0.0.1", 0, ssl=server_context
-        )
-        address = server.sockets[0].getsockname()[:2]
-        reader, writer = await asyncio.open_connection(*address, ssl=client_context, server_hostname="127.0.0.1")
-        while not ours.connections:
-            await asyncio.sleep(0.001)
-        (connection,) = ours.connections
-        connection.on_authenticated(ANONYMOUS, 0)
-        for number in range(FRAMES):
-            connection.send(frame(number))
-        assert connection.buffered
-        if end == "expel":
-            connection.disconnect(b"why")
-        else:
-            getattr(connection, end)()
-        while ours.connections:
-            await asyncio.sleep(0.001)
-        got, _ = await left(reader)
-        assert got < FRAMES * FRAME_BYTES
-        writer.close()
-        server.close()
-
-    play(scene)
+    ours = broker()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: ClientConnection(ours), "127.0.0.1", 0, ssl=server_context
+    )
+    address = server.sockets[0].getsockname()[:2]
+    reader, writer = await asyncio.open_connection(*address, ssl=client_context, server_hostname="127.0.0.1")
+    while not ours.connections:
+        await asyncio.sleep(0.001)
+    (connection,) = ours.connections
+    connection.on_authenticated(ANONYMOUS, 0)
+    for number in range(FRAMES):
+        connection.send(frame(number))
+    assert connection.buffered
+    if end == "expel":
+        connection.disconnect(b"why")
+    else:
+        getattr(connection, end)()
+    while ours.connections:
+        await asyncio.sleep(0.001)
+    got, _ = await left(reader)
+    assert got < FRAMES * FRAME_BYTES
+    writer.close()
+    server.close()
 
 
-def test_closing_does_not_wait_for_a_client_that_does_not_read(play, monkeypatch):
+async def test_closing_does_not_wait_for_a_client_that_does_not_read(monkeypatch, link):
     monkeypatch.setattr(transport_module, "CLOSE_TIMEOUT_S", 0.1)
-
-    async def scene(connection, reader, _):
-        for number in range(FRAMES):
-            connection.send(frame(number))
-        connection.close()
-        while connection in connection.services.connections:
-            await asyncio.sleep(0.001)
-        assert (await left(reader))[1]
-
-    play(scene)
+    connection, reader, _ = link
+    for number in range(FRAMES):
+        connection.send(frame(number))
+    connection.close()
+    while connection in connection.services.connections:
+        await asyncio.sleep(0.001)
+    assert (await left(reader))[1]
 
 
-def test_of_an_aborted_connection_not_even_what_the_kernel_holds_is_sent(play):
-    async def scene(connection, reader, _):
-        for number in range(FRAMES):
-            connection.send(frame(number))
-        connection.flush_all()
-        connection.abort()
-        got, reset = await left(reader)
-        assert reset
-        assert got < FRAMES * FRAME_BYTES // 2
-        assert connection not in connection.services.connections
-
-    play(scene)
+async def test_of_an_aborted_connection_not_even_what_the_kernel_holds_is_sent(link):
+    connection, reader, _ = link
+    for number in range(FRAMES):
+        connection.send(frame(number))
+    connection.flush_all()
+    connection.abort()
+    got, reset = await left(reader)
+    assert reset
+    assert got < FRAMES * FRAME_BYTES // 2
+    assert connection not in connection.services.connections
 
 
-def test_a_client_that_is_not_let_in_is_closed_after_a_round_and_a_silent_one_after_two(play):
-    async def scene(connection, reader, _):
-        connection.on_authenticated(ANONYMOUS, 0)
-        connection.check_alive()
-        connection.check_alive()
-        ping = await reader.readexactly(len(PING))
-        assert ping == PING
-        connection.check_alive()
-        with pytest.raises(ConnectionResetError):
-            await reader.read()
-
-    play(scene)
-
-    async def half_open(connection, reader, _):
-        connection.check_alive()
-        with pytest.raises(ConnectionResetError):
-            await reader.read()
-        assert len(connection.services.half_open) == 0
-
-    play(half_open)
+async def test_a_silent_client_is_closed_after_two_rounds(link):
+    connection, reader, _ = link
+    connection.on_authenticated(ANONYMOUS, 0)
+    connection.check_alive()
+    connection.check_alive()
+    ping = await reader.readexactly(len(PING))
+    assert ping == PING
+    connection.check_alive()
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
 
 
-def test_a_frame_over_the_limit_ends_the_connection_at_its_announcement(play):
-    async def scene(connection, reader, writer):
-        writer.write((HANDSHAKE_FRAME_BYTES + 1).to_bytes(4, "big"))
-        assert await reader.read() == b""
-        assert connection not in connection.services.connections
-
-    play(scene)
-
-
-def test_what_half_open_connections_hold_is_bounded(play):
-    async def scene(connection, reader, writer):
-        connection.services.half_open = HalfOpenConnections(1, 1000)
-        connection.services.half_open.add(connection)
-        writer.write(HANDSHAKE_FRAME_BYTES.to_bytes(4, "big") + bytes(1001))
-        with pytest.raises(ConnectionResetError):
-            await reader.read()
-
-    play(scene)
+async def test_a_client_that_is_not_let_in_is_closed_after_a_round(link):
+    connection, reader, _ = link
+    connection.check_alive()
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+    assert len(connection.services.half_open) == 0
 
 
-def test_a_client_that_gives_no_sign_of_life_is_given_up_and_one_that_gives_any_stays(play, monkeypatch):
-    async def silent(connection, reader, _):
-        monkeypatch.setattr(connection_module, "PROBE_TIMEOUT_S", 0.2)
-        connection.on_authenticated(ANONYMOUS, 0)
-        begin = asyncio.get_running_loop().time()
-        asking = asyncio.ensure_future(connection.is_alive())
-        assert await reader.readexactly(len(PING)) == PING
-        assert not await asking
-        assert asyncio.get_running_loop().time() - begin >= 0.15
-        assert await left(reader) == (0, True)
+async def test_a_frame_over_the_limit_ends_the_connection_at_its_announcement(link):
+    connection, reader, writer = link
+    writer.write((HANDSHAKE_FRAME_BYTES + 1).to_bytes(4, "big"))
+    assert await reader.read() == b""
+    assert connection not in connection.services.connections
 
-    async def living(connection, reader, writer):
-        monkeypatch.setattr(connection_module, "PROBE_TIMEOUT_S", 10.0)
-        connection.on_authenticated(ANONYMOUS, 0)
-        asking = asyncio.ensure_future(connection.is_alive())
-        assert await reader.readexactly(len(PING)) == PING
-        writer.write(PONG)
-        assert await asking
-        connection.check_alive()  # a round of keep-alive meanwhile forgets nothing
-        connection._probe_timed_out()
-        assert connection in connection.services.connections
-        assert await connection_answers(connection, reader, writer)
 
-    play(silent)
-    play(living)
+async def test_what_half_open_connections_hold_is_bounded(link):
+    connection, reader, writer = link
+    connection.services.half_open = HalfOpenConnections(1, 1000)
+    connection.services.half_open.add(connection)
+    writer.write(HANDSHAKE_FRAME_BYTES.to_bytes(4, "big") + bytes(1001))
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+
+
+async def test_a_client_that_gives_no_sign_of_life_is_given_up(link, monkeypatch):
+    connection, reader, _ = link
+    monkeypatch.setattr(connection_module, "PROBE_TIMEOUT_S", 0.2)
+    connection.on_authenticated(ANONYMOUS, 0)
+    begin = asyncio.get_running_loop().time()
+    asking = asyncio.ensure_future(connection.is_alive())
+    assert await reader.readexactly(len(PING)) == PING
+    assert not await asking
+    assert asyncio.get_running_loop().time() - begin >= 0.15
+    assert await left(reader) == (0, True)
+
+
+async def test_a_client_that_gives_a_sign_of_life_stays(link, monkeypatch):
+    connection, reader, writer = link
+    monkeypatch.setattr(connection_module, "PROBE_TIMEOUT_S", 10.0)
+    connection.on_authenticated(ANONYMOUS, 0)
+    asking = asyncio.ensure_future(connection.is_alive())
+    assert await reader.readexactly(len(PING)) == PING
+    writer.write(PONG)
+    assert await asking
+    connection.check_alive()  # a round of keep-alive meanwhile forgets nothing
+    connection._probe_timed_out()
+    assert connection in connection.services.connections
+    assert await connection_answers(connection, reader, writer)
 
 
 async def connection_answers(connection, reader, writer):
@@ -297,133 +275,122 @@ async def connection_answers(connection, reader, writer):
     return await reader.readexactly(len(PONG)) == PONG
 
 
-def test_an_expelled_client_hears_why_only_if_it_has_read_all_before(play):
-    async def reading(connection, reader, _):
-        connection.on_authenticated(ANONYMOUS, 0)
-        connection.send(b"seen")
+async def test_an_expelled_client_that_has_read_all_before_hears_why(link):
+    connection, reader, _ = link
+    connection.on_authenticated(ANONYMOUS, 0)
+    connection.send(b"seen")
+    connection.flush_all()
+    assert await reader.readexactly(4) == b"seen"
+    connection.send(b"not yet sent")
+    connection.disconnect(b"why")
+    assert await left(reader) == (3, False)
+
+
+async def test_an_expelled_client_that_has_read_nothing_is_reset(link):
+    connection, reader, _ = link
+    connection.on_authenticated(ANONYMOUS, 0)
+    for number in range(FRAMES):
+        connection.send(frame(number))
+    assert connection.buffered
+    connection.disconnect(b"why")
+    got, reset = await left(reader)
+    assert reset
+    assert got < FRAMES * FRAME_BYTES // 2
+
+
+async def test_an_expelled_client_is_reset_while_the_kernel_holds_something(link):
+    connection, reader, _ = link
+    connection.on_authenticated(ANONYMOUS, 0)
+    while not connection.buffered:
+        connection.send(frame(0))
         connection.flush_all()
-        assert await reader.readexactly(4) == b"seen"
-        connection.send(b"not yet sent")
-        connection.disconnect(b"why")
-        assert await left(reader) == (3, False)
-
-    async def frozen(connection, reader, _):
-        connection.on_authenticated(ANONYMOUS, 0)
-        for number in range(FRAMES):
-            connection.send(frame(number))
-        assert connection.buffered
-        connection.disconnect(b"why")
-        got, reset = await left(reader)
-        assert reset
-        assert got < FRAMES * FRAME_BYTES // 2
-
-    async def nearly(connection, reader, _):
-        connection.on_authenticated(ANONYMOUS, 0)
-        while not connection.buffered:
-            connection.send(frame(0))
-            connection.flush_all()
-        while connection.buffered:
-            await reader.readexactly(FRAME_BYTES)
-        connection.disconnect(b"why")
-        _, reset = await left(reader)
-        assert reset, "the kernel still held something"
-
-    play(reading)
-    play(frozen)
-    play(nearly)
+    while connection.buffered:
+        await reader.readexactly(FRAME_BYTES)
+    connection.disconnect(b"why")
+    _, reset = await left(reader)
+    assert reset, "the kernel still held something"
 
 
 def flow(number):
     return encode_command(BaseCommand(type=BaseCommand.FLOW, flow=CommandFlow(consumer_id=number, message_permits=1)))
 
 
-def test_the_commands_of_one_read_are_taken_in_order_and_others_get_their_turn_in_between(play, monkeypatch):
+async def test_the_commands_of_one_read_are_taken_in_order_and_others_get_their_turn_in_between(monkeypatch, link):
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    connection, _, writer = link
+    connection.connected = True
+    turns, taken = 0, []
 
-    async def scene(connection, reader, writer):
-        connection.connected = True
-        turns, taken = 0, []
-
-        async def others():
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        def handle(_connection, command, _frame):
-            taken.append((command.flow.consumer_id, turns))
-
-        monkeypatch.setattr(ClientConnection, "_handle", handle)
-        task = asyncio.create_task(others())
-        writer.write(b"".join(map(flow, range(1000))))
-        await until(lambda: len(taken) == 1000)
-        writer.write(flow(1000) + flow(1001))
-        await until(lambda: len(taken) == 1002)
-        task.cancel()
-        assert [number for number, _ in taken] == list(range(1002))
-        assert len({turn for _, turn in taken}) > 900
-        assert not connection.reading_paused
-
-    play(scene)
-
-
-def test_commands_that_came_before_a_damaged_one_are_taken_before_the_connection_ends(play, monkeypatch):
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
-
-    async def scene(connection, reader, writer):
-        connection.connected = True
-        damaged = (8).to_bytes(4, "big") + (4).to_bytes(4, "big") + b"\xff\xff\xff\xff"
-        pings = 20
-        writer.write(PING * pings + damaged + PING * pings)
-        assert await reader.read(-1) == PONG * pings
-
-    play(scene)
-
-
-def test_a_client_that_reads_nothing_is_owed_one_pong_for_all_its_pings(play, monkeypatch):
-    async def scene(connection, reader, writer):
-        connection.connected = True
-        while connection.writable:
-            connection.send(frame(0))
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
             await asyncio.sleep(0)
-        before = connection.buffered
-        marker = []
-        original = ClientConnection._handle
 
-        def handle(connection, command, taken):
-            if command.type == BaseCommand.FLOW:
-                marker.append(1)
-            else:
-                original(connection, command, taken)
+    def handle(_connection, command, _frame):
+        taken.append((command.flow.consumer_id, turns))
 
-        monkeypatch.setattr(ClientConnection, "_handle", handle)
-        writer.write(PING * 100_000 + flow(0))
-        await until(lambda: marker)
-        assert connection.buffered <= before
-        writer.write(PING)
-        tail = b""
-        while not tail.endswith(PONG):
-            tail = (tail + await reader.read(1 << 20))[-len(PONG) :]
-        assert connection.writable
-        writer.write(PING)
-        assert await reader.readexactly(len(PONG)) == PONG
-
-    play(scene)
+    monkeypatch.setattr(ClientConnection, "_handle", handle)
+    task = asyncio.create_task(others())
+    writer.write(b"".join(map(flow, range(1000))))
+    await until(lambda: len(taken) == 1000)
+    writer.write(flow(1000) + flow(1001))
+    await until(lambda: len(taken) == 1002)
+    task.cancel()
+    assert [number for number, _ in taken] == list(range(1002))
+    assert len({turn for _, turn in taken}) > 900
+    assert not connection.reading_paused
 
 
-def test_nothing_more_is_taken_of_a_client_that_was_closed_while_its_commands_wait(play, monkeypatch):
+async def test_commands_that_came_before_a_damaged_one_are_taken_before_the_connection_ends(monkeypatch, link):
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    connection, reader, writer = link
+    connection.connected = True
+    damaged = (8).to_bytes(4, "big") + (4).to_bytes(4, "big") + b"\xff\xff\xff\xff"
+    pings = 20
+    writer.write(PING * pings + damaged + PING * pings)
+    assert await reader.read(-1) == PONG * pings
 
-    async def scene(connection, _reader, writer):
-        connection.connected = True
-        taken = []
-        monkeypatch.setattr(ClientConnection, "_handle", lambda _, command, __: taken.append(command.flow.consumer_id))
-        writer.write(b"".join(map(flow, range(1000))))
-        await until(lambda: taken)
-        connection.disconnect(b"")
-        before = len(taken)
-        await until(lambda: not connection.services.connections)
-        assert before < 1000
-        assert len(taken) == before
 
-    play(scene)
+async def test_a_client_that_reads_nothing_is_owed_one_pong_for_all_its_pings(monkeypatch, link):
+    connection, reader, writer = link
+    connection.connected = True
+    while connection.writable:
+        connection.send(frame(0))
+        await asyncio.sleep(0)
+    before = connection.buffered
+    marker = []
+    original = ClientConnection._handle
+
+    def handle(connection, command, taken):
+        if command.type == BaseCommand.FLOW:
+            marker.append(1)
+        else:
+            original(connection, command, taken)
+
+    monkeypatch.setattr(ClientConnection, "_handle", handle)
+    writer.write(PING * 100_000 + flow(0))
+    await until(lambda: marker)
+    assert connection.buffered <= before
+    writer.write(PING)
+    tail = b""
+    while not tail.endswith(PONG):
+        tail = (tail + await reader.read(1 << 20))[-len(PONG) :]
+    assert connection.writable
+    writer.write(PING)
+    assert await reader.readexactly(len(PONG)) == PONG
+
+
+async def test_nothing_more_is_taken_of_a_client_that_was_closed_while_its_commands_wait(monkeypatch, link):
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    connection, _, writer = link
+    connection.connected = True
+    taken = []
+    monkeypatch.setattr(ClientConnection, "_handle", lambda _, command, __: taken.append(command.flow.consumer_id))
+    writer.write(b"".join(map(flow, range(1000))))
+    await until(lambda: taken)
+    connection.disconnect(b"")
+    before = len(taken)
+    await until(lambda: not connection.services.connections)
+    assert before < 1000
+    assert len(taken) == before

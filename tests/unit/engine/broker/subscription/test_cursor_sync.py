@@ -33,7 +33,7 @@ class OwnerConsumer:
         await asyncio.Event().wait()
 
 
-def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic, monkeypatch):
+async def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic, monkeypatch):
     monkeypatch.setattr(owner_cursor, "BACKOFF_S", (0.0, 0.0))
     positions = [topic.write(4) for _ in range(6)]
     cursor = CursorReplica(topic.chain, EARLIEST)
@@ -59,15 +59,12 @@ def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic
         assert (position, count) == (positions[2], 1)
         return [SimpleNamespace(messages=4)]
 
-    async def run():
-        view = SimpleNamespace(chain=topic.chain, read=read)
-        owner = CursorSync(
-            "s", view, cursor, SimpleNamespace(state=state, acked=acked, batches=batches), told.append, lambda _: None
-        )
-        async with asyncio.timeout(10):
-            return await owner.catch_up(consumer)
-
-    assert asyncio.run(run()).mark_delete == positions[1]
+    view = SimpleNamespace(chain=topic.chain, read=read)
+    owner = CursorSync(
+        "s", view, cursor, SimpleNamespace(state=state, acked=acked, batches=batches), told.append, lambda _: None
+    )
+    async with asyncio.timeout(10):
+        assert (await owner.catch_up(consumer)).mark_delete == positions[1]
     assert asked == [consumer, consumer]
     assert told == [positions[5]]
     assert cursor.mark_delete == positions[2]

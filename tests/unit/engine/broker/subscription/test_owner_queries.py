@@ -74,16 +74,12 @@ def test_with_transactions_the_admin_api_says_how_far_consumers_may_read(configu
         assert asyncio.run(asked) == (STATE.mark_delete, LIMIT)
 
 
-def test_the_first_consumer_on_the_owner_is_asked_for_the_last_message():
+async def test_the_first_consumer_on_the_owner_is_asked_for_the_last_message():
     away = OwnerConsumer(OwnerUnavailableError("away"), subscribed=False)
-
-    async def run():
-        return [
-            await queries(consumers=consumers).last_message(TOPIC)
-            for consumers in ([], [away], [away, OwnerConsumer()], [OwnerConsumer(away.answer), OwnerConsumer()])
-        ]
-
-    assert asyncio.run(run()) == [None, None, STATE.last, None]
+    assert [
+        await queries(consumers=consumers).last_message(TOPIC)
+        for consumers in ([], [away], [away, OwnerConsumer()], [OwnerConsumer(away.answer), OwnerConsumer()])
+    ] == [None, None, STATE.last, None]
 
 
 @pytest.mark.parametrize("name", ["max_read_position", "transaction"])

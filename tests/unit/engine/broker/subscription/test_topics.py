@@ -288,20 +288,14 @@ async def test_the_owners_metadata_of_entries_is_exposed_as_by_its_brokers(monke
     served.close()
 
 
-def test_a_subscription_is_started_and_reports_unreadable_entries():
-
-    async def run():
-        served, _ = registry()
-        joined = []
-        for durable in (False, True):
-            consumer = Consumer(CommandSubscribe(subscription=f"s-{durable}", durable=durable))
-            joined.append(
-                (await served.join(TOPIC, consumer, lambda _: None), consumer.owner_consumer.gate is not None)
-            )
-        served.close()
-        return joined
-
-    (subscription, gated), (_, durable_gated) = asyncio.run(run())
+async def test_a_subscription_is_started_and_reports_unreadable_entries():
+    served, _ = registry()
+    joined = []
+    for durable in (False, True):
+        consumer = Consumer(CommandSubscribe(subscription=f"s-{durable}", durable=durable))
+        joined.append((await served.join(TOPIC, consumer, lambda _: None), consumer.owner_consumer.gate is not None))
+    served.close()
+    (subscription, gated), (_, durable_gated) = joined
     assert (gated, durable_gated) == (False, True), "only a stored cursor outlives a broker"
     assert subscription.started
     assert ignore_unreadable in subscription.given

@@ -146,21 +146,18 @@ async def test_known_parents_are_bounded(monkeypatch):
     assert {f"/pulsar-readonly/{number}" for number in range(5)} < server.records.keys()
 
 
-def test_the_check_of_writes_changes_nothing():
-    async def run():
-        server = Server(random.Random(1))
-        store = store_on(server)
-        await store.put(f"{POOL}/acks/a", b"1")
-        before = dict(server.records)
+async def test_the_check_of_writes_changes_nothing():
+    server = Server(random.Random(1))
+    store = store_on(server)
+    await store.put(f"{POOL}/acks/a", b"1")
+    before = dict(server.records)
+    await store.check_writable(f"{POOL}/brokers/x")
+    await store.check_writable(f"{POOL}/acks/a")
+    unchanged = server.records == before
+    with pytest.raises(ValueError, match="must not be written"):
+        await store.check_writable("/managed-ledgers/x")
+    server.refuses.add("Write")
+    with pytest.raises(MetadataUnavailableError):
         await store.check_writable(f"{POOL}/brokers/x")
-        await store.check_writable(f"{POOL}/acks/a")
-        unchanged = server.records == before
-        with pytest.raises(ValueError, match="must not be written"):
-            await store.check_writable("/managed-ledgers/x")
-        server.refuses.add("Write")
-        with pytest.raises(MetadataUnavailableError):
-            await store.check_writable(f"{POOL}/brokers/x")
-        await store.close()
-        return unchanged
-
-    assert asyncio.run(run())
+    await store.close()
+    assert unchanged
