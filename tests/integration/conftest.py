@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pulsar as pulsar_lib
@@ -28,13 +29,14 @@ from tests.support.java import need_java
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.security import Credentials
     from devstack.pulsar.status import Endpoints
+
+FOLDER: Final = Path(__file__).parent
 
 SHARED_STACKS: Final = {"first": ("integration", 26650), "second": ("integration-2", 25650)}
 """Name and base port of the stacks that most tests share; apart from the default stack, which is a developer's own."""
@@ -85,12 +87,20 @@ def _stacks(item: pytest.Item) -> set[str]:
     return set(STACKS) & set(getattr(item, "fixturenames", ()))
 
 
+PASSED_OVER: Final = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
+"""Warnings of Spark's own Python."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the files that use a stack follow each other."""
+    """Let the files that use a stack follow each other, and pass over the warnings of Spark."""
     of_files: dict[Path, set[str]] = {}
     for item in items:
         of_files.setdefault(item.path, set()).update(_stacks(item))
+        if item.path.parent == FOLDER and item.path.name.startswith("test_spark"):
+            item.add_marker(PASSED_OVER)
     items.sort(key=lambda item: sorted(of_files[item.path]))
 
 

@@ -117,8 +117,7 @@ async def test_watches_and_our_own_nodes_survive_the_loss_of_the_session(pulsar,
             await asyncio.to_thread(end_session, pulsar, store._source._client.client_id)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(3):
-                    while not store.connected or store._source._client.client_id[0] == first:
-                        await asyncio.sleep(0.02)
+                    await until(lambda: store.connected and store._source._client.client_id[0] != first)
                     break
         assert store._source._client.client_id[0] != first
 

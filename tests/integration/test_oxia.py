@@ -33,10 +33,10 @@ from devstack.oxia.program import ensure_program
 from devstack.pulsar.oxia_servers import COORDINATOR, oxia_plan, oxia_server
 from devstack.pulsar.spec import HOST, OXIA, OXIA_NAMESPACE, PulsarSpec
 from devstack.pulsar.state import StateFolder
-from tests.support.waiting import wait_until
+from tests.support.waiting import until, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from readonly_engine.metadata.lease import SessionLease
@@ -145,13 +145,6 @@ async def started(made: Any, security: StoreSecurity = OPEN_STORE) -> None:
         except MetadataError:
             assert time.monotonic() < deadline
             made.__init__(made.address, OXIA_NAMESPACE, security)
-
-
-async def until(condition: Callable[[], bool], seconds: float = DEADLINE_S, what: str = "") -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.02)
-    assert condition(), what
 
 
 def fresh() -> str:

@@ -17,9 +17,10 @@ from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 from devstack.pool import BrokerProcess
 from tests.integration.fleet import TESTS
 from tests.integration.raw_client import RawClient
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from readonly_engine.metadata.store import MetadataStore
@@ -129,11 +130,6 @@ async def test_a_namesake_with_the_same_address_does_not_take_the_brokers_place(
 
 
 async def test_brokers_of_a_version_that_names_no_uid_stay_beside_newer_ones(pulsar: Endpoints, pool: str) -> None:
-    async def until(check: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30):
-            while not check():
-                await asyncio.sleep(0.05)
-
     async with stored(pulsar) as one, stored(pulsar) as two:
         await one.register(f"/pulsar-readonly/pools/{pool}/brokers/old", b'{"url": "pulsar://old:6650"}')
         fleet = PoolMembership(two, pool, "pulsar://new:6650", uid="a")

@@ -25,7 +25,7 @@ from devstack.pool import Pool
 from devstack.pulsar.secure_stores import READER, SERVERS
 from tests.integration.secure_stores import OWN_ROOT, login_stack, restrict, rights, secure_stack, session
 from tests.integration.spark_driver import Driver
-from tests.support.waiting import wait_until
+from tests.support.waiting import until, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -388,12 +388,10 @@ def test_a_new_password_is_used_at_the_next_connection(stack, secrets, tmp_path,
         login.write_text(f"{READER}:wrong")
         store._connection.drop()
         async with asyncio.timeout(60):
-            while not store.denied:
-                await asyncio.sleep(0.02)
+            await until(lambda: store.denied)
             assert not store.connected
             login.write_text(right)
-            while not store.connected:
-                await asyncio.sleep(0.02)
+            await until(lambda: store.connected)
         assert await store.get("/ledgers") is not None
 
     with_store(f"127.0.0.1:{stack.spec.secure_port}", StoreSecurity(tls_of(secrets), login), use)

@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 
 DEADLINE_S: Final = 180
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
-
 # Against a stock reader
 
 

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
     from devstack.pulsar.cluster import PulsarCluster
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
 DEADLINE_S: Final = 180
 STORE_PORT: Final = 18701
 BUCKET: Final = "offloaded"

@@ -19,10 +19,7 @@ ROOT: Final = Path(__file__).parents[2]
 MESSAGES: Final = 2000
 PACKAGED: Final = ("pyproject.toml", "README.md", "LICENSE", "engine", "operator", "spark")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = pytest.mark.slow
 
 
 def make_python(folder: Path, *packages: str) -> str:

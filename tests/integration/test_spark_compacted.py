@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 KEYS = 10
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
 
 def publish(client: pulsar_lib.Client, topic: str, first: int, end: int) -> None:
     """Messages m-FIRST up to, not including, m-END, with ten keys in turn, one entry each."""

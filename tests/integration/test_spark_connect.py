@@ -7,8 +7,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Final
 
-import pytest
-
 from tests.integration.spark_driver import publish
 
 if TYPE_CHECKING:
@@ -60,6 +58,3 @@ def test_batches_and_streams_by_connect(spark_stack, spark_client, driver, topic
     assert found["kind"] == "pyspark.sql.connect.session"
     assert found["batch"] == found["table"] == list(range(100))
     assert "unknown option 'subscription'" in found["error"]
-
-
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
     from readonly_spark.export.destinations import Target
 
     from devstack.pulsar.cluster import PulsarCluster
-
-PASSED: Final = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
-pytestmark = PASSED
 
 
 @pytest.mark.slow

@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
 NAMES = ("plain", "a/b=c:d", "ä 'quoted' [1] 100%", "tab\there")
 """Of producers, which are folders of the table."""
 

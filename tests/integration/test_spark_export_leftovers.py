@@ -15,10 +15,6 @@ from readonly_spark.export.store_leftovers import owner_in
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
 OWN: Final = "0b1f8a8e-7c3c-4f2e-9b53-0d3f1e0d8a11"
 OTHER: Final = "3b0a3c1e-5c3c-4f2e-9b53-0d3f1e0d8a11"
 

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 STORE_PORT: Final = 18902
 BUCKET: Final = "lake"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

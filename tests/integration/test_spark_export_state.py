@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
 
 @pytest.fixture
 def wanted(spark_stack, topic, tmp_path) -> ExportSettings:

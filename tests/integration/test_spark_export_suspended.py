@@ -54,10 +54,7 @@ _COMMITS: Final = {
 }
 """The request that commits a micro-batch, by format. In a catalog a row follows, which names the file."""
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

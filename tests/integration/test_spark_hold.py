@@ -26,10 +26,6 @@ MOVED_S: Final = 60
 
 TRIGGER: Final = {"processingTime": "200 milliseconds"}
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
 
 def holding(stack: PulsarCluster, **options: str) -> dict[str, Any]:
     return {"holdSubscription": HOLD, "adminUrl": stack.endpoints.admin_url, **options}

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
     from devstack.standalone_spark import StandaloneSpark
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = pytest.mark.slow
 
 KINDS: Final = ("driver", "executor", "worker", "Python worker")
 KILLS: Final = int(os.environ.get("SPARK_KILLS", "20"))

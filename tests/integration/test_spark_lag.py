@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 DEADLINE_S: Final = 120
 QUERY: Final = "orders"
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
 
 def scrape(port: int) -> dict[str, float]:
     """The gauges of the query, by name without the prefix; of its only topic."""

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 TRIGGER: Final = {"processingTime": "200 milliseconds"}
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
 
 def stays_active(query: StreamingQuery) -> None:
     """Watch a query while servers are away."""

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 DEADLINE_S: Final = 300
 ROUND_ROBIN: Final = pulsar_lib.PartitionsRoutingMode.RoundRobinDistribution
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
 
 def start(frame: Any, folder: Path, **trigger: Any) -> StreamingQuery:
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))

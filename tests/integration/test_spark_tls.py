@@ -18,10 +18,6 @@ from tests.integration.spark_session import batch
 COUNT: Final = 150
 """More than a ledger holds."""
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
 
 @pytest.fixture(scope="module")
 def written(secured) -> str:

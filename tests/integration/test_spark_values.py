@@ -25,10 +25,6 @@ from tests.support.records import delete_record
 if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-
 COUNT: Final = 20
 
 

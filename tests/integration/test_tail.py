@@ -14,6 +14,7 @@ from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.wire.ledgers import decode_ledger_metadata
 
 from tests.integration.bookie_writer import HandMadeLedger
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from devstack.pulsar.status import Endpoints
@@ -51,9 +52,7 @@ class Followed:
         await self.until(lambda: self.tail.lac == entry_id)
 
     async def until(self, condition) -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            while not condition():
-                await asyncio.sleep(0.01)
+        await until(condition, DEADLINE_S)
 
     def at_rest(self) -> bool:
         """Everything is confirmed, and nothing but the polls will tell of what comes."""

@@ -25,6 +25,7 @@ from readonly_engine.wire.batch import decode_stored_entry, unpack
 
 from devstack.pulsar.counters import entries_read, entries_read_at
 from devstack.pulsar.spec import DEFAULT_METADATA, OXIA
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -161,9 +162,7 @@ async def test_truncation_under_a_reader(pulsar, pulsar_client, admin: PulsarAdm
         entries = reader.entries(follow=True)
         got = [number(await anext(entries)) for _ in range(5)]
         await asyncio.to_thread(admin._request, "DELETE", f"/admin/v2/{log.topic.rest_path}/truncate")
-        async with asyncio.timeout(DEADLINE_S):
-            while len(log.chain.ledger_ids) > 1:
-                await asyncio.sleep(0.02)
+        await until(lambda: len(log.chain.ledger_ids) <= 1, DEADLINE_S)
         await asyncio.to_thread(publish, pulsar_client, topic, range(250, 255))
         async with asyncio.timeout(DEADLINE_S):
             while got[-1] < 254:
@@ -184,9 +183,7 @@ async def test_a_topic_deleted_and_made_again_under_a_reader(
         follower = LogFollower(log)
         await follower.until(19)
         await asyncio.to_thread(admin._request, "DELETE", f"/admin/v2/{log.topic.rest_path}", query={"force": "true"})
-        async with asyncio.timeout(DEADLINE_S):
-            while log.chain.exists:
-                await asyncio.sleep(0.02)
+        await until(lambda: not log.chain.exists, DEADLINE_S)
         await asyncio.to_thread(publish, pulsar_client, topic, range(20, 30))
         await follower.until(29)
         assert follower.numbers == list(range(30))

@@ -8,6 +8,8 @@ import pytest
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
 from readonly_engine.bookkeeper.speculative_read import AllFailedError, speculative_read
 
+from tests.support.waiting import until
+
 NEVER_S = 60.0
 
 
@@ -24,9 +26,7 @@ class Stage:
         return await self.answers[bookie]
 
     async def until_asked(self, bookies):
-        async with asyncio.timeout(10):
-            while self.asked != list(bookies):
-                await asyncio.sleep(0.001)
+        await until(lambda: self.asked == list(bookies))
 
 
 @pytest.mark.parametrize("winner", "abc")

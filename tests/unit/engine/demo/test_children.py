@@ -11,6 +11,8 @@ import pytest
 from readonly_engine.demo.children import Children, cpu_seconds
 from readonly_engine.demo.errors import DemoError
 
+from tests.support.waiting import until
+
 
 def test_cpu_time_of_a_process_with_a_strange_name() -> None:
     stat = f"7 (a) b (c) S {' '.join(['0'] * 10)} 250 50 0 0"
@@ -33,9 +35,7 @@ async def test_close_ends_a_child_with_all_that_it_has_started(tmp_path: Path) -
         while not (group := _group(child._process.pid)) or len(group) < 2:
             await asyncio.sleep(0.01)
     await children.close()
-    async with asyncio.timeout(30):
-        while _group(child._process.pid):
-            await asyncio.sleep(0.01)
+    await until(lambda: not _group(child._process.pid))
     assert len(group) == 2
 
 

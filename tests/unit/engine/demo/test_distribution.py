@@ -11,6 +11,8 @@ from readonly_engine.demo import distribution
 from readonly_engine.demo.children import Children
 from readonly_engine.demo.errors import DemoError
 
+from tests.support.waiting import until
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -65,9 +67,7 @@ async def test_an_interrupted_download_prints_no_traceback(
     children = Children(tmp_path)
     fetching = asyncio.ensure_future(distribution.ensure_distribution(children))
     log = tmp_path / "Maven.log"
-    async with asyncio.timeout(30):
-        while not (log.exists() and log.read_text()):
-            await asyncio.sleep(0.01)
+    await until(lambda: log.exists() and log.read_text())
     fetching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await fetching

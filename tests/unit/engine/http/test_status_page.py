@@ -30,6 +30,7 @@ from readonly_engine.status.view import View
 from tests.support.golden import check_golden
 from tests.support.played_broker import STORES, PlayedBroker, PlayedSubscription, played_topic
 from tests.support.states import ALL_HOSTILE, CLIENTS, HOSTILE, SMALL, TOPIC, P
+from tests.support.waiting import until
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "status"
 VOID = {"br", "input", "link", "meta"}
@@ -275,8 +276,7 @@ async def test_more_pages_than_a_few_at_once_are_refused_and_later_ones_are_not(
     monkeypatch.setattr(Gatherer, "status", slow)
     async with serving(broker()) as (session, _):
         first = [asyncio.create_task(session.get("/")) for _ in range(MAX_CONCURRENT)]
-        while len(begun) < MAX_CONCURRENT:
-            await asyncio.sleep(0.001)
+        await until(lambda: len(begun) >= MAX_CONCURRENT)
         async with session.get("/") as response:
             assert response.status == 503
             assert response.headers["Retry-After"] == "1"
@@ -301,11 +301,9 @@ async def test_a_viewer_who_leaves_or_an_error_gives_the_place_back(monkeypatch)
         monkeypatch.setattr(Gatherer, "status", never)
         for number in range(3 * MAX_CONCURRENT):
             request = asyncio.create_task(session.get("/"))
-            while len(begun) <= number:
-                await asyncio.sleep(0.001)
+            await until(lambda number=number: len(begun) > number)
             request.cancel()
-            while pages._quota._running:
-                await asyncio.sleep(0.001)
+            await until(lambda: not pages._quota._running)
         monkeypatch.setattr(Gatherer, "status", fails)
         for _ in range(3 * MAX_CONCURRENT):
             async with session.get("/") as response:

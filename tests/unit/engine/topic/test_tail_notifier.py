@@ -17,6 +17,8 @@ from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MessageMetadata
 
+from tests.support.waiting import until
+
 METADATA = MessageMetadata(producer_name="p", sequence_id=1, publish_time=1).SerializeToString()
 STORED = len(METADATA).to_bytes(4, "big") + METADATA
 
@@ -62,9 +64,7 @@ class Stage:
         return [burst for burst in self.told if burst is not None]
 
     async def until(self, condition):
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.001)
+        await until(condition)
 
     async def tells(self, *burst):
         await self.until(lambda: self.bursts and self.bursts[-1] == burst)

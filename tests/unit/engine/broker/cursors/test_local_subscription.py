@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +10,8 @@ from readonly_engine.broker.cursors.consumers import LocalConsumer
 from readonly_engine.broker.cursors.local_subscription import LocalSubscription
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+from tests.support.waiting import until
 
 TOPIC = parse_topic_name("orders-partition-0")
 
@@ -41,9 +42,7 @@ def subscription(monkeypatch):
 
 
 async def told(*members):
-    async with asyncio.timeout(5):
-        while not all(member.told for member in members):
-            await asyncio.sleep(0.001)
+    await until(lambda: all(member.told for member in members))
 
 
 async def test_all_are_told_after_a_while(subscription):

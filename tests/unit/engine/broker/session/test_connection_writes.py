@@ -109,8 +109,7 @@ async def test_what_the_socket_does_not_take_follows_in_order_and_then_it_goes_p
     assert connection.buffered > 0
     assert not connection.writable
     assert await reader.readexactly(FRAMES * FRAME_BYTES) == b"".join(map(frame, range(FRAMES)))
-    while connection.buffered:
-        await asyncio.sleep(0.001)
+    await until(lambda: not connection.buffered)
     connection.send(b"next")
     connection.flush_all()
     assert connection.descriptor != NO_DESCRIPTOR
@@ -130,8 +129,7 @@ async def test_what_is_left_of_bytes_that_went_to_many_follows_too(link):
 async def test_nothing_is_written_past_the_transport_of_a_client_that_has_gone(link):
     connection, _, writer = link
     writer.close()
-    while connection.descriptor != NO_DESCRIPTOR:
-        await asyncio.sleep(0.001)
+    await until(lambda: connection.descriptor == NO_DESCRIPTOR)
     connection.send(b"data")
     connection.flush_all()
     connection.write_remainder(b"data", 0)
@@ -166,8 +164,7 @@ async def test_neither_does_tls_wait_for_a_client_that_does_not_read(tls, monkey
     )
     address = server.sockets[0].getsockname()[:2]
     reader, writer = await asyncio.open_connection(*address, ssl=client_context, server_hostname="127.0.0.1")
-    while not ours.connections:
-        await asyncio.sleep(0.001)
+    await until(lambda: ours.connections)
     (connection,) = ours.connections
     connection.on_authenticated(ANONYMOUS, 0)
     for number in range(FRAMES):
@@ -177,8 +174,7 @@ async def test_neither_does_tls_wait_for_a_client_that_does_not_read(tls, monkey
         connection.disconnect(b"why")
     else:
         getattr(connection, end)()
-    while ours.connections:
-        await asyncio.sleep(0.001)
+    await until(lambda: not ours.connections)
     got, _ = await left(reader)
     assert got < FRAMES * FRAME_BYTES
     writer.close()
@@ -191,8 +187,7 @@ async def test_closing_does_not_wait_for_a_client_that_does_not_read(monkeypatch
     for number in range(FRAMES):
         connection.send(frame(number))
     connection.close()
-    while connection in connection.services.connections:
-        await asyncio.sleep(0.001)
+    await until(lambda: connection not in connection.services.connections)
     assert (await left(reader))[1]
 
 
