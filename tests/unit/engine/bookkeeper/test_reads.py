@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
+from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,8 @@ from readonly_engine.wire.bookkeeper_pb2 import EIO, EOK, ETOOMANYREQUESTS, Requ
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat as Metadata
 from readonly_engine.wire.digest import digest_for
 from readonly_engine.wire.ledgers import LedgerMetadata
+
+from tests.support.waiting import pass_time, until
 
 LEDGER = 5
 DIGEST = digest_for(Metadata.CRC32C)
@@ -80,94 +83,81 @@ class Bookie:
         return head + b"".join(struct.pack(">i", len(b)) + b for b in bodies)
 
 
-def play(bookies, scene, metadata=None):
-    async def run():
-        servers = {name: await asyncio.start_server(one.serve, "127.0.0.1", 0) for name, one in bookies.items()}
+@asynccontextmanager
+async def serving(bookies, metadata=None):
+    """Start bookies; yields a reader of their ledger."""
+    servers = {name: await asyncio.start_server(one.serve, "127.0.0.1", 0) for name, one in bookies.items()}
 
-        async def resolve(name):
-            return servers[name].sockets[0].getsockname()[:2]
+    async def resolve(name):
+        return servers[name].sockets[0].getsockname()[:2]
 
-        pool = BookiePool(resolve)
-        try:
-            await scene(LedgerReader(LEDGER, metadata or ledger(), pool))
-        finally:
-            pool.close()
-            for server in servers.values():
-                server.close()
-            await asyncio.sleep(0.01)
-
-    asyncio.run(asyncio.wait_for(run(), 30))
+    pool = BookiePool(resolve)
+    try:
+        yield LedgerReader(LEDGER, metadata or ledger(), pool)
+    finally:
+        pool.close()
+        for server in servers.values():
+            server.close()
+        await asyncio.sleep(0.01)
 
 
 PARTS = pytest.mark.parametrize(("first", "last"), [(3, 3), (0, 40)], ids=["one by one", "in batches"])
 
 
 @PARTS
-def test_another_replica_answers_for_one_that_has_too_many_requests(monkeypatch, first, last):
+async def test_another_replica_answers_for_one_that_has_too_many_requests(monkeypatch, first, last):
     monkeypatch.setattr(replicas, "AVOID_BUSY_S", (60.0, 60.0))  # longer than this test, on any machine
     bookies = {"a": Bookie(ETOOMANYREQUESTS), "b": Bookie(EOK)}
-
-    async def scene(reader):
+    async with serving(bookies) as reader:
         for _ in range(3):
             entries = await reader.read(first, last)
             assert [entry.entry_id for entry in entries] == list(range(first, last + 1))
-
-    play(bookies, scene)
     assert len(bookies["a"].asked_at) <= 1  # and then it is left alone
 
 
 @PARTS
-def test_when_all_have_too_many_requests_they_are_asked_again_after_a_growing_rest(first, last):
+async def test_when_all_have_too_many_requests_they_are_asked_again_after_a_rest(monkeypatch, first, last):
+    monkeypatch.setattr(replicas, "AVOID_BUSY_S", (60.0, 60.0))  # so each rest is the longest one
+    monkeypatch.setattr(reads, "BUSY_DEADLINE_S", 600.0)
     bookies = {name: Bookie(*[ETOOMANYREQUESTS] * 3, EOK) for name in "ab"}
-
-    async def scene(reader):
-        entries = await reader.read(first, last)
-        assert [entry.payload for entry in entries] == [b"%d" % i for i in range(first, last + 1)]
-
-    play(bookies, scene)
-    for bookie in bookies.values():
-        rests = [later - sooner for sooner, later in zip(bookie.asked_at, bookie.asked_at[1:], strict=False)]
-        assert all(rest >= 0.5 * replicas.AVOID_BUSY_S[0] * 0.9 for rest in rests)
+    loop = asyncio.get_running_loop()
+    async with serving(bookies) as reader:
+        order = reader._pool.replica_order
+        reading = asyncio.create_task(reader.read(first, last))
+        for times in (1, 2, 3):
+            await until(lambda: all(order.rest(name, loop.time()) > 0 for name in bookies))
+            assert [len(bookie.asked_at) for bookie in bookies.values()] == [times, times]
+            pass_time(replicas.MAX_BUSY_REST_S)
+        assert [entry.payload for entry in await reading] == [b"%d" % i for i in range(first, last + 1)]
 
 
 @PARTS
-def test_there_is_an_end_to_asking_again(monkeypatch, first, last):
+async def test_there_is_an_end_to_asking_again(monkeypatch, first, last):
     monkeypatch.setattr(reads, "BUSY_DEADLINE_S", 0.2)
-
-    async def scene(reader):
+    async with serving({"a": Bookie(ETOOMANYREQUESTS), "b": Bookie(ETOOMANYREQUESTS)}) as reader:
         with pytest.raises(ReadFailedError, match=f"answered {ETOOMANYREQUESTS}"):
             await reader.read(first, last)
 
-    play({"a": Bookie(ETOOMANYREQUESTS), "b": Bookie(ETOOMANYREQUESTS)}, scene)
-
 
 @PARTS
-def test_errors_of_every_replica_are_named(first, last):
-    async def scene(reader):
+async def test_errors_of_every_replica_are_named(first, last):
+    async with serving({"a": Bookie(EIO), "b": Bookie(EIO)}) as reader:
         with pytest.raises(ReadFailedError, match=f"a answered {EIO} .*b answered {EIO}|b answered {EIO} .*a answered"):
             await reader.read(first, last)
 
-    play({"a": Bookie(EIO), "b": Bookie(EIO)}, scene)
 
-
-def test_batches_are_spread_over_the_replicas(monkeypatch):
+async def test_batches_are_spread_over_the_replicas(monkeypatch):
     monkeypatch.setattr(reads, "CHUNK_MAX_ENTRIES", 10)
     bookies = {"a": Bookie(EOK), "b": Bookie(EOK)}
-
-    async def scene(reader):
+    async with serving(bookies) as reader:
         assert len(await reader.read(0, 99)) == 100
-
-    play(bookies, scene)
     assert [len(bookie.asked_at) for bookie in bookies.values()] == [5, 5]
 
 
-def test_an_ensemble_above_the_write_quorum_is_read_one_by_one():
+async def test_an_ensemble_above_the_write_quorum_is_read_one_by_one():
     bookies = {name: Bookie(EOK) for name in "abc"}
-
-    async def scene(reader):
+    async with serving(bookies, ledger((0, ("a", "b", "c")))) as reader:
         assert len(await reader.read(0, 99)) == 100
-
-    play(bookies, scene, ledger((0, ("a", "b", "c"))))
     assert sum(len(bookie.asked_at) for bookie in bookies.values()) == 100
 
 

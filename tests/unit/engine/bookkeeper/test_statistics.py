@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
@@ -12,21 +10,17 @@ from readonly_engine.bookkeeper.statistics import MAX_BOOKIES, ReadStatistics, R
 from readonly_engine.http.bookie_metrics import BookieCollector
 from readonly_engine.wire.bookkeeper_pb2 import EOK, ETOOMANYREQUESTS
 
-from tests.unit.engine.bookkeeper.test_reads import Bookie, play
+from tests.unit.engine.bookkeeper.test_reads import Bookie, serving
 
 
 @pytest.mark.parametrize(
     ("last", "kind"), [(0, RequestKind.READ), (40, RequestKind.BATCH)], ids=["one by one", "in batches"]
 )
-def test_reads_are_counted_by_bookie_and_kind(last, kind):
-    found = {}
-
-    async def scene(reader):
+async def test_reads_are_counted_by_bookie_and_kind(last, kind):
+    async with serving({"a": Bookie(EOK), "b": Bookie(EOK)}) as reader:
         for _ in range(2):
             await reader.read(0, last)
-        found.update(reader._pool.statistics.bookies)
-
-    play({"a": Bookie(EOK), "b": Bookie(EOK)}, scene)
+    found = reader._pool.statistics.bookies
     assert sum(one.requests[kind] for one in found.values()) == 2
     assert sum(sum(one.requests.values()) for one in found.values()) == 2
     assert sum(one.reads.answers for one in found.values()) == 2
@@ -34,28 +28,21 @@ def test_reads_are_counted_by_bookie_and_kind(last, kind):
     assert not any(one.failures or one.busy for one in found.values())
 
 
-def test_a_bookie_that_is_busy_or_not_there_is_named():
-    found = {}
-
-    async def scene(reader):
+async def test_a_bookie_that_is_busy_or_not_there_is_named():
+    bookies = {"a": Bookie(ETOOMANYREQUESTS, EOK), "b": Bookie(ETOOMANYREQUESTS, EOK)}
+    async with serving(bookies) as reader:
         await reader.read(0, 0)
         await reader.read(0, 0)
-        found.update(reader._pool.statistics.bookies)
+    assert sum(one.busy for one in reader._pool.statistics.bookies.values()) >= 1
 
-    play({"a": Bookie(ETOOMANYREQUESTS, EOK), "b": Bookie(ETOOMANYREQUESTS, EOK)}, scene)
-    assert sum(one.busy for one in found.values()) >= 1
+    async def resolve(_name):
+        return "127.0.0.1", 1
 
-    async def unreachable():
-        async def resolve(_name):
-            return "127.0.0.1", 1
-
-        pool = BookiePool(resolve)
-        with pytest.raises(BookieUnavailableError, match="cannot be reached"):
-            await pool.for_reads("gone")
-        pool.close()
-        return pool.statistics.bookies["gone"].failures
-
-    assert asyncio.run(unreachable()) == 1
+    pool = BookiePool(resolve)
+    with pytest.raises(BookieUnavailableError, match="cannot be reached"):
+        await pool.for_reads("gone")
+    pool.close()
+    assert pool.statistics.bookies["gone"].failures == 1
 
 
 def test_the_bookies_with_figures_of_their_own_have_a_bound():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import asynccontextmanager
 
+import pytest
 from readonly_engine.owner.connection import OwnerConnection
 from readonly_engine.owner.identity import ANONYMOUS
 from readonly_engine.wire.commands import encode_command, encode_message_frame
@@ -40,95 +41,81 @@ def frame(consumer_id, entry_id, redelivery_count=0):
     return encode_message_frame(consumer_id, 3, entry_id, -1, b"e%d" % entry_id, redelivery_count)
 
 
-def play(scene):
-    async def main():
-        connection = OwnerConnection("pulsar://owner", ANONYMOUS)
-        connection.connection_made(Transport())
-        connected = CommandConnected(server_version="4.0.8")
-        connection.data_received(encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=connected)))
-        first, second, other = Handler(), Handler(), Handler()
-        ids = [connection.add_consumer(handler) for handler in (first, second, other)]
-        connection.call_with_entries(ids[0], first.on_entries)
-        connection.call_with_entries(ids[1], second.on_entries)
-        try:
-            scene(connection, ids, first, second, other)
-        finally:
-            connection.connection_lost(None)
-
-    asyncio.run(main())
-
-
-def test_entries_come_together_by_consumer_and_in_order():
-    def scene(connection, ids, first, second, other):
-        connection.data_received(b"".join([frame(ids[0], 1), frame(ids[0], 2), frame(ids[1], 1), frame(ids[0], 3)]))
-        assert (first.whole, second.whole) == ([[1, 2], [3]], [[1]])
-        assert not first.commands + other.commands
-
-    play(scene)
-
-
-def test_messages_of_other_consumers_and_what_follows_them_go_the_usual_way():
-    def scene(connection, ids, first, _, other):
-        connection.data_received(frame(ids[0], 1) + frame(ids[2], 1) + frame(ids[0], 2))
-        assert first.whole == [[1]]
-        assert (other.commands, first.commands) == ([(1, b"e1")], [(2, b"e2")])
-
-    play(scene)
-
-
-def test_a_redelivered_message_is_a_command():
-    def scene(connection, ids, first, *_):
-        connection.data_received(frame(ids[0], 1, 2) + frame(ids[0], 2))
-        assert (first.whole, first.commands) == ([], [(1, b"e1"), (2, b"e2")])
-
-    play(scene)
-
-
-def test_every_cut_of_the_stream_brings_each_message_once_and_in_order():
-    def scene(connection, *_):
-        for cut in range(3 * len(frame(1, 0))):
-            seen = []
-            handler = Handler()
-            handler.on_command = lambda command, _, seen=seen: seen.append(command.message.message_id.entry_id)
-            consumer_id = connection.add_consumer(handler)
-            connection.call_with_entries(consumer_id, lambda new, seen=seen: seen.extend(one.entry_id for one in new))
-            stream = b"".join(frame(consumer_id, number) for number in range(3))
-            connection.data_received(stream[:cut])
-            connection.data_received(stream[cut:])
-            assert seen == [0, 1, 2], cut
-            connection.remove_consumer(consumer_id)
-
-    play(scene)
-
-
-def test_a_consumer_that_has_been_removed_gets_nothing():
-    def scene(connection, ids, first, second, _):
-        connection.remove_consumer(ids[0])
-        connection.data_received(frame(ids[0], 1) + frame(ids[1], 1))
-        assert not first.whole + first.commands
-        close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=ids[1]))
-        connection.data_received(frame(ids[1], 2) + encode_command(close))
-        assert second.commands == [(1, b"e1"), (None, b"")]
-        assert second.whole == [[2]]
-
-    play(scene)
-
-
-def test_a_lost_connection_has_no_handlers():
-    def scene(connection, ids, first, *_):
+@pytest.fixture
+@asynccontextmanager
+async def pushed():
+    """A connection, the ids of its consumers, and their handlers; two of them take entries."""
+    connection = OwnerConnection("pulsar://owner", ANONYMOUS)
+    connection.connection_made(Transport())
+    connected = CommandConnected(server_version="4.0.8")
+    connection.data_received(encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=connected)))
+    first, second, other = Handler(), Handler(), Handler()
+    ids = [connection.add_consumer(handler) for handler in (first, second, other)]
+    connection.call_with_entries(ids[0], first.on_entries)
+    connection.call_with_entries(ids[1], second.on_entries)
+    try:
+        yield connection, ids, first, second, other
+    finally:
         connection.connection_lost(None)
-        connection.data_received(frame(ids[0], 1))
-        assert not first.whole + first.commands
-        assert first.lost == 1
-
-    play(scene)
 
 
-def test_the_payload_is_the_entry():
-    def scene(connection, ids, *_):
-        found = []
-        connection.call_with_entries(ids[0], found.extend)
-        connection.data_received(frame(ids[0], 9))
-        assert found == [Entry(3, 9, 9, 0, b"e9")]
+async def test_entries_come_together_by_consumer_and_in_order(pushed):
+    connection, ids, first, second, other = pushed
+    connection.data_received(b"".join([frame(ids[0], 1), frame(ids[0], 2), frame(ids[1], 1), frame(ids[0], 3)]))
+    assert (first.whole, second.whole) == ([[1, 2], [3]], [[1]])
+    assert not first.commands + other.commands
 
-    play(scene)
+
+async def test_messages_of_other_consumers_and_what_follows_them_go_the_usual_way(pushed):
+    connection, ids, first, _, other = pushed
+    connection.data_received(frame(ids[0], 1) + frame(ids[2], 1) + frame(ids[0], 2))
+    assert first.whole == [[1]]
+    assert (other.commands, first.commands) == ([(1, b"e1")], [(2, b"e2")])
+
+
+async def test_a_redelivered_message_is_a_command(pushed):
+    connection, ids, first, *_ = pushed
+    connection.data_received(frame(ids[0], 1, 2) + frame(ids[0], 2))
+    assert (first.whole, first.commands) == ([], [(1, b"e1"), (2, b"e2")])
+
+
+async def test_every_cut_of_the_stream_brings_each_message_once_and_in_order(pushed):
+    connection, *_ = pushed
+    for cut in range(3 * len(frame(1, 0))):
+        seen = []
+        handler = Handler()
+        handler.on_command = lambda command, _, seen=seen: seen.append(command.message.message_id.entry_id)
+        consumer_id = connection.add_consumer(handler)
+        connection.call_with_entries(consumer_id, lambda new, seen=seen: seen.extend(one.entry_id for one in new))
+        stream = b"".join(frame(consumer_id, number) for number in range(3))
+        connection.data_received(stream[:cut])
+        connection.data_received(stream[cut:])
+        assert seen == [0, 1, 2], cut
+        connection.remove_consumer(consumer_id)
+
+
+async def test_a_consumer_that_has_been_removed_gets_nothing(pushed):
+    connection, ids, first, second, _ = pushed
+    connection.remove_consumer(ids[0])
+    connection.data_received(frame(ids[0], 1) + frame(ids[1], 1))
+    assert not first.whole + first.commands
+    close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=ids[1]))
+    connection.data_received(frame(ids[1], 2) + encode_command(close))
+    assert second.commands == [(1, b"e1"), (None, b"")]
+    assert second.whole == [[2]]
+
+
+async def test_a_lost_connection_has_no_handlers(pushed):
+    connection, ids, first, *_ = pushed
+    connection.connection_lost(None)
+    connection.data_received(frame(ids[0], 1))
+    assert not first.whole + first.commands
+    assert first.lost == 1
+
+
+async def test_the_payload_is_the_entry(pushed):
+    connection, ids, *_ = pushed
+    found = []
+    connection.call_with_entries(ids[0], found.extend)
+    connection.data_received(frame(ids[0], 9))
+    assert found == [Entry(3, 9, 9, 0, b"e9")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -48,13 +47,10 @@ class Copies:
         return ["entries of the store"]
 
 
-def play(info, copies, scene, *, with_tiered=True):
-    async def run():
-        sources = LedgerSources(TOPIC, copies.bookies, copies if with_tiered else None)
-        sources.topic_changed(info)
-        await scene(sources)
-
-    asyncio.run(run())
+def sources_of(info, copies, *, with_tiered=True):
+    made = LedgerSources(TOPIC, copies.bookies, copies if with_tiered else None)
+    made.topic_changed(info)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -67,53 +63,41 @@ def play(info, copies, scene, *, with_tiered=True):
         ("tiered", None, ["bookies"]),
     ],
 )
-def test_the_copy_is_the_owners_choice(first, info, asked):
+async def test_the_copy_is_the_owners_choice(first, info, asked):
     copies = Copies(first)
-
-    async def scene(sources):
-        assert await sources.read(3, 0, 4) == [f"entries of the {'store' if asked == ['tiered'] else 'bookies'}"]
-
-    play(info, copies, scene)
+    sources = sources_of(info, copies)
+    assert await sources.read(3, 0, 4) == [f"entries of the {'store' if asked == ['tiered'] else 'bookies'}"]
     assert copies.asked == asked
 
 
 @pytest.mark.parametrize("first", ["tiered", "bookies"])
-def test_where_one_copy_fails_the_other_is_read_and_stays_the_first_choice_for_a_while(first, caplog):
+async def test_where_one_copy_fails_the_other_is_read_and_stays_the_first_choice_for_a_while(first, caplog):
     copies = Copies(first)
     other = {"tiered": "bookies", "bookies": "tiered"}[first]
-
-    async def scene(sources):
-        copies.failing = {first}
-        await sources.read(3, 0, 4)
-        await sources.read(3, 0, 4)
-        assert copies.asked == [first, other, other]
-        copies.failing = {other}
-        await sources.read(3, 0, 4)
-        assert copies.asked[3:] == [other, first]
-
-    play(topic(), copies, scene)
+    sources = sources_of(topic(), copies)
+    copies.failing = {first}
+    await sources.read(3, 0, 4)
+    await sources.read(3, 0, 4)
+    assert copies.asked == [first, other, other]
+    copies.failing = {other}
+    await sources.read(3, 0, 4)
+    assert copies.asked[3:] == [other, first]
     assert caplog.text.count("a copy cannot be read: ledger=3") == 2, "each copy's failure is logged once"
 
 
-def test_where_both_fail_the_error_names_both_reasons():
+async def test_where_both_fail_the_error_names_both_reasons():
     copies = Copies()
     copies.failing = {"tiered", "bookies"}
-
-    async def scene(sources):
-        with pytest.raises(ReadFailedError, match="offloaded ledger 3: no object; no bookie"):
-            await sources.read(3, 0, 4)
-
-    play(topic(), copies, scene)
+    sources = sources_of(topic(), copies)
+    with pytest.raises(ReadFailedError, match="offloaded ledger 3: no object; no bookie"):
+        await sources.read(3, 0, 4)
 
 
-def test_without_tiered_storage_the_bookies_are_read_as_long_as_they_have_the_ledger():
+async def test_without_tiered_storage_the_bookies_are_read_as_long_as_they_have_the_ledger():
     copies = Copies()
-
-    async def scene(sources):
-        assert await sources.read(3, 0, 4) == ["entries of the bookies"]
-        sources.topic_changed(topic(deleted=True))
-        with pytest.raises(ReadFailedError, match="it is in tiered storage only, which is not read here"):
-            await sources.read(3, 0, 4)
-
-    play(topic(), copies, scene, with_tiered=False)
+    sources = sources_of(topic(), copies, with_tiered=False)
+    assert await sources.read(3, 0, 4) == ["entries of the bookies"]
+    sources.topic_changed(topic(deleted=True))
+    with pytest.raises(ReadFailedError, match="it is in tiered storage only, which is not read here"):
+        await sources.read(3, 0, 4)
     assert copies.asked == ["bookies"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 
 import pytest
 from readonly_engine.broker.cursors import guard_keeper as module
@@ -191,25 +192,23 @@ class Kept(PlayedAdmin):
         return True
 
 
-def run_looks(admin, scene, *, policies=None, **changed):
-    """Run a scene with one keeper; it gets the store, a look at the guard, and the positions that were expired."""
+@contextmanager
+def looking(admin, *, policies=None, **changed):
+    """Make a keeper; yields the store, a look at the guard, and the positions that were expired."""
 
     async def policies_of(topic):
         return policies
 
-    async def run():
-        store, expired = Stored(), []
-        keeper = keeper_of(admin, store, expire=lambda _, at: expired.append(at), policies_of=policies_of, **changed)
+    store, expired = Stored(), []
+    keeper = keeper_of(admin, store, expire=lambda _, at: expired.append(at), policies_of=policies_of, **changed)
 
-        async def look(*, since_s=None):
-            if since_s is not None:  # its last move
-                keeper._of(TOPIC).moved_at = asyncio.get_running_loop().time() - since_s
-            await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
+    async def look(*, since_s=None):
+        if since_s is not None:  # its last move
+            keeper._of(TOPIC).moved_at = asyncio.get_running_loop().time() - since_s
+        await keeper._try(TOPIC, keeper._of(TOPIC), poll=True)
 
-        await scene(store, look, expired)
-        keeper.close()
-
-    asyncio.run(run())
+    yield store, look, expired
+    keeper.close()
 
 
 @pytest.mark.parametrize(
@@ -223,23 +222,20 @@ def run_looks(admin, scene, *, policies=None, **changed):
         (GuardPolicies(expiration_s=60), 14.0, []),
     ],
 )
-def test_a_guard_follows_inside_of_a_ledger_where_a_policy_counts_its_backlog(policies, since_s, moved):
+async def test_a_guard_follows_inside_of_a_ledger_where_a_policy_counts_its_backlog(policies, since_s, moved):
     """Else a quota would stop producers, though all consumers have acked. It lags by 4 MiB."""
-
-    async def scene(store, look, expired):
+    admin = Kept(Position(7, 3))
+    with looking(admin, policies=policies) as (store, look, expired):
         await look(since_s=0.0)
         store.cursors.expire(store.cursors.find("audit"), Position(7, 7))
         await look(since_s=since_s)
         assert (admin.moved, expired, store.waited) == (moved, [], (7,) * len(moved))
 
-    admin = Kept(Position(7, 3))
-    run_looks(admin, scene, policies=policies)
 
-
-def test_a_late_move_of_a_former_holder_is_undone_and_an_expiry_is_not():
+async def test_a_late_move_of_a_former_holder_is_undone_and_an_expiry_is_not():
     """The former holder was frozen. Then a client has moved its cursor from 7:3 back to 5:1, and the guard."""
-
-    async def scene(store, look, expired):
+    admin = Kept(Position(7, -1))
+    with looking(admin) as (store, look, expired):
         await look()
         cursor = store.cursors.find("audit")
         store.cursors.reset(cursor, Position(5, 1))
@@ -253,26 +249,21 @@ def test_a_late_move_of_a_former_holder_is_undone_and_an_expiry_is_not():
         await look()
         assert expired == [Position(7, -1)]
 
+
+async def test_what_no_move_of_the_pool_explains_is_an_expiry():
     admin = Kept(Position(7, -1))
-    run_looks(admin, scene)
-
-
-def test_what_no_move_of_the_pool_explains_is_an_expiry():
-    async def scene(store, look, expired):
+    with looking(admin) as (_, look, expired):
         await look()
         admin.guard = Position(8, 0)
         await look()
         assert expired == [Position(8, 0)]
 
-    admin = Kept(Position(7, -1))
-    run_looks(admin, scene)
-
 
 @pytest.mark.parametrize("unanswered", [False, True])
-def test_a_guard_that_was_made_at_the_end_and_not_moved_is_no_expiry(unanswered):
+async def test_a_guard_that_was_made_at_the_end_and_not_moved_is_no_expiry(unanswered):
     """An owner that dies in between, or is silent, leaves a new subscription at the end of the topic."""
-
-    async def scene(store, look, expired):
+    admin = Kept(None if unanswered else Position(9, 4))
+    with looking(admin) as (_, look, expired):
         if unanswered:
             admin.answers = False
             await look()
@@ -282,9 +273,6 @@ def test_a_guard_that_was_made_at_the_end_and_not_moved_is_no_expiry(unanswered)
         admin.guard = Position(8, 0)
         await look()
         assert expired == [Position(8, 0)]
-
-    admin = Kept(None if unanswered else Position(9, 4))
-    run_looks(admin, scene)
 
 
 async def test_an_expiry_is_not_undone_before_connected_cursors_have_it():
@@ -307,8 +295,9 @@ async def test_an_expiry_is_not_undone_before_connected_cursors_have_it():
     assert admin.moved == []
 
 
-def test_a_move_that_its_owner_has_not_answered_may_come_late():
-    async def scene(store, look, expired):
+async def test_a_move_that_its_owner_has_not_answered_may_come_late():
+    admin = Kept(Position(7, -1))
+    with looking(admin) as (store, look, expired):
         await look()
         cursor = store.cursors.find("audit")
         store.cursors.expire(cursor, Position(9, 4))
@@ -319,6 +308,3 @@ def test_a_move_that_its_owner_has_not_answered_may_come_late():
         admin.guard = Position(9, -1)
         await look()
         assert (admin.guard, expired) == (Position(7, -1), [])
-
-    admin = Kept(Position(7, -1))
-    run_looks(admin, scene)
