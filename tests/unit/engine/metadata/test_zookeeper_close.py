@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from threading import Event
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from kazoo.exceptions import WriterNotClosedException
@@ -22,7 +21,7 @@ async def test_a_close_ends_in_time_without_an_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(zookeeper, "CLOSE_TIMEOUT_S", 0.05)
     answered = Event()
     store = ZooKeeperStore("127.0.0.1:1")
-    store._client = cast("Any", SimpleNamespace(stop=_raise if answers else answered.wait, close=lambda: None))
+    store._client = SimpleNamespace(stop=_raise if answers else answered.wait, close=lambda: None)
     async with asyncio.timeout(10):
         await store.close()
     answered.set()

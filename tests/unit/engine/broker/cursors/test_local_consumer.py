@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from readonly_engine.broker.cursors.local_consumer import LocalCursorConsumer
@@ -35,10 +34,8 @@ def test_the_ack_set_of_a_seek_is_bounded_and_can_be_stored(number: int, words: 
         moves.append((mark_delete, batches))
 
     partition = SimpleNamespace(next_number=lambda: 1, admin=None, access=SimpleNamespace(begin_at=begin_at), move=move)
-    consumer = LocalCursorConsumer(
-        cast("Any", partition), TOPIC, ANONYMOUS, CommandSubscribe(subscription="s"), cast("Any", None)
-    )
-    consumer.local = cast("Any", SimpleNamespace())
+    consumer = LocalCursorConsumer(partition, TOPIC, ANONYMOUS, CommandSubscribe(subscription="s"), None)
+    consumer.local = SimpleNamespace()
     position = MessageIdData(ledger_id=number, entry_id=number, ack_set=[-1] * words)
     command = BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek(consumer_id=1, request_id=1, message_id=position))
     assert asyncio.run(consumer.request(command)).type == BaseCommand.SUCCESS

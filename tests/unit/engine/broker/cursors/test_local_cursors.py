@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from readonly_engine.broker.cursors import local_cursors
@@ -37,15 +37,15 @@ class _Pool:
     def join(self, url: str) -> None:
         self.members[url] = None
         self.brokers[url] = LocalCursors(
-            client=lambda: cast("Any", None),
-            admin=cast("Any", SimpleNamespace(partitioned=self._partitioned)),
-            access=cast("Any", SimpleNamespace(close=lambda: None)),
-            claims=cast("Any", _Claims(self, url)),
-            pool=cast("Any", SimpleNamespace(identity="pool", url=url, members=self.members)),
+            client=lambda: None,
+            admin=SimpleNamespace(partitioned=self._partitioned),
+            access=SimpleNamespace(close=lambda: None),
+            claims=_Claims(self, url),
+            pool=SimpleNamespace(identity="pool", url=url, members=self.members),
             partitions=PARTITIONS,
             is_bound=lambda _: True,
-            stored_topic=cast("Any", None),
-            policies_of=cast("Any", None),
+            stored_topic=None,
+            policies_of=None,
         )
 
     async def die(self, url: str) -> None:
@@ -217,7 +217,7 @@ async def test_the_end_of_the_broker_ends_what_is_being_opened(
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
     pool.join("pulsar://broker-0:6650")
     broker = pool.brokers["pulsar://broker-0:6650"]
-    broker._make_client = lambda: cast("Any", Client())
+    broker._make_client = Client
     key = await broker.key_of(TOPIC, "s")
     asked = asyncio.create_task(broker.open(key))
     await until(lambda: broker._client is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.pending_redirects import ARRIVAL_TIMEOUT_S, PendingRedirects
@@ -16,7 +16,6 @@ from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 if TYPE_CHECKING:
     import pytest
-    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 
 KEY = ClaimKey(parse_topic_name("orders"), "s")
 OTHER = ClaimKey(parse_topic_name("orders"), "t")
@@ -79,4 +78,4 @@ async def test_a_client_that_keeps_saying_that_it_comes_is_not_waited_for_any_lo
         info=SubscribeInfo(KEY.subscription, CommandSubscribe.Shared),
     )
     async with asyncio.timeout(5):
-        await requests._await_redirects(cast("ClientConsumer", consumer))
+        await requests._await_redirects(consumer)

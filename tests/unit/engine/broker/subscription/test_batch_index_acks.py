@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -22,11 +21,6 @@ from readonly_engine.broker.subscription.batch_index_acks import (
 from readonly_engine.metadata.store import Versioned
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.position import Position
-
-if TYPE_CHECKING:
-    from readonly_engine.metadata.store import MetadataStore
-    from readonly_engine.owner.admin import AdminClient
-    from readonly_engine.owner.consumer import OwnerConsumer
 
 MARKED = LoadedBatches(valid=False, marked=True, batches=[])
 
@@ -112,10 +106,10 @@ class Owner:
 async def test_a_consumer_that_leaves_does_not_wait_until_outdated_ones_are_removed() -> None:
     old = encode_batches(StoredBatches("1:1", 0.0, []))
     store, owner = Store({"/pool/batches/old": old}), Owner()
-    memory = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+    memory = BatchIndexAckStore(owner, store, "/pool")
     topic, batches = parse_topic_name("orders"), [(Position(1, 2), 3)]
     async with asyncio.timeout(2):
-        await memory.save(topic, "s", batches, cast("OwnerConsumer", owner))
+        await memory.save(topic, "s", batches, owner)
     assert len(store.nodes) == 2
     store.read.set()
     async with asyncio.timeout(10):
@@ -126,7 +120,7 @@ async def test_a_consumer_that_leaves_does_not_wait_until_outdated_ones_are_remo
 
 async def test_a_consumer_does_not_wait_long_for_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_memory, "LOAD_TIMEOUT_S", 0.01)
-    memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", Store({})), "/pool")
+    memory = BatchIndexAckStore(Owner(), Store({}), "/pool")
     async with asyncio.timeout(2):
         assert await memory.load(parse_topic_name("orders"), "s") == MARKED
 
@@ -136,8 +130,8 @@ async def test_nothing_is_written_once_another_broker_may_have_the_subscription(
     topic, batches = parse_topic_name("orders"), [(Position(1, 2), 3)]
     for ours in (True, False):
         store = Store({})
-        memory = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
-        await memory.save(topic, "s", batches, cast("OwnerConsumer", owner), lambda ours=ours: ours)
+        memory = BatchIndexAckStore(owner, store, "/pool")
+        await memory.save(topic, "s", batches, owner, lambda ours=ours: ours)
         assert bool(store.nodes) == ours
         memory.close()
 
@@ -145,7 +139,7 @@ async def test_nothing_is_written_once_another_broker_may_have_the_subscription(
 async def test_a_mark_stays_until_a_consumer_leaves_without_partly_acked_batches() -> None:
     owner, topic, store = Owner(), parse_topic_name("orders"), Store({})
     store.read.set()
-    memory = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+    memory = BatchIndexAckStore(owner, store, "/pool")
     assert await memory.load(topic, "s") == NOT_MARKED
     for _ in range(3):
         memory.mark(topic, "s")
@@ -155,7 +149,7 @@ async def test_a_mark_stays_until_a_consumer_leaves_without_partly_acked_batches
     assert store.puts == 1
     assert await memory.load(topic, "s") == MARKED
     assert await memory.load(topic, "s") == MARKED, "the broker that has read it may die, too"
-    await memory.save(topic, "s", [], cast("OwnerConsumer", owner))
+    await memory.save(topic, "s", [], owner)
     assert await memory.load(topic, "s") == NOT_MARKED
     memory.close()
 
@@ -166,11 +160,11 @@ async def test_batches_that_the_owner_may_have_dropped_are_a_mark() -> None:
 
     topic, store = parse_topic_name("orders"), Store({})
     store.read.set()
-    memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", store), "/pool")
-    await memory.save(topic, "s", [(Position(1, 2), 3)], cast("OwnerConsumer", Owner()))
+    memory = BatchIndexAckStore(Owner(), store, "/pool")
+    await memory.save(topic, "s", [(Position(1, 2), 3)], Owner())
     owner = Owner()
     owner.cursor_version = later  # type: ignore[method-assign]
-    next_broker = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+    next_broker = BatchIndexAckStore(owner, store, "/pool")
     assert await next_broker.load(topic, "s") == MARKED
     memory.close()
 
@@ -178,7 +172,7 @@ async def test_batches_that_the_owner_may_have_dropped_are_a_mark() -> None:
 async def test_marks_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_memory, "MAX_WAITING_MARKS", 3)
     store = Store({})
-    memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", store), "/pool")
+    memory = BatchIndexAckStore(Owner(), store, "/pool")
     for number in range(5):
         memory.mark(parse_topic_name("orders"), f"s{number}")
     async with asyncio.timeout(5):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from readonly_engine.broker.dispatch.counters import Counters
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.broker.consumer.served import ServedConsumer
-    from readonly_engine.broker.subscription.owner_queries import OwnerQueries
     from readonly_engine.owner.grouped_acks import GroupedAckSender
-    from readonly_engine.topic.transactions import TopicTransactions
-    from readonly_engine.topic.view import TopicView
 
 TOPIC = parse_topic_name("persistent://public/default/orders")
 
@@ -117,7 +114,7 @@ def consumer(subscribe: CommandSubscribe, owner: OwnerConsumer, delivered: list[
         deliver=lambda frames, _: delivered.append(frames),
     )
     made.dispatch_state.permits = 10
-    return cast("ServedConsumer", made)
+    return made
 
 
 def subscription(subscribe: CommandSubscribe) -> Subscription:
@@ -126,15 +123,15 @@ def subscription(subscribe: CommandSubscribe) -> Subscription:
     )
     state = OwnerCursorState(Position(0, -1), Position(0, 2))
     parts = SubscriptionParts(
-        view=cast("TopicView", Log()),
+        view=Log(),
         subscribe=subscribe,
         settings=DispatchSettings(),
         rates=(),
-        transactions=cast("TopicTransactions", transactions),
+        transactions=transactions,
         state=state,
         acked=[],
         batches=[],
-        keeper=OwnerKeeper(cast("OwnerQueries", None), TOPIC, SubscribeInfo.of(subscribe)),
+        keeper=OwnerKeeper(None, TOPIC, SubscribeInfo.of(subscribe)),
         counters=Counters(),
         fanout=None,
         guard=LeaseGuard(),
