@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pulsar as pulsar_lib
 import pytest
 
 from devstack.objectstore.server import ACCESS_KEY, SECRET_KEY
@@ -30,6 +29,7 @@ from tests.support.java import need_java
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import pulsar as pulsar_lib
     from pyspark.sql import SparkSession
 
     from devstack.pulsar.admin import PulsarAdmin
@@ -197,11 +197,7 @@ def topic() -> str:
 @pytest.fixture
 def pulsar_client(pulsar: Endpoints) -> Iterator[pulsar_lib.Client]:
     """The stock Python client, connected to the source cluster."""
-    client = pulsar_lib.Client(
-        pulsar.writer_url,
-        operation_timeout_seconds=OPERATION_S,
-        logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error),
-    )
+    client = quiet_client(pulsar.writer_url, operation_timeout_seconds=OPERATION_S)
     yield client
     client.close()
 
@@ -258,7 +254,7 @@ def apart(pulsar: Endpoints, tmp_path: Path) -> Iterator[Apart]:
 @pytest.fixture
 def pool_client(pool: Pool) -> Iterator[pulsar_lib.Client]:
     """The stock Python client, connected to the pool."""
-    client = pulsar_lib.Client(pool.url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
+    client = quiet_client(pool.url)
     yield client
     client.close()
 
@@ -266,7 +262,7 @@ def pool_client(pool: Pool) -> Iterator[pulsar_lib.Client]:
 @pytest.fixture
 def local_client(local_pool: Pool) -> Iterator[pulsar_lib.Client]:
     """The stock Python client, connected to the pool that keeps cursors itself."""
-    client = pulsar_lib.Client(local_pool.url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
+    client = quiet_client(local_pool.url)
     yield client
     client.close()
 
@@ -325,9 +321,7 @@ def spark_stack(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
 @pytest.fixture(scope="session")
 def spark_client(spark_stack: PulsarCluster) -> Iterator[pulsar_lib.Client]:
     """The stock Python client, connected to the stack of the data source."""
-    client = pulsar_lib.Client(
-        spark_stack.endpoints.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-    )
+    client = quiet_client(spark_stack.endpoints.writer_url)
     yield client
     client.close()
 

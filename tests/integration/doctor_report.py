@@ -10,10 +10,9 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-import pulsar
-
 from bench.document import machine
 from docsite import doctor
+from tests.integration.fleet import quiet_client
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
     from devstack.pulsar.status import Endpoints
 
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 TIMEOUT_S = 60
 """Of the command; its process may take a little longer."""
 
@@ -83,7 +81,7 @@ def addresses(endpoints: Endpoints, **replaced: str) -> list[str]:
 
 
 def publish(url: str, topic: str, count: int = 3, **options: Any) -> None:
-    client = pulsar.Client(url, logger=QUIET, operation_timeout_seconds=90, **options)
+    client = quiet_client(url, operation_timeout_seconds=90, **options)
     producer = client.create_producer(topic, batching_enabled=False)
     for number in range(count):
         producer.send(b"%d" % number)

@@ -23,6 +23,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 from devstack.pool import Pool
+from tests.integration.fleet import quiet_client
 from tests.integration.raw_client import ClosedError, RawClient, RefusedError
 from tests.integration.secured import PASSWORDS, REFRESH_S
 from tests.support.waiting import wait_until
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
     from devstack.pulsar.security import Credentials
 
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 NAMESPACE = f"public/secured-{uuid.uuid4().hex[:8]}"
 """A new one each time: permissions outlive a run."""
 EARLIEST = pulsar.InitialPosition.Earliest
@@ -103,7 +103,7 @@ def topic(admin: PulsarAdmin) -> str:
 
 def publish(stack: PulsarCluster, credentials: Credentials, topic: str, count: int) -> None:
     token = pulsar.AuthenticationToken(credentials.token("admin"))
-    client = pulsar.Client(stack.endpoints.writer_url, authentication=token, logger=QUIET)
+    client = quiet_client(stack.endpoints.writer_url, authentication=token)
     producer = client.create_producer(topic, batching_enabled=False)
     for number in range(count):
         producer.send(b"%d" % number)
@@ -398,7 +398,7 @@ def test_the_stock_client_renews_its_token(pool, stack, credentials, topic) -> N
         asked.append(time.monotonic())
         return credentials.token("reader", 4)
 
-    client = pulsar.Client(pool.url, authentication=pulsar.AuthenticationToken(supply), logger=QUIET)
+    client = quiet_client(pool.url, authentication=pulsar.AuthenticationToken(supply))
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     connections = len(asked)
     wait_until(lambda: len(asked) >= connections + 2, 60, "the token is renewed twice")
@@ -419,7 +419,7 @@ def test_the_stock_client_raises_what_it_raises_at_the_owner(urls, credentials, 
     raised = {}
     for where, url in urls.items():
         shown = pulsar.AuthenticationToken(token)
-        client = pulsar.Client(url, authentication=shown, logger=QUIET, operation_timeout_seconds=3)
+        client = quiet_client(url, authentication=shown, operation_timeout_seconds=3)
         with pytest.raises(pulsar.PulsarException) as error:
             client.subscribe(topic, "s")
         raised[where] = type(error.value).__name__
@@ -434,7 +434,7 @@ def test_the_stock_client_reads_and_acks(pool, stack, admin, credentials, topic,
         authentication = pulsar.AuthenticationToken(credentials.token("reader"))
     else:
         authentication = pulsar.AuthenticationBasic("reader", PASSWORDS["reader"])
-    client = pulsar.Client(pool.url, authentication=authentication, logger=QUIET)
+    client = quiet_client(pool.url, authentication=authentication)
     consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared, initial_position=EARLIEST)
     for number in range(20):
         message = consumer.receive(30_000)
@@ -481,7 +481,7 @@ def test_the_owner_pushes_in_the_name_of_a_client_that_is_still_there(
         ]
 
     def join(role: str) -> tuple[pulsar.Client, pulsar.Consumer]:
-        client = pulsar.Client(url, authentication=pulsar.AuthenticationToken(credentials.token(role)), logger=QUIET)
+        client = quiet_client(url, authentication=pulsar.AuthenticationToken(credentials.token(role)))
         return client, client.subscribe(topic, role, initial_position=EARLIEST)
 
     url = own_pool("--tail", "owner").url

@@ -10,6 +10,7 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
+from tests.integration.fleet import quiet_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ def pair(txn_stack: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def client_of(url: str) -> pulsar.Client:
-    return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    return quiet_client(url)
 
 
 def subscribe(client: pulsar.Client, topic: str, kind: pulsar.ConsumerType) -> pulsar.Consumer:

@@ -9,6 +9,7 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
+from tests.integration.fleet import quiet_client
 from tests.support.topics import create_settled_topic
 from tests.support.waiting import wait_until
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.cluster import PulsarCluster
 
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 RECEIVE_MS = 60_000
 EARLIEST = pulsar.MessageId.earliest
 
@@ -26,14 +26,14 @@ EARLIEST = pulsar.MessageId.earliest
 @pytest.fixture
 def owner(txn_stack: PulsarCluster) -> Iterator[pulsar.Client]:
     # A stock broker that has just started may keep its first readers waiting for more than the usual 30 s.
-    client = pulsar.Client(txn_stack.endpoints.writer_url, operation_timeout_seconds=90, logger=QUIET)
+    client = quiet_client(txn_stack.endpoints.writer_url, operation_timeout_seconds=90)
     yield client
     client.close()
 
 
 @pytest.fixture
 def through(txn_pool: Pool) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(txn_pool.url, logger=QUIET)
+    client = quiet_client(txn_pool.url)
     yield client
     client.close()
 
@@ -149,7 +149,7 @@ def test_a_slow_compacted_read_loses_nothing_when_its_owner_moves(
     pool = Pool(txn_stack.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", topic])
     try:
         pool.start()
-        through = pulsar.Client(pool.url, logger=QUIET)
+        through = quiet_client(pool.url)
         if durable:
             options = {"initial_position": pulsar.InitialPosition.Earliest, "is_read_compacted": True}
             take = through.subscribe(topic, "s", receiver_queue_size=5, **options).receive

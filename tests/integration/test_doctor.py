@@ -12,7 +12,8 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.secure_stores import READER, SERVERS
 from devstack.pulsar.security import https_url, tls_url
 from devstack.pulsar.spec import PulsarSpec
-from tests.integration.doctor_report import QUIET, TIMEOUT_S, Report, addresses, end, publish
+from tests.integration.doctor_report import TIMEOUT_S, Report, addresses, end, publish
+from tests.integration.fleet import quiet_client
 from tests.integration.secure_stores import OWN_ROOT, restrict, rights, secure_stack, session
 from tests.support.waiting import wait_until
 
@@ -59,7 +60,7 @@ def test_a_topic_that_does_not_exist_is_not_created(txn_stack: PulsarCluster, to
 
 
 def test_consumers_at_the_owner_and_warnings_alone(txn_stack: PulsarCluster, topic: str) -> None:
-    client = pulsar.Client(txn_stack.endpoints.writer_url, logger=QUIET)
+    client = quiet_client(txn_stack.endpoints.writer_url)
     client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
     words = [*addresses(txn_stack.endpoints), "--topic", topic]
     report = Report(*words)

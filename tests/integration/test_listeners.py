@@ -6,7 +6,7 @@ import pulsar
 import pytest
 
 from devstack.common.ports import free_port
-from tests.integration.fleet import TESTS
+from tests.integration.fleet import TESTS, quiet_client
 from tests.integration.raw_client import RawClient, RefusedError
 
 OUTSIDE = "127.0.0.2"
@@ -39,8 +39,8 @@ def test_the_stock_client_reads_through_a_listener(external, pulsar_client, topi
     producer = pulsar_client.create_producer(topic)
     for number in range(20):
         producer.send(b"%d" % number)
-    named = pulsar.Client(pool.url, listener_name="external", logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    came = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    named = quiet_client(pool.url, listener_name="external")
+    came = quiet_client(url)
     for client in (named, came):
         reader = client.create_reader(topic, pulsar.MessageId.earliest)
         assert [int(reader.read_next(10_000).data()) for _ in range(20)] == list(range(20))

@@ -17,6 +17,7 @@ from readonly_engine.owner.identity import Identity
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 from devstack.pool import Pool
+from tests.integration.fleet import quiet_client
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
     from devstack.pulsar.security import Credentials
 
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 NAMESPACE = f"public/local-{uuid.uuid4().hex[:8]}"
 EARLIEST = pulsar.InitialPosition.Earliest
 
@@ -72,7 +72,7 @@ def pool(
 
 
 def client_of(url: str, credentials: Credentials, role: str) -> pulsar.Client:
-    return pulsar.Client(url, authentication=pulsar.AuthenticationToken(credentials.token(role)), logger=QUIET)
+    return quiet_client(url, authentication=pulsar.AuthenticationToken(credentials.token(role)))
 
 
 def test_consumers_need_the_owners_permission(

@@ -9,7 +9,7 @@ import pulsar
 import pytest
 
 from devstack.pool import BrokerProcess
-from tests.integration.fleet import SHARED, TESTS, Sink, claims_of, consumers_at
+from tests.integration.fleet import SHARED, TESTS, Sink, claims_of, consumers_at, quiet_client
 from tests.integration.java_client import JavaClient
 from tests.integration.raw_client import RawClient
 from tests.support.messages import publish_numbers
@@ -58,7 +58,7 @@ def wait_known(zoned: Zoned, topic: str) -> None:
 
 
 def client_of(broker: BrokerProcess, listener: str) -> pulsar.Client:
-    return pulsar.Client(broker.url, listener_name=listener, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    return quiet_client(broker.url, listener_name=listener)
 
 
 def test_a_lookup_names_a_broker_of_the_clients_locality_and_any_other_if_there_is_none(

@@ -13,6 +13,7 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
+from tests.integration.fleet import quiet_client
 from tests.integration.test_doctor import Report, addresses
 from tests.support.waiting import wait_until
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 LIFETIME_S = 10
 SILENCE_S = 60
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
 
 class Issuer(ThreadingHTTPServer):
@@ -107,7 +107,7 @@ def test_a_pool_outlives_a_silence_of_the_server_that_is_longer_than_its_tokens(
         assert not issuer.forms
         issuer.speaks.set()
         wait_until(lambda: issuer.forms, 2 * SILENCE_S)
-        client = pulsar.Client(pool.brokers[0].url, authentication=token, logger=QUIET)
+        client = quiet_client(pool.brokers[0].url, authentication=token)
         producer = client.create_producer(topic, batching_enabled=False)
         consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
         granted = len(issuer.forms)
@@ -144,7 +144,7 @@ def test_a_pool_reads_with_tokens_that_expire(secured, issuer, tmp_path: Path, c
     token = pulsar.AuthenticationToken(credentials.token("admin"))
     try:
         pool.start(1)
-        client = pulsar.Client(pool.brokers[0].url, authentication=token, logger=QUIET)
+        client = quiet_client(pool.brokers[0].url, authentication=token)
         consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
         producer = client.create_producer(topic, batching_enabled=False)
         for number in range(2):

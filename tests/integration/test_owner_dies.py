@@ -6,7 +6,6 @@ import dataclasses
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import pulsar
 import pytest
 from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandSubscribe
 
@@ -15,6 +14,7 @@ from devstack.pool import Pool
 from devstack.pulsar.admin import AdminError, MessageId
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
+from tests.integration.fleet import quiet_client
 from tests.integration.test_owner_moves import Consumer, frozen, mark_delete, publish
 from tests.support.waiting import wait_until
 
@@ -68,9 +68,7 @@ def scene(stack: PulsarCluster, tmp_path: Path) -> Iterator[Scene]:
     namespace = f"public/dies-{uuid.uuid4().hex[:8]}"
     stack.admin().create_namespace(namespace)
     topic = f"persistent://{namespace}/t"
-    client = pulsar.Client(
-        stack.endpoints.writer_url, operation_timeout_seconds=90, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    )
+    client = quiet_client(stack.endpoints.writer_url, operation_timeout_seconds=90)
     ids = publish(client, topic, range(100))
     client.close()
     ends = stack.endpoints

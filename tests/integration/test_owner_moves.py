@@ -13,6 +13,7 @@ import pytest
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSeek, CommandSubscribe, MessageIdData
 
 from devstack.pulsar.admin import MessageId
+from tests.integration.fleet import quiet_client
 from tests.integration.raw_client import RawClient
 from tests.support.messages import publish_numbers
 from tests.support.waiting import wait_until
@@ -129,10 +130,6 @@ def stored(admin: PulsarAdmin, topic: str, name: str) -> bool:
     return cursor["state"] == "Open" and int(cursor["cursorLedgerLastEntry"]) >= 0
 
 
-def newest_ledger(admin: PulsarAdmin, topic: str) -> int:
-    return int(admin.internal_stats(topic)["ledgers"][-1]["ledgerId"])
-
-
 def at(position: tuple[int, int], **fields: Any) -> MessageIdData:
     return MessageIdData(ledger_id=position[0], entry_id=position[1], **fields)
 
@@ -199,7 +196,7 @@ def _moves_on(reader: Consumer, admin: PulsarAdmin, topic: str, due: Sequence[tu
 def test_a_reader_at_latest_with_a_backlog_gets_all_of_it(
     broker: BrokerProcess, admin: PulsarAdmin, pulsar_client: pulsar.Client, topic: str
 ) -> None:
-    client = pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = quiet_client(broker.url)
     try:
         reader = client.create_reader(topic, pulsar.MessageId.latest, receiver_queue_size=50, reader_name="r")
         publish(pulsar_client, topic, range(3000), batching_enabled=True, batching_max_messages=10)

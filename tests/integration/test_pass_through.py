@@ -14,6 +14,7 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
+from tests.integration.fleet import quiet_client
 from tests.support.messages import publish_numbers
 from tests.support.waiting import wait_until
 
@@ -25,20 +26,19 @@ if TYPE_CHECKING:
 FOLLOWED_S = 12.0
 """Policies are followed within 10 s; the rest is the client's own time until it subscribes again."""
 
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 KINDS = [pulsar.ConsumerType.Shared, pulsar.ConsumerType.KeyShared]
 
 
 @pytest.fixture
 def owner(txn_stack: PulsarCluster) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(txn_stack.endpoints.writer_url, logger=QUIET)
+    client = quiet_client(txn_stack.endpoints.writer_url)
     yield client
     client.close()
 
 
 @pytest.fixture
 def through(txn_pool: Pool) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(txn_pool.url, logger=QUIET)
+    client = quiet_client(txn_pool.url)
     yield client
     client.close()
 
@@ -132,7 +132,7 @@ def test_two_pools_on_one_subscription_leave_it_to_the_owner(
     client = None
     try:
         other.start()
-        client = pulsar.Client(other.url, logger=QUIET)
+        client = quiet_client(other.url)
         consumers = [subscribe(one, topic, pulsar.ConsumerType.Shared) for one in (through, client)]
         wait_until(lambda: reasons(txn_pool, topic) == reasons(other, topic) == ["direct-consumers"], 60)
         publish(owner, topic, range(60))

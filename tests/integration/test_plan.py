@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pulsar
 
+from tests.integration.fleet import quiet_client
+
 if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
 
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 RATES_S = 65.0
 """Brokers update the rates of their statistics once a minute."""
 
@@ -28,7 +29,7 @@ def plan(*words: str) -> subprocess.CompletedProcess[str]:
 def test_the_load_of_a_topic(txn_stack: PulsarCluster, topic: str) -> None:
     """Two Shared consumers and a Reader, while messages are published for longer than the interval of the rates."""
     endpoints = txn_stack.endpoints
-    client = pulsar.Client(endpoints.writer_url, logger=QUIET)
+    client = quiet_client(endpoints.writer_url)
     producer = client.create_producer(topic, batching_enabled=False)
     for _ in range(2):
         client.subscribe(topic, "work", consumer_type=pulsar.ConsumerType.Shared)

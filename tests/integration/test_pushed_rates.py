@@ -63,9 +63,7 @@ class Publisher:
 
     def __init__(self, url: str, topic: str) -> None:
         self.rate = 0
-        self._client = pulsar.Client(
-            url, operation_timeout_seconds=90, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        )
+        self._client = quiet_client(url, operation_timeout_seconds=90)
         self._producer = self._client.create_producer(
             topic, block_if_queue_full=True, batching_max_publish_delay_ms=5, send_timeout_millis=0
         )

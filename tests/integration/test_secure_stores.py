@@ -23,6 +23,7 @@ from readonly_engine.net.tls import TlsFiles
 from devstack.common.ports import free_port
 from devstack.pool import Pool
 from devstack.pulsar.secure_stores import READER, SERVERS
+from tests.integration.fleet import quiet_client
 from tests.integration.secure_stores import OWN_ROOT, login_stack, restrict, rights, secure_stack, session
 from tests.integration.spark_driver import Driver
 from tests.support.waiting import until, wait_until
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
     from devstack.pulsar.secure_stores import StoreSecrets
 
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 TESTS = "persistent://public/default/test-.*"
 
 
@@ -80,7 +80,7 @@ def own_pool(stack: PulsarCluster, tmp_path: Path) -> Iterator[Callable[..., Poo
 
 @pytest.fixture
 def owner(stack: PulsarCluster) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(stack.endpoints.writer_url, logger=QUIET, operation_timeout_seconds=90)
+    client = quiet_client(stack.endpoints.writer_url, operation_timeout_seconds=90)
     yield client
     client.close()
 
@@ -114,7 +114,7 @@ def test_a_pool_reads_and_claims_with_the_least_rights(own_pool, stack, secrets,
         restrict(client)
     pool = own_pool()
     assert [broker.process.poll() for broker in pool.brokers] == [None, None]
-    client = pulsar.Client(pool.url, logger=QUIET, operation_timeout_seconds=90)
+    client = quiet_client(pool.url, operation_timeout_seconds=90)
     earliest = pulsar.InitialPosition.Earliest
     for kind in (pulsar.ConsumerType.Shared, pulsar.ConsumerType.Exclusive):
         consumer = client.subscribe(topic, f"s-{kind.name}", consumer_type=kind, initial_position=earliest)
@@ -149,7 +149,7 @@ def test_rights_are_withdrawn_from_a_running_broker(own_pool, stack, owner, topi
     publish(owner, topic, 0, 5)
     path = parse_topic_name(topic).managed_ledger_path
     pool = own_pool()
-    client = pulsar.Client(pool.url, logger=QUIET, operation_timeout_seconds=90)
+    client = quiet_client(pool.url, operation_timeout_seconds=90)
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
     assert receive(consumer, 5) == list(range(5))
     with session(stack, SERVERS) as servers:
@@ -174,7 +174,7 @@ def test_rights_are_withdrawn_from_a_running_broker(own_pool, stack, owner, topi
 def test_a_second_server_is_used_where_the_first_does_not_answer(own_pool, stack, owner, topic) -> None:
     publish(owner, topic, 0, 5)
     pool = own_pool("--metadata-store-url", f"zk:127.0.0.1:{free_port()},127.0.0.1:{stack.spec.secure_port}")
-    client = pulsar.Client(pool.url, logger=QUIET, operation_timeout_seconds=90)
+    client = quiet_client(pool.url, operation_timeout_seconds=90)
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
     assert receive(consumer, 5) == list(range(5))
     client.close()
@@ -420,12 +420,12 @@ def test_logins_at_bookies(secrets, tmp_path) -> None:
     topic = "persistent://public/default/test-login"
     ends = stack.endpoints
     pool = Pool(ends, tmp_path, uuid.uuid4().hex, ["--topics", TESTS, "--bookie-login-file", str(login)])
-    owner = pulsar.Client(ends.writer_url, logger=QUIET, operation_timeout_seconds=90)
+    owner = quiet_client(ends.writer_url, operation_timeout_seconds=90)
     client = None
     try:
         publish(owner, topic, 0, 5)
         pool.start()
-        client = pulsar.Client(pool.url, logger=QUIET, operation_timeout_seconds=90)
+        client = quiet_client(pool.url, operation_timeout_seconds=90)
         consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
         text = f"it does not answer the login of bookie-login-file as {READER}; are user and password right?"
         wait_until(lambda: text in pool.brokers[0].log.read_text(), 60, "the log has the refusal")

@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-import pulsar as pulsar_lib
 import pytest
+
+from tests.integration.fleet import quiet_client
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "spark" / "analysis.py"
 DEADLINE_S: Final = 180
@@ -22,9 +23,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def test_the_example_reads_decodes_adds_up_and_draws(spark, spark_stack, topic, tmp_path, monkeypatch, capsys) -> None:
-    client = pulsar_lib.Client(
-        spark_stack.endpoints.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-    )
+    client = quiet_client(spark_stack.endpoints.writer_url)
     producer = client.create_producer(topic, batching_enabled=True, block_if_queue_full=True)
     for number in range(300):
         order = {"shop": ("north", "south", "west")[number % 3], "amount": number / 4}

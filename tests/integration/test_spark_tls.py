@@ -12,6 +12,7 @@ import pytest
 from readonly_engine.bookkeeper.errors import BookKeeperError
 
 from devstack.pulsar.security import ADMIN_ROLE
+from tests.integration.fleet import quiet_client
 from tests.integration.spark_driver import Driver, numbers, publish
 from tests.integration.spark_session import batch
 
@@ -25,8 +26,7 @@ def written(secured) -> str:
     stack, credentials = secured
     name = f"persistent://public/default/spark-{uuid.uuid4().hex[:12]}"
     token = pulsar_lib.AuthenticationToken(credentials.token(ADMIN_ROLE))
-    quiet = pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-    client = pulsar_lib.Client(stack.endpoints.writer_url, authentication=token, logger=quiet)
+    client = quiet_client(stack.endpoints.writer_url, authentication=token)
     publish(client, name, 0, COUNT - 1)
     client.close()
     return name

@@ -14,6 +14,7 @@ from pulsar import MessageId as BatchMessageId
 
 from devstack.pool import Pool
 from devstack.pulsar.admin import MessageId
+from tests.integration.fleet import quiet_client
 from tests.support.messages import numbers_of, publish_numbers
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def test_a_key_with_something_unacked_stays_where_it_is_when_a_consumer_arrives(
 
 
 def _client(url: str) -> pulsar.Client:
-    return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    return quiet_client(url)
 
 
 @pytest.mark.parametrize("kind", [SHARED, KEY_SHARED], ids=lambda kind: kind.name)

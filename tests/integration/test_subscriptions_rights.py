@@ -11,6 +11,7 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
+from tests.integration.fleet import quiet_client
 from tests.support.subscriptions_tool import COMMAND, connections_of
 
 if TYPE_CHECKING:
@@ -62,10 +63,8 @@ def test_the_owner_authorizes_each_change(
         found = stack.admin().stats(topic)["subscriptions"]
         return {name for name, one in found.items() if one["isDurable"] and not name.startswith("pulsar-readonly-")}
 
-    client = pulsar.Client(
-        stack.endpoints.writer_url,
-        authentication=pulsar.AuthenticationToken(credentials.token("admin")),
-        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+    client = quiet_client(
+        stack.endpoints.writer_url, authentication=pulsar.AuthenticationToken(credentials.token("admin"))
     )
     client.subscribe(topic, "s").close()
     client.close()

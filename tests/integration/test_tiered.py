@@ -30,6 +30,7 @@ from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution, ensure_offloaders
 from devstack.pulsar.spec import DEFAULT_VERSION, PulsarSpec, Setting
+from tests.integration.fleet import quiet_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -91,9 +92,7 @@ def stack(object_store: ObjectStore) -> Iterator[PulsarCluster]:
 
 @pytest.fixture(scope="module")
 def client(stack: PulsarCluster) -> Iterator[pulsar_lib.Client]:
-    client = pulsar_lib.Client(
-        stack.endpoints.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-    )
+    client = quiet_client(stack.endpoints.writer_url)
     yield client
     client.close()
 
@@ -259,7 +258,7 @@ def test_offloaded_then_deleted_from_the_bookies_and_all_is_still_there(
             patch.setenv(key, value)
         try:
             pool.start(1)
-            through = pulsar_lib.Client(pool.url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
+            through = quiet_client(pool.url)
             consumer = through.subscribe(topic, "s", initial_position=pulsar_lib.InitialPosition.Earliest)
             for number, expected in enumerate(sent):
                 got = consumer.receive(20_000)

@@ -15,6 +15,7 @@ from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 from devstack.common.ports import free_port
 from devstack.pool import Pool
 from devstack.pulsar.security import ADMIN_ROLE, https_url, tls_url
+from tests.integration.fleet import quiet_client
 from tests.integration.raw_client import RawClient, RefusedError
 from tests.support.waiting import wait_until
 
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
     from devstack.pulsar.security import Credentials
 
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 EARLIEST = pulsar.InitialPosition.Earliest
-WAIT_S = 60.0
 REFUSED_S = 5
 """So long a client tries where it must not succeed."""
 
@@ -87,7 +86,7 @@ def connect(url: str, credentials: Credentials, seconds: int = 30, **options: st
     token = pulsar.AuthenticationToken(credentials.token(ADMIN_ROLE))
     if url.startswith("pulsar+ssl"):
         options = {"tls_trust_certs_file_path": str(credentials.authority), "tls_validate_hostname": True, **options}
-    return pulsar.Client(url, authentication=token, logger=QUIET, operation_timeout_seconds=seconds, **options)
+    return quiet_client(url, authentication=token, operation_timeout_seconds=seconds, **options)
 
 
 def read_all(client: pulsar.Client, topic: str, pool: Pool) -> list[int]:

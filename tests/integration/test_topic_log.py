@@ -25,6 +25,7 @@ from readonly_engine.wire.batch import decode_stored_entry, unpack
 
 from devstack.pulsar.counters import entries_read, entries_read_at
 from devstack.pulsar.spec import DEFAULT_METADATA, OXIA
+from tests.integration.fleet import quiet_client
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ async def test_a_new_owner_recovers_the_last_ledger(
             await asyncio.to_thread(breakable_pulsar.kill_broker, broker)
         for broker in range(breakable_pulsar.spec.brokers):
             await asyncio.to_thread(breakable_pulsar.start_broker, broker)
-        client = pulsar_lib.Client(pulsar.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
+        client = quiet_client(pulsar.writer_url)
         await asyncio.to_thread(publish, client, topic, range(30, 40))
         await follower.until(39)
         assert follower.numbers == list(range(40))

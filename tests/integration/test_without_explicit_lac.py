@@ -12,11 +12,10 @@ import pytest
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec
+from tests.integration.fleet import quiet_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
 
 @pytest.fixture
@@ -32,10 +31,10 @@ def test_the_owner_is_asked_for_the_last_entry_when_the_topic_rests(stock_pulsar
     assert stock_pulsar.admin().runtime_configuration()["bookkeeperExplicitLacIntervalInMills"] == "0"
     pool = Pool(stock_pulsar.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", "persistent://public/default/.*"])
     topic = "persistent://public/default/resting"
-    writer = pulsar.Client(stock_pulsar.endpoints.writer_url, logger=QUIET)
+    writer = quiet_client(stock_pulsar.endpoints.writer_url)
     try:
         pool.start()
-        reader = pulsar.Client(pool.url, logger=QUIET)
+        reader = quiet_client(pool.url)
         producer = writer.create_producer(topic, batching_enabled=False)
         consumer = reader.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
         for number in range(5):  # the first entry of a ledger, and later ones, each followed by a rest

@@ -21,7 +21,7 @@ from readonly_engine.config.settings import PORT_OFFSET
 
 from devstack.common.ports import free_port
 from devstack.pool import BrokerProcess
-from tests.integration.fleet import TESTS
+from tests.integration.fleet import TESTS, quiet_client
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.waiting import wait_until
 
@@ -117,9 +117,7 @@ def test_both_workers_serve_and_one_that_is_killed_comes_back(
         for number in range(MESSAGES):
             producer.send_async(b"%d" % number, lambda *_: None)
         producer.flush()
-    client = pulsar_lib.Client(
-        workers.url, operation_timeout_seconds=90, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-    )
+    client = quiet_client(workers.url, operation_timeout_seconds=90)
     try:
         everything = {name: list(range(MESSAGES)) for name in topics}
         assert read_all(client, topics) == everything
@@ -156,9 +154,7 @@ def test_workers_share_the_cursors_of_their_pool(
 ) -> None:
     names = [f"s{number}" for number in range(8)]
     with two_workers(pulsar, tmp_path, "--cursors", "local", "--cursor-partitions", "4") as parent:
-        client = pulsar_lib.Client(
-            parent.url, operation_timeout_seconds=90, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-        )
+        client = quiet_client(parent.url, operation_timeout_seconds=90)
         consumers = [client.subscribe(topic, name) for name in names]
         publish_numbers(pulsar_client, topic, range(10), batching_enabled=False)
         for consumer in consumers:

@@ -7,14 +7,13 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Final
 
-import pulsar
 import pytest
 from readonly_engine.bookkeeper.tail_state import RETURN_S
 
 from devstack.pool import BrokerProcess
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
-from tests.integration.fleet import TESTS, consumers_at
+from tests.integration.fleet import TESTS, consumers_at, quiet_client
 from tests.integration.two_zones import TwoZones
 from tests.support.waiting import wait_until
 
@@ -83,7 +82,7 @@ class Zones:
 
     def publish(self, numbers: range, seconds: float) -> None:
         """Publish numbers at an even rate, from the first zone."""
-        client = pulsar.Client(self.stack.endpoints.writer_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        client = quiet_client(self.stack.endpoints.writer_url)
         producer = client.create_producer(self.topic, block_if_queue_full=True)
         begin = time.monotonic()
         for index, number in enumerate(numbers):
