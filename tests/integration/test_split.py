@@ -166,6 +166,22 @@ def test_the_death_of_the_coordinator_loses_nothing_and_repeats_only_what_came_s
     assert len(repeated) < COUNT / 4
 
 
+def test_a_move_of_the_owner_closes_no_consumer(
+    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
+) -> None:
+    workers = [work(split_pool.url) for _ in range(4)]
+    before = wait_split(split_pool, topic)
+    for round_ in range(4):
+        publish(pulsar_client, topic, range(round_ * 1000, round_ * 1000 + 1000))
+        wait_until(lambda end=round_ * 1000 + 500: len(numbers(workers)) > end, what="some messages came")
+        admin.unload(topic)
+    wait_until(lambda: set(numbers(workers)) == set(range(4000)), 60, what="all messages came")
+    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
+    assert wait_split(split_pool, topic) == before
+    assert not any("begins again" in broker.log.read_text() for broker in split_pool.brokers)
+    assert len(numbers(workers)) == 4000, "nothing came twice"
+
+
 def test_a_consumer_at_the_owner_means_passthrough_for_all(
     split_pool: Pool, pulsar_client: pulsar.Client, topic: str, work: Callable[..., Worker]
 ) -> None:

@@ -192,6 +192,7 @@ class OwnerConsumer:
         connection, self.connection = self.connection, None
         self._acks.hold()
         if connection is None:
+            self._acks.forget()
             if grouped_acks is not None:
                 grouped_acks.channel_closed(self)
             return None
@@ -204,6 +205,7 @@ class OwnerConsumer:
             return None
         finally:
             connection.remove_consumer(self._consumer_id)
+            self._acks.forget()
             if grouped_acks is not None:
                 grouped_acks.channel_closed(self)  # answers to its acks would have come by now
 
@@ -314,6 +316,10 @@ class OwnerConsumer:
     async def wait_for_acks(self) -> None:
         """Wait until the owner has answered every ack."""
         await self._acks.wait_until_answered()
+
+    def ack_receipt(self) -> Callable[[], bool] | None:
+        """Return a function that returns whether the owner has answered all acks until now; None if it has."""
+        return self._acks.receipt()
 
     @property
     def unanswered(self) -> Iterable[CommandAck]:

@@ -149,6 +149,18 @@ class ConsumerAcks:
             self._drained = self._drained or asyncio.Event()
             await self._drained.wait()
 
+    def receipt(self) -> Callable[[], bool] | None:
+        """Return a function that returns whether the owner has answered all acks until now; None if it has."""
+        if not self._unanswered:
+            return None
+        last = self._last_number
+        return lambda: next(iter(self._unanswered), last + 1) > last
+
+    def forget(self) -> None:
+        """Drop the unanswered acks, after the end of the consumer."""
+        self._unanswered.clear()
+        self._check_drained()
+
     # Acks for a comparison with the owner's cursor
 
     @property

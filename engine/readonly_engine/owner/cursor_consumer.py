@@ -101,6 +101,9 @@ class CursorConsumer(Protocol):
     async def wait_for_acks(self) -> None:
         """Wait until every ack is in force."""
 
+    def ack_receipt(self) -> Callable[[], bool] | None:
+        """Return a function that returns whether every ack until now is in force; None if it is."""
+
     # Comparison of the cursor with the owner's
 
     @property

@@ -87,6 +87,16 @@ class GroupedAckSender:
         self._waiting.append((self._tracker.added, answered))
         await answered
 
+    def receipt(self) -> Callable[[], bool]:
+        """Return a function that returns whether the owner has answered all acks until now."""
+        last = self._tracker.added
+
+        def answered() -> bool:
+            first = self._tracker.first_unanswered
+            return first is None or first > last
+
+        return answered
+
     def forget(self) -> None:
         """Drop all acks: the owner's cursor was reset."""
         self._tracker.forget()

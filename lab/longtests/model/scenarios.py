@@ -283,6 +283,12 @@ MUTANTS: Final = (
         BOTH,
     ),
     Mutant(
+        "reports-unanswered-acks",
+        "a member reports acks that the owner has not answered",
+        "split-move",
+        "takes the move for a reset",
+    ),
+    Mutant(
         "resigns-at-once",
         "a coordinator gives its claim back while a member has a lease",
         "split-leave",

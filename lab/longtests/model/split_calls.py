@@ -29,6 +29,33 @@ PERMITS: Final = 1
 """Messages that a client takes before it acks."""
 
 
+class Receipt:
+    """A receipt for acks."""
+
+    def __init__(self, acks: Acks, entries: int) -> None:
+        self.acks = acks
+        self.entries = entries
+
+    def __call__(self) -> bool:
+        """Return whether the owner has answered them."""
+        return not self.entries & self.acks.unanswered
+
+
+class Acks:
+    """Makes receipts.
+
+    Attributes:
+        unanswered: the entries whose acks are on their way to the owner, during a report.
+    """
+
+    def __init__(self) -> None:
+        self.unanswered = 0
+
+    def __call__(self) -> Receipt:
+        """Return a receipt for all acks until now."""
+        return Receipt(self, self.unanswered)
+
+
 class SplitHost:
     """A broker with its consumer.
 
@@ -46,7 +73,8 @@ class SplitHost:
         self.dispatcher = LeasedDispatcher(self.chain, self.cursor)
         self.consumer = ConsumerState(permits=PERMITS)
         self.dispatcher.add(self.consumer)
-        self.member = Member(self.dispatcher, self.cursor)
+        self.acks = Acks()
+        self.member = Member(self.dispatcher, self.cursor, self.acks)
         self.coordinator: Coordinator | None = None
         self.name = ""
 
@@ -121,8 +149,21 @@ def connected(host: SplitHost) -> None:
     host.member.connected()
 
 
-def report(host: SplitHost) -> Report | None:
-    """Return the member's next report; None if it would change nothing."""
+def report(host: SplitHost, unanswered: int) -> Report | None:
+    """Return the member's next report; None if it would change nothing.
+
+    Args:
+        host: the broker.
+        unanswered: entries whose acks are on their way to the owner.
+    """
+    host.acks.unanswered = unanswered
+    try:
+        return _report(host)
+    finally:
+        host.acks.unanswered = 0
+
+
+def _report(host: SplitHost) -> Report | None:
     member = host.member
     if member._sent:
         return None

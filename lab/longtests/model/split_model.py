@@ -272,7 +272,8 @@ class SplitModel:
 
     def _talks(self, at: SplitState, x: int, host: Host, who: str) -> Iterator[Step]:
         other = at.hosts[1 - x]
-        machine, report = self._machines.call(host.machine, calls.report)
+        unanswered = 0 if "reports-unanswered-acks" in self._mutants else host.sent
+        machine, report = self._machines.call(host.machine, calls.report, unanswered)
         if self._coordinating(host):
             if report is not None:
                 machine = self._machines.call(machine, calls.receive_report, "AB"[x], report)[0]
@@ -358,6 +359,8 @@ class SplitModel:
         if at.moves:
             moved = at._replace(moves=at.moves - 1, faulty=1)
             for x, host in enumerate(at.hosts):
+                if self._coordinating(host) and self._ask(host, calls.acked_here) & ~(at.owner | host.sent):
+                    raise Violation("the owner moves", "the coordinator takes the move for a reset")
                 if host.alive and host.joined:
                     moved = self._begin_again(_with(moved, x, moved.hosts[x]._replace(sent=0)), x)
             yield "the owner moves: the member's acks under way are lost, its client comes back", moved

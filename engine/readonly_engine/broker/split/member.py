@@ -9,9 +9,14 @@ from readonly_engine.broker.split.leases import MAX_RANGES, MAX_WANTED, RENEW_S,
 from readonly_engine.topic.position import Position, PositionRanges
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.broker.dispatch.leased import LeasedDispatcher
     from readonly_engine.broker.split.leases import Grant, Run
+
+    AckReceipt = Callable[[], bool]
+    """Returns whether the owner has answered the acks for which it was made."""
 
 REPORT_S: Final = 0.02
 """Shortest time between two reports."""
@@ -32,21 +37,29 @@ MAX_UNANSWERED: Final = 1_000
 class Member:
     """What one broker of a split subscription has, and what it reports to the coordinator.
 
+    It reports acks after the owner has answered them. So the coordinator can compare its copy of the cursor with the owner's: acks
+    that the owner lacks were reset, or are lost.
+
     Args:
         dispatcher: dispatches the leases.
         cursor: the copy of the cursor on this broker, with the acks of its consumers.
+        receipt: makes a receipt for all acks of the consumers until now.
 
     Attributes:
         epoch: epoch of the coordinator; 0 before its first grant.
         until: end of the lease.
     """
 
-    def __init__(self, dispatcher: LeasedDispatcher, cursor: CursorReplica) -> None:
+    def __init__(self, dispatcher: LeasedDispatcher, cursor: CursorReplica, receipt: Callable[[], AckReceipt]) -> None:
         self.epoch = 0
         self.until = -math.inf
         self._dispatcher = dispatcher
         self._cursor = cursor
+        self._make_receipt = receipt
         self._held = PositionRanges()
+        self._acked = PositionRanges()  # those of the receipt
+        self._receipt: AckReceipt | None = None
+        self._owner_moved = False
         self._last = 0
         self._sent: dict[int, float] = {}
         self._reported_at = -math.inf
@@ -73,11 +86,20 @@ class Member:
         self._wanted = self._received = 0
         return len(self._held) <= MAX_RANGES
 
+    def owner_moved(self) -> None:
+        """Handle a new owner of the topic. The coordinator compares the cursor with it, and finds resets."""
+        self._owner_moved = True
+
     def forget_coordinator(self) -> bool:
-        """Begin anew with another coordinator, unless there are leases of the former one; return whether that is so."""
-        if not self._held:
-            self.epoch, self.until = 0, -math.inf
-        return not self._held
+        """Begin anew with another coordinator; return False if that is not possible: the member must begin again.
+
+        It is not with leases of the former coordinator, nor after a move of the owner: the former coordinator may have ended
+        because of a reset.
+        """
+        if self._held or self._owner_moved:
+            return False
+        self.epoch, self.until = 0, -math.inf
+        return True
 
     def on_grant(self, grant: Grant, now: float) -> bool:
         """Apply a grant.
@@ -165,20 +187,37 @@ class Member:
         """Return a report that gives everything back, when the last consumer has left. The lease then ends."""
         acked = self._take_acked()
         _, counts = self._dispatcher.take_undelivered()
-        returned = runs_of(self._held, counts)
+        unacked = self._held.without(self._acked_here())  # the coordinator reads the owner's cursor for the others
+        returned = runs_of(unacked, counts)
         if len(returned) > MAX_RANGES:
-            returned = runs_of(self._held)[:MAX_RANGES]  # the coordinator takes the others at the end of the lease
+            returned = runs_of(unacked)[:MAX_RANGES]  # the coordinator takes the others at the end of the lease
         self._held = PositionRanges()
         self._last += 1
         return Report(self.epoch, self._last, 0, 0, self._received, acked, returned)
 
-    def _take_acked(self) -> tuple[Run, ...]:
-        """Remove the entries that are acked; return them."""
+    def _acked_here(self) -> PositionRanges:
+        """Return the leased entries that are acked in the copy of the cursor."""
         first = next(iter(self._held), None)
         if first is None:
+            return PositionRanges()
+        return self._held.without(self._held.without(self._cursor.acked_beyond(first[0])))
+
+    def _take_acked(self) -> tuple[Run, ...]:
+        """Remove the entries whose acks the owner has answered; return them. One receipt is open at a time."""
+        answered = self._take_answered()
+        if self._receipt is None:
+            self._acked = self._acked_here()
+            if self._acked:
+                self._receipt = self._make_receipt()
+                answered = answered or self._take_answered()
+        return answered
+
+    def _take_answered(self) -> tuple[Run, ...]:
+        """Remove the entries of the receipt if the owner has answered; return them."""
+        if self._receipt is None or not self._receipt():
             return ()
-        left = self._held.without(self._cursor.acked_beyond(first[0]))
-        acked = runs_of(self._held.without(left))[:MAX_RANGES]  # the next report has the others
+        acked = runs_of(self._acked)[:MAX_RANGES]  # the next report has the others
+        self._receipt = None
         self._held = self._held.without(ranges_of(acked))
         return acked
 

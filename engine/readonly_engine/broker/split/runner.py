@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from typing import TYPE_CHECKING, Final, Protocol
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.leased import LeasedDispatcher
     from readonly_engine.broker.pool.claim_store import ClaimHandle, ClaimStore
     from readonly_engine.broker.pool.claims import ClaimKey
-    from readonly_engine.broker.split.leases import Grant, Report
+    from readonly_engine.broker.split.leases import Grant, Report, Run
     from readonly_engine.broker.split.links import CoordinatorLink, MemberLink
+    from readonly_engine.broker.split.member import AckReceipt
     from readonly_engine.broker.split.session import Action
     from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
     from readonly_engine.topic.chain import LedgerChain
@@ -37,7 +39,7 @@ CONNECT_TIMEOUT_S: Final = 5.0
 """Time for the coordinator's broker to admit a member. One that is stopped loses its claim, maybe to this broker."""
 
 RELEASE_TIMEOUT_S: Final = 5.0
-"""Time for the owner to take the last acks, before another broker may get the claim."""
+"""Time for the owner to take the last acks, before another broker may get the claim or the entries."""
 
 SINGLE_S: Final = 600.0
 """Time for which one broker serves a subscription that could not be split."""
@@ -69,6 +71,12 @@ class LeasedSubscription(Protocol):
 
     def demand(self) -> tuple[int, int]:
         """Return the number of entries that the consumers can take, and of their unacked messages."""
+
+    def ack_receipt(self) -> AckReceipt:
+        """Return a receipt for all acks of the consumers until now."""
+
+    def acked_elsewhere(self, runs: tuple[Run, ...]) -> None:
+        """Note entries whose acks another broker has sent, and the owner has answered."""
 
     def dispatch_leases(self) -> None:
         """Dispatch new leases."""
@@ -122,6 +130,7 @@ class SplitRunner:
             subscription.cursor,
             subscription.leases,
             subscription.demand,
+            subscription.ack_receipt,
             subscription.max_unacked,
         )
         self._claim: ClaimHandle | None = None
@@ -194,6 +203,10 @@ class SplitRunner:
         if not self.ending:
             self._do(self._session.stop(self._now()))
 
+    def owner_moved(self) -> None:
+        """Handle a new owner of the topic."""
+        self._session.member.owner_moved()
+
     def claim_lost(self) -> None:
         """Handle that another broker has the claim, or may have had it."""
         self._do(self._session.claim_lost())
@@ -213,6 +226,7 @@ class SplitRunner:
     def reported(self, name: str, link: MemberLink, report: Report) -> None:
         """Handle a member's report."""
         if self._members.get(name) is link:
+            self._subscription.acked_elsewhere(report.acked)
             self._do(self._session.member_reported(name, report, self._now()))
 
     def left(self, name: str, link: MemberLink, *, stopped: bool) -> None:
@@ -370,7 +384,14 @@ class SplitRunner:
     def _disconnect(self) -> None:
         link, self._link = self._link, None
         if link is not None:
-            self._spawn(link.close())
+            self._spawn(self._close_after_acks(link))
+
+    async def _close_after_acks(self, link: CoordinatorLink) -> None:
+        """Leave the coordinator after the owner has taken the last acks: the coordinator reads its cursor then."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RELEASE_TIMEOUT_S):
+                await self._leaving.wait_for_none(self.key)
+        await link.close()
 
     async def _read_cursor(self) -> None:
         await self._subscription.read_owner_cursor()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.broker.dispatch.leased import LeasedDispatcher
     from readonly_engine.broker.split.leases import Grant, Report
+    from readonly_engine.broker.split.member import AckReceipt
     from readonly_engine.topic.chain import LedgerChain
 
 RETRY_S: Final = 0.5
@@ -90,6 +91,7 @@ class SplitSession:
         cursor: this broker's copy of the owner's cursor.
         dispatcher: dispatches the leases of this broker.
         demand: returns the number of entries for which the consumers have permits, and the number of their unacked messages.
+        receipt: makes a receipt for all acks of the consumers until now.
         max_unacked: limit of delivered unacked messages of the subscription; 0 for none.
 
     Attributes:
@@ -104,11 +106,12 @@ class SplitSession:
         cursor: CursorReplica,
         dispatcher: LeasedDispatcher,
         demand: Callable[[], tuple[int, int]],
+        receipt: Callable[[], AckReceipt],
         max_unacked: int = 0,
     ) -> None:
         self.state = State.CLAIMING
         self.claim_until = -math.inf
-        self.member = Member(dispatcher, cursor)
+        self.member = Member(dispatcher, cursor, receipt)
         self.coordinator: Coordinator | None = None
         self._name = name
         self._chain = chain

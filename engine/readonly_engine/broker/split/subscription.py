@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
 from readonly_engine.broker.dispatch.leased import LeasedDispatcher
 from readonly_engine.broker.dispatch.make import limits_of
+from readonly_engine.broker.split.reported_acks import ReportedAcks
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.owner.errors import OwnerUnavailableError
 
@@ -13,10 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.broker.dispatch.make import DispatchSettings
+    from readonly_engine.broker.split.leases import Run
     from readonly_engine.broker.split.links import CoordinatorLink
+    from readonly_engine.broker.split.member import AckReceipt
     from readonly_engine.broker.split.runner import SplitRunner
+    from readonly_engine.broker.subscription.cursor_sync import OtherBrokers
+    from readonly_engine.broker.subscription.ignored_acks import SentAcks
     from readonly_engine.broker.subscription.parts import SubscriptionParts
     from readonly_engine.broker.subscription.subscriber import Subscriber
+    from readonly_engine.owner.consumer_events import OwnerCursorState
+    from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.pulsar_pb2 import CommandAck
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class SplitSubscription(Subscription):
-    """Serves this broker's consumers of a split subscription (LeasedSubscription).
+    """Serves this broker's consumers of a split subscription (LeasedSubscription, OtherBrokers).
 
     Each consumer acks at the owner by its own zero-permit consumer, as always: an owner takes acks of any entry from any of them.
 
@@ -42,7 +50,7 @@ class SplitSubscription(Subscription):
 
     split: ClassVar[bool] = True
 
-    __slots__ = ("_connect", "_leases", "_max_unacked", "runner")
+    __slots__ = ("_connect", "_leases", "_max_unacked", "_reported", "runner")
 
     def __init__(
         self,
@@ -54,6 +62,7 @@ class SplitSubscription(Subscription):
         super().__init__(parts, on_unreadable)
         self._max_unacked = parts.settings.limits.subscription
         self._connect = connect
+        self._reported = ReportedAcks()
         self.runner = run(self)
 
     def _make_dispatcher(self, parts: SubscriptionParts) -> LeasedDispatcher:
@@ -94,6 +103,17 @@ class SplitSubscription(Subscription):
             permits = -(-permits * counters.entries // counters.messages)
         return permits, unacked
 
+    def ack_receipt(self) -> AckReceipt:
+        """Return a receipt for all acks of the consumers until now. A consumer that has left has its answers."""
+        receipts = [one for consumer in self.consumers if (one := consumer.owner_consumer.ack_receipt()) is not None]
+        if self._grouped_acks is not None:
+            receipts.append(self._grouped_acks.receipt())
+        return lambda: all(receipt() for receipt in receipts)
+
+    def acked_elsewhere(self, runs: tuple[Run, ...]) -> None:
+        """Note entries whose acks another broker has sent, and the owner has answered."""
+        self._reported.add(runs, asyncio.get_running_loop().time())
+
     def dispatch_leases(self) -> None:
         """Dispatch new leases."""
         if self.runner.may_dispatch():
@@ -124,7 +144,36 @@ class SplitSubscription(Subscription):
         """Whether the cursor has acks that only a broker that serves alone can handle."""
         return self._transaction_acks is not None or self._cursor.has_batches
 
+    # The owner's cursor (OtherBrokers)
+
+    @property
+    def compares_cursor(self) -> bool:
+        """Whether this broker compares the whole cursor with the owner's: the coordinator has the acks of all brokers."""
+        return self.runner.coordinates
+
+    def possibly_lost(self, lost_at: float) -> list[Position]:
+        """Return the entries whose acks, by others, the owner answered shortly before a time, of the event loop's clock."""
+        return self._reported.before(lost_at)
+
+    async def resume_after_move(
+        self, consumer: Subscriber, state: OwnerCursorState, newest_ledger: int, observed_at: float
+    ) -> bool:
+        """Compare the copy of the cursor with that of a new owner: a member only its own last acks. Otherwise as Subscription."""
+        self.runner.owner_moved()
+        return await super().resume_after_move(consumer, state, newest_ledger, observed_at)
+
+    async def repeat_ignored_acks(
+        self, owner_consumer: CursorConsumer, sent: SentAcks, state: OwnerCursorState
+    ) -> None:
+        """Send acks again that the owner has ignored, as Subscription. Only the coordinator does, which learns of resets."""
+        if self.compares_cursor:
+            await super().repeat_ignored_acks(owner_consumer, sent, state)
+
     # Subscription
+
+    @property
+    def _other_brokers(self) -> OtherBrokers | None:
+        return self
 
     def add(self, consumer: Subscriber) -> None:
         """Add a consumer that has subscribed."""

@@ -23,7 +23,7 @@ from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.broker.subscription.pending_acks import PendingAckSource
@@ -69,6 +69,7 @@ class ResumeContext(NamedTuple):
         possibly_lost: the same for acks that the owner answered shortly before the connection broke.
         closed_by_owner: whether the owner has closed a consumer meanwhile.
         resumed_at: position after which the consumer has asked to continue; None for a durable subscription.
+        compared_elsewhere: whether another broker of the pool compares the whole cursor. Then only acks of this one count.
     """
 
     state: OwnerCursorState
@@ -77,6 +78,7 @@ class ResumeContext(NamedTuple):
     possibly_lost: list[tuple[Position, CommandAck]]
     closed_by_owner: bool
     resumed_at: Position | None
+    compared_elsewhere: bool = False
 
     @classmethod
     def of(
@@ -96,6 +98,17 @@ class ResumeContext(NamedTuple):
             lost += [(confirmed, ack) for ack in grouped_acks.possibly_lost(owner_consumer.lost_at)]
         closed_by_owner = any(one.closed_by_owner for one in consumers)
         return cls(state, newest_ledger, unanswered, lost, closed_by_owner, owner_consumer.resumed_at)
+
+
+class OtherBrokers(Protocol):
+    """The other brokers of the pool that serve a subscription."""
+
+    @property
+    def compares_cursor(self) -> bool:
+        """Whether this broker compares the whole cursor, with the acks of the others."""
+
+    def possibly_lost(self, lost_at: float) -> list[Position]:
+        """Return the entries whose acks, by others, the owner answered shortly before a time, of the event loop's clock."""
 
 
 class CursorQueries(Protocol):
@@ -235,6 +248,7 @@ class CursorSync:
         newest_ledger: int,
         consumers: Sequence[CursorConsumer],
         grouped_acks: GroupedAckSender | None,
+        other_brokers: OtherBrokers | None = None,
     ) -> bool:
         """Compare the copy with the owner's cursor after a consumer has subscribed again.
 
@@ -245,6 +259,7 @@ class CursorSync:
             newest_ledger: last ledger of the topic before the owner moved.
             consumers: all consumers of the subscription.
             grouped_acks: their grouped acks; None if acks are not grouped.
+            other_brokers: the other brokers that serve the subscription; None without any.
 
         Returns:
             Whether delivery can continue with the copy. After a reset the consumers must subscribe again, as on the owner.
@@ -255,6 +270,11 @@ class CursorSync:
             context = ResumeContext.of(
                 self._cursor.owner_mark_delete, state, newest_ledger, owner_consumer, consumers, grouped_acks
             )
+            if other_brokers is not None:
+                lost_at = owner_consumer.lost_at
+                acks = [] if lost_at is None else ack_commands(other_brokers.possibly_lost(lost_at))
+                context.possibly_lost.extend((self._cursor.owner_mark_delete, ack) for ack in acks)
+                context = context._replace(compared_elsewhere=not other_brokers.compares_cursor)
             self._on_last_entry(state.last)
             if context.resumed_at is None:
                 resumable = await self._compare(owner_consumer, context, consumers)
@@ -265,10 +285,7 @@ class CursorSync:
 
     def ack(self, owner_consumer: CursorConsumer, positions: list[Position]) -> None:
         """Send acks of entries that are acked in the copy to the owner."""
-        for start in range(0, len(positions), MAX_ACKS_PER_COMMAND):
-            ack = CommandAck(ack_type=CommandAck.Individual)
-            for position in positions[start : start + MAX_ACKS_PER_COMMAND]:
-                ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id)
+        for ack in ack_commands(positions):
             owner_consumer.ack(ack)
 
     async def _compare_non_durable(self, context: ResumeContext, resumed_at: Position) -> bool:
@@ -299,6 +316,9 @@ class CursorSync:
         if follow_owner(cursor, self._view.chain, state):
             self._on_moved(state)
         missing = self._missing(context)  # before the first await: later acks are on their way to the owner, too
+        possibly_lost = covered(context.possibly_lost)
+        if context.compared_elsewhere:
+            missing = missing.without(missing.without(possibly_lost))
         if not self._any(missing) and not cursor.batches:
             return True  # the owner lacks only unanswered acks
         at_owner = await self._cursor_at_owner()
@@ -316,7 +336,7 @@ class CursorSync:
         # An owner that closes its consumers stores or resets the cursor then. An owner that dies loses the acks of its last
         # seconds, and the next owner does not store the cursor before an ack or a reset.
         lost = not context.closed_by_owner and anew and at_owner.not_persisted
-        if not lost or self._any(missing.without(covered(context.possibly_lost))):
+        if not lost or self._any(missing.without(possibly_lost)):
             log.info("owner's cursor was reset or has lost acks: %s", self._name)
             return False
         log.info("sending lost acks again: %s acks=%d", self._name, len(context.possibly_lost))
@@ -354,6 +374,15 @@ class CursorSync:
             else:
                 return known
         return None
+
+
+def ack_commands(positions: list[Position]) -> Iterator[CommandAck]:
+    """Yield acks of entries, of at most MAX_ACKS_PER_COMMAND each."""
+    for start in range(0, len(positions), MAX_ACKS_PER_COMMAND):
+        ack = CommandAck(ack_type=CommandAck.Individual)
+        for position in positions[start : start + MAX_ACKS_PER_COMMAND]:
+            ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id)
+        yield ack
 
 
 def start_position(subscribe: CommandSubscribe, state: OwnerCursorState) -> Position:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from readonly_engine.broker.dispatch.make import DispatchSettings
+    from readonly_engine.broker.subscription.cursor_sync import OtherBrokers
     from readonly_engine.broker.subscription.parts import SubscriptionParts
     from readonly_engine.broker.subscription.pending_acks import EndedTransaction
     from readonly_engine.broker.subscription.subscriber import Subscriber
@@ -375,11 +376,16 @@ class Subscription(DeliveryLoop):
         """
         known = (consumer.owner_consumer, observed_at, state, newest_ledger)
         resumable = await self._cursor_sync.can_resume(
-            *known, [one.owner_consumer for one in self.consumers], self._grouped_acks
+            *known, [one.owner_consumer for one in self.consumers], self._grouped_acks, self._other_brokers
         )
         if not resumable:
             self.reset()
         return resumable
+
+    @property
+    def _other_brokers(self) -> OtherBrokers | None:
+        """The other brokers of the pool that serve it; None without any."""
+        return None
 
     def is_at_end(self, state: OwnerCursorState) -> bool:
         """Return whether the owner's cursor is at the end of the topic, so that no later entry can be acked."""

@@ -36,10 +36,19 @@ async def test_the_answer_to_an_ack_gets_the_clients_request_id(golden):
     assert (name, relayed.consumer_id, relayed.message_id[0].entry_id) == ("ACK", 1, 3)
     assert relayed.request_id != 900
     assert len(list(consumer.unanswered)) == 1
+    receipt = consumer.ack_receipt()
+    consumer.ack(ack(4))
+    assert not receipt()
     response = CommandAckResponse(consumer_id=1, request_id=relayed.request_id)
     owner.say(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=response))
     assert [said.ack_response.request_id for said in events.said] == [900]
-    assert len(list(consumer.unanswered)) == 0
+    assert receipt()
+    later = consumer.ack_receipt()
+    assert not later()
+    owner.next()
+    await consumer_closed(owner, consumer)
+    assert later(), "the owner has taken its acks before its close"
+    assert consumer.ack_receipt() is None
     await asyncio.wait_for(consumer.wait_for_acks(), 30)
 
 

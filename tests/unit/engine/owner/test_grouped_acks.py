@@ -46,7 +46,9 @@ async def test_wait_for_acks_waits_for_earlier_acks_only():
     sender, channel = GroupedAckSender(), Channel()
     await sender.wait_for_acks()
     sender.channel_opened(channel, "line")
+    assert sender.receipt()()
     sender.add(channel, ids(1), 1)
+    receipt = sender.receipt()
     settled = asyncio.create_task(sender.wait_for_acks())
     await until(lambda: channel.sent)
     sender.add(channel, ids(2), 1)
@@ -54,8 +56,12 @@ async def test_wait_for_acks_waits_for_earlier_acks_only():
     channel.sent[1][1](answer())
     await asyncio.sleep(0)
     assert not settled.done()
+    assert not receipt()
+    sender.add(channel, ids(3), 1)
     channel.sent[0][1](answer())
     await settled
+    assert receipt()
+    assert not sender.receipt()()
 
 
 async def test_forget_ends_wait_for_acks():

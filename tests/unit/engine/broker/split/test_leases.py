@@ -12,6 +12,7 @@ from readonly_engine.broker.split.codec import decode_grant, decode_report, enco
 from readonly_engine.broker.split.coordinator import Coordinator
 from readonly_engine.broker.split.leases import (
     LEASE_S,
+    MAX_ENTRIES,
     MAX_MEMBERS,
     MAX_RANGES,
     MAX_WANTED,
@@ -21,6 +22,7 @@ from readonly_engine.broker.split.leases import (
     Run,
 )
 from readonly_engine.broker.split.member import ACKS_S, RETURN_S, Member
+from readonly_engine.broker.split.reported_acks import KEPT_S, ReportedAcks
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.varint import encode_varint
@@ -38,8 +40,14 @@ class Host:
         self.consumers = [ConsumerState(permits=count) for count in permits]
         for consumer in self.consumers:
             self.dispatcher.add(consumer)
-        self.member = Member(self.dispatcher, self.cursor)
+        self.acks = self.answered = 0
+        self.holds_answers = False  # of the owner, to acks
+        self.member = Member(self.dispatcher, self.cursor, self.receipt)
         self.delivered = []
+
+    def receipt(self):
+        count = self.acks
+        return lambda: count <= self.answered
 
     def report(self, now):
         permits = sum(max(one.permits, 0) for one in self.consumers)
@@ -64,6 +72,8 @@ class Host:
     def ack(self, position):
         self.cursor.ack(position)
         self.dispatcher.acked(position)
+        self.acks += 1
+        self.answered += not self.holds_answers
 
 
 class Scene:
@@ -205,6 +215,59 @@ def test_a_lost_member_keeps_its_entries_to_the_end_of_its_lease_and_the_owner_k
     scene.cursor.load_acked_ranges([(Position(1, acked.entry_id - 1), acked)])  # by the owner's answer
     scene.coordinator.cursor_read()
     assert scene.round()["a"] == (Run(*unacked, unacked.entry_id),)
+
+
+def test_a_member_reports_an_ack_after_the_owner_has_answered_it(topic):
+    scene = Scene(topic, a=(4,))
+    positions = [topic.write() for _ in range(4)]
+    scene.round()
+    host = scene.hosts["a"]
+    host.dispatch()
+    host.ack(positions[0])
+    scene.round()
+    host.holds_answers = True
+    for position in positions[1:3]:
+        host.ack(position)
+        scene.round()
+    assert scene.cursor.mark_delete == positions[0], "what the owner lacks may be lost with it"
+    host.answered += 1  # to the second ack, and not to the third
+    scene.round()
+    scene.round()
+    assert scene.cursor.mark_delete == positions[1]
+    host.dispatcher.remove(host.consumers[0])
+    last = host.member.last_report()
+    assert (last.acked, last.returned) == ((), (Run(1, 3, 3),)), "the third is neither acked nor free"
+    assert scene.coordinator.report("a", last, scene.now)
+    scene.coordinator.leave("a")
+    assert scene.coordinator.needs_cursor
+
+
+def test_a_member_reports_acks_of_as_many_ranges_as_a_report_has(topic):
+    scene = Scene(topic, a=(MAX_WANTED,))
+    positions = [topic.write() for _ in range(MAX_WANTED)]
+    for _ in range(3):
+        topic.roll()
+    scene.round()
+    host = scene.hosts["a"]
+    host.dispatch()
+    for position in positions[1::2]:
+        host.ack(position)
+    host.ack(positions[0])
+    scene.now += RENEW_S
+    assert len(host.report(scene.now).acked) == MAX_RANGES
+
+
+def test_reported_acks_are_kept_for_a_while_and_so_many():
+    kept = ReportedAcks()
+    kept.add((Run(1, 0, 1),), 0.0)
+    kept.add((), 1.0)
+    kept.add((Run(1, 4, 4), Run(1, 7, 7)), KEPT_S)
+    assert kept.before(KEPT_S) == [Position(1, number) for number in (0, 1, 4, 7)]
+    assert kept.before(KEPT_S + 0.1) == [Position(1, 4), Position(1, 7)]
+    kept.add((Run(1, 8, 7 + MAX_ENTRIES - 2),), KEPT_S + 0.1)
+    assert len(kept.before(KEPT_S + 0.1)) == MAX_ENTRIES
+    kept.add((Run(2, 0, 0),), KEPT_S + 0.1)
+    assert len(kept.before(KEPT_S + 0.1)) == MAX_ENTRIES - 1
 
 
 def test_a_member_returns_within_its_lease_with_what_it_has(topic):

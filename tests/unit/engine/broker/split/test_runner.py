@@ -98,6 +98,7 @@ class Host:
         self.leaving = LeavingConsumers()
         self.delivered, self.begun_again, self.single, self.ended = [], [], [], []
         self.cursor_reads = 0
+        self.elsewhere = []
         self.may_read = asyncio.Event()
         self.may_read.set()
         self.links = []
@@ -113,6 +114,12 @@ class Host:
 
     def demand(self):
         return max(self.consumer.permits, 0), self.consumer.unacked
+
+    def ack_receipt(self):
+        return lambda: True
+
+    def acked_elsewhere(self, runs):
+        self.elsewhere += runs
 
     def dispatch_leases(self):
         while self.runner.may_dispatch() and (read := self.leases.next_read(0)) is not None:

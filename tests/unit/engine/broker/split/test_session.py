@@ -19,6 +19,11 @@ SESSION_S = 10.0
 """Then the store removes it."""
 
 
+def answered():
+    """Return a receipt: the owner has answered all acks."""
+    return lambda: True
+
+
 class Broker:
     """A broker with one consumer."""
 
@@ -35,7 +40,7 @@ class Broker:
         self.dispatcher = LeasedDispatcher(chain, self.cursor)
         self.consumer = ConsumerState(permits=10)
         self.dispatcher.add(self.consumer)
-        self.session = SplitSession(self.name, chain, self.cursor, self.dispatcher, self.demand)
+        self.session = SplitSession(self.name, chain, self.cursor, self.dispatcher, self.demand, answered)
         self.closed = False
         self.coordinator = None  # the broker that it is connected to
         self.do(self.session.begin())
@@ -235,6 +240,15 @@ def test_an_idle_member_survives_the_death_of_the_coordinator(pool):
     assert not pool.ended
 
 
+def test_an_idle_member_begins_again_if_a_reset_may_have_ended_the_coordinator(pool):
+    pool["b"].session.member.owner_moved()
+    pool.kill("a")
+    pool.write(1)
+    work(pool, SESSION_S + 2, "b")
+    assert pool.ended == [("b", "its lease has ended")]
+    assert pool.counts() == [1]
+
+
 def test_a_member_that_dies_gives_back_what_it_had_at_the_end_of_its_lease(pool):
     pool.write(20)
     pool.advance(0.2)
@@ -326,7 +340,7 @@ def test_a_member_begins_again_where_the_broker_with_the_claim_serves_alone(pool
 def test_a_broker_that_grants_nothing_does_not_split(topic):
     """An older one takes the member for a consumer."""
     cursor = CursorReplica(topic.chain, Position(1, -1))
-    session = SplitSession("b", topic.chain, cursor, LeasedDispatcher(topic.chain, cursor), lambda: (10, 0))
+    session = SplitSession("b", topic.chain, cursor, LeasedDispatcher(topic.chain, cursor), lambda: (10, 0), answered)
     session.begin()
     session.elsewhere("a")
     assert [action.do for action in session.connected(50.0)] == [Do.REPORT]
