@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 SUBSCRIPTION = "work"
 COUNT = 10_000
+
+KEEP_ALIVE_S = 30
+"""Time after which a broker closes the connection of one that does not answer."""
 
 
 class Worker:
@@ -164,6 +169,38 @@ def test_the_death_of_the_coordinator_loses_nothing_and_repeats_only_what_came_s
     repeated = [number for number, times in Counter(numbers(workers)).items() if times > 1]
     assert all(number >= COUNT // 2 for number in repeated)
     assert len(repeated) < COUNT / 4
+
+
+def test_what_a_member_has_that_stands_still_is_served_by_the_other_broker_soon(
+    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
+) -> None:
+    workers = [work(split_pool.url) for _ in range(4)]
+    _, member = wait_split(split_pool, topic)
+    publish(pulsar_client, topic, range(COUNT))
+    wait_until(lambda: len(numbers(workers)) > COUNT * 0.2, 60, what="some messages came")
+    member.process.send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    try:
+        wait_until(lambda: len(set(numbers(workers))) == COUNT, 60, what="all messages came")
+        assert time.monotonic() - stopped < KEEP_ALIVE_S, "the lease has ended, not the connection"
+    finally:
+        member.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
+    wait_split(split_pool, topic)
+
+
+def test_a_drain_of_the_coordinator_hands_over_without_a_wait_for_its_leases(
+    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
+) -> None:
+    workers = [work(split_pool.url) for _ in range(4)]
+    coordinator, member = wait_split(split_pool, topic)
+    publish(pulsar_client, topic, range(COUNT))
+    wait_until(lambda: len(numbers(workers)) > COUNT * 0.2, 60, what="some messages came")
+    coordinator.process.terminate()
+    wait_until(lambda: len(set(numbers(workers))) == COUNT, 60, what="all messages came")
+    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
+    wait_until(lambda: split(member, topic).get("state") == "coordinating", what="the other one coordinates")
+    assert "reason=the coordinator has stopped" in member.log.read_text()
 
 
 def test_a_move_of_the_owner_closes_no_consumer(

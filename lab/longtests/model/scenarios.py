@@ -179,6 +179,7 @@ SCENARIOS: Final = (
     _split("split-break", "1 entry; the brokers' connection may break, or go silent", entries=1, breaks=1),
     _split("split-cut", "1 entry; a session may be lost", entries=1, cuts=1),
     _split("split-death", "2 entries; the coordinator may die", entries=2, deaths=1, short=True),
+    _split("split-stall", "1 entry; a member may stand still", entries=1, stalls=1),
     _split("split-move", "1 entry; the topic may be unloaded", entries=1, moves=1),
     _keeper("keeper-alone", "the same with 1 client, which may connect to the other broker", clients=1),
 )
@@ -280,6 +281,12 @@ MUTANTS: Final = (
         "lost-member-frees-at-once",
         "the entries of a lost member are leased again before its lease ends",
         "split-break",
+        BOTH,
+    ),
+    Mutant(
+        "goes-on-after-its-lease",
+        "a member that stood still dispatches what it had",
+        "split-stall",
         BOTH,
     ),
     Mutant(

@@ -112,14 +112,14 @@ def leave(host: SplitHost, name: str) -> None:
     coordinator_of(host).leave(name)
 
 
-def on_timer(host: SplitHost) -> None:
-    """Take the entries of lost members back."""
-    coordinator_of(host).on_timer(NOW)
+def on_timer(host: SplitHost) -> bool:
+    """Take the entries of lost members back; return whether one of them is connected."""
+    return bool(coordinator_of(host).on_timer(NOW, host.name))
 
 
 def waits(host: SplitHost) -> bool:
     """Return whether the coordinator waits for the end of a lost member's lease."""
-    return coordinator_of(host).next_timer() is not None
+    return any(not one.connected for one in coordinator_of(host)._members.values())
 
 
 def may_resign(host: SplitHost) -> bool:

@@ -25,6 +25,8 @@ SESSION_TICKS: Final = 3
 
 NOT_READ: Final = -1
 
+FOR_EVER: Final = 2
+
 
 class Host(NamedTuple):
     """A broker with its client.
@@ -33,6 +35,7 @@ class Host(NamedTuple):
         machine: its SplitHost.
         alive: whether its process runs.
         silent: ticks since the last exchange with ZooKeeper; 0 while the session is confirmed.
+        still: whether its process stands still; FOR_EVER if it does not go on.
         cut: whether its link to ZooKeeper is cut.
         joined: whether it is a member at the other broker.
         has: entries that its client has and has not acked.
@@ -46,6 +49,7 @@ class Host(NamedTuple):
     machine: int
     alive: int = 1
     silent: int = 0
+    still: int = 0
     cut: int = 0
     joined: int = 0
     has: int = 0
@@ -69,6 +73,7 @@ class SplitState(NamedTuple):
         cuts: number of cuts between a broker and ZooKeeper that are left.
         breaks: number of broken connections between the brokers that are left.
         moves: number of moves of the owner that are left.
+        stalls: number of times that the process of a member may stand still, with its connections.
         leaves: number of times that the last client of a broker may leave; no fault.
         acked: entries that a client has acked.
         late: entries whose acks were under way when a coordinator read the owner's cursor.
@@ -84,6 +89,7 @@ class SplitState(NamedTuple):
     cuts: int = 0
     breaks: int = 0
     moves: int = 0
+    stalls: int = 0
     leaves: int = 0
     acked: int = 0
     late: int = 0
@@ -103,6 +109,7 @@ class SplitModel:
         cuts: number of cuts between a broker and ZooKeeper.
         breaks: number of broken connections between the brokers.
         moves: number of moves of the owner.
+        stalls: number of times that the process of a member stands still.
         leaves: number of times that the last client of a broker leaves.
         mutants: mistakes to make.
     """
@@ -116,12 +123,20 @@ class SplitModel:
         cuts: int = 0,
         breaks: int = 0,
         moves: int = 0,
+        stalls: int = 0,
         leaves: int = 0,
         mutants: Iterable[str] = (),
     ) -> None:
         self.name = name
         self.entries = entries
-        self._faults = {"deaths": deaths, "cuts": cuts, "breaks": breaks, "moves": moves, "leaves": leaves}
+        self._faults = {
+            "deaths": deaths,
+            "cuts": cuts,
+            "breaks": breaks,
+            "moves": moves,
+            "stalls": stalls,
+            "leaves": leaves,
+        }
         self._mutants = frozenset(mutants)
         self._machines: Machines[calls.SplitHost] = Machines()
 
@@ -149,9 +164,11 @@ class SplitModel:
         if self.done(at):
             return
         for x, host in enumerate(at.hosts):
-            if not host.alive:
-                continue
             who = f"broker {'AB'[x]}"
+            if host.still == 1:
+                yield f"{who} goes on", _with(at, x, host._replace(still=0))
+            if not host.alive or host.still:
+                continue
             yield from self._claims(at, x, host, who)
             yield from self._coordinates(at, x, host, who)
             yield from self._serves(at, x, host, who)
@@ -230,6 +247,8 @@ class SplitModel:
     def _serves(self, at: SplitState, x: int, host: Host, who: str) -> Iterator[Step]:
         coordinating = self._coordinating(host)
         ended = self._ask(host, calls.expired) or (coordinating and not self._claim_counts(host))
+        if "goes-on-after-its-lease" in self._mutants and not coordinating:
+            ended = False
         if at.leaves and not host.resigning and (host.joined or coordinating):
             left = at._replace(leaves=at.leaves - 1)
             left = _with(left, x, host._replace(resigning=1)) if coordinating else self._begin_again(left, x)
@@ -281,12 +300,12 @@ class SplitModel:
         elif host.joined:
             if report is not None and not host.reports:
                 yield f"{who} reports", _with(at, x, host._replace(machine=machine, reports=(report,)))
-        elif at.linked and other.alive and self._coordinating(other) and not other.resigning:
+        elif at.linked and other.alive and not other.still and self._coordinating(other) and not other.resigning:
             mine = self._machines.call(host.machine, calls.connected)[0]
             theirs = self._machines.call(other.machine, calls.join, "AB"[x])[0]
             joined = _with(at, x, host._replace(machine=mine, joined=1, reports=(), grants=()))
             yield f"{who} joins", _with(joined, 1 - x, other._replace(machine=theirs))
-        if at.linked and host.reports and other.alive:
+        if at.linked and host.reports and other.alive and not other.still:
             after = _with(at, x, host._replace(reports=host.reports[1:]))
             step = f"the report of {who} arrives"
             if not self._coordinating(other):
@@ -356,6 +375,12 @@ class SplitModel:
                     yield "the brokers' connection breaks", broken._replace(breaks=at.breaks - 1, faulty=1)
                     cut = at._replace(linked=0, breaks=at.breaks - 1, faulty=1)
                     yield "the brokers' connection goes silent", cut
+        if at.stalls:
+            for x, host in enumerate(at.hosts):
+                if host.joined:
+                    for still in (1, FOR_EVER):
+                        stopped = _with(at, x, host._replace(still=still))._replace(stalls=at.stalls - 1, faulty=1)
+                        yield f"broker {'AB'[x]} stands still{' for ever' if still == FOR_EVER else ''}", stopped
         if at.moves:
             moved = at._replace(moves=at.moves - 1, faulty=1)
             for x, host in enumerate(at.hosts):
@@ -371,6 +396,7 @@ class SplitModel:
             (not host.alive and at.node == x)
             or (host.cut and host.silent < SESSION_TICKS)
             or host.resigning
+            or host.still
             or (host.alive and self._coordinating(host) and self._ask(host, calls.waits))
             for x, host in enumerate(at.hosts)
         )
@@ -387,8 +413,10 @@ class SplitModel:
         after = at._replace(hosts=tuple(hosts), node=node)
         for x, host in enumerate(after.hosts):
             if host.alive and self._coordinating(host):
-                machine = self._machines.call(host.machine, calls.on_timer)[0]
+                machine, ended = self._machines.call(host.machine, calls.on_timer)
                 after = _with(after, x, after.hosts[x]._replace(machine=machine))
+                if ended:
+                    after = _with(after, 1 - x, after.hosts[1 - x]._replace(joined=0, reports=()))
             if host.alive and host.joined and self._ask(host, calls.expired) and not at.linked:
                 after = self._begin_again(after, x)._replace(linked=1)
         return after

@@ -154,6 +154,10 @@ class Coordinator:
             member.connected = False
             member.wanted = 0
 
+    def last_grant(self) -> Grant:
+        """Return the grant for all members when this coordinator stops."""
+        return Grant(self.epoch, 0, 0.0, self._cursor.mark_delete)
+
     def leave(self, name: str) -> None:
         """Handle the end of a member that has stopped, and has nothing: what it had and did not give back, it may have acked."""
         member = self._members.pop(name, None)
@@ -167,19 +171,26 @@ class Coordinator:
 
     # Time
 
-    def next_timer(self) -> float | None:
-        """Return the time of the next `on_timer`: the end of a lost member's lease; None without one."""
-        return min((member.until for member in self._members.values() if not member.connected), default=None)
+    def next_timer(self, own: str = "") -> float | None:
+        """Return the time of the next `on_timer`: the first end of the lease of another member; None without one."""
+        return min((member.until for name, member in self._members.items() if name != own), default=None)
 
     def next_end(self, own: str = "") -> float | None:
         """Return the end of the last lease of the other members; None without any. Until then, `may_resign` returns False."""
         return max((member.until for name, member in self._members.items() if name != own), default=None)
 
-    def on_timer(self, now: float) -> None:
-        """Take the entries of the lost members back whose leases have ended."""
-        for name in [name for name, one in self._members.items() if not one.connected and one.until <= now]:
+    def on_timer(self, now: float, own: str = "") -> list[str]:
+        """Take the entries of the other members back whose leases have ended.
+
+        Returns:
+            Those that are connected, and stand still: they must begin again.
+        """
+        lost = [name for name, member in self._members.items() if name != own and member.until <= now]
+        still = [name for name in lost if self._members[name].connected]
+        for name in lost:
             self.lost += 1
             self.leave(name)
+        return still
 
     def may_resign(self, now: float, own: str = "") -> bool:
         """Return whether another coordinator may begin: no other member can have a valid lease.

@@ -15,6 +15,9 @@ from readonly_engine.topic.position import Position, PositionRanges
 LEASE_S: Final = 5.0
 """Longest time that a member dispatches without an answer of the coordinator."""
 
+HANDOVER_S: Final = 1.0
+"""Longest time that a member waits for acks after its coordinator has stopped."""
+
 RENEW_S: Final = 1.0
 """Longest time between two reports of a member."""
 
@@ -93,7 +96,8 @@ class Grant(NamedTuple):
     Attributes:
         epoch: epoch of the coordinator.
         number: number of the report; 0 for a grant without a report.
-        valid_s: seconds for which all leases are valid, from the time of the report on.
+        valid_s: seconds for which all leases are valid, from the time of the report on. 0 if the coordinator stops: the member
+            must begin again.
         mark_delete: every entry up to here is acked.
         leases: new leases.
     """

@@ -37,8 +37,8 @@ MAX_UNANSWERED: Final = 1_000
 class Member:
     """What one broker of a split subscription has, and what it reports to the coordinator.
 
-    It reports acks after the owner has answered them. So the coordinator can compare its copy of the cursor with the owner's: acks
-    that the owner lacks were reset, or are lost.
+    It reports acks after the owner has answered them. So the coordinator can compare its copy of the cursor with the owner's:
+    what is acked in the copy only was reset, or is lost.
 
     Args:
         dispatcher: dispatches the leases.

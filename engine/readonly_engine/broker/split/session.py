@@ -19,6 +19,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.broker.split.coordinator import Coordinator
+from readonly_engine.broker.split.leases import HANDOVER_S
 from readonly_engine.broker.split.member import Member
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class SplitSession:
         self._retry_at: float | None = None
         self._linked = False
         self._grant_by = math.inf
+        self._stop_by = math.inf
         self._reading = False
 
     def follow(self, max_unacked: int) -> None:
@@ -138,8 +140,9 @@ class SplitSession:
         if self.state is State.COORDINATING and self.coordinator is not None:
             self.state = State.RESIGNING
             self.coordinator.leave(self._name)
-            ended = [Action(Do.END_MEMBER, name, why="the coordinator stops") for name in self.coordinator.members]
-            return [*ended, *self._resign(now)]
+            stops = self.coordinator.last_grant()
+            told = [Action(Do.GRANT, name, grant=stops) for name in self.coordinator.members]
+            return [*told, *self._resign(now)]
         state, self.state = self.state, State.ENDED
         if state is not State.FOLLOWING:
             return []
@@ -222,6 +225,9 @@ class SplitSession:
         if self.state is not State.FOLLOWING:
             return []
         self._grant_by = math.inf
+        if not grant.valid_s and grant.epoch == self.member.epoch:
+            self._stop_by = min(self._stop_by, now + HANDOVER_S)
+            return self._hand_over(now)
         if not self.member.on_grant(grant, now):
             return [Action(Do.DISCONNECT), *self._begin_again("the grant is of another coordinator, or too late")]
         return [Action(Do.DISPATCH)] if grant.leases else []
@@ -269,7 +275,7 @@ class SplitSession:
 
     def may_dispatch(self, now: float) -> bool:
         """Return whether the lease of this broker is valid, so that its consumers may get messages."""
-        return self.member.epoch != 0 and not self.member.expired(now)
+        return self.member.epoch != 0 and not self.member.expired(now) and self._stop_by == math.inf
 
     def next_timer(self, now: float) -> float | None:
         """Return the time of the next `on_timer`; None for none."""
@@ -279,12 +285,12 @@ class SplitSession:
             return None
         times = [now + self.member.pause(now)] if self.state is not State.RESIGNING else []
         if self._linked:
-            times.append(self._grant_by)
+            times += [self._grant_by, self._stop_by]
         if self.coordinator is not None:
             waits = (
                 self.coordinator.next_end(self._name)
                 if self.state is State.RESIGNING
-                else self.coordinator.next_timer()
+                else self.coordinator.next_timer(self._name)
             )
             times += [] if waits is None else [waits]
         return min(times, default=None)
@@ -310,6 +316,8 @@ class SplitSession:
     def changed(self, now: float) -> list[Action]:
         """Report and lease: after a FLOW, an ack, a new entry, a new consumer, or a while."""
         coordinator = self.coordinator
+        if self.state is State.FOLLOWING and self._stop_by < math.inf:
+            return self._hand_over(now)
         if self.state is State.FOLLOWING:
             report = self.member.report(now, *self._demand()) if self._linked else None
             return [] if report is None else [Action(Do.REPORT, report=report)]
@@ -317,13 +325,13 @@ class SplitSession:
             return []
         if self.member.expired(now):
             return self._step_down(now)
-        coordinator.on_timer(now)
+        ended = coordinator.on_timer(now, self._name)
         report = self.member.report(now, *self._demand())
         if report is not None:
             coordinator.report(self._name, report, now)
             if report.indivisible:
                 return self._serve_singly(now)
-        actions = []
+        actions = [Action(Do.END_MEMBER, name, why="its lease has ended") for name in ended]
         if coordinator.needs_cursor and not self._reading:
             self._reading = True
             coordinator.reading_cursor()
@@ -334,6 +342,12 @@ class SplitSession:
             elif self.member.on_grant(grant, now) and grant.leases:
                 actions.append(Action(Do.DISPATCH))
         return actions
+
+    def _hand_over(self, now: float) -> list[Action]:
+        """Begin again after the coordinator has stopped, when the consumers have acked what they have, or after HANDOVER_S."""
+        if now < self._stop_by and self._demand()[1]:
+            return []
+        return [Action(Do.DISCONNECT), *self._begin_again("the coordinator has stopped")]
 
     def _step_down(self, now: float) -> list[Action]:
         """Stop to coordinate: this broker's own lease has ended, since it was suspended for too long."""

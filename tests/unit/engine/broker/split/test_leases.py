@@ -189,24 +189,27 @@ def test_entries_on_their_way_are_not_leased_again_for_the_same_permits(topic):
     assert [run.entries for run in scene.round()["a"]] == [3]
 
 
-def test_a_lost_member_keeps_its_entries_to_the_end_of_its_lease_and_the_owner_knows_its_last_acks(topic):
+@pytest.mark.parametrize("connected", [False, True])
+def test_a_lost_member_keeps_its_entries_to_the_end_of_its_lease_and_the_owner_knows_its_last_acks(topic, connected):
+    """It is lost without a connection, or with one when it stands still."""
     scene = Scene(topic, a=(2,), b=(2,))
     for _ in range(4):
         topic.write()
     scene.round()
     lost = scene.hosts.pop("b")
     acked, unacked = (position for position, _, _ in lost.dispatch())
-    scene.coordinator.disconnect("b")
-    end = scene.coordinator.next_timer()
+    if not connected:
+        scene.coordinator.disconnect("b")
+    end = scene.coordinator.next_timer("a")
     assert end == scene.now + LEASE_S >= lost.member.until
     for position, _, _ in scene.hosts["a"].dispatch():
         scene.hosts["a"].ack(position)
     scene.hosts["a"].consumers[0].permits = 2
-    assert scene.round(LEASE_S - 0.1) == {"a": ()}
+    assert scene.round(LEASE_S - 0.1)["a"] == ()
     assert not scene.coordinator.may_resign(scene.now, "a")
     scene.now = end
     assert lost.member.expired(scene.now)
-    scene.coordinator.on_timer(scene.now)
+    assert scene.coordinator.on_timer(scene.now, "a") == ["b"] * connected
     assert scene.coordinator.may_resign(scene.now, "a")
     assert scene.coordinator.lost == 1
     assert scene.coordinator.needs_cursor

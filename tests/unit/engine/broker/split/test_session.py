@@ -8,7 +8,7 @@ import pytest
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.leased import LeasedDispatcher
-from readonly_engine.broker.split.leases import LEASE_S
+from readonly_engine.broker.split.leases import HANDOVER_S, LEASE_S
 from readonly_engine.broker.split.member import RETURN_S
 from readonly_engine.broker.split.session import GRANT_WAIT_S, Do, SplitSession, State
 from readonly_engine.topic.position import Position
@@ -30,6 +30,7 @@ class Broker:
     def __init__(self, pool, name):
         self.pool, self.name = pool, name
         self.alive = self.reachable = True
+        self.still = False  # its process stands still, and its connections stay
         self.claim_seen = pool.now
         self.new_session()
 
@@ -99,10 +100,15 @@ class Pool:
 
     def run(self):
         """Carry out all actions."""
+        late = []
         while self.queue:
             broker, session, action = self.queue.pop(0)
-            if broker.alive:
+            peer = self.brokers.get(action.peer, broker)
+            if broker.still or peer.still:
+                late.append((broker, session, action))
+            elif broker.alive:
                 self._run(broker, session, action)
+        self.queue = late
 
     def _run(self, broker, session, action):
         do, now = action.do, self.now
@@ -170,7 +176,7 @@ class Pool:
                 broker.session.claim_until = broker.claim_seen + CLAIM_S
                 if self.holder == broker.name and self.now >= broker.claim_seen + SESSION_S:
                     self.holder = None
-                if not broker.alive:
+                if not broker.alive or broker.still:
                     continue
                 if broker.closed and broker.session.state is State.ENDED:
                     broker.new_session()
@@ -262,6 +268,26 @@ def test_a_member_that_dies_gives_back_what_it_had_at_the_end_of_its_lease(pool)
     assert pool.acked == set(pool.topic.positions)
 
 
+def test_a_member_that_stands_still_keeps_its_entries_to_the_end_of_its_lease(pool):
+    pool.write(20)
+    pool.advance(0.2)
+    b = pool["b"]
+    pool["a"].ack()
+    b.still = True
+    work(pool, LEASE_S - 0.5, "a")
+    assert len(pool.acked) == 10
+    work(pool, 2, "a")
+    assert len(pool.acked) == 20
+    b.still = False
+    b.dispatch()
+    assert pool.by("b") == 10, "its lease has ended"
+    work(pool, 2)
+    assert pool.ended == [("b", "its lease has ended")]
+    pool.write(20)
+    work(pool, 2)
+    assert pool.counts()[20:] == [1] * 20
+
+
 def test_a_broken_connection_costs_no_delivery(pool):
     pool.write(20)
     pool.advance(0.2)
@@ -276,20 +302,26 @@ def test_a_broken_connection_costs_no_delivery(pool):
     assert not pool.ended
 
 
-def test_a_coordinator_without_consumers_hands_over_after_the_member_has_stopped(pool):
+@pytest.mark.parametrize("acks", [True, False])
+def test_a_coordinator_without_consumers_hands_over_when_the_consumers_of_the_member_have_acked(pool, acks):
     pool.write(30)
     pool.advance(0.2)
     pool["a"].ack()
-    a = pool["a"]
+    a, b = pool["a"], pool["b"]
     a.do(a.session.stop(pool.now))
     pool.run()
     assert (a.session.state, pool.holder) == (State.RESIGNING, "a")
     pool.advance(0.1)
-    assert pool.holder == "a"  # the member's lease is valid still
-    work(pool, 2 * LEASE_S + 2, "b")
+    assert pool.holder == "a", "the member has unacked messages"
+    assert not b.session.may_dispatch(pool.now)
+    if acks:
+        b.ack()
+    pool.advance(0.1 if acks else HANDOVER_S)
     assert a.session.state is State.ENDED
-    assert pool["b"].session.state is State.COORDINATING
+    work(pool, 2, "b")
+    assert b.session.state is State.COORDINATING
     assert pool.acked == set(pool.topic.positions)
+    assert (max(pool.counts()) == 1) == acks
 
 
 def test_a_coordinator_that_loses_its_claim_grants_nothing_beyond_it(pool):
@@ -326,7 +358,7 @@ def test_a_chunked_message_ends_the_split(pool, name):
     pool.topic.write(chunk=("uuid", 0, 2))
     pool.advance(2 * RETURN_S)
     assert pool.single
-    assert pool["a"].session.state is State.RESIGNING
+    assert {name for name, _ in pool.ended} == {"a", "b"}
     assert not pool.delivered
 
 
