@@ -157,6 +157,8 @@ class PassThroughPolicy:
         self._stats_requests: dict[TopicName, tuple[float, asyncio.Task[dict[str, Any] | None]]] = {}
         self._filters: dict[TopicName, tuple[float, str | None]] = {}  # when and at which version they were known
         self._unreadable: dict[tuple[TopicName, str], Position] = {}
+        self._listed: list[TopicName] = []
+        self._namespaces_listed: list[list[TopicName]] = []  # those of _listed
         self._checks: tuple[asyncio.Task[None], ...] = ()
         self._loop = asyncio.get_running_loop()
 
@@ -280,8 +282,9 @@ class PassThroughPolicy:
         names = await self._namespaces.entry_filters(topic, max_age_s)
         if names is None:
             return False
-        for checked in topics:
-            self._filters_known(checked, names)
+        if names or self._reasons:
+            for checked in topics:
+                self._filters_known(checked, names)
         return True
 
     def _filters_known(self, topic: TopicName, names: str) -> None:
@@ -377,13 +380,16 @@ class PassThroughPolicy:
             await asyncio.sleep(max(FILTERS_TTL_S, len(checks) / MAX_NAMESPACES_PER_S))
 
     def _topics_by_namespace(self) -> list[list[TopicName]]:
-        namespaces: dict[tuple[str, str], list[TopicName]] = {}
-        topics = {subscription.topic for subscription in self._subscriptions()}
-        topics.update(topic for topic, _ in self._consumers)
-        self._reasons.forget(topics, self._loop.time())
-        for topic in topics:
-            namespaces.setdefault((topic.tenant, topic.namespace), []).append(topic)
-        return list(namespaces.values())
+        listed = [subscription.topic for subscription in self._subscriptions()]
+        listed += [topic for topic, _ in self._consumers]
+        if self._reasons:
+            self._reasons.forget(listed, self._loop.time())
+        if listed != self._listed:  # compares identities, so that thousands of topics at rest cost next to nothing
+            namespaces: dict[tuple[str, str], list[TopicName]] = {}
+            for topic in dict.fromkeys(listed):
+                namespaces.setdefault((topic.tenant, topic.namespace), []).append(topic)
+            self._listed, self._namespaces_listed = listed, list(namespaces.values())
+        return self._namespaces_listed
 
     async def _check_filters(self, topics: list[TopicName], slots: asyncio.Semaphore) -> None:
         """Check the entry filters of the topics of one namespace."""

@@ -66,6 +66,10 @@ class ReasonTracker:
     def __init__(self) -> None:
         self._states: OrderedDict[tuple[TopicName, str, Reason], ReasonState] = OrderedDict()
 
+    def __bool__(self) -> bool:
+        """Whether it has any reason, in force or ended."""
+        return bool(self._states)
+
     def found(self, topic: TopicName, subscription: str, reason: Reason, text: str, now: float) -> bool:
         """Record a finding of a reason; return True if the reason was not in force before."""
         key = (topic, subscription, reason)

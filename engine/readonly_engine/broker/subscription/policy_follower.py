@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from readonly_engine.background import run_forever
 from readonly_engine.owner.errors import RelayError
-from readonly_engine.owner.namespace_policies import system_topic
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -49,6 +48,9 @@ class PolicyFollower:
         self._version = version
         self._changed = changed
         self._applied: dict[TopicName, str] = {}
+        self._present: list[TopicName] = []
+        self._namespaces: list[list[TopicName]] = []  # those of _present
+        self._settled: dict[int, str] = {}  # version that all topics of a namespace have, by its index in _namespaces
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -68,20 +70,28 @@ class PolicyFollower:
 
     async def check_namespaces(self) -> None:
         """Look at each namespace once, and apply what has changed, also to topics that were opened since the last look."""
-        namespaces: dict[TopicName, list[TopicName]] = {}
-        for topic in self._topics():
-            namespaces.setdefault(system_topic(topic), []).append(topic)
-        present = {topic for topics in namespaces.values() for topic in topics}
-        self._applied = {topic: version for topic, version in self._applied.items() if topic in present}
-        if namespaces:
+        present = list(self._topics())
+        if present != self._present:  # compares identities, so that thousands of topics at rest cost next to nothing
+            self._group(present)
+        if present:
             await self._renew()
-        for topics in namespaces.values():
+        for number, topics in enumerate(self._namespaces):
             version = await self._version(topics[0])
-            if version is not None:
+            if version is not None and self._settled.get(number) != version:
                 for topic in topics:
                     if self._applied.get(topic) != version:
                         await self._apply(topic, version)
+                if all(self._applied.get(topic) == version for topic in topics):
+                    self._settled[number] = version
             await asyncio.sleep(1 / MAX_NAMESPACES_PER_S)
+
+    def _group(self, present: list[TopicName]) -> None:
+        """Group the topics by namespace, and forget closed ones."""
+        namespaces: dict[tuple[str, str], list[TopicName]] = {}
+        for topic in present:
+            namespaces.setdefault((topic.tenant, topic.namespace), []).append(topic)
+        self._applied = {topic: self._applied[topic] for topic in present if topic in self._applied}
+        self._present, self._namespaces, self._settled = present, list(namespaces.values()), {}
 
     async def _apply(self, topic: TopicName, version: str) -> None:
         try:

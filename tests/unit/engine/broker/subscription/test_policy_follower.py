@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from readonly_engine.broker.subscription import policy_follower as module
 from readonly_engine.broker.subscription.policy_follower import PolicyFollower
-from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
 
 
@@ -77,3 +77,15 @@ async def test_topics_that_close_are_forgotten_and_without_topics_nothing_is_ask
     assert (cluster.asked, cluster.renewed) == ([], 1)
     cluster.topics = [parse_topic_name("t/a/one")]
     assert await cluster.look() == ["one"]
+
+
+async def test_topics_at_rest_are_not_looked_at_one_by_one(monkeypatch):
+    """With 5,000 topics each look took 8 ms of the processor, every 4 s."""
+    cluster = Cluster(*(f"t/a/{number}" for number in range(100)))
+    assert len(await cluster.look()) == 100
+    counted, original = [], TopicName.__hash__
+    monkeypatch.setattr(TopicName, "__hash__", lambda topic: counted.append(topic) or original(topic))
+    assert await cluster.look() == []
+    assert counted == []
+    cluster.versions["a"] = "2"
+    assert len(await cluster.look()) == 100
