@@ -121,8 +121,9 @@ def test_the_command_line_of_the_checks():
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """The plugin with recorded answers; the namespace is that of the context."""
+    """The plugin with recorded answers, however late; the namespace is that of the context."""
     answers = well()
+    monkeypatch.setattr("readonly_operator.kubectl.reading.BROKERS_TIMEOUT_S", 3600.0)
     monkeypatch.setattr(command, "output_of", lambda _: (0, NAMESPACE, ""))
     monkeypatch.setattr(Connection, "__enter__", lambda _: Recorded(answers))
     monkeypatch.setattr(Connection, "__exit__", lambda *_: None)
