@@ -63,6 +63,14 @@ def written(server, context):
     return run
 
 
+@pytest.fixture
+def connected(put, refer, written):
+    """The pool names a source, and its brokers have the connection."""
+    put(SOURCE, source_body())
+    refer()
+    written()
+
+
 def remove(server, context, kind, name):
     context.store.remove(kind, server.objects.pop((kind.kind, name)))
 
@@ -83,10 +91,7 @@ def test_a_pool_uses_the_source_that_it_names_and_follows_its_changes(server, co
     )
 
 
-def test_the_first_connection_has_a_time_that_stays(server, context, put, refer, written):
-    put(SOURCE, source_body())
-    refer()
-    written()
+def test_the_first_connection_has_a_time_that_stays(connected, server, context, put):
     assert server.status(POOL, "demo")["source"]["since"] == "2026-01-01T12:00:01Z", "rounded up"
     put(SOURCE, source_body(generation=2, metadataStoreUrl="zk:b:2181,c:2181"))
     later = replace(context, now=lambda: context.now() + dt.timedelta(hours=1))
@@ -129,10 +134,7 @@ def test_a_source_says_whether_pools_can_use_it_also_without_any(server, context
     assert server.versions == written
 
 
-def test_an_unchanged_pool_writes_nothing_again(server, context, put, refer, written):
-    put(SOURCE, source_body())
-    refer()
-    written()
+def test_an_unchanged_pool_writes_nothing_again(connected, server, written):
     version = server.versions
     written()
     assert server.versions == version
@@ -148,10 +150,7 @@ def test_a_missing_source_stops_a_new_pool_only_and_its_creation_is_enough(serve
     assert written()[1] == "zk:a:2181,b:2181"
 
 
-def test_a_deleted_source_hurts_nothing_also_not_in_a_new_process(server, context, put, refer, written):
-    put(SOURCE, source_body())
-    refer()
-    written()
+def test_a_deleted_source_hurts_nothing_also_not_in_a_new_process(connected, server, context, refer, written):
     remove(server, context, SOURCE, "pulsar")
     refer(cache={"size": "512Mi"})
     conditions, store = written()
@@ -193,11 +192,8 @@ def test_a_deleted_pool_still_knows_where_to_clean_up(server, context, put, refe
         ("pulsar", "first", "zk:x:2181", True),
     ],
 )
-def test_a_pool_stays_at_its_cluster(server, context, put, refer, written, name, uid, url, followed):
+def test_a_pool_stays_at_its_cluster(connected, server, context, put, refer, written, name, uid, url, followed):
     """The rules of the kind have seen each change of the same object, of which the operator may have missed some."""
-    put(SOURCE, source_body())
-    refer()
-    written()
     remove(server, context, SOURCE, "pulsar")
     put(SOURCE, source_body(name, uid, 2, metadataStoreUrl=url))
     refer(name)
@@ -207,10 +203,7 @@ def test_a_pool_stays_at_its_cluster(server, context, put, refer, written, name,
     assert conditions["Ready"][0] == "True"
 
 
-def test_a_pool_does_not_leave_its_cluster_by_a_source_of_its_own(server, context, put, refer, written):
-    put(SOURCE, source_body())
-    refer()
-    written()
+def test_a_pool_does_not_leave_its_cluster_by_a_source_of_its_own(connected, server, refer, written):
     refer(None, source={**URLS, "metadataStoreUrl": "zk:x:2181"})
     conditions, store = written()
     assert store == "zk:a:2181,b:2181"
@@ -339,10 +332,7 @@ def test_a_damaged_record_is_read_anew(server, context, put, refer, written, poo
     assert server.status(POOL, "demo")["source"]["spec"] == URLS
 
 
-def test_a_paused_pool_keeps_its_connection(server, context, put, refer, written):
-    put(SOURCE, source_body())
-    refer()
-    written()
+def test_a_paused_pool_keeps_its_connection(connected, server, context, put):
     body = copy.deepcopy(server.objects["ReadOnlyBrokerPool", "demo"])
     body["metadata"]["annotations"] = {PAUSED_KEY: "true"}
     put(POOL, body)
@@ -363,11 +353,8 @@ def test_a_pool_that_begins_paused_reads_no_source(server, context, put, refer):
 
 
 def test_the_number_of_pools_falls_when_a_pool_goes_and_is_worth_no_failure(
-    server, context, put, refer, written, monkeypatch
+    connected, server, context, refer, written, monkeypatch
 ):
-    put(SOURCE, source_body())
-    refer()
-    written()
     remove(server, context, POOL, "demo")
     reconcile(context, DEMO)
     assert server.status(SOURCE, "pulsar")["pools"] == 0
