@@ -1,4 +1,4 @@
-"""A pool becomes objects, stays what it should be, scales, and goes without a trace."""
+"""A pool becomes objects, stays what it should be, and scales."""
 
 from __future__ import annotations
 

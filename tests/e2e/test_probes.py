@@ -1,4 +1,4 @@
-"""Timings of probes and the pause of a rollout, as the API server stores them."""
+"""The pause of a rollout after each broker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The operator and a real API server, with Kubernetes' controllers of StatefulSets and of owners, and without nodes.
 
-Edits of a pool's objects by others change neither its identity, nor its settings, nor its cluster, and roll no brokers.
+Edits of a pool's objects by others change neither its identity nor its settings, and roll no brokers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pools after their first day: foreign labels, orphans, restored objects, held brokers, and bindings that are large."""
+"""Pools after their first day: orphans, restored objects, held brokers, and bindings that are large."""
 
 from __future__ import annotations
 

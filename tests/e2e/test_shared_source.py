@@ -1,4 +1,4 @@
-"""Pools that share a ReadOnlySource: changes of it, another cluster, and its deletion."""
+"""Pools that share a ReadOnlySource: changes of it, and another cluster."""
 
 from __future__ import annotations
 
