@@ -4,76 +4,40 @@ from __future__ import annotations
 
 import threading
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from readonly_operator.kube.names import PoolKey
 from readonly_operator.runtime.workqueue import WorkQueue
 
+from tests.support.clock import Clock
+
 A, B = PoolKey("team", "a"), PoolKey("team", "b")
+EVENTS = st.tuples(st.sampled_from(["add", "get", "done", "wait"]), st.sampled_from([A, B]), st.integers(0, 3))
 
 
-@pytest.fixture
-def queue(clock):
-    return WorkQueue(clock)
-
-
-def test_a_pool_that_waits_is_not_queued_twice(queue):
-    queue.add(A)
-    queue.add(A)
-    assert len(queue) == 1
-    assert queue.get(0) == A
-    queue.done(A)
-    assert queue.get(0) is None
-
-
-def test_pools_come_in_the_order_of_their_time(queue, clock):
-    queue.add(A, 5)
-    queue.add(B, 1)
-    assert queue.get(0) is None
-    clock.now += 6
-    assert (queue.get(0), queue.get(0)) == (B, A)
-
-
-def test_only_what_is_due_counts_as_waiting(queue, clock):
-    queue.add(A, 5)
-    queue.add(B)
-    assert len(queue) == 1
-    clock.now += 5
-    assert len(queue) == 2
-
-
-def test_sooner_wins_over_later(queue, clock):
-    queue.add(A, 30)
-    queue.add(A, 1)
-    clock.now += 1
-    assert queue.get(0) == A
-    queue.done(A)
-    clock.now += 60
-    assert queue.get(0) is None
-
-
-def test_later_does_not_put_off_what_is_due(queue):
-    queue.add(A)
-    queue.add(A, 30)
-    assert queue.get(0) == A
-
-
-def test_a_busy_pool_comes_again_only_when_it_is_given_back(queue):
-    queue.add(A)
-    assert queue.get(0) == A
-    queue.add(A)
-    assert queue.get(0) is None
-    queue.done(A)
-    assert queue.get(0) == A
-
-
-def test_a_delay_that_is_asked_for_while_busy_counts_from_then(queue, clock):
-    queue.add(A)
-    queue.get(0)
-    queue.add(A, 10)
-    queue.done(A)
-    assert queue.get(0) is None
-    clock.now += 10
-    assert queue.get(0) == A
+@given(st.lists(EVENTS, min_size=40, max_size=60))
+def test_each_pool_comes_once_at_the_earliest_of_its_times_and_to_one_worker(events):
+    clock, due, busy = Clock(), {}, set()
+    queue = WorkQueue(clock)
+    for event, key, seconds in events:
+        match event:
+            case "add":
+                queue.add(key, seconds)
+                due[key] = min(clock.now + seconds, due.get(key, float("inf")))
+            case "get":
+                ready = sorted((at, one) for one, at in due.items() if at <= clock.now and one not in busy)
+                found = ready[0][1] if ready else None
+                assert queue.get(0) == found
+                if found:
+                    busy.add(found)
+                    del due[found]
+            case "done" if busy:
+                given_back = min(busy)
+                queue.done(given_back)
+                busy.remove(given_back)
+            case "wait":
+                clock.now += seconds
+        assert len(queue) == sum(at <= clock.now for at in due.values())
 
 
 def test_close_wakes_those_who_wait():
