@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -197,34 +197,25 @@ def topic() -> str:
 @pytest.fixture
 def pulsar_client(pulsar: Endpoints) -> Iterator[pulsar_lib.Client]:
     """The stock Python client, connected to the source cluster."""
-    client = quiet_client(pulsar.writer_url, operation_timeout_seconds=OPERATION_S)
-    yield client
-    client.close()
+    with closing(quiet_client(pulsar.writer_url, operation_timeout_seconds=OPERATION_S)) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")
 def pool(pulsar: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     """Two read-only brokers that serve every topic of the `topic` fixture; for tests that leave them running."""
-    pool = Pool(
-        pulsar, tmp_path_factory.mktemp("pool"), uuid.uuid4().hex, ["--topics", "persistent://public/default/test-.*"]
-    )
-    try:
+    with closing(Pool(pulsar, tmp_path_factory.mktemp("pool"), uuid.uuid4().hex, ["--topics", TESTS])) as pool:
         pool.start(2)
         yield pool
-    finally:
-        pool.close()
 
 
 @pytest.fixture(scope="session")
 def local_pool(pulsar: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     """As `pool`, but it keeps the cursors itself."""
-    options = ["--topics", "persistent://public/default/test-.*", "--cursors", "local", "--cursor-partitions", "4"]
-    pool = Pool(pulsar, tmp_path_factory.mktemp("local-pool"), uuid.uuid4().hex, options)
-    try:
+    options = ["--topics", TESTS, "--cursors", "local", "--cursor-partitions", "4"]
+    with closing(Pool(pulsar, tmp_path_factory.mktemp("local-pool"), uuid.uuid4().hex, options)) as pool:
         pool.start(2)
         yield pool
-    finally:
-        pool.close()
 
 
 @pytest.fixture
@@ -246,25 +237,22 @@ def own_pool(pulsar: Endpoints, tmp_path: Path) -> Iterator[Callable[..., Pool]]
 @pytest.fixture
 def apart(pulsar: Endpoints, tmp_path: Path) -> Iterator[Apart]:
     """A read-only broker of its own, whose ways to the owners can be cut."""
-    made = Apart(pulsar, tmp_path, tmp_path.name)
-    yield made
-    made.close()
+    with closing(Apart(pulsar, tmp_path, tmp_path.name)) as made:
+        yield made
 
 
 @pytest.fixture
 def pool_client(pool: Pool) -> Iterator[pulsar_lib.Client]:
     """The stock Python client, connected to the pool."""
-    client = quiet_client(pool.url)
-    yield client
-    client.close()
+    with closing(quiet_client(pool.url)) as client:
+        yield client
 
 
 @pytest.fixture
 def local_client(local_pool: Pool) -> Iterator[pulsar_lib.Client]:
     """The stock Python client, connected to the pool that keeps cursors itself."""
-    client = quiet_client(local_pool.url)
-    yield client
-    client.close()
+    with closing(quiet_client(local_pool.url)) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")
@@ -321,9 +309,8 @@ def spark_stack(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
 @pytest.fixture(scope="session")
 def spark_client(spark_stack: PulsarCluster) -> Iterator[pulsar_lib.Client]:
     """The stock Python client, connected to the stack of the data source."""
-    client = quiet_client(spark_stack.endpoints.writer_url)
-    yield client
-    client.close()
+    with closing(quiet_client(spark_stack.endpoints.writer_url)) as client:
+        yield client
 
 
 @pytest.fixture
@@ -395,29 +382,22 @@ def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
 @pytest.fixture(scope="session")
 def txn_pool(txn_stack: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     """A read-only broker that serves every topic of the `topic` fixture on the stack with transactions."""
-    topics = ["--topics", "persistent://public/default/test-.*"]
-    pool = Pool(txn_stack.endpoints, tmp_path_factory.mktemp("txn-pool"), uuid.uuid4().hex, topics)
-    try:
+    topics = ["--topics", TESTS]
+    with closing(Pool(txn_stack.endpoints, tmp_path_factory.mktemp("txn-pool"), uuid.uuid4().hex, topics)) as pool:
         pool.start()
         yield pool
-    finally:
-        pool.close()
 
 
 @pytest.fixture
 def release_pool(release: PulsarCluster, tmp_path: Path) -> Iterator[Pool]:
     """A read-only broker on the release."""
-    made = Pool(release.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", TESTS])
-    try:
+    with closing(Pool(release.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", TESTS])) as made:
         made.start()
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
 def release_owner(release: PulsarCluster) -> Iterator[pulsar_lib.Client]:
     """A client of the release's brokers."""
-    client = quiet_client(release.endpoints.writer_url)
-    yield client
-    client.close()
+    with closing(quiet_client(release.endpoints.writer_url)) as client:
+        yield client

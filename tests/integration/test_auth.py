@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,12 +66,11 @@ def options(credentials: Credentials) -> list[str]:
 
 @pytest.fixture(scope="module")
 def pool(stack: PulsarCluster, admin: PulsarAdmin, options: list[str], tmp_path_factory) -> Iterator[Pool]:
-    pool = Pool(stack.endpoints, tmp_path_factory.mktemp("pool"), uuid.uuid4().hex, [*options, "--log-level", "debug"])
-    try:
+    with closing(
+        Pool(stack.endpoints, tmp_path_factory.mktemp("pool"), uuid.uuid4().hex, [*options, "--log-level", "debug"])
+    ) as pool:
         pool.start(2)
         yield pool
-    finally:
-        pool.close()
 
 
 @pytest.fixture

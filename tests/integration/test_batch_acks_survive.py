@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final
 
 import pulsar
@@ -108,8 +108,7 @@ def test_after_the_death_of_their_broker(
 def test_of_consumers_that_were_at_the_owner(
     release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str
 ) -> None:
-    client = quiet_client(release_pool.url)
-    try:
+    with closing(quiet_client(release_pool.url)) as client:
         for kind in KINDS:
             name = f"{topic}-{kind.name}"
             publish_batches(release_owner, name)
@@ -117,8 +116,6 @@ def test_of_consumers_that_were_at_the_owner(
             ack_some(release, consumer, name)
             consumer.close()
             assert sorted(received(subscribe(client, name, kind))) == LEFT, kind
-    finally:
-        client.close()
 
 
 def test_a_reset_of_the_cursor_makes_them_void(
@@ -128,8 +125,7 @@ def test_a_reset_of_the_cursor_makes_them_void(
     topics = {f"{topic}-{kind.name}": kind for kind in (pulsar.ConsumerType.Exclusive, SHARED)}
     before = quiet_client(release_pool.url)
     ack_some_of_each(release, release_owner, before, topics)
-    after = after_a_death(release_pool)
-    try:
+    with closing(after_a_death(release_pool)) as after:
         with suppress(pulsar.PulsarException):
             before.close()
         admin = release.admin()
@@ -138,5 +134,3 @@ def test_a_reset_of_the_cursor_makes_them_void(
             consumer = subscribe(after, name, kind)
             numbers = sorted(int(consumer.receive(RECEIVE_MS).data()) for _ in range(BATCHES * SIZE))
             assert numbers == list(range(BATCHES * SIZE)), kind
-    finally:
-        after.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -32,12 +33,9 @@ def pair(txn_stack: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     """Two brokers on the stack whose owner counts acks of single messages of a batch."""
     folder: Path = tmp_path_factory.mktemp("batches")
     topics = ["--topics", "persistent://public/default/test-.*"]
-    pool = Pool(txn_stack.endpoints, folder, f"batches-{uuid.uuid4().hex}", topics)
-    try:
+    with closing(Pool(txn_stack.endpoints, folder, f"batches-{uuid.uuid4().hex}", topics)) as pool:
         pool.start(2)
         yield pool
-    finally:
-        pool.close()
 
 
 def client_of(url: str) -> pulsar.Client:

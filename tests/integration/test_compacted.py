@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -26,16 +27,14 @@ EARLIEST = pulsar.MessageId.earliest
 @pytest.fixture
 def owner(txn_stack: PulsarCluster) -> Iterator[pulsar.Client]:
     # A stock broker that has just started may keep its first readers waiting for more than the usual 30 s.
-    client = quiet_client(txn_stack.endpoints.writer_url, operation_timeout_seconds=90)
-    yield client
-    client.close()
+    with closing(quiet_client(txn_stack.endpoints.writer_url, operation_timeout_seconds=90)) as client:
+        yield client
 
 
 @pytest.fixture
 def through(txn_pool: Pool) -> Iterator[pulsar.Client]:
-    client = quiet_client(txn_pool.url)
-    yield client
-    client.close()
+    with closing(quiet_client(txn_pool.url)) as client:
+        yield client
 
 
 def publish(client: pulsar.Client, topic: str, numbers: range, keys: int, *, batched: bool) -> None:
@@ -146,8 +145,7 @@ def test_a_slow_compacted_read_loses_nothing_when_its_owner_moves(
     assert len(expected) > 30
     admin.set_retention(namespace, minutes=0, megabytes=0)
     wait_until(lambda: admin.trim(topic) or len(admin.internal_stats(topic)["ledgers"]) == 1, 90)
-    pool = Pool(txn_stack.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", topic])
-    try:
+    with closing(Pool(txn_stack.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", topic])) as pool:
         pool.start()
         through = quiet_client(pool.url)
         if durable:
@@ -163,8 +161,6 @@ def test_a_slow_compacted_read_loses_nothing_when_its_owner_moves(
         assert got == expected
         assert served(pool, topic) >= len(expected)
         through.close()
-    finally:
-        pool.close()
 
 
 def _has_consumers(admin: PulsarAdmin, topic: str) -> bool:

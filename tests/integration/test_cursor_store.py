@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pulsar as pulsar_lib
@@ -157,8 +158,7 @@ async def test_more_records_than_the_bound_are_refused(
 def test_messages_of_somebody_else_are_refused_and_stay(
     pulsar: Endpoints, pulsar_stack: PulsarCluster, records: str
 ) -> None:
-    client = quiet_client(pulsar.writer_url)
-    try:
+    with closing(quiet_client(pulsar.writer_url)) as client:
         producer = client.create_producer(records)
         producer.send(b"mine")
         kept = client.create_reader(records, pulsar_lib.MessageId.earliest)
@@ -174,5 +174,3 @@ def test_messages_of_somebody_else_are_refused_and_stay(
         producer.send(b"mine, too")
         assert [kept.read_next(30_000).data() for _ in range(2)] == [b"mine", b"mine, too"]
         assert "__compaction" not in pulsar_stack.admin().internal_stats(records)["cursors"]
-    finally:
-        client.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -70,12 +70,11 @@ def stack() -> Iterator[PulsarCluster]:
 @pytest.fixture(params=["owner", "bookies"])
 def pool(stack: PulsarCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pool]:
     """A pool with this source of new entries."""
-    made = Pool(stack.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", TESTS, "--tail", request.param])
-    try:
+    with closing(
+        Pool(stack.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", TESTS, "--tail", request.param])
+    ) as made:
         made.start(1)
         yield made
-    finally:
-        made.close()
 
 
 class Publisher:
@@ -102,9 +101,8 @@ class Publisher:
 
 @pytest.fixture
 def publisher(stack: PulsarCluster, topic: str) -> Iterator[Publisher]:
-    made = Publisher(stack.endpoints.writer_url, topic)
-    yield made
-    made.close()
+    with closing(Publisher(stack.endpoints.writer_url, topic)) as made:
+        yield made
 
 
 class RawConsumer:
@@ -183,8 +181,7 @@ def test_a_query_starts_and_ends_at_the_number_of_a_message(
     ends = {0: [], 3: [0, 1, 2], SINGLES: list(range(SINGLES)), 7: everything, batch[-1] + 1: everything}
     cases = [("startingIndex", *one) for one in starts.items()] + [("endingIndex", *one) for one in ends.items()]
     for option, number, expected in cases:
-        driver = Driver(stack, topic, **{option: str(number)})
-        try:
+        with closing(Driver(stack, topic, **{option: str(number)})) as driver:
 
             def read(driver: Driver = driver) -> list[int]:
                 try:
@@ -193,16 +190,13 @@ def test_a_query_starts_and_ends_at_the_number_of_a_message(
                     return [-1]  # the bookies do not know the last entries yet
 
             wait_until(lambda read=read, expected=expected: read() == expected, 60, f"{option}={number}")
-        finally:
-            driver.close()
-    driver = Driver(stack, topic, startingIndex=str(batch[-1] + 2))
-    try:
-        with pytest.raises(
+    with (
+        closing(Driver(stack, topic, startingIndex=str(batch[-1] + 2))) as driver,
+        pytest.raises(
             SourceError, match=f"has no message {batch[-1] + 2} yet; its next one has the number {batch[-1] + 1}"
-        ):
-            driver.tasks()
-    finally:
-        driver.close()
+        ),
+    ):
+        driver.tasks()
 
 
 @pytest.mark.parametrize("pool", ["bookies"], indirect=True)

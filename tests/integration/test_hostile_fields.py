@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -36,8 +37,7 @@ def test_no_value_of_a_field_harms_anybody(pulsar: Endpoints, tmp_path: Path, cu
     launcher.write_text(f'#!/bin/sh\nshift 3\nexec {sys.executable} -m longtests.hostile.measured {turns} "$@"\n')
     launcher.chmod(0o755)
     options = ["--topics", f"{TOPICS}.*", "--cursors", cursors]
-    pool = Pool(pulsar, tmp_path, uuid.uuid4().hex, options, python=str(launcher))
-    try:
+    with closing(Pool(pulsar, tmp_path, uuid.uuid4().hex, options, python=str(launcher))) as pool:
         (broker,) = pool.start()
         begun = turns.stat().st_size
         with Innocent(broker.url, make_topic(broker.url, TOPICS)) as innocent, ThreadPoolExecutor(4) as attackers:
@@ -52,5 +52,3 @@ def test_no_value_of_a_field_harms_anybody(pulsar: Endpoints, tmp_path: Path, cu
         assert "Traceback" not in log
         long = [line.split(" ", 1) for line in turns.read_text()[begun:].splitlines()]
         assert [line for line in long if float(line[0]) > SLACK * TURN_MS] == []
-    finally:
-        pool.close()

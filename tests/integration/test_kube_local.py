@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,11 +97,8 @@ def sandbox() -> Iterator[Sandbox]:
     cache = Path(tempfile.mkdtemp(prefix="kube", dir="/var/tmp"))  # a short path: there is a socket in it
     try:
         shutil.copytree(default_layout().builds, cache / "kube" / "builds", symlinks=True, copy_function=link)
-        box = Sandbox(cache)
-        try:
+        with closing(Sandbox(cache)) as box:
             yield box
-        finally:
-            box.close()
     finally:
         shutil.rmtree(cache)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -63,12 +64,9 @@ def pool(
 ) -> Iterator[Pool]:
     options = ["--topics", f"persistent://{NAMESPACE}/.*", "--admin-token-file", str(credentials.admin_token_file)]
     options += ["--cursors", "local", "--cursor-partitions", "2"]
-    pool = Pool(stack.endpoints, tmp_path_factory.mktemp("pool"), uuid.uuid4().hex, options)
-    try:
+    with closing(Pool(stack.endpoints, tmp_path_factory.mktemp("pool"), uuid.uuid4().hex, options)) as pool:
         pool.start(2)
         yield pool
-    finally:
-        pool.close()
 
 
 def client_of(url: str, credentials: Credentials, role: str) -> pulsar.Client:

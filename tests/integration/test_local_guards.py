@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -40,9 +40,8 @@ def kept_topic(admin: PulsarAdmin) -> str:
 @pytest.fixture
 def kept_client(own_pool: Callable[..., Pool], kept_topic: str) -> Iterator[pulsar.Client]:
     pool = own_pool(2, "--topics", kept_topic, "--cursors", "local", "--cursor-partitions", "4")
-    client = quiet_client(pool.url)
-    yield client
-    client.close()
+    with closing(quiet_client(pool.url)) as client:
+        yield client
 
 
 def first_ledger(admin: PulsarAdmin, topic: str) -> int:

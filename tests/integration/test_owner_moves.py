@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import uuid
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pulsar
@@ -196,8 +196,7 @@ def _moves_on(reader: Consumer, admin: PulsarAdmin, topic: str, due: Sequence[tu
 def test_a_reader_at_latest_with_a_backlog_gets_all_of_it(
     broker: BrokerProcess, admin: PulsarAdmin, pulsar_client: pulsar.Client, topic: str
 ) -> None:
-    client = quiet_client(broker.url)
-    try:
+    with closing(quiet_client(broker.url)) as client:
         reader = client.create_reader(topic, pulsar.MessageId.latest, receiver_queue_size=50, reader_name="r")
         publish(pulsar_client, topic, range(3000), batching_enabled=True, batching_max_messages=10)
         assert [int(reader.read_next(RECEIVE_MS).data()) for _ in range(1000)] == list(range(1000))
@@ -205,8 +204,6 @@ def test_a_reader_at_latest_with_a_backlog_gets_all_of_it(
         wait_until(lambda: bool(admin.stats(topic)["subscriptions"]), 60)
         assert [int(reader.read_next(RECEIVE_MS).data()) for _ in range(2000)] == list(range(1000, 3000))
         assert not reader.has_message_available()
-    finally:
-        client.close()
 
 
 def test_a_reader_whose_position_was_trimmed_goes_on_with_what_is_left(

@@ -6,6 +6,7 @@ import json
 import time
 import urllib.request
 import uuid
+from contextlib import closing
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -31,16 +32,14 @@ KINDS = [pulsar.ConsumerType.Shared, pulsar.ConsumerType.KeyShared]
 
 @pytest.fixture
 def owner(txn_stack: PulsarCluster) -> Iterator[pulsar.Client]:
-    client = quiet_client(txn_stack.endpoints.writer_url)
-    yield client
-    client.close()
+    with closing(quiet_client(txn_stack.endpoints.writer_url)) as client:
+        yield client
 
 
 @pytest.fixture
 def through(txn_pool: Pool) -> Iterator[pulsar.Client]:
-    client = quiet_client(txn_pool.url)
-    yield client
-    client.close()
+    with closing(quiet_client(txn_pool.url)) as client:
+        yield client
 
 
 def subscribe(client: pulsar.Client, topic: str, kind: pulsar.ConsumerType) -> pulsar.Consumer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pulsar
@@ -46,9 +47,8 @@ def broker(own_pool: Callable[..., Pool], topic: str, request: pytest.FixtureReq
 
 @pytest.fixture
 def reader(broker: BrokerProcess) -> Iterator[pulsar.Client]:
-    client = quiet_client(broker.url)
-    yield client
-    client.close()
+    with closing(quiet_client(broker.url)) as client:
+        yield client
 
 
 def namespace_of(topic: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pulsar
@@ -46,12 +47,9 @@ def namespaces(admin: PulsarAdmin) -> dict[bool, str]:
 def producers_pool(pulsar_stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     """Two brokers that serve these namespaces."""
     folder = tmp_path_factory.mktemp("producers")
-    pool = Pool(pulsar_stack.endpoints, folder, uuid.uuid4().hex, ["--topics", BOUND])
-    try:
+    with closing(Pool(pulsar_stack.endpoints, folder, uuid.uuid4().hex, ["--topics", BOUND])) as pool:
         pool.start(2)
         yield pool
-    finally:
-        pool.close()
 
 
 def new_topic(namespaces: dict[bool, str], *, deduplication: bool) -> str:

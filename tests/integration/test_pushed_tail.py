@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,9 +44,8 @@ def broker(own_pool: Callable[..., Pool], topic: str) -> BrokerProcess:
 
 @pytest.fixture
 def reader(broker: BrokerProcess) -> Iterator[pulsar.Client]:
-    client = quiet_client(broker.url)
-    yield client
-    client.close()
+    with closing(quiet_client(broker.url)) as client:
+        yield client
 
 
 def tail_of(broker: BrokerProcess, topic: str) -> dict[str, Any]:

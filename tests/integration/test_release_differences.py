@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import pulsar
@@ -73,12 +74,9 @@ async def test_lists_of_ledgers_are_compressed(
         await store.close()
     assert node is not None
     assert node.value.startswith(COMPRESSED) == (codec != "NONE")
-    client = quiet_client(release_pool.url)
-    try:
+    with closing(quiet_client(release_pool.url)) as client:
         reader = client.create_reader(topic, pulsar.MessageId.earliest)
         assert numbers_of([reader.read_next(RECEIVE_MS) for _ in range(250)]) == list(range(250))
-    finally:
-        client.close()
 
 
 def test_stored_acks_are_long_arrays(release: PulsarCluster, release_owner: pulsar.Client, topic: str) -> None:
@@ -170,8 +168,7 @@ def test_policies_of_a_topic_count_wherever_they_are_stored(
     publish_numbers(release_owner, topic, range(3 * limit), batching_enabled=False)
     in_system_topic = any("/__change_events" in name for name in admin.topics(system=True))
     assert in_system_topic != release.spec.version.startswith("5.")
-    client = quiet_client(release_pool.url)
-    try:
+    with closing(quiet_client(release_pool.url)) as client:
         consumer = client.subscribe(topic, "s", SHARED)
         messages = [consumer.receive(RECEIVE_MS) for _ in range(limit)]
         with pytest.raises(pulsar.Timeout):
@@ -179,5 +176,3 @@ def test_policies_of_a_topic_count_wherever_they_are_stored(
         for message in messages:
             consumer.acknowledge(message)
         assert numbers_of([consumer.receive(RECEIVE_MS) for _ in range(limit)]) == list(range(limit, 2 * limit))
-    finally:
-        client.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,17 +43,10 @@ def cluster() -> Iterator[PulsarCluster]:
 @pytest.fixture(scope="module")
 def pool(cluster: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     """A pool that is bound to all topics of a namespace."""
-    made = Pool(
-        cluster.endpoints,
-        tmp_path_factory.mktemp("pool"),
-        uuid.uuid4().hex,
-        ["--topics", "persistent://public/default/.*"],
-    )
-    try:
+    options = ["--topics", "persistent://public/default/.*"]
+    with closing(Pool(cluster.endpoints, tmp_path_factory.mktemp("pool"), uuid.uuid4().hex, options)) as made:
         made.start(1)
         yield made
-    finally:
-        made.close()
 
 
 def played(url: str, topic: str) -> str:

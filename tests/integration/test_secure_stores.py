@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -80,9 +81,8 @@ def own_pool(stack: PulsarCluster, tmp_path: Path) -> Iterator[Callable[..., Poo
 
 @pytest.fixture
 def owner(stack: PulsarCluster) -> Iterator[pulsar.Client]:
-    client = quiet_client(stack.endpoints.writer_url, operation_timeout_seconds=90)
-    yield client
-    client.close()
+    with closing(quiet_client(stack.endpoints.writer_url, operation_timeout_seconds=90)) as client:
+        yield client
 
 
 def publish(owner: pulsar.Client, topic: str, first: int, count: int) -> None:
@@ -207,11 +207,8 @@ def test_the_spark_source(stack, secrets, owner, topic) -> None:
         for name, path in options.items()
         if name.startswith("metadataStoreTls.")
     }
-    driver = Driver(stack, topic, **options, **tls)
-    try:
+    with closing(Driver(stack, topic, **options, **tls)) as driver:
         driver.await_values([str(number) for number in range(5)])
-    finally:
-        driver.close()
 
 
 # Refusals

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import uuid
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,12 +111,9 @@ def write_workload(stack: PulsarCluster, folder: Path, seed: int, topics: int, e
         if one.partitions:
             stack.admin().create_partitioned_topic(one.name, one.partitions)
     keys = make_keys(folder)
-    publisher = Publisher(stack.endpoints.writer_url, keys, folder / "client.log")
-    try:
+    with closing(Publisher(stack.endpoints.writer_url, keys, folder / "client.log")) as publisher:
         for rounds in plan_rounds(rng, planned, entries):
             publisher.publish(rounds, lambda _: None)
-    finally:
-        publisher.close()
     return planned, keys
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -104,16 +105,13 @@ def test_the_first_chunk_of_an_incomplete_message_is_not_trimmed(spark_stack, sp
         raw.publish(b"m-b", 0, chunk_id=0, **chunk)
         raw.receipt()
         publish(spark_client, topic, 5, LEDGER_ENTRIES + 4)
-        first = StreamPlanner(options)
-        try:
+        with closing(StreamPlanner(options)) as first:
             start = first.start()
             wait_until(
                 lambda: len(read(first.tasks(start, first.end(start, Limits())))) == LEDGER_ENTRIES + 5, DEADLINE_S
             )
             end = first.end(start, Limits())
             first.commit(end)
-        finally:
-            first.close()
         before, after = (int(offset["t"][topic].partition(":")[0]) for offset in (start, end))
         assert before < after
         assert admin.internal_stats(topic)["cursors"][HOLD]["markDeletePosition"] == f"{before}:4"
@@ -121,12 +119,9 @@ def test_the_first_chunk_of_an_incomplete_message_is_not_trimmed(spark_stack, sp
         raw.publish(b"ig", 1, chunk_id=1, **chunk)
         raw.receipt()
     publish(spark_client, topic, 200, 200)
-    second = StreamPlanner(options)
-    try:
+    with closing(StreamPlanner(options)) as second:
         wait_until(
             lambda: read(second.tasks(end, second.end(end, Limits()))) == ["m-big", *numbers(200, 200)], DEADLINE_S
         )
         second.commit(second.end(end, Limits()))
-    finally:
-        second.close()
     assert admin.stats(topic)["subscriptions"][HOLD]["msgBacklog"] == 0, "it continues after the message"

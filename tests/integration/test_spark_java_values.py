@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import uuid
+from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -97,9 +98,8 @@ def prefix(spark_stack: PulsarCluster) -> str:
 @pytest.fixture
 def reading(spark_stack: PulsarCluster, prefix: str, request: pytest.FixtureRequest) -> Iterator[Driver]:
     """A reader of the topic of a test."""
-    driver = Driver(spark_stack, f"{prefix}{request.node.callspec.params['name']}", valueSchema="auto")
-    yield driver
-    driver.close()
+    with closing(Driver(spark_stack, f"{prefix}{request.node.callspec.params['name']}", valueSchema="auto")) as driver:
+        yield driver
 
 
 @pytest.mark.parametrize("name", EXPECTED)

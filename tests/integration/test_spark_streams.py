@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import pulsar as pulsar_lib
@@ -131,26 +132,20 @@ def test_a_deleted_topic_is_noticed_by_a_spark_that_does_not_tell_where_a_micro_
     url = {"metadataStoreUrl": spark_stack.endpoints.metadata_store, "startingOffsets": "earliest"}
     options = parse_options({**url, **topics, "failOnDataLoss": fail}, streaming=True)
 
-    first = StreamPlanner(options)
-    try:
+    with closing(StreamPlanner(options)) as first:
         start = first.start()
         wait_until(lambda: len(read(first.tasks(start, first.end(None, Limits())))) == 20, DEADLINE_S)
         end = first.end(None, Limits())
         assert first.end(None, Limits()) == end, "nothing has come"
-    finally:
-        first.close()
     spark_stack.admin().delete_topic(gone)
     publish(spark_client, kept, 20, 29)
-    second = StreamPlanner(options)
-    try:
+    with closing(StreamPlanner(options)) as second:
         if fail == "true":
             with pytest.raises(SourceError, match=f"gone-{name}.*(deleted|does not exist)"):
                 second.tasks(end, second.end(None, Limits()))
             return
         wait_until(lambda: read(second.tasks(end, second.end(None, Limits()))) == numbers(20, 29), DEADLINE_S)
         assert gone not in second.end(None, Limits())["t"]
-    finally:
-        second.close()
 
 
 def wait_for(spark: SparkSession, query: StreamingQuery, folder: Path, count: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -46,12 +47,9 @@ def shown(secured) -> dict[str, str]:
 
 def test_tasks_speak_tls_with_the_bookies(secured, spark, written: str, shown) -> None:
     stack, _ = secured
-    driver = Driver(stack, written, maxBytesPerPartition="2k", **shown)
-    try:
+    with closing(Driver(stack, written, maxBytesPerPartition="2k", **shown)) as driver:
         driver.await_values(numbers(0, COUNT - 1))
         assert Path(shown["bookieTls.key"]).read_bytes() not in pickle.dumps(driver.tasks()), "plans name files"
-    finally:
-        driver.close()
     frame = batch(spark, stack, written, columns="value binary", **shown)
     assert sorted(bytes(row["value"]).decode() for row in frame.collect()) == sorted(numbers(0, COUNT - 1))
 
@@ -69,10 +67,7 @@ def test_who_is_not_let_in_is_told_soon(secured, written: str, shown, tmp_path: 
     options = {key: value for key, value in shown.items() if key.partition(".")[2] not in left_out}
     if not left_out:
         options["bookieTls.trustCertificates"] = str(type(credentials).make(tmp_path / "stranger").authority)
-    driver = Driver(stack, written, **options)
-    try:
+    with closing(Driver(stack, written, **options)) as driver:
         with pytest.raises(BookKeeperError, match=told) as caught:
             driver.values()
         assert caught.value.refused, "it is not asked again"
-    finally:
-        driver.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -69,13 +70,10 @@ def stack(request: pytest.FixtureRequest) -> PulsarCluster:
 
 def snapshot(stack: PulsarCluster, topic: str) -> Snapshot | None:
     """The newest snapshot of a topic, read anew."""
-    driver = Driver(stack, topic)
-    try:
+    with closing(Driver(stack, topic)) as driver:
         driver.states()
         found: Snapshot | None = driver.call(driver.catalog.snapshots.read(parse_topic_name(topic)))
         return found
-    finally:
-        driver.close()
 
 
 def test_the_search_begins_at_the_snapshot(stack: PulsarCluster, topic: str) -> None:
@@ -106,8 +104,7 @@ def test_the_search_begins_at_the_snapshot(stack: PulsarCluster, topic: str) -> 
         sealed = [ledger for ledger in found.aborted.values() if ledger != ANY_LEDGER]
         assert len(sealed) == (len(found.aborted) if stack.spec.name == "spark" else 3 * IN_SEGMENT)
 
-        reading = Driver(stack, topic)
-        try:
+        with closing(Driver(stack, topic)) as reading:
             reading.await_values(expected)
             scan = reading.catalog.transactions.scanned(topic)
             assert scan is not None
@@ -115,13 +112,8 @@ def test_the_search_begins_at_the_snapshot(stack: PulsarCluster, topic: str) -> 
             assert scan.index.start > Position(reading.states()[topic].earliest.ledger_id, 2)
             java.do("commit", "old")
             reading.await_values([*expected, "old", "behind"])
-        finally:
-            reading.close()
-    again = Driver(stack, topic)
-    try:
+    with closing(Driver(stack, topic)) as again:
         again.await_values([*expected, "old", "behind"])
-    finally:
-        again.close()
 
 
 def test_without_a_usable_snapshot_all_is_searched(
@@ -140,11 +132,8 @@ def test_without_a_usable_snapshot_all_is_searched(
     )
     monkeypatch.setattr(snapshots, "MAX_ABORTED", IN_SEGMENT)
     assert snapshot(stack, topic) is None, "it is larger"
-    reading = Driver(stack, topic)
-    try:
+    with closing(Driver(stack, topic)) as reading:
         reading.await_values(["plain"])
         scan = reading.catalog.transactions.scanned(topic)
         assert scan is not None
         assert scan.index.start == EARLIEST
-    finally:
-        reading.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -45,16 +46,13 @@ def test_a_schema_and_the_one_after_it(spark_stack: PulsarCluster, spark_client,
             more = {"count": 2 * number} if evolved else {}
             producer.send(made(id=number, what=f"thing-{number}", **more))
         producer.close()
-    driver = Driver(spark_stack, topic, valueSchema="auto")
-    try:
+    with closing(Driver(spark_stack, topic, valueSchema="auto")) as driver:
         wanted = driver.call(driver.catalog.value_type([topic]))
         (schema,) = driver.call(driver.catalog.value_schemas([topic])).values()
         assert sorted(schema.versions) == [0, 1]
         names = {wanted.field(index).name: spark_name(wanted.field(index).type) for index in range(wanted.num_fields)}
         assert names == {"id": "bigint", "what": "string", "count": "int"}
         rows = read_values(driver, wanted, 2 * COUNT)
-    finally:
-        driver.close()
     assert rows == [
         {"id": number, "what": f"thing-{number}", "count": 2 * number if evolved else None}
         for evolved in (False, True)
@@ -187,9 +185,8 @@ def delete_schema_ledger(stack: PulsarCluster, topic: str, version: int) -> None
 
 def test_a_topic_without_a_schema_says_so(spark_stack, spark_client, topic) -> None:
     publish(spark_client, topic, 0, 0)
-    driver = Driver(spark_stack, topic, valueSchema="auto")
-    try:
-        with pytest.raises(Exception, match=f"valueSchema=auto: {topic} has no schema"):
-            driver.call(driver.catalog.value_type([topic]))
-    finally:
-        driver.close()
+    with (
+        closing(Driver(spark_stack, topic, valueSchema="auto")) as driver,
+        pytest.raises(Exception, match=f"valueSchema=auto: {topic} has no schema"),
+    ):
+        driver.call(driver.catalog.value_type([topic]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -78,20 +79,18 @@ def page(browser: Session) -> Iterator[Session]:
 @pytest.fixture(scope="module")
 def hosts(pulsar: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     """A pool of two brokers."""
-    made = Pool(pulsar, tmp_path_factory.mktemp("pool"), f"pages-{uuid.uuid4().hex[:8]}", ["--topics", TESTS])
-    try:
+    with closing(
+        Pool(pulsar, tmp_path_factory.mktemp("pool"), f"pages-{uuid.uuid4().hex[:8]}", ["--topics", TESTS])
+    ) as made:
         made.start(2)
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
 def client(hosts: Pool) -> Iterator[Client]:
     """A client of the pool."""
-    made = quiet_client(hosts.url)
-    yield made
-    made.close()
+    with closing(quiet_client(hosts.url)) as made:
+        yield made
 
 
 def serving(pool: Pool, topic: str) -> BrokerProcess:

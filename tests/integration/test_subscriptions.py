@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -186,14 +187,13 @@ def test_a_batch_that_is_acked_in_part_comes_back_with_the_rest_of_it(
         consumer.close()
         return numbers_of(rest(subscribe(client, topic, batch_index_ack_enabled=True)))
 
-    pool = Pool(pulsar, tmp_path, f"batches-{time.time_ns()}", ["--topics", "persistent://public/default/test-.*"])
-    try:
+    with closing(
+        Pool(pulsar, tmp_path, f"batches-{time.time_ns()}", ["--topics", "persistent://public/default/test-.*"])
+    ) as pool:
         pool.start()
         client = _client(pool.url)
         assert scene(client, f"{topic}-through") == scene(pulsar_client, f"{topic}-direct")
         client.close()
-    finally:
-        pool.close()
 
 
 @pytest.mark.parametrize("kind", [ConsumerType.Exclusive, SHARED], ids=lambda kind: kind.name)
@@ -280,8 +280,7 @@ def _gets_something(consumer: pulsar.Consumer) -> bool:
 
 def test_the_rate_of_a_subscription_is_limited(pulsar: Endpoints, pulsar_client, topic: str, tmp_path: Path) -> None:
     options = ["--topics", "persistent://public/default/test-.*", "--dispatch-rate-per-subscription", "{messages: 50}"]
-    pool = Pool(pulsar, tmp_path, f"rate-{time.time_ns()}", options)
-    try:
+    with closing(Pool(pulsar, tmp_path, f"rate-{time.time_ns()}", options)) as pool:
         pool.start()
         client = _client(pool.url)
         publish(pulsar_client, topic, range(200), batching_enabled=False)
@@ -292,8 +291,6 @@ def test_the_rate_of_a_subscription_is_limited(pulsar: Endpoints, pulsar_client,
         assert numbers_of(take(consumers[1], 200)) == list(range(200))
         assert time.monotonic() - begin < 15, "one does not wait for the other"
         client.close()
-    finally:
-        pool.close()
 
 
 def test_large_messages_in_chunks_reach_one_consumer_each(both) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -32,12 +33,9 @@ def pool(secured: tuple[PulsarCluster, Credentials], tmp_path: Path) -> Iterator
     admin.create_namespace(NAMESPACE)
     admin.grant(NAMESPACE, "reader", "consume")
     options = ["--topics", f"persistent://{NAMESPACE}/.*", "--admin-token-file", str(credentials.admin_token_file)]
-    made = Pool(stack.endpoints, tmp_path, uuid.uuid4().hex, [*options, "--cursors", "local"])
-    try:
+    with closing(Pool(stack.endpoints, tmp_path, uuid.uuid4().hex, [*options, "--cursors", "local"])) as made:
         made.start(1)
         yield made
-    finally:
-        made.close()
 
 
 def test_the_owner_authorizes_each_change(

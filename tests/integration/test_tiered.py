@@ -7,7 +7,7 @@ import os
 import random
 import time
 import uuid
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import TYPE_CHECKING, Final
 
 import pulsar as pulsar_lib
@@ -92,9 +92,8 @@ def stack(object_store: ObjectStore) -> Iterator[PulsarCluster]:
 
 @pytest.fixture(scope="module")
 def client(stack: PulsarCluster) -> Iterator[pulsar_lib.Client]:
-    client = quiet_client(stack.endpoints.writer_url)
-    yield client
-    client.close()
+    with closing(quiet_client(stack.endpoints.writer_url)) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -201,13 +202,10 @@ def test_the_end_of_a_terminated_topic_is_told_when_all_is_acked(
 def pushed(txn_stack: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
     """A client of a read-only broker to which the owner pushes new entries."""
     options = ["--topics", "persistent://public/default/test-.*", "--tail", "owner"]
-    pool = Pool(txn_stack.endpoints, tmp_path_factory.mktemp("pushed"), uuid.uuid4().hex, options)
-    try:
+    with closing(Pool(txn_stack.endpoints, tmp_path_factory.mktemp("pushed"), uuid.uuid4().hex, options)) as pool:
         pool.start(1)
         with JavaClient(txn_stack, pool.url) as client:
             yield client
-    finally:
-        pool.close()
 
 
 def is_pushed(txn_stack: PulsarCluster, topic: str) -> bool:
@@ -248,13 +246,12 @@ def test_aborted_messages_of_a_pushed_topic_are_acked_when_it_rests(txn_stack, p
 def publishing(txn_stack: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pool, JavaClient]]:
     """Two read-only brokers and a client of theirs, which publishes to namespaces with and without deduplication."""
     folder = tmp_path_factory.mktemp("publishing")
-    pool = Pool(txn_stack.endpoints, folder, uuid.uuid4().hex, ["--topics", "persistent://public/txn-.*/.*"])
-    try:
+    with closing(
+        Pool(txn_stack.endpoints, folder, uuid.uuid4().hex, ["--topics", "persistent://public/txn-.*/.*"])
+    ) as pool:
         pool.start(2)
         with JavaClient(txn_stack, pool.url) as client:
             yield pool, client
-    finally:
-        pool.close()
 
 
 @pytest.fixture

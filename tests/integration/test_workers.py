@@ -11,7 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 import uuid
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,8 +117,7 @@ def test_both_workers_serve_and_one_that_is_killed_comes_back(
         for number in range(MESSAGES):
             producer.send_async(b"%d" % number, lambda *_: None)
         producer.flush()
-    client = quiet_client(workers.url, operation_timeout_seconds=90)
-    try:
+    with closing(quiet_client(workers.url, operation_timeout_seconds=90)) as client:
         everything = {name: list(range(MESSAGES)) for name in topics}
         assert read_all(client, topics) == everything
         assert min(served(workers).values()) > 0, "one of the workers has served nothing"
@@ -131,8 +130,6 @@ def test_both_workers_serve_and_one_that_is_killed_comes_back(
             lambda: asked(workers.http_port, "/readyz")[0] == 200, 60, "the worker that was killed does not come back"
         )
         assert len(children_of(workers) - before) == 1
-    finally:
-        client.close()
     assert workers.stop() == 0
 
 

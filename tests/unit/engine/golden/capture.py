@@ -15,6 +15,7 @@ import socket
 import threading
 import time
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -161,11 +162,10 @@ def capture_frames(broker: tuple[str, int], admin: PulsarAdmin, topic: str, part
         url = admin.lookup(name)
         if url not in urls:
             urls[url] = f"pulsar://127.0.0.1:{Proxy(split_address(url.removeprefix('pulsar://')), notes, urls).port}"
-    client = pulsar.Client(f"pulsar://127.0.0.1:{entrance.port}", logger=QUIET, operation_timeout_seconds=20)
-    try:
+    with closing(
+        pulsar.Client(f"pulsar://127.0.0.1:{entrance.port}", logger=QUIET, operation_timeout_seconds=20)
+    ) as client:
         use_the_client(client, topic, partitioned)
-    finally:
-        client.close()
     frames = {
         f"{side}_{name.lower()}": found[0] for (side, name), found in notes.items() if name not in {"SUBSCRIBE", "ACK"}
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
 from readonly_engine.owner.connection import OwnerConnection
@@ -53,11 +53,8 @@ class Owner:
 @pytest.fixture
 @asynccontextmanager
 async def owner():
-    made = Owner()
-    try:
+    with closing(Owner()) as made:
         yield made
-    finally:
-        made.close()
 
 
 async def test_acks_above_the_limit_go_in_parts_with_one_answer(owner):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 
 from readonly_engine.topic import owner_end
 from readonly_engine.topic.chain import LedgerChain
@@ -31,11 +32,8 @@ def play(scene, answers, last=9):
         return asked[-1]
 
     async def run():
-        end = OwnerEnd(chain_of(last), ask)
-        try:
+        with closing(OwnerEnd(chain_of(last), ask)) as end:
             await asyncio.wait_for(scene(end), 10)
-        finally:
-            end.close()
 
     asyncio.run(run())
     return asked

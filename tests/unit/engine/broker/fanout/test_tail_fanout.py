@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -196,9 +197,8 @@ class Scene:
 
 @pytest.fixture
 def scene():
-    made = Scene()
-    yield made
-    made.close()
+    with closing(Scene()) as made:
+        yield made
 
 
 def test_after_a_burst_alone_the_next_ones_come_together(scene):
@@ -445,8 +445,7 @@ def test_with_an_owner_that_is_asked_consumers_stay_together(scene):
 
 @given(st.lists(STEPS, max_size=25))
 def test_whatever_happens_each_gets_a_gapless_run_and_all_sums_are_right(steps):
-    scene = Scene()
-    try:
+    with closing(Scene()) as scene:
         starts = []
         for kind, value in [("new", 0), ("new", 1), *steps, ("tell", [1])]:
             if kind == "tell":
@@ -493,5 +492,3 @@ def test_whatever_happens_each_gets_a_gapless_run_and_all_sums_are_right(steps):
             assert scene.expected(one.consumer_id)[start : start + len(got)] == got
             assert one.bytes == len(got)
             assert one.permits >= 0
-    finally:
-        scene.close()

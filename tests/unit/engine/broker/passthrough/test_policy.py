@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from types import SimpleNamespace
 
 import pytest
@@ -135,11 +135,8 @@ async def played(monkeypatch):
         storage.tried += 1
         return storage.readable
 
-    passing = PassThroughPolicy(admin, admin, "ours", lambda: served.subscriptions, readable)
-    try:
+    with closing(PassThroughPolicy(admin, admin, "ours", lambda: served.subscriptions, readable)) as passing:
         yield passing, admin, served, storage
-    finally:
-        passing.close()
 
 
 def subscribe(kind=SHARED, **options):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from types import SimpleNamespace
 
 import pytest
@@ -160,11 +160,8 @@ class Scene:
 @pytest.fixture
 @asynccontextmanager
 async def topic():
-    made = Scene()
-    try:
+    with closing(Scene()) as made:
         yield made
-    finally:
-        made.close()
 
 
 async def test_one_answer_covers_a_batch_for_all_subscriptions_and_they_stay_together(topic):

@@ -7,6 +7,7 @@ import math
 import random
 import struct
 import time
+from contextlib import closing
 
 import pytest
 from readonly_engine.broker.dispatch.latency import LatencySampler
@@ -125,15 +126,12 @@ def both(scene, settings=SETTINGS, **options):
     for splices in (False, True):
 
         async def play(splices=splices):
-            stage = Stage(splices=splices, settings=settings)
-            try:
+            with closing(Stage(splices=splices, settings=settings)) as stage:
                 played = Scene(stage)
                 await played.open(**options)
                 await scene(played)
                 await played.rest()
                 found.append((played.result(), played.spliced))
-            finally:
-                stage.close()
 
         asyncio.run(play())
     (usual, none), (result, spliced) = found
