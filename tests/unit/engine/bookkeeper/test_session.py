@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.bookkeeper.session import BookieSession
 from readonly_engine.wire import bookie
 from readonly_engine.wire.bookkeeper_pb2 import Response
-
-
-@pytest.fixture
-def reply_to(golden):
-    """A real bookie's reply, as the answer to one of our requests."""
-
-    def make(name, request_id):
-        response = Response.FromString(golden(name))
-        response.header.txn_id = request_id
-        frame = response.SerializeToString()
-        return len(frame).to_bytes(4, "big") + frame
-
-    return make
 
 
 def test_requests_are_numbered_and_are_the_codecs_bytes():
@@ -29,15 +15,6 @@ def test_requests_are_numbered_and_are_the_codecs_bytes():
     assert session.long_poll(47, 2, 1000, 9.0) == (2, bookie.encode_long_poll(2, 47, 2, 1000))
     assert session.read_lac(47, 9.0) == (3, bookie.encode_read_lac(3, 47))
     assert session.next_timer() == 9.0
-
-
-def test_a_reply_after_the_deadline_is_dropped_and_the_next_still_matches(reply_to):
-    session = BookieSession()
-    late, _ = session.read_entry(47, 0, 5.0)
-    session.on_timer(6.0)
-    waiting, _ = session.read_entry(47, 1, 9.0)
-    replies = session.receive_data(reply_to("bookie_read_0", late) + reply_to("bookie_read_1", waiting))
-    assert [request_id for request_id, _ in replies] == [waiting]
 
 
 @given(st.lists(st.sampled_from(["ask", "answer", "answer again", "expire"]), max_size=30), st.data())

@@ -15,21 +15,6 @@ def renewal(*clients):
     return AuthRefresh(OLD, clients, 30.0)
 
 
-def test_the_first_new_credentials_go_to_the_owners_once():
-    asked = renewal("a", "b")
-    assert asked.answer("a", NEW) == RefreshOutcome(NEW)
-    assert not asked.done
-    assert asked.answer("b", NEW) == NOTHING
-    assert asked.done
-    assert asked.credentials == NEW
-
-
-def test_a_client_with_other_credentials_is_disconnected():
-    asked = renewal("a", "b")
-    asked.answer("a", NEW)
-    assert asked.answer("b", OTHER) == RefreshOutcome(None, frozenset("b"))
-
-
 def test_unchanged_credentials_wait_for_newer_ones():
     asked = renewal("a", "b", "c")
     assert asked.answer("a", OLD) == NOTHING

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from readonly_engine.owner.identity import Identity
 from readonly_engine.owner.session import OwnerSession
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.errors import FrameTooLargeError
@@ -38,12 +37,6 @@ def answer_to(golden):
     return make
 
 
-def test_connect_names_the_broker_behind_a_proxy():
-    connect = decode_command(OwnerSession().connect(Identity(), "broker:6650")[4:])[0].connect
-    assert connect.proxy_to_broker_url == "broker:6650"
-    assert not decode_command(OwnerSession().connect(Identity())[4:])[0].connect.HasField("proxy_to_broker_url")
-
-
 def test_pongs_are_counted_and_not_received_commands(golden):
     session = OwnerSession()
     assert decode_command(session.ping()[4:])[0].type == BaseCommand.PING
@@ -58,14 +51,6 @@ def test_a_request_gets_an_id_of_this_connection():
         request_id, frame = session.request(lookup(request_id=77))
         assert request_id == expected
         assert decode_command(frame[4:])[0].lookup_topic.request_id == expected
-
-
-def test_ping_is_answered_as_by_the_stock_client(golden):
-    session = OwnerSession()
-    assert session.data_to_send() == b""
-    assert session.receive_data(golden("broker_ping")) == []
-    assert session.data_to_send() == golden("client_pong")
-    assert session.data_to_send() == b""
 
 
 def test_every_ping_is_answered_between_other_commands(golden):

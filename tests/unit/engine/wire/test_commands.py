@@ -21,8 +21,6 @@ from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandLookupTopic,
     CommandMessage,
-    CommandSubscribe,
-    ServerError,
 )
 
 FRAMES = sorted(
@@ -42,43 +40,6 @@ def test_stock_frames_are_read_whole_and_written_to_the_same_bytes(golden, name)
     command, end = command_in(frame)
     assert command_name(command).lower() in name
     assert encode_command(command, frame[4 + end :]) == frame
-
-
-def test_what_the_stock_broker_says_at_connect(golden):
-    connected = body_of(command_in(golden("broker_connected"))[0])
-    assert connected.server_version == "Pulsar Server4.0.8"
-    assert connected.protocol_version == 20
-    assert connected.max_message_size == 5 << 20
-    assert connected.feature_flags.supports_topic_watchers
-
-
-def test_what_the_stock_broker_says_of_a_subscription(golden):
-    answer = body_of(command_in(golden("broker_get_last_message_id_response"))[0])
-    assert answer.request_id == 6
-    assert answer.last_message_id.entry_id == 2
-    assert answer.last_message_id.batch_index == 2
-    assert answer.HasField("consumer_mark_delete_position")
-    assert answer.consumer_mark_delete_position.entry_id == -1
-
-
-def test_what_the_stock_broker_refuses_and_closes(golden):
-    error = body_of(command_in(golden("broker_error"))[0])
-    assert (error.error, error.message) == (ServerError.ConsumerBusy, "Exclusive consumer is already connected")
-    assert body_of(command_in(golden("broker_close_consumer"))[0]).request_id == -1
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("exclusive", CommandSubscribe.Exclusive),
-        ("shared", CommandSubscribe.Shared),
-        ("failover", CommandSubscribe.Failover),
-    ],
-)
-def test_what_the_stock_client_subscribes(golden, name, kind):
-    subscribe = body_of(command_in(golden(f"client_subscribe_{name}"))[0])
-    assert (subscribe.subscription, subscribe.sub_type, subscribe.durable) == (name, kind, True)
-    assert subscribe.topic.startswith("persistent://public/default/golden-")
 
 
 @pytest.mark.parametrize(

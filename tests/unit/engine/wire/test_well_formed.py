@@ -11,7 +11,6 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandGetTopicsOfNamespace,
     CommandSubscribe,
     CommandWatchTopicList,
-    KeyValue,
     MessageIdData,
 )
 from readonly_engine.wire.well_formed import _REQUIRED, check_command
@@ -112,12 +111,6 @@ def test_a_schema_version_is_no_shorter_than_a_stock_broker_reads(size, well_for
     else:
         with pytest.raises(MalformedFrameError, match=f"a schema version of {size} bytes; expected 8"):
             check_command(made)
-
-
-def test_a_part_of_a_command_must_be_complete_too():
-    check_command(subscribe(metadata=[KeyValue(key="k", value="v")]))
-    with pytest.raises(MalformedFrameError, match=r"SUBSCRIBE without metadata\.value"):
-        check_command(subscribe(metadata=[KeyValue(key="k", value="v"), KeyValue(key="k")]))
 
 
 def test_a_number_that_an_enum_does_not_have_counts_as_missing():

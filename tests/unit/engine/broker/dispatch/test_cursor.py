@@ -6,29 +6,6 @@ from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.topic.position import EARLIEST, Position
 
 
-def test_acks_out_of_order_move_the_mark_delete_position_when_the_gap_closes(topic):
-    first, second, third = topic.write(), topic.write(), topic.write()
-    cursor = CursorReplica(topic.chain, EARLIEST)
-    cursor.ack(third)
-    cursor.ack(second)
-    assert cursor.mark_delete == EARLIEST
-    assert cursor.first_unacked() == first
-    cursor.ack(first)
-    assert cursor.mark_delete == third
-    assert cursor.first_unacked() == (1, 3)
-
-
-def test_the_mark_delete_position_moves_over_the_end_of_ledgers_also_empty_ones(topic):
-    last = topic.write()
-    topic.roll()
-    topic.roll(3)
-    first = topic.write()
-    cursor = CursorReplica(topic.chain, EARLIEST)
-    cursor.ack(first)
-    cursor.ack(last)
-    assert cursor.mark_delete == first
-
-
 def test_what_the_owner_has_acked_since_it_said_where_the_cursor_stands_is_taken(topic):
     for _ in range(6):
         topic.write()
