@@ -1,0 +1,79 @@
+"""What the brokers of a split Key_Shared subscription say to each other: the values, and their limits. Pure.
+
+The coordinator leases slots of keys instead of runs of entries. Each member reads every entry, and dispatches those of its
+slots. Sets of slots are integers with a bit for each slot, of 8 KiB at most. No broker uses this yet: `dispatch: Split` serves
+Key_Shared by one broker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+MAX_CONSUMERS: Final = 1_000
+"""Consumers of a subscription on all brokers. A member that has more in its report must begin again."""
+
+
+class LocalConsumer(NamedTuple):
+    """A consumer as its member reports it.
+
+    Attributes:
+        number: distinguishes the consumers that the member ever has.
+        name: its name.
+    """
+
+    number: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyConsumer:
+    """A consumer on the ring (RingConsumer).
+
+    Attributes:
+        member: its member.
+        number: as in LocalConsumer.
+        name: its name.
+        index: distinguishes the present consumers with the same name.
+    """
+
+    member: str
+    number: int
+    name: str
+    index: int
+
+
+class KeyReport(NamedTuple):
+    """A member's report.
+
+    Attributes:
+        epoch: the coordinator's epoch that the member knows; 0 for none.
+        number: number of the report, which the answer repeats.
+        consumers: its consumers, if they have changed; None otherwise.
+        released: slots that it was told to leave, and of which its consumers have nothing: the owner has answered their acks.
+        held: all slots that it may use or has not released, after a new connection; None otherwise.
+    """
+
+    epoch: int
+    number: int
+    consumers: tuple[LocalConsumer, ...] | None = None
+    released: int = 0
+    held: int | None = None
+
+
+class KeyGrant(NamedTuple):
+    """A coordinator's answer to a report, or a change of the slots.
+
+    Attributes:
+        epoch: epoch of the coordinator.
+        number: number of the report; 0 for a grant without a report.
+        valid_s: seconds for which the slots are valid, from the time of the report on.
+        consumers: all consumers in the order of the ring, if they or the slots have changed; None otherwise.
+        slots: the slots that the member may use from now on. It must leave all others.
+    """
+
+    epoch: int
+    number: int
+    valid_s: float
+    consumers: tuple[KeyConsumer, ...] | None = None
+    slots: int = 0

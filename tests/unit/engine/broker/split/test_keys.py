@@ -1,0 +1,295 @@
+"""Coordinator and members of a split Key_Shared subscription, as a conversation over real chains, cursors and dispatchers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from readonly_engine.broker.dispatch.consumer_state import ConsumerState
+from readonly_engine.broker.dispatch.cursor import CursorReplica
+from readonly_engine.broker.dispatch.key_selectors import ConsistentHashSelector
+from readonly_engine.broker.dispatch.leased_keys import ALL_SLOTS, KeyRing, LeasedKeyDispatcher
+from readonly_engine.broker.split.key_coordinator import KeyCoordinator
+from readonly_engine.broker.split.key_member import KeyMember
+from readonly_engine.broker.split.keys import MAX_CONSUMERS, KeyConsumer, KeyReport, LocalConsumer
+from readonly_engine.broker.split.leases import LEASE_S, MAX_MEMBERS, RENEW_S
+from readonly_engine.broker.split.member import ACKS_S
+from readonly_engine.topic.position import Position
+
+EPOCH = 7
+CLAIM_UNTIL = 1e9
+
+
+class Host:
+    """A member's broker, with consumers."""
+
+    def __init__(self, scene, name):
+        self.scene, self.name = scene, name
+        self.cursor = CursorReplica(scene.topic.chain, Position(1, -1))
+        self.read_cursor()
+        self.dispatcher = LeasedKeyDispatcher(scene.topic.chain, self.cursor)
+        self.member = KeyMember(name, self.dispatcher, self.receipt)
+        self.unanswered = []
+
+    def receipt(self):
+        acks = list(self.unanswered)
+        return lambda: not any(one in self.unanswered for one in acks)
+
+    def subscribe(self, name, permits=3):
+        consumer = ConsumerState(permits=permits, name=name)
+        self.dispatcher.add(consumer)
+        self.member.add(consumer)
+        return consumer
+
+    def close(self, consumer):
+        self.dispatcher.remove(consumer)
+        self.member.remove(consumer)
+
+    def dispatch(self, now=0):
+        """As DeliveryLoop.read_more."""
+        if self.member.epoch == 0 or self.member.expired(self.scene.now):
+            return
+        while (read := self.dispatcher.next_read(now)) is not None and self.scene.topic.chain.readable(read[0]):
+            for one in self.dispatcher.dispatch(self.scene.topic.read(*read), now):
+                self.scene.on_delivered(one.entry, one.consumer)
+
+    def ack(self, consumer, position):
+        """The client acks; the owner answers later."""
+        consumer.permits += consumer.pending[position]
+        self.cursor.ack(position)
+        self.dispatcher.acked(position, consumer)
+        self.unanswered.append(position)
+        self.scene.acked.add(position)
+
+    def answer(self):
+        """The owner takes and answers the acks."""
+        self.scene.at_owner |= set(self.unanswered)
+        self.unanswered.clear()
+
+    def read_cursor(self):
+        self.cursor.load_acked_ranges((Position(p.ledger_id, p.entry_id - 1), p) for p in sorted(self.scene.at_owner))
+
+
+class Scene:
+    """A coordinator with members, whose frames arrive at once."""
+
+    def __init__(self, topic, names="ab"):
+        self.topic = topic
+        self.now = 100.0
+        self.at_owner, self.acked, self.delivered = set(), set(), []
+        self.coordinator = KeyCoordinator(EPOCH)
+        self.hosts = {}
+        for name in names:
+            assert self.coordinator.join(name, self.now)
+            self.hosts[name] = Host(self, name)
+
+    def on_delivered(self, entry, consumer):
+        """Check what a consumer of Key_Shared may trust."""
+        key = entry.sticky_hash
+        for host in self.hosts.values():
+            if host.member.expired(self.now):
+                continue
+            for other in host.dispatcher.consumers:
+                held = [p for p in other.pending if self.hash_of(p) == key and p != entry.position]
+                assert not held or other is consumer, "two consumers have a key"
+        earlier = [one for one in self.topic.entries if one.position < entry.position and one.sticky_hash == key]
+        waiting = [one.position for one in earlier if one.position not in self.acked | set(consumer.pending)]
+        assert not waiting, "an earlier message of the key was passed over"
+        self.delivered.append(entry.position)
+
+    def hash_of(self, position):
+        return self.topic.ledgers[position.ledger_id][position.entry_id].sticky_hash
+
+    def report(self, name):
+        report = self.hosts[name].member.report(self.now)
+        assert report is None or self.coordinator.report(name, report, self.now)
+
+    def grant(self):
+        for name, grant in self.coordinator.grants(self.now, CLAIM_UNTIL).items():
+            assert self.hosts[name].member.on_grant(grant, self.now)
+        for host in self.hosts.values():
+            if host.member.needs_cursor:
+                host.member.reading_cursor()
+                host.read_cursor()
+                host.member.cursor_read()
+
+    def round(self, seconds=RENEW_S):
+        """Let all report, and give out what can be leased."""
+        self.now += seconds
+        for name in self.hosts:
+            self.report(name)
+        lost = self.coordinator.on_timer(self.now)
+        self.grant()
+        for host in self.hosts.values():
+            host.dispatch()
+        return lost
+
+    def consumers(self):
+        return [(host, consumer) for host in self.hosts.values() for consumer in host.dispatcher.consumers]
+
+
+def test_the_ring_of_all_brokers_is_that_of_one():
+    one, consumers = ConsistentHashSelector(), []
+    for name in "abcab":
+        consumers.append(ConsumerState(permits=1, name=name))
+        one.add(consumers[-1])
+    placed = [KeyConsumer("m", number, name, number // 3) for number, name in enumerate("abcab")]
+    ring = KeyRing(placed)
+    parts = ring.slots([0, 1, 2, 3, 4], 5)
+    for slot in range(1, 1 << 16):
+        assert consumers[ring.number(slot)] is one.select(slot)
+    assert sum(parts) == ALL_SLOTS
+    assert all(parts[ring.number(slot)] >> slot & 1 for slot in range(1, 1 << 16, 97))
+    assert KeyRing(()).slots((), 2) == [0, 0]
+    assert KeyRing(()).number(1) == -1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_each_key_has_one_consumer_and_comes_in_order_while_consumers_come_and_go(topic, seed):
+    dice = random.Random(seed)
+    scene = Scene(topic)
+    keys = [f"key-{number}" for number in range(12)]
+    names = iter(f"c{number}" for number in range(1000))
+    scene.hosts["a"].subscribe(next(names))
+    for _ in range(150):
+        event = dice.random()
+        if event < 0.4:
+            for _ in range(dice.randint(1, 6)):
+                topic.write(key=dice.choice(keys))
+        elif event < 0.5 and len(scene.consumers()) < 5:
+            dice.choice(list(scene.hosts.values())).subscribe(next(names), dice.choice((1, 3, 10)))
+        elif event < 0.57 and len(scene.consumers()) > 1:
+            host, consumer = dice.choice(scene.consumers())
+            host.close(consumer)
+        elif event < 0.75:
+            for host in scene.hosts.values():
+                if dice.random() < 0.5:
+                    host.answer()
+        for host, consumer in scene.consumers():
+            for position in sorted(consumer.pending):
+                if dice.random() < 0.4:
+                    host.ack(consumer, position)
+        scene.round(dice.choice((ACKS_S / 2, ACKS_S, RENEW_S)))
+    for _ in topic.positions:  # each round serves one at least
+        if scene.acked == set(topic.positions):
+            break
+        for host, consumer in scene.consumers():
+            for position in sorted(consumer.pending):
+                host.ack(consumer, position)
+        for host in scene.hosts.values():
+            host.answer()
+        scene.round()
+    assert scene.acked == set(topic.positions)
+
+
+@pytest.fixture
+def moved(topic):
+    """A scene in which a key of consumer c0 on broker a, with a pending message, moves to c1 on broker b."""
+    scene = Scene(topic)
+    scene.first = scene.hosts["a"].subscribe("c0", permits=1)
+    scene.round()
+    ring = KeyRing([KeyConsumer("a", 1, "c0", 0), KeyConsumer("b", 1, "c1", 0)])
+    for number in range(100):
+        position = topic.write(key=f"key-{number}")
+        if ring.number(ring.slot(scene.hash_of(position))) == 1:
+            break
+    scene.key = f"key-{number}"
+    scene.hosts["a"].dispatch()
+    while scene.first.pending != {position: 1}:
+        for one in list(scene.first.pending):
+            scene.hosts["a"].ack(scene.first, one)
+        scene.hosts["a"].dispatch()
+    scene.hosts["a"].answer()
+    topic.write(key=scene.key)
+    scene.position = position
+    scene.second = scene.hosts["b"].subscribe("c1", permits=10)
+    for _ in range(5):
+        scene.round()
+    assert not scene.second.pending, "the key drains"
+    return scene
+
+
+def test_a_key_moves_after_the_owner_has_answered_its_last_ack(moved):
+    a, _ = moved.hosts.values()
+    a.ack(moved.first, moved.position)
+    for _ in range(3):
+        moved.round()
+    assert not moved.second.pending
+    a.answer()
+    for _ in range(3):
+        moved.round()
+    assert [moved.hash_of(position) for position in moved.second.pending] == [moved.hash_of(moved.position)]
+    assert moved.delivered.count(moved.position) == 1
+
+
+def test_a_key_moves_when_its_consumer_has_left(moved):
+    a, _ = moved.hosts.values()
+    a.close(moved.first)
+    for _ in range(3):
+        moved.round()
+    assert next(iter(moved.second.pending)) == moved.position
+    assert len(moved.second.pending) == 2
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_the_keys_of_a_lost_member_move_at_the_end_of_its_lease(moved, connected):
+    lost = moved.hosts.pop("a")
+    if not connected:
+        moved.coordinator.disconnect("a")
+    moved.round(LEASE_S - 2 * RENEW_S)
+    assert not moved.second.pending
+    assert moved.coordinator.next_timer("b") > moved.now
+    assert moved.round(3 * RENEW_S) == ["a"] * connected
+    assert lost.member.expired(moved.now)
+    moved.round()
+    assert next(iter(moved.second.pending)) == moved.position
+    assert moved.coordinator.may_resign(moved.now, "b")
+
+
+def test_a_member_that_connects_again_keeps_its_slots_within_its_lease(moved):
+    a, _ = moved.hosts.values()
+    moved.coordinator.disconnect("a")
+    assert moved.coordinator.join("a", moved.now)
+    a.member.connected()
+    a.ack(moved.first, moved.position)
+    a.answer()
+    for _ in range(3):
+        moved.round()
+    assert len(moved.second.pending) == 1
+    assert moved.delivered.count(moved.position) == 1
+
+
+def test_neither_counts_what_is_of_another_epoch(moved):
+    a, _ = moved.hosts.values()
+    report = KeyReport(EPOCH + 1, 99)
+    assert not moved.coordinator.report("a", report, moved.now)
+    moved.now += RENEW_S
+    moved.report("a")
+    grant = moved.coordinator.grants(moved.now, CLAIM_UNTIL)["a"]
+    assert not a.member.on_grant(grant._replace(epoch=EPOCH + 1), moved.now)
+    assert not a.member.forget_coordinator()
+    moved.coordinator.leave("a")
+    assert moved.coordinator.join("a", moved.now)
+    assert not moved.coordinator.report("a", KeyReport(EPOCH, 100, (), held=ALL_SLOTS), moved.now), (
+        "it was away too long"
+    )
+
+
+def test_no_lease_outlasts_the_claim_and_a_late_grant_does_not_count(topic):
+    scene = Scene(topic, "a")
+    member = scene.hosts["a"].member
+    scene.report("a")
+    grant = scene.coordinator.grants(scene.now, scene.now + 1)["a"]
+    assert grant.valid_s == 1
+    assert member.on_grant(grant, scene.now)
+    assert scene.coordinator.grants(scene.now, scene.now) == {}
+    assert not member.on_grant(grant, scene.now + 1)
+    assert member.forget_coordinator()
+
+
+def test_members_and_consumers_are_bounded():
+    coordinator = KeyCoordinator(EPOCH)
+    assert all(coordinator.join(str(number), 0.0) for number in range(MAX_MEMBERS))
+    assert not coordinator.join("one more", 0.0)
+    many = tuple(LocalConsumer(number, "c") for number in range(MAX_CONSUMERS + 1))
+    assert not coordinator.report("0", KeyReport(0, 1, many), 0.0)
