@@ -10,6 +10,7 @@ from longtests.model.claims_model import ClaimsModel
 from longtests.model.exclusive_model import ExclusiveModel
 from longtests.model.guard_model import GuardFaults, GuardModel
 from longtests.model.keeper_model import KeeperModel
+from longtests.model.keys_model import KeysModel
 from longtests.model.reader_model import ReaderModel
 from longtests.model.split_model import SplitModel
 from longtests.model.state import Faults
@@ -78,6 +79,11 @@ def _keeper(name: str, about: str, *, clients: int) -> Scenario:
 def _split(name: str, about: str, *, entries: int, short: bool = False, **faults: Any) -> Scenario:
     make = partial(SplitModel, name, entries=entries, **faults)
     return Scenario(name, f"split over 2 brokers, {about}", lambda mutants=(): make(mutants=mutants), short=short)
+
+
+def _keys(name: str, about: str, *, keys: str, short: bool = False, **faults: int) -> Scenario:
+    make = partial(KeysModel, name, keys=keys, **faults)
+    return Scenario(name, f"keys over 2 brokers, {about}", lambda mutants=(): make(mutants=mutants), short=short)
 
 
 SCENARIOS: Final = (
@@ -180,6 +186,9 @@ SCENARIOS: Final = (
     _split("split-cut", "1 entry; a session may be lost", entries=1, cuts=1),
     _split("split-death", "2 entries; the coordinator may die", entries=2, deaths=1, short=True),
     _split("split-stall", "1 entry; a member may stand still", entries=1, stalls=1),
+    _keys("keys", "2 entries of one key; a client comes and leaves", keys="mm", changes=2, short=True),
+    _keys("keys-break", "the same; the brokers' connection may go silent", keys="mm", changes=2, breaks=1),
+    _keys("keys-death", "the same; the coordinator may die", keys="mm", deaths=1),
     _split("split-move", "1 entry; the topic may be unloaded", entries=1, moves=1),
     _keeper("keeper-alone", "the same with 1 client, which may connect to the other broker", clients=1),
 )
@@ -282,6 +291,15 @@ MUTANTS: Final = (
         "the entries of a lost member are leased again before its lease ends",
         "split-break",
         BOTH,
+    ),
+    Mutant(
+        "no-draining", "a key moves while its former consumer has messages", "keys", "two consumers have a key at once"
+    ),
+    Mutant(
+        "no-epoch",
+        "a member takes a grant of a former coordinator for one of the present",
+        "keys-death",
+        "two consumers have a key at once",
     ),
     Mutant(
         "goes-on-after-its-lease",

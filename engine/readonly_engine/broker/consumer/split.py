@@ -139,6 +139,9 @@ class MemberConsumer(ClientConsumer):
     def stop_delivery(self) -> None:
         """Do nothing: it gets no messages."""
 
+    async def detach(self) -> None:
+        """Stay: this broker drains, and its coordinator tells the member first."""
+
     async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
         """Disconnect the member, in order if it has sent a CLOSE_CONSUMER."""
         if self._runner is not None:

@@ -125,8 +125,8 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
     ) -> None:
         super().__init__(chain, cursor, limits._replace(subscription=0), delayed=delayed, look_ahead=look_ahead)
         self._selector = LocalRing(KeyRing(()), {})
-        self._served = _table(0)
-        self._gained = _table(0)  # slots that are read again up to `_read_before`
+        self._served = _bitmap(0)
+        self._gained = _bitmap(0)  # slots that are read again up to `_read_before`
         self._read_before = self._next
 
     # Slots
@@ -139,16 +139,15 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
             slots: the slots as bits, none of which was gained.
         """
         self._selector = ring
-        served = self._served = _table(slots)
-        for position in [position for position, slot in self._waiting.items() if not served[slot]]:
+        self._served = _bitmap(slots)
+        for position in [position for position, slot in self._waiting.items() if not self._serves(slot)]:
             self._remove_waiting(position)
         self._reassign_waiting()
 
     def gain(self, slots: int) -> None:
         """Serve these slots, too. The copy of the cursor has all acks of their former broker."""
-        table = _table(slots)
-        self._served = bytes(map(int.__or__, self._served, table))
-        self._gained = bytes(map(int.__or__, self._gained, table))
+        self._served = _bitmap(slots | int.from_bytes(self._served, "little"))
+        self._gained = _bitmap(slots | int.from_bytes(self._gained, "little"))
         self._read_before = max(self._read_before, self._next)
         self._next = self._cursor.first_unacked()
 
@@ -159,6 +158,9 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         for slot in self._pending_at:
             bits[slot >> 3] |= 1 << (slot & 7)
         return int.from_bytes(bits, "little")
+
+    def _serves(self, slot: int) -> int:
+        return self._served[slot >> 3] >> (slot & 7) & 1
 
     def rewind(self) -> None:
         """Start again at the first unacked entry, without pending entries."""
@@ -179,30 +181,28 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
                 self._next = following
         deliveries = super().dispatch(found, now)
         if self._next >= self._read_before:
-            self._gained = _table(0)
+            self._gained = _bitmap(0)
         return deliveries
 
     def _dispatch_new(self, entry: TopicEntry, now: int, deliveries: list[Delivery]) -> bool:
         slot, position = self._selector.slot(entry.sticky_hash), entry.position
-        if not self._served[slot]:
+        if not self._serves(slot):
             return True
         if position in self._waiting:
             self._dispatch_waiting(entry, now, deliveries)
             return True
-        if position < self._read_before and (not self._gained[slot] or position in self._slots):
+        if position < self._read_before and (not self._gained[slot >> 3] >> (slot & 7) & 1 or position in self._slots):
             return True
         return super()._dispatch_new(entry, now, deliveries)
 
     def _replay(self, position: Position, slot: int = 0) -> None:
         """Read an entry again, unless another broker will, or a consumer has it."""
-        if not self._served[slot]:
+        if not self._serves(slot):
             self._redeliveries.pop(position, None)
         elif position not in self._slots:
             super()._replay(position, slot)
 
 
-def _table(slots: int) -> bytes:
-    """Return slots as one byte each."""
-    if not slots:
-        return bytes(RANGE)
-    return bytes(map(int, reversed(f"{slots:0{RANGE}b}")))
+def _bitmap(slots: int) -> bytes:
+    """Return slots as bytes, in which one of them is found without a copy."""
+    return slots.to_bytes(RANGE // 8, "little")

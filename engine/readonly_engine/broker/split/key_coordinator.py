@@ -30,7 +30,8 @@ class _Member:
         until: end of its lease.
         answered: number of its last report.
         changed: whether it must get its slots again.
-        connected: whether it can get slots.
+        connected: whether it has a connection.
+        reported: whether it has reported on this connection, and can get slots.
     """
 
     slots: int = 0
@@ -40,6 +41,7 @@ class _Member:
     answered: int = 0
     changed: bool = True
     connected: bool = True
+    reported: bool = False
 
 
 class KeyCoordinator:
@@ -72,7 +74,7 @@ class KeyCoordinator:
             if len(self._members) >= MAX_MEMBERS:
                 return False
             member = self._members[name] = _Member()
-        member.connected, member.changed, member.answered = True, True, 0
+        member.connected, member.reported, member.changed, member.answered = True, False, True, 0
         member.until = max(member.until, now + LEASE_S)
         return True
 
@@ -93,6 +95,7 @@ class KeyCoordinator:
         self._free(member, report.released & member.leaving)
         if report.consumers is not None and not self._place(name, report.consumers):
             return False
+        member.reported = True
         member.answered = max(member.answered, report.number)
         member.until = now + LEASE_S
         return True
@@ -175,7 +178,7 @@ class KeyCoordinator:
             used |= member.slots
         grants = {}
         for name, member in self._members.items():
-            if not member.connected:
+            if not (member.connected and member.reported):
                 continue
             member.leaving |= member.slots & ~member.wanted
             gained = member.wanted & ~used

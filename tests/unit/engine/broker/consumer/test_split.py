@@ -115,6 +115,15 @@ def test_a_member_that_cannot_join_is_closed(broken):
     assert command.type == BaseCommand.CLOSE_CONSUMER
 
 
+async def test_a_member_stays_at_a_broker_that_drains_until_the_coordinator_ends_it():
+    scene = Scene()
+    scene.member.on_answered()
+    await scene.member.detach()
+    assert not scene.member.unregistered
+    scene.member.end("the coordinator has ended")
+    assert scene.member.unregistered
+
+
 def test_a_member_is_known_by_its_marks():
     subscribe = CommandSubscribe()
     assert split_member(subscribe) is None

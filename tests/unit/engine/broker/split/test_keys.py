@@ -287,6 +287,13 @@ def test_no_lease_outlasts_the_claim_and_a_late_grant_does_not_count(topic):
     assert member.forget_coordinator()
 
 
+def test_a_member_gets_nothing_before_it_has_reported(topic):
+    scene = Scene(topic, "a")
+    assert scene.coordinator.grants(scene.now, CLAIM_UNTIL) == {}
+    scene.report("a")
+    assert list(scene.coordinator.grants(scene.now, CLAIM_UNTIL)) == ["a"]
+
+
 def test_members_and_consumers_are_bounded():
     coordinator = KeyCoordinator(EPOCH)
     assert all(coordinator.join(str(number), 0.0) for number in range(MAX_MEMBERS))
