@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from readonly_engine.broker.dispatch.leased_keys import KeyRing
+from readonly_engine.broker.dispatch.leased_keys import ConsistentHashRing
 from readonly_engine.broker.split.keys import KeyConsumer
 from readonly_engine.wire.sticky_key import key_hash
 
@@ -324,8 +324,8 @@ def _key(kind: str) -> str:
 
     Then A's second client takes it from B's.
     """
-    both = KeyRing([KeyConsumer("A", 1, "a", 0), KeyConsumer("B", 1, "b", 0)])
-    later = KeyRing([KeyConsumer("B", 1, "b", 0), KeyConsumer("A", 1, "c", 0)])
+    both = ConsistentHashRing([KeyConsumer("A", 1, "a", 0), KeyConsumer("B", 1, "b", 0)])
+    later = ConsistentHashRing([KeyConsumer("B", 1, "b", 0), KeyConsumer("A", 1, "c", 0)])
     wanted = {"s": (0, 1), "m": (1, 1)}[kind]
     return next(
         key

@@ -36,7 +36,7 @@ class RingConsumer(Protocol):
         """A number that distinguishes consumers with the same name."""
 
 
-class KeyRing:
+class ConsistentHashRing:
     """The consumers of all brokers on the ring of consistent hashing, with the points of ConsistentHashSelector.
 
     Args:
@@ -80,7 +80,7 @@ class KeyRing:
         return found
 
 
-class LocalRing:
+class LocalSelector:
     """Selects consumers of this broker on the ring of all (KeySelector).
 
     Args:
@@ -88,7 +88,7 @@ class LocalRing:
         local: by number on the ring, the consumers of this broker.
     """
 
-    def __init__(self, ring: KeyRing, local: dict[int, ConsumerState]) -> None:
+    def __init__(self, ring: ConsistentHashRing, local: dict[int, ConsumerState]) -> None:
         self._ring = ring
         self._local = local
 
@@ -124,14 +124,14 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         look_ahead: LookAhead = DEFAULT_LOOK_AHEAD,
     ) -> None:
         super().__init__(chain, cursor, limits._replace(subscription=0), delayed=delayed, look_ahead=look_ahead)
-        self._selector = LocalRing(KeyRing(()), {})
+        self._selector = LocalSelector(ConsistentHashRing(()), {})
         self._served = _bitmap(0)
         self._gained = _bitmap(0)  # slots that are read again up to `_read_before`
         self._read_before = self._next
 
     # Slots
 
-    def assign(self, ring: LocalRing, slots: int) -> None:
+    def assign(self, ring: LocalSelector, slots: int) -> None:
         """Serve these slots only, by a new ring. Pending entries of others stay pending.
 
         Args:

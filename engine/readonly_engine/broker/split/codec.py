@@ -50,7 +50,7 @@ def decode_report(text: str) -> Report:
         MalformedFrameError: the bytes are none, or have too many runs.
     """
     try:
-        numbers = _Numbers(base64.b64decode(text, validate=True))
+        numbers = Numbers(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
         raise MalformedFrameError("a report of a member is no base64") from error
     epoch, number, wanted, unacked, received, held, indivisible = (numbers.next() for _ in range(7))
@@ -81,7 +81,7 @@ def decode_grant(encoded: bytes) -> Grant:
     Raises:
         MalformedFrameError: the bytes are none, or have too many runs.
     """
-    numbers = _Numbers(encoded)
+    numbers = Numbers(encoded)
     epoch, number, valid_ms, ledger, entry = (numbers.next() for _ in range(5))
     leases = numbers.runs()
     numbers.end()
@@ -95,7 +95,7 @@ def _encode_runs(runs: tuple[Run, ...]) -> bytes:
     return b"".join(map(encode_varint, numbers))
 
 
-class _Numbers:
+class Numbers:
     """The numbers in bytes, in order.
 
     Args:
@@ -130,6 +130,16 @@ class _Numbers:
         if more >= limit:
             raise MalformedFrameError(f"a run of {more + 1} leased entries, at most {limit} are allowed")
         return Run(ledger_id, first, first + more, count)
+
+    def raw(self, limit: int) -> bytes:
+        """Return the next bytes, with their length before them."""
+        length = self.next()
+        if length > limit:
+            raise MalformedFrameError(f"{length} bytes in leases of a split subscription, at most {limit} are allowed")
+        self._at += length
+        if self._at > len(self._encoded):
+            raise MalformedFrameError("leases of a split subscription end early")
+        return self._encoded[self._at - length : self._at]
 
     def end(self) -> None:
         """Check that no bytes are left."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.dispatch.leased_keys import KeyRing
+from readonly_engine.broker.dispatch.leased_keys import ConsistentHashRing
 from readonly_engine.broker.split.keys import MAX_CONSUMERS, KeyConsumer, KeyGrant
 from readonly_engine.broker.split.leases import LEASE_S, MAX_MEMBERS
 
@@ -136,7 +136,7 @@ class KeyCoordinator:
         """Compute the slots of all members after a change of the consumers."""
         numbers = {name: number for number, name in enumerate(self._members)}
         present = [one for one in self._consumers if one.member in numbers]
-        wanted = KeyRing(present).slots([numbers[one.member] for one in present], len(numbers))
+        wanted = ConsistentHashRing(present).slots([numbers[one.member] for one in present], len(numbers))
         for (_, member), slots in zip(self._members.items(), wanted, strict=True):
             member.wanted, member.changed = slots, True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.dispatch.leased_keys import KeyRing, LocalRing
+from readonly_engine.broker.dispatch.leased_keys import ConsistentHashRing, LocalSelector
 from readonly_engine.broker.split.keys import KeyReport, LocalConsumer
 from readonly_engine.broker.split.leases import RENEW_S
 from readonly_engine.broker.split.member import ACKS_S, MAX_UNANSWERED
@@ -103,13 +103,13 @@ class KeyMember:
             self._slots = grant.slots
             self._gained = (self._gained & grant.slots) | gained
             self._reading &= grant.slots
-            ring = KeyRing(grant.consumers)
+            ring = ConsistentHashRing(grant.consumers)
             local = {
                 number: self._consumers[one.number]
                 for number, one in enumerate(grant.consumers)
                 if one.member == self._name and one.number in self._consumers
             }
-            self._dispatcher.assign(LocalRing(ring, local), self._slots & ~self._gained & ~self._reading)
+            self._dispatcher.assign(LocalSelector(ring, local), self._slots & ~self._gained & ~self._reading)
         return True
 
     def expired(self, now: float) -> bool:

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 MAX_CONSUMERS: Final = 1_000
-"""Consumers of a subscription on all brokers. A member that has more in its report must begin again."""
+"""Consumers of a subscription on all brokers. A member with more of them must begin again."""
+
+
+MAX_LOCAL_CONSUMERS: Final = 100
+"""Consumers of one member, so that a report stays a small frame."""
+
+MAX_NAME_BYTES: Final = 100
+"""Length of a consumer's name, for the same reason."""
 
 
 class LocalConsumer(NamedTuple):
@@ -51,7 +58,7 @@ class KeyReport(NamedTuple):
         number: number of the report, which the answer repeats.
         consumers: its consumers, if they have changed; None otherwise.
         released: slots that it was told to leave, and of which its consumers have nothing: the owner has answered their acks.
-        held: all slots that it may use or has not released, after a new connection; None otherwise.
+        held: all slots that it may use or has not released, after a new connection; None otherwise. All others are released.
     """
 
     epoch: int

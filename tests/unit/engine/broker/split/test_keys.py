@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import base64
 import random
 
 import pytest
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.key_selectors import ConsistentHashSelector
-from readonly_engine.broker.dispatch.leased_keys import ALL_SLOTS, KeyRing, LeasedKeyDispatcher
+from readonly_engine.broker.dispatch.leased_keys import ALL_SLOTS, ConsistentHashRing, LeasedKeyDispatcher
+from readonly_engine.broker.split.key_codec import (
+    decode_key_grant,
+    decode_key_report,
+    encode_key_grant,
+    encode_key_report,
+)
 from readonly_engine.broker.split.key_coordinator import KeyCoordinator
 from readonly_engine.broker.split.key_member import KeyMember
-from readonly_engine.broker.split.keys import MAX_CONSUMERS, KeyConsumer, KeyReport, LocalConsumer
+from readonly_engine.broker.split.keys import (
+    MAX_CONSUMERS,
+    MAX_LOCAL_CONSUMERS,
+    MAX_NAME_BYTES,
+    KeyConsumer,
+    KeyGrant,
+    KeyReport,
+    LocalConsumer,
+)
 from readonly_engine.broker.split.leases import LEASE_S, MAX_MEMBERS, RENEW_S
 from readonly_engine.broker.split.member import ACKS_S
 from readonly_engine.topic.position import Position
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.varint import encode_varint
 
 EPOCH = 7
 CLAIM_UNTIL = 1e9
@@ -102,11 +119,16 @@ class Scene:
 
     def report(self, name):
         report = self.hosts[name].member.report(self.now)
-        assert report is None or self.coordinator.report(name, report, self.now)
+        if report is not None:
+            sent = decode_key_report(encode_key_report(report))
+            assert sent == (report if report.held is None else report._replace(released=0))
+            assert self.coordinator.report(name, sent, self.now)
 
     def grant(self):
         for name, grant in self.coordinator.grants(self.now, CLAIM_UNTIL).items():
-            assert self.hosts[name].member.on_grant(grant, self.now)
+            sent = decode_key_grant(encode_key_grant(grant))
+            assert sent == grant
+            assert self.hosts[name].member.on_grant(sent, self.now)
         for host in self.hosts.values():
             if host.member.needs_cursor:
                 host.member.reading_cursor()
@@ -134,14 +156,14 @@ def test_the_ring_of_all_brokers_is_that_of_one():
         consumers.append(ConsumerState(permits=1, name=name))
         one.add(consumers[-1])
     placed = [KeyConsumer("m", number, name, number // 3) for number, name in enumerate("abcab")]
-    ring = KeyRing(placed)
+    ring = ConsistentHashRing(placed)
     parts = ring.slots([0, 1, 2, 3, 4], 5)
     for slot in range(1, 1 << 16):
         assert consumers[ring.number(slot)] is one.select(slot)
     assert sum(parts) == ALL_SLOTS
     assert all(parts[ring.number(slot)] >> slot & 1 for slot in range(1, 1 << 16, 97))
-    assert KeyRing(()).slots((), 2) == [0, 0]
-    assert KeyRing(()).number(1) == -1
+    assert ConsistentHashRing(()).slots((), 2) == [0, 0]
+    assert ConsistentHashRing(()).number(1) == -1
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -188,7 +210,7 @@ def moved(topic):
     scene = Scene(topic)
     scene.first = scene.hosts["a"].subscribe("c0", permits=1)
     scene.round()
-    ring = KeyRing([KeyConsumer("a", 1, "c0", 0), KeyConsumer("b", 1, "c1", 0)])
+    ring = ConsistentHashRing([KeyConsumer("a", 1, "c0", 0), KeyConsumer("b", 1, "c1", 0)])
     for number in range(100):
         position = topic.write(key=f"key-{number}")
         if ring.number(ring.slot(scene.hash_of(position))) == 1:
@@ -300,3 +322,58 @@ def test_members_and_consumers_are_bounded():
     assert not coordinator.join("one more", 0.0)
     many = tuple(LocalConsumer(number, "c") for number in range(MAX_CONSUMERS + 1))
     assert not coordinator.report("0", KeyReport(0, 1, many), 0.0)
+
+
+def test_the_longest_frames_are_small():
+    longest = "n" * MAX_NAME_BYTES
+    local = tuple(LocalConsumer(1 << 40, longest) for _ in range(MAX_LOCAL_CONSUMERS))
+    report = KeyReport(1 << 62, 1 << 40, local, 0, ALL_SLOTS)
+    assert decode_key_report(encode_key_report(report)) == report
+    assert len(encode_key_report(report)) < 32 << 10  # a longer ACK is split
+    consumers = tuple(KeyConsumer(f"m{number % 100}", 1 << 40, longest, 999) for number in range(MAX_CONSUMERS))
+    grant = KeyGrant(1 << 62, 1 << 40, 5.0, consumers, ALL_SLOTS)
+    assert decode_key_grant(encode_key_grant(grant)) == grant
+    assert len(encode_key_grant(grant)) < 128 << 10
+
+
+def _encoded(*parts):
+    return b"".join(part if isinstance(part, bytes) else encode_varint(part) for part in parts)
+
+
+LONG_NAME = b"n" * (MAX_NAME_BYTES + 1)
+
+
+@pytest.mark.parametrize(
+    ("encoded", "error"),
+    [
+        (_encoded(1, 1, 1, 0, 0, 0, 9), "bytes after them"),
+        (_encoded(1, 1, 1, 0, 0, 8193), "8193 bytes in leases .* at most 8192"),
+        (_encoded(1, 1, 1, 0, 0, 2, b"x"), "end early"),
+        (_encoded(1, 1, 1, 0, 0, 1, b"\x01"), "slot 0"),
+        (_encoded(1, 1, 1, 0, 1, 0, MAX_LOCAL_CONSUMERS + 1), "101 consumers of a member"),
+        (_encoded(1, 1, 1, 0, 1, 0, 1, 1, len(LONG_NAME), LONG_NAME), "101 bytes"),
+        (_encoded(1, 1, 1, 0, 1, 0, 1, 1, 1, b"\xff"), "no UTF-8"),
+    ],
+)
+def test_a_malformed_report_is_refused(encoded, error):
+    with pytest.raises(MalformedFrameError, match=error):
+        decode_key_report(base64.b64encode(encoded).decode())
+
+
+@pytest.mark.parametrize(
+    ("encoded", "error"),
+    [
+        (_encoded(2), "version 2"),
+        (_encoded(1, 1, 1, 1, 1, 0, MAX_MEMBERS + 1), "101 members"),
+        (_encoded(1, 1, 1, 1, 1, 0, 0, MAX_CONSUMERS + 1), "1001 consumers of a subscription"),
+        (_encoded(1, 1, 1, 1, 1, 0, 0, 1, 0, 1, 0, 1, b"n"), "member 0 of a split subscription, there are 0"),
+    ],
+)
+def test_a_malformed_grant_is_refused(encoded, error):
+    with pytest.raises(MalformedFrameError, match=error):
+        decode_key_grant(encoded)
+
+
+def test_text_that_is_no_base64_is_no_report():
+    with pytest.raises(MalformedFrameError, match="base64"):
+        decode_key_report("no, it is not")
