@@ -316,9 +316,8 @@ class CursorSync:
         if follow_owner(cursor, self._view.chain, state):
             self._on_moved(state)
         missing = self._missing(context)  # before the first await: later acks are on their way to the owner, too
-        possibly_lost = covered(context.possibly_lost)
         if context.compared_elsewhere:
-            missing = missing.without(missing.without(possibly_lost))
+            missing = missing.without(missing.without(covered(context.possibly_lost)))
         if not self._any(missing) and not cursor.batches:
             return True  # the owner lacks only unanswered acks
         at_owner = await self._cursor_at_owner()
@@ -336,7 +335,7 @@ class CursorSync:
         # An owner that closes its consumers stores or resets the cursor then. An owner that dies loses the acks of its last
         # seconds, and the next owner does not store the cursor before an ack or a reset.
         lost = not context.closed_by_owner and anew and at_owner.not_persisted
-        if not lost or self._any(missing.without(possibly_lost)):
+        if not lost or self._any(missing.without(covered(context.possibly_lost))):
             log.info("owner's cursor was reset or has lost acks: %s", self._name)
             return False
         log.info("sending lost acks again: %s acks=%d", self._name, len(context.possibly_lost))
