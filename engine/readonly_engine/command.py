@@ -11,6 +11,7 @@ from readonly_engine import build_info
 PARTS = {
     "demo": ("readonly_engine.demo.command", "show a pool at work, with a stock Pulsar and stock clients"),
     "serve": ("readonly_engine.serve", "run one read-only broker"),
+    "wake": ("readonly_engine.wake.command", "stand in for a pool that sleeps, until a client needs it"),
     "doctor": ("readonly_engine.doctor.command", "check a cluster and this machine before or after an installation"),
     "plan": ("readonly_engine.sizing.command", "estimate the size of a pool for a load"),
     "top": ("readonly_engine.top.command", "show the figures of brokers in a terminal"),

@@ -13,6 +13,7 @@ from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
 from readonly_engine.broker.session.connection import ClientConnection
+from readonly_engine.broker.session.idle import IdleClock
 from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
 from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.served_topic import ServedTopic
@@ -108,6 +109,7 @@ class Clients:
         self.connections: set[ClientConnection] = set()
         self.keep_alive = nothing
         self.half_open: HalfOpenConnections[ClientConnection] = HalfOpenConnections()
+        self.idle = IdleClock(0.0)
         self.limits = SimpleNamespace(connect=lambda _: "", disconnect=lambda _: None)
         self.slow_clients = 0
         self.under_memory_pressure = False

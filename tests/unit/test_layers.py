@@ -50,6 +50,7 @@ BELOW = {
     "top": {"status", "tool", "config"},
     "demo": {"top", "tool", "metadata", "config"},
     "workers": {"status", "http", "config", "net", "background"},
+    "wake": {"wire", "config", "net", "background", "logs"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""
 
@@ -138,6 +139,9 @@ def test_codecs_touch_nothing_but_bytes(path):
         "broker/cursors/partitions.py",
         "broker/cursors/topic_cursors.py",
         "metadata/lease.py",
+        "wake/arming.py",
+        "wake/connections.py",
+        "wake/session.py",
     ],
 )
 def test_sessions_are_pure(path):

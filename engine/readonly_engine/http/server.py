@@ -51,8 +51,8 @@ NO_CERTIFICATES: Final[Mapping[str, Path]] = MappingProxyType({})
 class HttpServer:
     """Serves the paths of one broker.
 
-    /, /status, /pool, /pool/status, /healthz, /readyz, /metrics, /bindings, /bindings/topics, /explicit-lac, /stats, and
-    topics' statistics.
+    /, /status, /pool, /pool/status, /healthz, /readyz, /metrics, /bindings, /bindings/topics, /idle, /explicit-lac,
+    /stats, and topics' statistics.
 
     Args:
         broker: the broker.
@@ -112,6 +112,7 @@ class HttpServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/bindings", self._bindings)
         app.router.add_get("/bindings/topics", self._bound_topics)
+        app.router.add_get("/idle", self._idle)
         app.router.add_get("/explicit-lac", self._explicit_lac)
         app.router.add_get("/stats", self._stats)
         app.router.add_get("/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats", self._topic_stats)
@@ -176,6 +177,9 @@ class HttpServer:
         if topics is None:
             return web.json_response({"reason": f"the topics of binding {name!r} are unknown"}, status=404)
         return web.json_response({"topics": topics})
+
+    async def _idle(self, _request: web.Request) -> web.Response:
+        return web.json_response({"seconds": round(self._broker.idle_seconds, 1)})
 
     async def _explicit_lac(self, request: web.Request) -> web.Response:
         try:

@@ -24,6 +24,7 @@ from readonly_engine.broker.server.owner_returns import OwnerReturns
 from readonly_engine.broker.server.rebalance import Rebalancer
 from readonly_engine.broker.session.bounds import MAX_BROKER_REQUEST_BYTES, MAX_BROKER_REQUESTS, WRITE_BUFFER_BYTES
 from readonly_engine.broker.session.connection import ClientConnection
+from readonly_engine.broker.session.idle import IdleClock
 from readonly_engine.broker.session.request_quota import RequestQuota
 from readonly_engine.broker.session.subscribe_refusals import SubscribeRefusals
 from readonly_engine.broker.split.registry import SplitSubscriptions
@@ -133,6 +134,7 @@ class Broker:
         self.half_open: HalfOpenConnections[ClientConnection] = HalfOpenConnections(
             min(MAX_HALF_OPEN, descriptors.max_descriptors() // 2)
         )
+        self.idle = IdleClock(time.monotonic())
         self.write_coalescer = WriteCoalescer()
         self._patterns = patterns
         self._bindings_file = bindings_file
@@ -200,6 +202,12 @@ class Broker:
         """Whether clients can connect."""
         servers = bool(self._servers) and all(server.is_serving() for server in self._servers)
         return servers and all(listener.listening for listener in self._tls_listeners)
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds since a client last needed the broker; 0 while one has anything open."""
+        in_use = any(connection.in_use for connection in self.connections)
+        return self.idle.seconds(time.monotonic(), in_use=in_use)
 
     async def drain(self) -> None:
         """Leave the pool, wait for acks, send all clients to other brokers (see `drain`), and close the broker."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.consumer.client_consumer import ClientConsumer
     from readonly_engine.broker.consumer.client_link import LinkedConsumer
+    from readonly_engine.broker.session.idle import IdleClock
     from readonly_engine.broker.session.producer import ProxiedProducer
     from readonly_engine.broker.session.producer_connections import ProducerConnections
     from readonly_engine.net.half_open import HalfOpenConnections
@@ -77,6 +79,7 @@ class ClientRegistry(RequestServices, SubscribeServices, Protocol):
         connections: the open connections.
         keep_alive: timer of the keep-alive checks.
         half_open: the connections before authentication.
+        idle: time since a client last needed the broker.
         write_coalescer: flushes pending frames once per iteration of the event loop.
         slow_clients: number of clients with a full write buffer.
     """
@@ -84,6 +87,7 @@ class ClientRegistry(RequestServices, SubscribeServices, Protocol):
     connections: set[ClientConnection]
     keep_alive: KeepAlive
     half_open: HalfOpenConnections[ClientConnection]
+    idle: IdleClock
     write_coalescer: WriteCoalescer
     slow_clients: int
 
@@ -164,6 +168,11 @@ class ClientConnection(ClientTransport):
     def producers(self) -> list[ProxiedProducer]:
         """The producers on this connection."""
         return [] if self._producers is None else self._producers.all
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the client has anything open: a consumer, a producer, a watcher, or a request."""
+        return bool(self._consumers or self._watchers or self._tasks or self.producers)
 
     def consumer(self, consumer_id: int) -> ClientConsumer | None:
         """Return the consumer with an id; None without one."""
@@ -298,6 +307,8 @@ class ClientConnection(ClientTransport):
     def connection_lost(self, exc: Exception | None) -> None:
         """Release everything of the client (asyncio.Protocol). Then asyncio closes the socket, and its descriptor is reused."""
         self._lost()
+        if self.in_use:
+            self.services.idle.needed(time.monotonic())
         if self._probe_timer is not None:
             self._probe_timer.cancel()
         self._probe_timer = None
@@ -392,7 +403,13 @@ class ClientConnection(ClientTransport):
             consumer = self._consumers.get(command.redeliver_unacknowledged_messages.consumer_id)
             if consumer is not None:
                 consumer.redeliver(command)
-        elif (error := name_error(command)) is not None:
+        else:
+            self._handle_request(command, frame)
+
+    def _handle_request(self, command: BaseCommand, frame: bytes) -> None:
+        kind = command.type
+        self.services.idle.needed(time.monotonic())
+        if (error := name_error(command)) is not None:
             refuse_lookup(self, command, body_of(command).request_id, error)
         elif kind == BaseCommand.SUBSCRIBE:
             self._client_consumers.subscribe(command, frame)

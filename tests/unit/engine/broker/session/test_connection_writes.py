@@ -11,6 +11,7 @@ import uvloop
 from readonly_engine.broker.session import connection as connection_module
 from readonly_engine.broker.session import transport as transport_module
 from readonly_engine.broker.session.connection import ClientConnection
+from readonly_engine.broker.session.idle import IdleClock
 from readonly_engine.net import frame_slicer as slices
 from readonly_engine.net.direct_writer import NO_DESCRIPTOR
 from readonly_engine.net.half_open import HalfOpenConnections
@@ -62,6 +63,7 @@ def broker():
         connections=set(),
         keep_alive=nothing,
         half_open=HalfOpenConnections(),
+        idle=IdleClock(0.0),
         limits=Limits(),
         slow_clients=0,
         under_memory_pressure=False,

@@ -10,6 +10,7 @@ import pytest
 from readonly_engine.broker.session import client_consumers as client_consumers_module
 from readonly_engine.broker.session.bounds import MAX_CONCURRENT_SUBSCRIBES
 from readonly_engine.broker.session.connection import ClientConnection
+from readonly_engine.broker.session.idle import IdleClock
 from readonly_engine.broker.session.subscribe_refusals import SubscribeRefusals
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
@@ -25,7 +26,11 @@ class SubscribingClient:
         self.tasks = []
         monkeypatch.setattr(client_consumers_module, "MAX_BROKER_SUBSCRIBES", 0)
         self.broker = SimpleNamespace(
-            draining=False, spawn=self.spawn, subscribing=0, subscribe_refusals=SubscribeRefusals()
+            draining=False,
+            spawn=self.spawn,
+            subscribing=0,
+            subscribe_refusals=SubscribeRefusals(),
+            idle=IdleClock(0.0),
         )
         self.connection = ClientConnection(self.broker)
         self.connection.connected = True

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from readonly_engine.broker.session import connection
 from readonly_engine.broker.session.connection import ClientConnection
+from readonly_engine.broker.session.idle import IdleClock
 from readonly_engine.broker.session.name_bounds import MAX_ITEMS, MAX_NAME_BYTES, name_error
 from readonly_engine.broker.session.subscribe_refusals import SubscribeRefusals
 from readonly_engine.wire.client_commands import CLIENT_COMMANDS
@@ -96,7 +97,12 @@ class Client:
         self.answers, self.tasks = [], 0
         requests = SimpleNamespace(acquire=lambda _: True, release=lambda _: None)
         broker = SimpleNamespace(
-            draining=False, subscribing=0, subscribe_refusals=SubscribeRefusals(), spawn=self.spawn, requests=requests
+            draining=False,
+            subscribing=0,
+            subscribe_refusals=SubscribeRefusals(),
+            spawn=self.spawn,
+            requests=requests,
+            idle=IdleClock(0.0),
         )
         self.connection = ClientConnection(broker)
         monkeypatch.setattr(
