@@ -88,6 +88,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_the_canary_of_the_guide",
         "test_the_grants_of_managed_explicit_lac",
     ),
+    "tests/e2e/test_sleep.py": (),
     "tests/e2e/test_source.py": ("test_an_interval_that_is_too_long_says_what_to_set",),
     "tests/e2e/test_status_page.py": (),
     "tests/e2e/test_tenancy.py": (
@@ -401,6 +402,7 @@ NIGHTLY: Final[dict[str, tuple[str, ...]]] = {
         "test_what_a_transaction_publishes_through_the_pool_is_stored_once",
     ),
     "tests/integration/test_waiting_producers.py": (),
+    "tests/integration/test_wake.py": (),
     "tests/integration/test_without_explicit_lac.py": (),
     "tests/integration/test_workers.py": (),
     "tests/unit/operator/api/test_structural.py": ("test_whatever_the_operator_accepts_is_accepted",),

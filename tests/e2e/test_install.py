@@ -87,7 +87,13 @@ def definitions(kubernetes: Kubernetes) -> dict[str, dict[str, Any]]:
 def check_examples(kubernetes: Kubernetes) -> None:
     """A platform team's first steps, on what was just installed."""
     kubernetes("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{name}" for name in NAMED))
-    for example in ("production.yaml", "quickstart.yaml", "shared-source.yaml", "issued-certificate.yaml"):
+    for example in (
+        "production.yaml",
+        "quickstart.yaml",
+        "shared-source.yaml",
+        "issued-certificate.yaml",
+        "sleeping-pool.yaml",
+    ):
         said = kubernetes("apply", "--dry-run=server", "-f", str(ROOT / "examples" / example))
         assert said.count("created (server dry run)") == len(
             list(load_all_yaml((ROOT / "examples" / example).read_text()))

@@ -38,7 +38,7 @@ def apply_events(key: PoolKey, done: Iterable[tuple[Manifest, Result]], before: 
         ]
         if names:
             found.append(Notice(NORMAL, reason, f"{words}: {', '.join(names)}"))
-    return [*found, *_scaled(results, before)]
+    return [*found, *_scaled(key, results, before)]
 
 
 def _is_reported(key: PoolKey, manifest: Manifest, result: Result) -> bool:
@@ -46,10 +46,10 @@ def _is_reported(key: PoolKey, manifest: Manifest, result: Result) -> bool:
     return result is not Result.PATCHED or manifest["metadata"]["name"] != key.bindings_map
 
 
-def _scaled(results: list[tuple[Manifest, Result]], before: Manifest | None) -> list[Notice]:
+def _scaled(key: PoolKey, results: list[tuple[Manifest, Result]], before: Manifest | None) -> list[Notice]:
     was = ((before or {}).get("spec") or {}).get("replicas")
     for manifest, result in results:
-        if kind_of(manifest) == STATEFUL_SET and result is Result.PATCHED:
+        if (kind_of(manifest), manifest["metadata"]["name"]) == (STATEFUL_SET, key.name) and result is Result.PATCHED:
             now = manifest["spec"].get("replicas")
             if was is not None and now is not None and was != now:
                 return [Notice(NORMAL, "Scaled", f"from {was} to {now} brokers")]

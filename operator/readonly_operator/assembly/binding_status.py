@@ -203,6 +203,13 @@ def _conditions(state: LookupState, binding: Binding, topics: int | None) -> lis
     """
     serving = state.serving(binding)
     head = f"{serving} of {state.brokers} brokers serve it"
+    if state.asleep:
+        head += ": the pool sleeps, and a client that looks a topic up wakes it"
+        return [
+            Condition("Ready", ConditionStatus.TRUE, "Asleep", head),
+            Condition("Progressing", ConditionStatus.FALSE, "Asleep", head),
+            Condition("LookupConfigured", ConditionStatus.UNKNOWN, "Asleep", head),
+        ]
     if topics == 0:
         head += "; the source cluster has no such topic yet"
     ready = Condition("Ready", ConditionStatus.TRUE, "Held", head)

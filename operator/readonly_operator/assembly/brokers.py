@@ -99,6 +99,27 @@ class Brokers:
             return topics
         return ()
 
+    def idle_seconds(self, pods: Sequence[Manifest]) -> tuple[float | None, str]:
+        """Return for how long no client has needed any of these brokers; None if one does not say so, and then the reason.
+
+        All workers of all pods are asked at the same time.
+        """
+        for pod in pods:
+            if not is_ready(pod):
+                return None, f"{pod['metadata']['name']} is not ready"
+        try:
+            return min(self._threads.map(self._ask_idle, _workers(pods)), default=None), ""
+        except FetchError as error:
+            return None, str(error)
+
+    def _ask_idle(self, base: str) -> float:
+        try:
+            return float(get_json(f"{base}/idle", self._timeout)["seconds"])
+        except FetchError as error:
+            raise FetchError(f"{base}/idle: {error}") from error
+        except (KeyError, TypeError, ValueError):
+            raise FetchError(f"{base}/idle: the answer is not a broker's") from None
+
     def refresh_config_map(self, pod: Manifest, revision: str) -> bool:
         """Change the pod's annotation, so that its kubelet refreshes the bindings at once instead of at its next sync.
 

@@ -28,11 +28,13 @@ class LookupState:
         wanted: the desired config of each broker.
         brokers: desired number of brokers.
         reports: reports of the existing ones.
+        asleep: whether the pool sleeps (spec.scaleToZero).
     """
 
     wanted: LookupConfig
     brokers: int
     reports: Sequence[BrokerReport]
+    asleep: bool = False
 
     def converged(self) -> bool:
         """Return whether every broker holds the desired config."""
@@ -97,6 +99,8 @@ class LookupState:
 
     def shortfall(self, head: str) -> Condition:
         """Return LookupConfigured for brokers that lack bindings; the message starts with `head`."""
+        if self.asleep:
+            return Condition(TYPE, ConditionStatus.UNKNOWN, "Asleep", f"{head}: the pool sleeps")
         if self.brokers == 0:
             return Condition(TYPE, ConditionStatus.UNKNOWN, "NoBrokers", f"{head}: spec.replicas of the pool is 0")
         complaints = [

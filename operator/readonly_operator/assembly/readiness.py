@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from readonly_operator.api.pool.sleeping import Phase
 from readonly_operator.assembly.rollouts import is_pending
 from readonly_operator.kube.pods import is_ready, termination_message, waiting_reason
 from readonly_operator.kube.status import STALLED_REASONS, Condition, ConditionStatus, listed
@@ -34,20 +35,23 @@ def ready(
         state: reports of their brokers.
         waits: whether the rollout waits for other pools.
     """
+    if pool.phase is Phase.ASLEEP and not pods:
+        message = "the pool sleeps, and a client that looks a topic up wakes it (spec.scaleToZero)"
+        return Condition("Ready", ConditionStatus.TRUE, "Asleep", message)
     if pool.replicas == 0 and not pods:
         return Condition("Ready", ConditionStatus.TRUE, "ScaledToZero", "spec.replicas is 0: no broker is wanted")
     serving = sum(map(is_ready, pods))
-    head = f"{serving} of {pool.replicas} brokers ready"
+    head = f"{serving} of {pool.running} brokers ready"
     observed = stateful_set.get("status") or {}
     current = observed.get("observedGeneration", 0) >= (stateful_set.get("metadata") or {}).get("generation", 1)
     updated = observed.get("updatedReplicas", 0)
     same = observed.get("currentRevision") == observed.get("updateRevision")
-    if serving == pool.replicas == len(pods) and current and (same or waits or updated >= pool.replaced):
-        former = 0 if same else pool.replicas - updated
+    if serving == pool.running == len(pods) and current and (same or waits or updated >= pool.replaced):
+        former = 0 if same else pool.running - updated
         why = "until they may be replaced (UpdateHeld)" if waits else "as spec.updateStrategy says"
         kept = f"; {former} run the former pod template, {why}" if former > 0 else ""
         return Condition("Ready", ConditionStatus.TRUE, "BrokersReady", f"{head}{kept}")
-    if serving >= pool.replicas:
+    if serving >= pool.running:
         return Condition("Ready", ConditionStatus.FALSE, "RollingOut", f"{head}; brokers are being replaced or removed")
     refusals = [f"{pod['metadata']['name']}: {termination_message(pod)}" for pod in pods if not is_ready(pod)]
     taken = [refusal for refusal in refusals if NAME_TAKEN in refusal]

@@ -11,9 +11,10 @@ from readonly_operator import metrics
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.cursors import RELEASE
 from readonly_operator.api.pool import Pool
+from readonly_operator.api.pool.sleeping import Phase
 from readonly_operator.api.pool.source_ref import UnresolvedSourceError, has_source, source_fields
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.assembly import binding_status, finalizer, issued_certificate, readiness
+from readonly_operator.assembly import binding_status, finalizer, issued_certificate, readiness, sleep
 from readonly_operator.assembly.admission import admit, is_served, not_readable, not_served
 from readonly_operator.assembly.apply_events import apply_events
 from readonly_operator.assembly.conditions import write_conditions, write_paused
@@ -44,7 +45,7 @@ from readonly_operator.kube.kinds import (
     Manifest,
     kind_of,
 )
-from readonly_operator.kube.names import LABEL_POOL, PoolKey
+from readonly_operator.kube.names import BROKER_NAME, LABEL_NAME, LABEL_POOL, PoolKey
 from readonly_operator.kube.ownership import owner_uid
 from readonly_operator.kube.pods import is_ready, waiting_reason
 from readonly_operator.kube.port_order import in_port_order, port_blockers
@@ -54,6 +55,7 @@ from readonly_operator.model.children import children
 from readonly_operator.model.hold import held
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.model.size_limit import Fitted, fit
+from readonly_operator.model.waker import is_ready as is_waker_ready
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,6 +95,9 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
         source = Resolution(body, None) if is_paused(body) else resolve_source(context, body)
         body = source.body
         pool = Pool.load(body)
+        sleeping = None if is_paused(body) else _observe_sleep(context, pool)
+        if sleeping is not None:
+            pool = replace(pool, phase=sleeping.phase)
         if is_paused(body):
             return _skip_paused(context, key, body, bindings)
         finalizer_errors = finalizer.sync_finalizer(context, pool, body)
@@ -117,12 +122,38 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
     cursors = {**check_namespaces(context, pool, bindings.good), **binding_errors}
     conditions = _conditions(context, pool, body, observed, finalizer_errors)
     certificate = issued_certificate.IssuedCertificate.of(context.store, pool)
-    conditions += [one for one in (source.condition, certificate.condition) if one is not None]
+    asleep = None if sleeping is None else sleeping.condition
+    conditions += [one for one in (source.condition, certificate.condition, asleep) if one is not None]
     _write_statuses(context, pool, body, bindings, observed, conditions, cursors, config)
     waits = finalizer.release_bindings(
         context, pool, bindings, observed.state.reports, partial(_report_leaving, context)
     )
-    return _outcome(context, bindings, observed, retry=waits or bool(finalizer_errors or binding_errors))
+    outcome = _outcome(context, bindings, observed, retry=waits or bool(finalizer_errors or binding_errors))
+    if sleeping is None or not sleeping.check_seconds:
+        return outcome
+    seconds = min(outcome.refresh_seconds or sleeping.check_seconds, sleeping.check_seconds)
+    return replace(outcome, refresh_seconds=seconds)
+
+
+def _observe_sleep(context: Context, pool: Pool) -> sleep.Sleep | None:
+    """Return the phase of a pool that may sleep; None for one that never does. Brokers are asked while they may go."""
+    if pool.scale_to_zero is None:
+        return None
+    key, store = pool.key, context.store
+    live = store.get(STATEFUL_SET, key.namespace, key.name)
+    leads_to_waker = sleep.leads_to_waker(store.get(SERVICE, key.namespace, key.name))
+    pods = [pod for pod in store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
+    idle_seconds, silent = (None, "") if leads_to_waker or not pods else context.brokers.idle_seconds(pods)
+    observed = sleep.Observed(
+        exists=live is not None,
+        replicas=0 if live is None else live["spec"].get("replicas", 1),
+        leads_to_waker=leads_to_waker,
+        waker_ready=is_waker_ready(store.get(STATEFUL_SET, key.namespace, key.waker)),
+        ready_brokers=sum(map(is_ready, pods)),
+        idle_seconds=idle_seconds,
+        silent=silent,
+    )
+    return sleep.Sleep.of(observed, pool.scale_to_zero.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +266,7 @@ def _apply(
         wanted = held(wanted, pool, former)
     if before is not None and owner_uid(before) == pool.uid and pool.listeners.external is not None:
         # brokers that end free their node ports and load balancers: a Service that waits for one must not keep them
-        context.applier.shrink(before, pool.replicas)
+        context.applier.shrink(before, pool.running)
     services = store.of_pool(SERVICE, key)
     desired = in_port_order([one for one in wanted if store.serves(kind_of(one))], services)
     blockers = port_blockers(desired, services)
@@ -270,7 +301,7 @@ def _observe(
     key = pool.key
     pods = [pod for pod in context.store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
     refusals = context.locality_annotator.annotate(pods, pool.locality.node_labels)
-    state = LookupState(lookup, pool.replicas, context.brokers.ask(pods))
+    state = LookupState(lookup, pool.running, context.brokers.ask(pods), asleep=pool.phase is Phase.ASLEEP)
     refusals += _refresh_config_maps(context, pool, state, pods)
     if refusals:
         limitations = [*limitations, readiness.annotation_refused(refusals)]
@@ -371,10 +402,11 @@ def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> di
     """Return the status fields besides conditions, in any state of the pool: autoscalers read some of them."""
     before = body.get("status") or {}
     stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
+    may_sleep = "scaleToZero" in (body.get("spec") or {})  # then it has a waker, too
     return {
         "replicas": (stateful_set.get("status") or {}).get("replicas", 0),
         "readyReplicas": sum(map(is_ready, context.store.of_pool(POD, key))),
-        "selector": f"{LABEL_POOL}={key.name}",
+        "selector": f"{LABEL_POOL}={key.name}" + (f",{LABEL_NAME}={BROKER_NAME}" if may_sleep else ""),
         "bindings": bindings,
         "lookupRevision": before.get("lookupRevision"),
         "explicitLac": before.get("explicitLac"),

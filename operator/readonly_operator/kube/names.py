@@ -18,6 +18,8 @@ LABEL_NAMESPACE = "kubernetes.io/metadata.name"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 BROKER_NAME = "pulsar-readonly-broker"
 """Value of the label `app.kubernetes.io/name` of brokers."""
+WAKER_NAME = "pulsar-readonly-waker"
+"""Value of the label `app.kubernetes.io/name` of wakers."""
 CHILD_SELECTOR = LABEL_POOL
 """Objects of all pools. Only the operator's own label selects them: other tools write `app.kubernetes.io/managed-by`."""
 POD_SELECTOR = f"{LABEL_NAME}={BROKER_NAME},{LABEL_POOL}"
@@ -91,6 +93,11 @@ class PoolKey:
         return f"{self.name}-headless"
 
     @property
+    def waker(self) -> str:
+        """Return the name of the waker: its StatefulSet, ServiceAccount and NetworkPolicy."""
+        return f"{self.name}-waker"
+
+    @property
     def config_map(self) -> str:
         """Return the name of the ConfigMap with the engine's configuration."""
         return f"{self.name}-config"
@@ -121,6 +128,10 @@ class PoolKey:
     def selector(self) -> dict[str, str]:
         """Return the labels that select the pool's brokers. They never change, because a StatefulSet's selector is immutable."""
         return {LABEL_NAME: BROKER_NAME, LABEL_POOL: self.name}
+
+    def waker_selector(self) -> dict[str, str]:
+        """Return the labels that select the pool's waker, and no broker."""
+        return {LABEL_NAME: WAKER_NAME, LABEL_POOL: self.name}
 
     def labels(self) -> dict[str, str]:
         """Return the labels of every object of the pool."""

@@ -32,7 +32,7 @@ class Condition:
 
     Attributes:
         type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, ClusterRegistered, LocalCursors,
-            SourceResolved, CertificateIssued, UpdateHeld, TopicConflict, Accepted, Paused, Reconciling or Stalled.
+            SourceResolved, CertificateIssued, UpdateHeld, Asleep, TopicConflict, Accepted, Paused, Reconciling or Stalled.
         status: whether it holds.
         reason: one CamelCase word.
         message: the reason and the remedy, in a sentence.

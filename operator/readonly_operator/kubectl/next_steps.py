@@ -19,6 +19,9 @@ MAX_STEPS: Final = 20
 GOOD_WHEN_FALSE: Final = frozenset({"Paused", "Progressing", "Reconciling", "Stalled", "TopicConflict", "UpdateHeld"})
 """Conditions that need attention while they are True. The others need it while they are not."""
 
+NEVER_BAD: Final = frozenset({"Asleep"})
+"""Conditions, and reasons of others, that need no attention: of a pool that may sleep."""
+
 TRY: Final = " Try: "
 """Comes before the command of a step."""
 
@@ -58,7 +61,7 @@ _MEANINGS_OF_POOLS: Final[Mapping[tuple[str, str, str], Meaning]] = {
 
 def is_bad(condition: ConditionView) -> bool:
     """Return whether a condition needs attention. That of an unknown type, as a newer operator may have, is not known to."""
-    if condition.type not in CONDITIONS:
+    if condition.type not in CONDITIONS or NEVER_BAD & {condition.type, condition.reason}:
         return False
     if condition.type in GOOD_WHEN_FALSE:
         return condition.status == "True"

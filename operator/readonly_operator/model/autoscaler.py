@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from readonly_operator.api.pool.sleeping import Phase
 from readonly_operator.kube.kinds import AUTOSCALER, POOL, Manifest
 from readonly_operator.model.metadata import start
 from readonly_operator.model.quantities import canonical
@@ -18,9 +19,12 @@ CONNECTIONS = "pulsar_readonly_connections"
 
 
 def autoscaler(pool: Pool) -> list[Manifest]:
-    """Return the HorizontalPodAutoscaler. It scales the pool, not the StatefulSet: one field holds the replicas."""
+    """Return the HorizontalPodAutoscaler. It scales the pool, not the StatefulSet: one field holds the replicas.
+
+    A pool that is not awake has none: it could only report missing metrics.
+    """
     scaling = pool.autoscaling
-    if scaling is None:
+    if scaling is None or pool.phase is not Phase.AWAKE:
         return []
     manifest = start(AUTOSCALER, pool.key.name, pool)
     manifest["spec"] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_operator.model import autoscaler, certificate, configmaps, policies, services, statefulset
+from readonly_operator.model import autoscaler, certificate, configmaps, policies, services, statefulset, waker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,4 +46,5 @@ def children(
         statefulset.stateful_set(pool, settings),
         *autoscaler.autoscaler(pool),
         *policies.pod_monitor(pool),
+        *waker.waker(pool, settings),
     ]

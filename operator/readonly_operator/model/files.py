@@ -81,17 +81,25 @@ def mounts(pool: Pool) -> list[Mount]:
         found.append(_login("metadata-store", source.metadata_store_login.secret_ref))
     if source.bookie_login is not None:
         found.append(_login("bookie", source.bookie_login.secret_ref))
-    if tls is not None:
-        found.append(_certificate("tls", listener_certificate(pool, tls)))
-        if tls.trust_certificates is not None:
-            found.append(_trust("tls", tls.trust_certificates))
-        if tls.peer_trust_certificates is not None:
-            found.append(_trust("peer-tls", tls.peer_trust_certificates))
+    found += listener_mounts(pool)
+    if tls is not None and tls.peer_trust_certificates is not None:
+        found.append(_trust("peer-tls", tls.peer_trust_certificates))
     if pool.tiered_storage is not None and pool.tiered_storage.credentials is not None:
         secret_key = pool.tiered_storage.credentials
         found.append(
             Mount("tiered-storage", {}, {"credentials": secret_key.key}, secret=secret_key.name),
         )
+    return found
+
+
+def listener_mounts(pool: Pool) -> list[Mount]:
+    """Return the volumes with files of the listeners with TLS, none of the source cluster."""
+    tls = pool.listeners.tls
+    if tls is None:
+        return []
+    found = [_certificate("tls", listener_certificate(pool, tls))]
+    if tls.trust_certificates is not None:
+        found.append(_trust("tls", tls.trust_certificates))
     return found
 
 

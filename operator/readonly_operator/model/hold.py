@@ -31,7 +31,7 @@ def held(desired: Iterable[Manifest], pool: Pool, config: str | None) -> list[Ma
     found = []
     for manifest in desired:
         kind, name = kind_of(manifest), manifest["metadata"]["name"]
-        if kind == STATEFUL_SET:
+        if kind == STATEFUL_SET and name == pool.key.name:
             strategy = manifest["spec"]["updateStrategy"]
             rolling = {**strategy.get("rollingUpdate", {}), "partition": HELD_PARTITION}
             found.append(

@@ -50,7 +50,10 @@ def headless_service(pool: Pool, workers: int = 1) -> Manifest:
 
 
 def client_service(pool: Pool) -> Manifest:
-    """Return the Service that clients name in their service URL: any worker of any ready broker."""
+    """Return the Service that clients name in their service URL: any worker of any ready broker.
+
+    While the pool sleeps or wakes, it selects the waker, also when that is not ready: it then holds the clients.
+    """
     wanted = pool.listeners.service
     inside = wanted.type == "ClusterIP"  # no health and metrics outside the Kubernetes cluster
     manifest = start(SERVICE, pool.key.name, pool)
@@ -59,7 +62,8 @@ def client_service(pool: Pool) -> Manifest:
         "type": wanted.type,
         **_ip_families(pool),
         **_external_traffic(wanted.external_traffic_policy),
-        "selector": pool.key.selector(),
+        **({"publishNotReadyAddresses": True} if pool.phase.leads_to_waker else {}),
+        "selector": pool.key.waker_selector() if pool.phase.leads_to_waker else pool.key.selector(),
         "ports": _ports(
             client_ports(pool) + (["http"] if inside else []),
             {"pulsar": wanted.pulsar_node_port, "pulsar-tls": wanted.pulsar_tls_node_port},

@@ -56,7 +56,7 @@ def stateful_set(pool: Pool, settings: Settings) -> Manifest:
     manifest = start(STATEFUL_SET, pool.key.name, pool)
     inherited, wanted = pool.inherited_metadata, pool.pod_template.metadata
     manifest["spec"] = {
-        "replicas": pool.replicas,
+        "replicas": pool.running,
         "serviceName": pool.key.headless_service,
         "podManagementPolicy": "Parallel",
         "updateStrategy": _update_strategy(pool),
@@ -172,7 +172,7 @@ def _own_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
 def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": "broker",
-        "image": _image(pool, settings),
+        "image": image(pool, settings),
         "args": _arguments(pool, settings),
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
@@ -205,7 +205,7 @@ def _ports(pool: Pool) -> dict[str, int]:
     return {"pulsar": PORT_PULSAR, **tls, **external_ports(pool), "http": PORT_HTTP}
 
 
-def _image(pool: Pool, settings: Settings) -> str:
+def image(pool: Pool, settings: Settings) -> str:
     """Return the brokers' image. No default names one: a short name would be that of a stranger on a public registry.
 
     Raises:

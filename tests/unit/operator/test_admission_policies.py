@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import copy
 import pathlib
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from readonly_operator.api.pool import Pool
+from readonly_operator.api.pool.sleeping import Phase
 from readonly_operator.kube.events import Notice, manifest
 from readonly_operator.kube.kinds import (
     AUTOSCALER,
@@ -66,6 +68,8 @@ def objects(pool_body):
     listeners = {**EVERYTHING["listeners"], "tls": {**tls, "issuerRef": {"name": "ca"}}}
     pool = Pool.load(pool_body(**{**EVERYTHING, "listeners": listeners}))
     made = children(pool, LookupConfig.of([]), Settings(engine_image="x"), {0: 1, 1: 1})
+    asleep = children(replace(pool, phase=Phase.ASLEEP), LookupConfig.of([]), Settings(engine_image="x"))
+    made += [one for one in asleep if one["metadata"]["name"] == pool.key.waker or one["kind"] == "Service"]
     for one in made:
         one["metadata"]["annotations"] = {
             **one["metadata"].get("annotations", {}),

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.pool.explicit_lac import ExplicitLac
+from readonly_operator.api.pool.sleeping import Phase
 from readonly_operator.api.pool.source import Source
 from readonly_operator.api.pool.source_ref import source_in_use
 from readonly_operator.api.pool.spec import PoolSpec
@@ -33,6 +34,7 @@ class Pool(PoolSpec):
         uid: of the object, for owner references.
         generation: of the spec.
         former_uid: uid of a deleted pool whose brokers this one adopted, from the status; empty for none.
+        phase: phase of a pool that may sleep, as the operator decides it.
         restarted_at: value of the annotation that restarts brokers; empty for none. It is not checked.
     """
 
@@ -42,6 +44,7 @@ class Pool(PoolSpec):
     generation: int
     former_uid: str = ""
     restarted_at: str = ""
+    phase: Phase = Phase.AWAKE
 
     @property
     def membership_uid(self) -> str:
@@ -54,10 +57,15 @@ class Pool(PoolSpec):
         return f"{self.key.membership_name}@{self.membership_uid}"
 
     @property
+    def running(self) -> int:
+        """Return how many brokers shall run now: none while the pool is asleep."""
+        return self.replicas if self.phase.has_brokers else 0
+
+    @property
     def replaced(self) -> int:
         """Return how many brokers must run the newest pod template without a person's action."""
         strategy = self.update_strategy
-        return 0 if strategy.type == "OnDelete" or strategy.hold else max(self.replicas - strategy.partition, 0)
+        return 0 if strategy.type == "OnDelete" or strategy.hold else max(self.running - strategy.partition, 0)
 
     @property
     def held(self) -> bool:
@@ -82,6 +90,9 @@ class Pool(PoolSpec):
             restarted_at=(metadata.get("annotations") or {}).get(ANNOTATION_RESTARTED_AT, ""),
             **values,
         )
+        if pool.scale_to_zero is not None:
+            # 0 is that of an autoscaler: nobody would set another number, because a pool without brokers has no metric
+            pool = replace(pool, replicas=max(pool.replicas, 1))
         scaling = pool.autoscaling
         if scaling is None or pool.replicas == 0:
             return pool

@@ -21,6 +21,10 @@ RULES = (
         "!self.metadata.name.endsWith('-headless')",
         'metadata.name must not end in "-headless", which names the pools\' headless Services',
     ),
+    Rule(
+        "!has(self.spec.scaleToZero) || self.metadata.name.size() <= 46",
+        "metadata.name must have at most 46 characters with spec.scaleToZero: Kubernetes makes a label of NAME-waker and a hash",
+    ),
 )
 
 COLUMNS = (
@@ -85,5 +89,5 @@ STATUS = status_schema(
     "ClusterRegistered (the pool is a cluster in its metadata; only with spec.lookup.clusterName), LocalCursors (only while "
     "they are released, or cannot be), SourceResolved (the pool uses the ReadOnlySource that it names), CertificateIssued "
     "(cert-manager has issued the certificate of the listeners), UpdateHeld (only while brokers keep their former pod "
-    "template).",
+    "template), Asleep (no broker runs until a client needs one; only with spec.scaleToZero).",
 )

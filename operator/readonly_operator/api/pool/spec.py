@@ -22,6 +22,7 @@ from readonly_operator.api.pool.placement import (
     UpdateStrategy,
 )
 from readonly_operator.api.pool.probes import Probes
+from readonly_operator.api.pool.sleeping import ScaleToZero
 from readonly_operator.api.pool.source import Source
 from readonly_operator.api.pool.source_ref import SourceRef
 from readonly_operator.api.pool.template import PodTemplate
@@ -80,6 +81,7 @@ class PoolSpec:
         update_strategy: replacement of brokers.
         probes: timings of the kubelet's probes.
         autoscaling: None for none.
+        scale_to_zero: None for a pool that never sleeps.
         pod_template: additions to the brokers' pods.
         inherited_metadata: labels and annotations of all objects of the pool.
         service_account_template: additions to the brokers' ServiceAccount.
@@ -279,6 +281,14 @@ class PoolSpec:
             Nested(Autoscaling),
             "A HorizontalPodAutoscaler that sets spec.replicas. It takes the largest number that one of its targets needs. "
             "With replicas 0 it is inactive. Without it, you set replicas.",
+        ),
+    )
+    scale_to_zero: ScaleToZero | None = field(
+        default=None,
+        metadata=declare(
+            Nested(ScaleToZero),
+            "Let the pool sleep: without a client that needs it, no broker runs, and the next such client starts them. "
+            "`scaleToZero: {}` is enough. With it, replicas 0 counts as 1. Without it, brokers always run.",
         ),
     )
     pod_template: PodTemplate = field(

@@ -17,7 +17,7 @@ from readonly_operator.api.reasons import CONDITIONS, OF_BINDINGS, OF_BOTH, OF_P
 from readonly_operator.kube.names import PoolKey
 from readonly_operator.kubectl import next_steps, rights, tables, topology
 from readonly_operator.kubectl.document import as_document
-from readonly_operator.kubectl.next_steps import COMMANDS, GOOD_WHEN_FALSE, MAX_STEPS, SAME_AS_OTHERS
+from readonly_operator.kubectl.next_steps import COMMANDS, GOOD_WHEN_FALSE, MAX_STEPS, NEVER_BAD, SAME_AS_OTHERS
 from readonly_operator.kubectl.snapshot import BindingView, BrokerView, ConditionView, PoolView, Snapshot
 
 from tests.support.golden import check_golden
@@ -203,6 +203,12 @@ def test_without_a_report_the_operator_is_the_next_step():
         assert "does an operator run" in step
     old = replace(WELL, conditions=(replace(READY, outdated=True),))
     assert "describe an older spec" in next_steps.of_pool(old)[0]
+    asleep = [
+        replace(READY, type=kind, status=status, reason="Asleep", message="")
+        for kind, status in (("Ready", "True"), ("LookupConfigured", "Unknown"), ("Asleep", "True"))
+    ]
+    awake = replace(READY, type="Asleep", status="False", reason="Awake", message="")
+    assert next_steps.of_pool(replace(WELL, conditions=(*asleep, awake), brokers=())) == []
 
 
 def test_steps_are_bounded():
@@ -218,7 +224,7 @@ def test_the_plugin_knows_every_condition_and_its_commands_reasons_that_exist():
         "Ready", "LookupConfigured", "SourceReachable", "SourceResolved", "ExplicitLac", "ClusterRegistered",
         "LocalCursors", "CertificateIssued", "Accepted",
     }  # fmt: skip
-    assert good_when_true | GOOD_WHEN_FALSE == set(CONDITIONS)
+    assert good_when_true | GOOD_WHEN_FALSE | NEVER_BAD == set(CONDITIONS)
     assert SAME_AS_OTHERS <= GOOD_WHEN_FALSE
     known = {(one.condition, one.reason) for one in (*OF_POOLS, *OF_BINDINGS, *OF_BOTH)}
     assert set(COMMANDS) <= known

@@ -95,6 +95,7 @@ EVERYTHING = {
     "disruptionBudget": {"minAvailable": "50%"},
     "updateStrategy": {"partition": 1, "maxUnavailable": "25%"},
     "autoscaling": {"minReplicas": 2, "maxReplicas": 6, "targetCPUUtilization": 60},
+    "scaleToZero": {"after": "20m"},
     "podTemplate": {
         "metadata": {"labels": {"team": "data"}, "annotations": {"example.com/owner": "data"}},
         "nodeSelector": {"disk": "none"},
