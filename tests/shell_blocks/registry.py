@@ -285,6 +285,12 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "how-to/secure-stores.md": {
         "create": no_commands("commands of ZooKeeper's shell"),
     },
+    "how-to/sleeping-pools.md": {
+        "kubectl patch robp demo": not_run(
+            "the pool sleeps after ten minutes; tests/e2e/test_sleep.py has ten seconds"
+        ),
+        "kubectl wait robp demo": not_run("the pool sleeps after ten minutes; tests/e2e/test_sleep.py has ten seconds"),
+    },
     "how-to/spark-export.md": {
         "pulsar-readonly export": not_run(
             "tests/integration/test_spark_export_tables.py runs the options on tables of its own"
