@@ -14,7 +14,7 @@ from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.sleeping import Phase
 from readonly_operator.api.pool.source_ref import UnresolvedSourceError, has_source, source_fields
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.assembly import binding_status, finalizer, issued_certificate, readiness, sleep
+from readonly_operator.assembly import binding_status, finalizer, issued_certificate, readiness
 from readonly_operator.assembly.admission import admit, is_served, not_readable, not_served
 from readonly_operator.assembly.apply_events import apply_events
 from readonly_operator.assembly.conditions import write_conditions, write_paused
@@ -24,6 +24,7 @@ from readonly_operator.assembly.former_config import config_of, former_config, r
 from readonly_operator.assembly.local_cursors import check_namespaces
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.assembly.rollouts import is_outdated, is_replaced
+from readonly_operator.assembly.sleep_state import observe_sleep
 from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
 from readonly_operator.assembly.source_refs import Resolution, report_sources, resolve_source
 from readonly_operator.assembly.status_throttle import MIN_INTERVAL_SECONDS
@@ -55,7 +56,6 @@ from readonly_operator.model.children import children
 from readonly_operator.model.hold import held
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.model.size_limit import Fitted, fit
-from readonly_operator.model.waker import is_ready as is_waker_ready
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,7 +95,7 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
         source = Resolution(body, None) if is_paused(body) else resolve_source(context, body)
         body = source.body
         pool = Pool.load(body)
-        sleeping = None if is_paused(body) else _observe_sleep(context, pool)
+        sleeping = None if is_paused(body) else observe_sleep(context, pool)
         if sleeping is not None:
             pool = replace(pool, phase=sleeping.phase)
         if is_paused(body):
@@ -133,27 +133,6 @@ def _reconcile(context: Context, key: PoolKey) -> Outcome:
         return outcome
     seconds = min(outcome.refresh_seconds or sleeping.check_seconds, sleeping.check_seconds)
     return replace(outcome, refresh_seconds=seconds)
-
-
-def _observe_sleep(context: Context, pool: Pool) -> sleep.Sleep | None:
-    """Return the phase of a pool that may sleep; None for one that never does. Brokers are asked while they may go."""
-    if pool.scale_to_zero is None:
-        return None
-    key, store = pool.key, context.store
-    live = store.get(STATEFUL_SET, key.namespace, key.name)
-    leads_to_waker = sleep.leads_to_waker(store.get(SERVICE, key.namespace, key.name))
-    pods = [pod for pod in store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
-    idle_seconds, silent = (None, "") if leads_to_waker or not pods else context.brokers.idle_seconds(pods)
-    observed = sleep.Observed(
-        exists=live is not None,
-        replicas=0 if live is None else live["spec"].get("replicas", 1),
-        leads_to_waker=leads_to_waker,
-        waker_ready=is_waker_ready(store.get(STATEFUL_SET, key.namespace, key.waker)),
-        ready_brokers=sum(map(is_ready, pods)),
-        idle_seconds=idle_seconds,
-        silent=silent,
-    )
-    return sleep.Sleep.of(observed, pool.scale_to_zero.after)
 
 
 @dataclass(frozen=True, slots=True)
