@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from readonly_operator.api.pool.sleeping import Phase
 from readonly_operator.assembly.apply_events import apply_events
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.apply import Result
@@ -18,7 +21,7 @@ from readonly_operator.settings import Settings
 
 @pytest.fixture
 def made(make_pool):
-    pool = make_pool(replicas=3)
+    pool = replace(make_pool(replicas=3), phase=Phase.FALLING_ASLEEP)
     found = children(pool, LookupConfig.of([]), Settings(engine_image="x"))
     return pool.key, {f"{one['kind']} {one['metadata']['name']}": one for one in found}
 
@@ -46,6 +49,8 @@ def test_scaling_is_told_with_numbers(made):
     key, objects = made
     done = [(objects["StatefulSet demo"], Result.PATCHED)]
     assert Notice(NORMAL, "Scaled", "from 1 to 3 brokers") in apply_events(key, done, {"spec": {"replicas": 1}})
+    assert "Scaled" not in [one.reason for one in apply_events(key, done, {"spec": {"replicas": 3}})]
+    done = [(objects["StatefulSet demo-waker"], Result.PATCHED)]
     assert "Scaled" not in [one.reason for one in apply_events(key, done, {"spec": {"replicas": 3}})]
 
 
