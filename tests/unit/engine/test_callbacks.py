@@ -151,6 +151,8 @@ ENDS = {
     "topic.tail_notifier.TailNotifier._call": RESTARTS,
     "topic.transactions.TopicTransactions.advance": LOGGED,
     "waiting.wait_until_done": TRIVIAL,
+    "wake.server.WakeServer.schedule": PROCESS,
+    "wake.server.WakeServer._on_timer": "the waker stays unready, so the operator wakes the pool",
     "workers.parent.Parent._supervise": AWAITED,
     "workers.parent.Parent._metrics": AWAITED,
 }
