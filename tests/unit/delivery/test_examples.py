@@ -63,6 +63,7 @@ def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
     cursors = {"cursors", "cursorPartitions", "onDeletion"}
     assert unset == cursors | {
         "replicas",
+        "scaleToZero",
         "imagePullPolicy",
         "imagePullSecrets",
         "tieredStorage",
