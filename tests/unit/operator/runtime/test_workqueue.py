@@ -10,6 +10,7 @@ from readonly_operator.kube.names import PoolKey
 from readonly_operator.runtime.workqueue import WorkQueue
 
 from tests.support.clock import Clock
+from tests.support.waiting import wait_until
 
 A, B = PoolKey("team", "a"), PoolKey("team", "b")
 EVENTS = st.tuples(st.sampled_from(["add", "get", "done", "wait"]), st.sampled_from([A, B]), st.integers(0, 3))
@@ -43,8 +44,9 @@ def test_each_pool_comes_once_at_the_earliest_of_its_times_and_to_one_worker(eve
 def test_close_wakes_those_who_wait():
     queue = WorkQueue()
     got = []
-    waiting = threading.Thread(target=lambda: got.append(queue.get()))
+    waiting = threading.Thread(target=lambda: got.append(queue.get()), daemon=True)
     waiting.start()
+    wait_until(lambda: queue._changed._waiters)
     queue.close()
     waiting.join(timeout=5)
     assert got == [None]
