@@ -7,6 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
+from readonly_engine.background import must_not_fail
 from readonly_engine.net.interfaces import local_hosts
 from readonly_engine.net.tls import Reloaded
 from readonly_engine.net.tls_listener import TlsListener
@@ -128,6 +129,7 @@ class WakeServer:
         self.arming.on_timer(now)
         if self.arming.armed and not was_armed:
             self._opening = asyncio.get_running_loop().create_task(self._arm_again())
+            must_not_fail(self._opening)
         self.schedule()
 
     async def _arm_again(self) -> None:

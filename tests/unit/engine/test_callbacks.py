@@ -58,7 +58,7 @@ ENDS = {
     "broker.cursors.store.CursorStore._schedule": "the store (_begin)",
     "broker.cursors.store.CursorStore._begin": "@ends",
     "broker.cursors.store.CursorStore._committed": "the store",
-    "broker.passthrough.policy.PassThroughPolicy.statistics": AWAITED,
+    "broker.passthrough.policy.PassThroughPolicy._stats": AWAITED,
     "broker.pool.claim_store.ClaimStore._run_in_background": PROCESS,
     "broker.server.broker.Broker.spawn": "it is logged; a connection's ends the connection",
     "broker.server.drain._all": AWAITED,
@@ -152,7 +152,7 @@ ENDS = {
     "topic.transactions.TopicTransactions.advance": LOGGED,
     "waiting.wait_until_done": TRIVIAL,
     "wake.server.WakeServer.schedule": PROCESS,
-    "wake.server.WakeServer._on_timer": "the waker stays unready, so the operator wakes the pool",
+    "wake.server.WakeServer._on_timer": PROCESS,
     "workers.parent.Parent._supervise": AWAITED,
     "workers.parent.Parent._metrics": AWAITED,
 }
