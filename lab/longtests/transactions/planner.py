@@ -18,7 +18,7 @@ TRIGGER_S: Final = 10.0
 
 def main() -> None:
     """Run the program until it is killed."""
-    options = {"metadataUrl": sys.argv[1], "topic": sys.argv[2], "startingOffsets": "earliest"}
+    options = {"metadataStoreUrl": sys.argv[1], "topic": sys.argv[2], "startingOffsets": "earliest"}
     reader = PulsarReadOnly(options).streamReader(StructType().add("value", BinaryType()))
     offset, planned = reader.initialOffset(), 0
     while True:

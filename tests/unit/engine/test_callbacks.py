@@ -58,7 +58,7 @@ ENDS = {
     "broker.cursors.store.CursorStore._schedule": "the store (_begin)",
     "broker.cursors.store.CursorStore._begin": "@ends",
     "broker.cursors.store.CursorStore._committed": "the store",
-    "broker.passthrough.policy.PassThroughPolicy._stats": AWAITED,
+    "broker.passthrough.policy.PassThroughPolicy.statistics": AWAITED,
     "broker.pool.claim_store.ClaimStore._run_in_background": PROCESS,
     "broker.server.broker.Broker.spawn": "it is logged; a connection's ends the connection",
     "broker.server.drain._all": AWAITED,
