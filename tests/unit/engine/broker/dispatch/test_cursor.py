@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.topic.position import EARLIEST, Position
@@ -39,6 +39,9 @@ OPERATIONS = st.lists(
 
 
 @given(OPERATIONS)
+@example([("write", 0, 0)] * 3 + [("ack", 2, 0), ("ack", 1, 0), ("ack", 0, 0)])
+@example([("write", 0, 0), ("roll", 0, 0), ("roll", 0, 1), ("write", 0, 0), ("ack", 1, 0), ("ack", 0, 0)])
+@example([("write", 0, 0)] * 2 + [("ack", 1, 0), ("ack up to", 0, 0)])
 def test_the_cursor_is_the_set_of_what_was_acked(make_topic, operations):
     topic, acked = make_topic(), set()
     cursor = CursorReplica(topic.chain, EARLIEST)
