@@ -59,6 +59,13 @@ async def pushed():
         connection.connection_lost(None)
 
 
+async def test_entries_come_together_by_consumer_and_in_order(pushed):
+    connection, ids, first, second, other = pushed
+    connection.data_received(b"".join([frame(ids[0], 1), frame(ids[0], 2), frame(ids[1], 1), frame(ids[0], 3)]))
+    assert (first.whole, second.whole) == ([[1, 2], [3]], [[1]])
+    assert not first.commands + other.commands
+
+
 async def test_messages_of_other_consumers_and_what_follows_them_go_the_usual_way(pushed):
     connection, ids, first, _, other = pushed
     connection.data_received(frame(ids[0], 1) + frame(ids[2], 1) + frame(ids[0], 2))

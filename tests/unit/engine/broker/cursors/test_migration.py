@@ -246,6 +246,15 @@ def test_an_import_that_dies_is_run_again(steps):
     assert world.local.definition.properties == PROPERTIES
 
 
+def test_export():
+    world = at_pool()
+    assert give_back(world) == Position(3, 2)
+    assert world.acked == ACKED
+    assert world.properties == PROPERTIES
+    world.start()
+    assert world.local is None
+
+
 @pytest.mark.parametrize("steps", range(requests_of(at_pool(), give_back)))
 def test_an_export_that_dies_is_run_again(steps):
     world = at_pool()

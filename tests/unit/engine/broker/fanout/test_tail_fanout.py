@@ -250,6 +250,17 @@ def test_what_waits_for_the_end_of_the_turn_goes_first(scene):
     assert scene.log == ["turn"]
 
 
+def test_who_joins_late_gets_nothing_twice_and_misses_nothing(scene):
+    early = scene.subscriber()
+    scene.tail.tell(1)
+    late = scene.subscriber()
+    before = len(scene.expected())
+    scene.tail.tell(1)
+    scene.tail.tell(1)
+    assert early.writer.sent() == scene.expected()
+    assert late.writer.sent() == scene.expected()[before:]
+
+
 def test_those_without_permits_look_alone_and_come_back(scene):
     poor, rich = scene.subscriber(permits=3), scene.subscriber()
     scene.tail.tell(1)
@@ -393,6 +404,14 @@ def test_after_a_part_of_what_is_new_the_rest_is_asked_for(scene):
     scene.tail.tell(1)
     scene.tail.tell(1, complete=False)
     assert scene.tail.asked_on == [Position(1, 2)]
+
+
+def test_with_the_last_one_the_topic_is_listened_to_no_more(scene):
+    one = scene.subscriber()
+    scene.tail.tell(1)
+    one.leave_fanout()
+    scene.tail.unlisten(one.read_more)
+    assert scene.tail.listening == 0
 
 
 def by_consumer(data):
