@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.cpu import resident_bytes
+from bench.paths import ROOT
 from bench.spark.common import machine, write
 from devstack.console import say
 from devstack.errors import DevstackError
@@ -23,6 +24,7 @@ from devstack.program import run_program
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution
 from devstack.pulsar.spec import PulsarSpec, Setting
+from longtests.chaos import curves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 NAME: Final = "transactions"
 BASE_PORT: Final = 24900
 TOPIC: Final = "persistent://public/default/transactions"
+PICTURE: Final = ROOT / "docs/explanation/performance/transactions-memory.svg"
 SOURCE: Final = Path(__file__).parent / "Transactions.java"
 LEDGER_ENTRIES: Final = 50_000
 RETENTION_MINUTES: Final = 2
@@ -67,6 +70,17 @@ def report(samples: Sequence[Sample]) -> str:
         f"| {one.seconds / 60:.1f} | {one.transactions:,} | {one.planned:,} | {one.memory:.1f} |" for one in shown
     ]
     return "\n".join(lines)
+
+
+def picture(samples: Sequence[Sample]) -> str:
+    """Return the planner's memory and the transactions over time, as SVG."""
+    panels = [
+        curves.Panel("resident memory of the planner, MB", {"": [(one.seconds / 60, one.memory) for one in samples]}),
+        curves.Panel(
+            "ended transactions, thousands", {"": [(one.seconds / 60, one.transactions / 1e3) for one in samples]}
+        ),
+    ]
+    return curves.draw("A stream's planner over a topic with many transactions", panels, samples[-1].seconds / 60)
 
 
 def run(minutes: float, rate: float, base_port: int) -> list[Sample]:
@@ -145,7 +159,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--rate", type=float, default=1000.0, help="transactions a second, if Pulsar can (default %(default)g)"
     )
-    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/spark-performance.md")
+    parser.add_argument(
+        "--write", action="store_true", help="put table and plot into docs/explanation/spark-performance.md"
+    )
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
     args = parser.parse_args(argv)
     samples = run(args.minutes, args.rate, args.base_port)
@@ -153,7 +169,9 @@ def main(argv: list[str] | None = None) -> int:
     sys.stdout.write(f"{made}\n")
     growth = samples[-1].memory - samples[len(samples) // 2].memory
     if args.write:
-        write(NAME, f"{machine()}; {args.rate:,g} transactions a second were the target.\n\n{made}")
+        PICTURE.write_text(picture(samples), encoding="utf-8")
+        plot = f"![memory of the planner over time](performance/{PICTURE.name})"
+        write(NAME, f"{machine()}; {args.rate:,g} transactions a second were the target.\n\n{made}\n\n{plot}")
     if growth > GROWTH_MB:
         sys.stdout.write(f"WRONG: the planner grows by {growth:.0f} MB in the second half\n")
     return int(growth > GROWTH_MB)
