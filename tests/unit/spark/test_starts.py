@@ -16,7 +16,7 @@ from readonly_spark.plan.index_start import IndexStart, position_of_index
 from readonly_spark.plan.planner import Planner
 from readonly_spark.plan.topic_state import ReadableLedger, TopicState
 
-from tests.unit.engine.topic.test_log import play
+from tests.unit.engine.topic.test_log import played_log
 
 TOPIC = "persistent://public/default/t"
 
@@ -47,10 +47,9 @@ NUMBERED = [None, None, (0, 1), (3, 3), (4, 1)]
         ([], 0, IndexStart(Position(90, 0), None, empty=True), IndexStart(Position(90, 0), None, empty=True)),
     ],
 )
-def test_the_entry_of_a_message_is_found_by_its_number(entries, number, start, end):
+async def test_the_entry_of_a_message_is_found_by_its_number(entries, number, start, end):
     """Ledger 3 has three entries at most, and ledger 4 the others; ledger 90 is open and empty."""
-
-    async def scene(stage):
+    async with played_log() as stage:
         first, second = entries[:3], entries[3:]
         stage.topic((3, len(first)), (4, len(second)), 90)
         for ledger_id, kept in ((3, first), (4, second)):
@@ -58,8 +57,6 @@ def test_the_entry_of_a_message_is_found_by_its_number(entries, number, start, e
                 stage.cache.put(stored(ledger_id, entry_id, *(one or (None,))))
         assert await position_of_index(stage.log, number) == start
         assert await position_of_index(stage.log, number, end=True) == end
-
-    play(scene)
 
 
 class Catalog:
