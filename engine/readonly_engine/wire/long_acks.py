@@ -35,6 +35,10 @@ _ID_TAGS: Final = {_ACK: 0x1A, _REDELIVER: 0x12}
 _LENGTH_DELIMITED: Final = 2
 
 
+class _LongIdError(MalformedFrameError):
+    """An id of more than MAX_LIST_BYTES."""
+
+
 def split_long(frame: bytes) -> Iterator[bytes] | None:
     """Split a frame with many ids into frames that have the same effect one after the other.
 
@@ -45,11 +49,12 @@ def split_long(frame: bytes) -> Iterator[bytes] | None:
         frame: a frame of more than LONG_BYTES, without its length prefix.
 
     Returns:
-        The frames, without length prefixes; None if it is another command, is malformed, or cannot be split.
+        The frames, without length prefixes; None if it is another command, is malformed, or cannot be split. The bound of lists
+        refuses one that begins with an id beyond it (list_bounds.py), with its request id.
 
     Raises:
-        MalformedFrameError: more than MAX_OTHERS fields besides the ids, or an id of more than MAX_LIST_BYTES. The iterator
-            raises it too.
+        MalformedFrameError: more than MAX_OTHERS fields besides the ids; the iterator raises it too, and for a later id of more
+            than MAX_LIST_BYTES.
     """
     start = next((one for one in _ID_TAGS if frame.startswith(one, LENGTH_BYTES)), None)
     if start is None:
@@ -71,7 +76,10 @@ def split_long(frame: bytes) -> Iterator[bytes] | None:
             body.ClearField("request_id")
     head = body.SerializePartialToString()
     parts = _ids_in_parts(frame, begin, _ID_TAGS[start])
-    first, second = next(parts, None), next(parts, None)
+    try:
+        first, second = next(parts, None), next(parts, None)
+    except _LongIdError:
+        return None
     if first is None or second is None:
         return None
     return _frames(start, head, chain((first, second), parts), last)
@@ -94,7 +102,7 @@ def _ids_in_parts(frame: bytes, at: int, tag: int) -> Iterator[bytes]:
         if frame[at] == tag:
             size, following = (frame[at + 1], at + 2) if frame[at + 1] < 0x80 else decode_varint(frame, at + 1)
             if size > MAX_LIST_BYTES:
-                raise MalformedFrameError(f"an ack set of {size:,} bytes; send at most {MAX_LIST_BYTES:,} bytes")
+                raise _LongIdError(f"an ack set of {size:,} bytes; send at most {MAX_LIST_BYTES:,} bytes")
             at = following + size
             count += 1
             if count == PART_IDS or at - begin >= PART_BYTES:

@@ -103,11 +103,13 @@ def test_the_ack_set_of_an_id_has_a_bound(make, more, within):
     words = [0] * (MAX_LIST_BYTES // 2 - 2)  # two bytes each, as the two other fields
     longest = MessageIdData(ledger_id=0, entry_id=128 if more else 0, ack_set=words)
     assert longest.ByteSize() == MAX_LIST_BYTES + more
+    assert len(parts_of(make([longest, *ids(1)]))) == (2 if within else 0), "it is refused as a whole"
+    late = make([*ids(2 * PART_IDS), longest])
     if within:
-        assert len(parts_of(make([longest, *ids(1)]))) == 2
+        assert len(parts_of(late)) == 3
     else:
         with pytest.raises(MalformedFrameError, match="an ack set of 524,289 bytes; send at most 524,288 bytes"):
-            parts_of(make([longest, *ids(1)]))
+            parts_of(late)
 
 
 def test_what_stock_clients_send_by_default_is_never_looked_at():
