@@ -262,6 +262,11 @@ class Bindings:
         split = any(one.dispatch is Dispatch.SPLIT and one.names(subscription) for one in self.covering(topic))
         return Dispatch.SPLIT if split else Dispatch.SINGLE
 
+    @property
+    def leave_some_to_owners(self) -> bool:
+        """Whether any binding leaves consumers to owners."""
+        return any(binding.placement is Placing.WHEN_CHEAPER for binding in self.bindings)
+
     def placement_of(self, topic: TopicName, subscription: str) -> Placing:
         """Return the servers of a subscription's consumers: WhenCheaper if all its bindings say so."""
         placements = {one.placement for one in self.covering(topic) if one.names(subscription)}

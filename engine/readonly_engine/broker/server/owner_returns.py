@@ -23,6 +23,9 @@ CHECK_S: Final = 60.0
 """Interval of the checks. A topic that has few subscriptions in CHECKS of them, one after the other, goes back."""
 
 CHECKS: Final = 5
+TURN_CONSUMERS: Final = 500
+"""Consumers that are looked at in one turn of the event loop: some 2 ms."""
+
 MAX_TOPICS: Final = 100
 """Topics of one check: each costs a request to the owner's admin API, and its consumers a pause."""
 
@@ -55,18 +58,24 @@ class OwnerReturns:
 
     async def check(self) -> None:
         """Look once."""
-        few = {topic: consumers for topic, consumers in self._served().items() if len(_names(consumers)) <= FEW}
+        if not self._broker.bindings.leave_some_to_owners:
+            self._few_checks = {}
+            return
+        served = await self._served()
+        few = {topic: consumers for topic, consumers in served.items() if len(_names(consumers)) <= FEW}
         self._few_checks = {topic: self._few_checks.get(topic, 0) + 1 for topic in few}
         ripe = [topic for topic, seen in self._few_checks.items() if seen >= CHECKS][:MAX_TOPICS]
         for topic in ripe:
             self._few_checks[topic] = 0
             await self._return(topic, few[topic])
 
-    def _served(self) -> dict[TopicName, list[ClientConsumer]]:
+    async def _served(self) -> dict[TopicName, list[ClientConsumer]]:
         """Return this broker's consumers of the topics, all of which may be placed at the owner."""
         found: dict[TopicName, list[ClientConsumer]] = {}
         others: set[TopicName] = set()
-        for consumer in self._broker.consumers:
+        for number, consumer in enumerate(self._broker.consumers):
+            if number % TURN_CONSUMERS == 0:
+                await asyncio.sleep(0)
             if not consumer.served_by and may_be_placed(consumer):
                 found.setdefault(consumer.topic, []).append(consumer)
             else:

@@ -7,9 +7,10 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from readonly_engine.broker.pool.bindings import Binding, Bindings, Placing
 from readonly_engine.broker.pool.cheaper import Consumers, RecentRedirects, belongs_at_owner
 from readonly_engine.broker.server import owner_returns
-from readonly_engine.broker.server.owner_returns import CHECKS, OwnerReturns
+from readonly_engine.broker.server.owner_returns import CHECKS, TURN_CONSUMERS, OwnerReturns
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
 
@@ -25,6 +26,7 @@ class Broker:
             for topic in topics
         ]
         self.recent_redirects = RecentRedirects()
+        self.bindings = Bindings((Binding("b", placement=Placing.WHEN_CHEAPER),))
         self.counted, self.moved = {topic: topics.count(topic) for topic in topics}, []
         self.returns = OwnerReturns(self)
 
@@ -81,6 +83,27 @@ def test_a_topic_stays_with_a_consumer_that_cannot_go(monkeypatch, change):
     broker = Broker(ORDERS, BILLS)
     vars(broker.consumers[0]).update(change)
     assert broker.look(monkeypatch, CHECKS) == [BILLS]
+
+
+def test_without_such_a_binding_no_consumer_is_looked_at(monkeypatch):
+    broker = Broker(ORDERS)
+    broker.bindings, broker.consumers = Bindings((Binding("b"),)), None
+    assert broker.look(monkeypatch, CHECKS) == []
+
+
+def test_many_consumers_leave_turns_of_the_event_loop_to_others(monkeypatch):
+    broker = Broker(*[ORDERS] * (3 * TURN_CONSUMERS))
+    monkeypatch.setattr(owner_returns, "may_be_placed", lambda consumer: consumer.placeable)
+    turns = []
+
+    async def run():
+        checking = asyncio.create_task(broker.returns.check())
+        while not checking.done():
+            turns.append(1)
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert len(turns) >= 3
 
 
 def test_one_check_asks_for_a_bounded_number_of_topics(monkeypatch):
