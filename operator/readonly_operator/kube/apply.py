@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_operator.kube.api_server import HTTP_CONFLICT, KubeError
 from readonly_operator.kube.digest import digest
-from readonly_operator.kube.kinds import STATEFUL_SET, Kind, Manifest, kind_of
+from readonly_operator.kube.kinds import POOL, STATEFUL_SET, Kind, Manifest, kind_of
 from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, LABEL_POOL, OPERATOR
-from readonly_operator.kube.ownership import is_orphan_of, owner_uid, was_applied
+from readonly_operator.kube.ownership import is_orphan_of, owner_uid, owning_pool, was_applied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +67,7 @@ class Applier:
 
         An object that has everything desired, from the same manifest, costs no request. Neither does one that is as the API
         server left it when this manifest was applied: it drops fields of features that are off, and empty values. Any other known
-        object is applied by its uid without being read first: an object that replaced it meanwhile would be refused.
+        object is applied without being read first, if it is still as it was seen: Kubernetes may have taken its owner meanwhile.
 
         Raises:
             NameConflictError: an object of another owner has the name.
@@ -94,11 +94,10 @@ class Applier:
         return Result.NOOP if _version(before) == _version(after) else Result.PATCHED
 
     def _apply_to(self, known: Manifest, marked: Manifest) -> Manifest | None:
-        """Apply to the object with this uid; return None when it is gone."""
-        marked = {**marked, "metadata": {**marked["metadata"], "uid": known["metadata"]["uid"]}}
+        """Apply to the object as it is known; return None when it is gone or has changed."""
         try:
-            self._end_rolling_updates(known, marked)
-            return self._kube.apply(marked)
+            seen = self._end_rolling_updates(known, marked)
+            return self._kube.apply(_as_seen(marked, seen))
         except KubeError as error:
             if error.status == HTTP_CONFLICT:
                 return None
@@ -113,12 +112,28 @@ class Applier:
                 f"{kind.kind} {metadata['name']} exists and does not belong to this pool: "
                 "rename or delete it, or give the pool another name"
             )
-        if before is not None:
-            self._end_rolling_updates(before, marked)
-        return before, self._kube.apply(marked)
+        if before is None:
+            return None, self._kube.apply(marked)
+        if owner_uid(before) != owner_uid(desired):
+            self._check_not_leaving(desired)
+        seen = self._end_rolling_updates(before, marked)
+        return before, self._kube.apply(_as_seen(marked, seen))
 
-    def _end_rolling_updates(self, live: Manifest, desired: Manifest) -> None:
-        """Remove the settings of rolling updates from a StatefulSet that is about to be of type OnDelete.
+    def _check_not_leaving(self, desired: Manifest) -> None:
+        """Ask whether the pool of an object is there: an orphan may be known before the deletion of its pool.
+
+        Kubernetes would delete what belongs to a pool that is gone, and a new pool could not adopt it.
+
+        Raises:
+            KubeError: the pool is being deleted or is gone (409): the reconcile is tried again, when the event has come.
+        """
+        pool, namespace = str(owning_pool(desired)), desired["metadata"]["namespace"]
+        live = (self._kube.get(POOL, namespace, pool) or {}).get("metadata") or {}
+        if live.get("uid") != owner_uid(desired) or "deletionTimestamp" in live:
+            raise KubeError(f"ReadOnlyBrokerPool {pool} is being deleted", HTTP_CONFLICT)
+
+    def _end_rolling_updates(self, live: Manifest, desired: Manifest) -> Manifest:
+        """Remove the settings of rolling updates from a StatefulSet that is about to be of type OnDelete; return it.
 
         The API server has filled in some of them. No field manager owns these, so applying the type alone leaves them, and is
         refused ("only allowed for updateStrategy 'RollingUpdate'").
@@ -128,17 +143,17 @@ class Applier:
         """
         kind, metadata = kind_of(live), live["metadata"]
         if kind != STATEFUL_SET or "rollingUpdate" not in (live["spec"].get("updateStrategy") or {}):
-            return
+            return live
         strategy = desired["spec"]["updateStrategy"]
         if strategy["type"] == "RollingUpdate":
-            return
+            return live
         # labels and owner, too: an orphan becomes the pool's by this request, and only the pool's objects may be changed
         own = {key: desired["metadata"][key] for key in ("labels", "ownerReferences") if key in desired["metadata"]}
         patch = {
             "metadata": {**own, "resourceVersion": metadata["resourceVersion"]},
             "spec": {"updateStrategy": {**strategy, "rollingUpdate": None}},
         }
-        self._kube.merge(OPERATOR, kind, metadata["namespace"], metadata["name"], patch)
+        return self._kube.merge(OPERATOR, kind, metadata["namespace"], metadata["name"], patch) or live
 
     def _remember(self, live: Manifest, marked: Manifest) -> None:
         """Remember what the API server made of a manifest if it dropped a part; forget it otherwise."""
@@ -254,6 +269,12 @@ def trimmed(live: Any, desired: Any) -> Any:
             return live
         kept.append(trimmed(found, wanted))
     return kept
+
+
+def _as_seen(marked: Manifest, seen: Manifest) -> Manifest:
+    """Return the manifest for the object of this uid and version only."""
+    seen_as = {key: seen["metadata"][key] for key in ("uid", "resourceVersion")}
+    return {**marked, "metadata": {**marked["metadata"], **seen_as}}
 
 
 def _is_left_behind(live: Manifest, desired: Manifest) -> bool:

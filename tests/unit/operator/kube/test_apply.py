@@ -7,7 +7,7 @@ from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube import apply as apply_module
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import Applier, NameConflictError, Result, covers, trimmed
-from readonly_operator.kube.kinds import SERVICE, STATEFUL_SET
+from readonly_operator.kube.kinds import POOL, SERVICE, STATEFUL_SET
 from readonly_operator.kube.names import ANNOTATION_APPLIED_HASH, LABEL_POOL, OPERATOR
 from readonly_operator.kube.store import Store
 
@@ -137,18 +137,22 @@ class OneService:
 
     def __init__(self):
         self.body = None
+        self.pool = {"metadata": {"uid": "pool"}}
         self.versions = 0
         self.asked = []
 
     def get(self, kind, namespace, name):
+        if kind == POOL:
+            assert (namespace, name) == ("team", "demo")
+            return self.pool
         self.asked.append("get")
         return self.body
 
     def apply(self, manifest):
         self.asked.append("apply")
-        metadata = manifest["metadata"]
-        if "uid" in metadata and metadata["uid"] != (self.body or {}).get("metadata", {}).get("uid"):
-            raise KubeError("uid mismatch", 409)
+        live = (self.body or {}).get("metadata", {})
+        if any(manifest["metadata"].get(key, live.get(key)) != live.get(key) for key in ("uid", "resourceVersion")):
+            raise KubeError("the object has been modified", 409)
         return self.put(manifest)
 
     def put(self, manifest):
@@ -159,9 +163,11 @@ class OneService:
         return self.body
 
 
+OWNER = [{"apiVersion": POOL.api_version, "kind": POOL.kind, "name": "demo", "uid": "pool", "controller": True}]
+
+
 def wanted(port):
-    owner = [{"uid": "pool", "controller": True}]
-    return {**WANTED, "metadata": {**WANTED["metadata"], "ownerReferences": owner}, "spec": {"ports": [{"port": port}]}}
+    return {**WANTED, "metadata": {**WANTED["metadata"], "ownerReferences": OWNER}, "spec": {"ports": [{"port": port}]}}
 
 
 @pytest.fixture
@@ -232,8 +238,22 @@ def test_what_a_deleted_pool_of_the_same_name_has_left_is_adopted(one, store):
     store.put(SERVICE, one.body)
     applier = Applier(one, store)
     assert applier.apply(of_the_new_pool()) is Result.PATCHED
-    assert one.body["metadata"]["ownerReferences"] == [{"uid": "pool", "controller": True}]
+    assert one.body["metadata"]["ownerReferences"] == OWNER
     assert one.body["spec"]["ports"] == [{"port": 2}]
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("pool", [None, {"uid": "another"}, {"uid": "pool", "deletionTimestamp": "now"}])
+def test_what_is_orphaned_before_the_end_of_its_pool_is_known_stays_an_orphan(one, store, pool, known):
+    """Kubernetes would delete what belongs to a pool that is gone, and a new pool could not adopt it."""
+    if known:
+        Applier(one, store).apply(wanted(1))
+    left_behind(one)
+    one.pool = pool and {"metadata": pool}
+    with pytest.raises(KubeError, match="ReadOnlyBrokerPool demo is being deleted") as raised:
+        Applier(one, store).apply(of_the_new_pool())
+    assert not raised.value.refused, "the reconcile is tried again"
+    assert "ownerReferences" not in one.body["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -277,7 +297,7 @@ class StatefulSets:
             )
 
     def get(self, kind, namespace, name):
-        return self.body
+        return {"metadata": {"uid": "pool"}} if kind == POOL else self.body
 
     def apply(self, manifest):
         """Keep what no manager of the strategy owns: that is what the API server has filled in."""
