@@ -39,6 +39,10 @@ class Urls:
         return bool(self.tls_url if tls else self.url)
 
 
+NO_URLS: Final = Urls()
+"""Of a broker that is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class BindAddress:
     """Address for clients of a listener.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.redirects import close_consumer
+from readonly_engine.config.listeners import NO_URLS
 from readonly_engine.wire.commands import body_of, command_name, encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.consumer.stats import ConsumerFigures, Outstanding
     from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.broker.subscription.subscription import Subscription
+    from readonly_engine.config.listeners import Urls
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.topic.position import Position
@@ -245,8 +247,13 @@ class ClientConsumer:
         self.unregister()
         await self.close()
 
-    def close_for_resubscribe(self, reason: str) -> None:
-        """Close the consumer on the client, which then looks the topic up and subscribes again."""
+    def close_for_resubscribe(self, reason: str, to: Urls = NO_URLS) -> None:
+        """Close the consumer on the client, which then subscribes again, as a rule after a lookup.
+
+        Args:
+            reason: why, for the log.
+            to: URLs of a broker that the client connects to without a lookup.
+        """
         log.info(
             "consumer closed: topic=%s subscription=%s consumer=%d reason=%s",
             self.topic,
@@ -256,7 +263,7 @@ class ClientConsumer:
         )
         # First the client, as a stock broker (Consumer.disconnect): another consumer of Key_Shared gets the messages at once, and
         # the client would have two consumers of a key.
-        self.connection.send(close_consumer(self.consumer_id))
+        self.connection.send(close_consumer(self.consumer_id, to.url, to.tls_url))
         self.connection.drop_consumer(self)
 
     # Commands of the client

@@ -62,18 +62,27 @@ async def cheaper_owner(client: ClientLink, placement: Placement, subscribe: Com
         if not belongs_at_owner(consumers, services.recent_redirects.names(topic, now), name):
             return None
         services.recent_redirects.add(topic, name, now)
-        lookup = CommandLookupTopic(topic=str(topic), authoritative=False)
-        if client.listener != DEFAULT:
-            lookup.advertised_listener_name = client.listener
-        answer = (await services.owners.look_up(lookup, client.identity)).lookup_topic_response
+        urls = await owner_urls(client, topic)
     except RelayError as error:
         log.info("the pool serves a consumer, its owner does not answer: topic=%s error=%s", topic, error)
         return None
-    urls = Urls(answer.broker_service_url, answer.broker_service_url_tls)
     if not urls.serve(tls=client.tls):
         return None
     await services.local_names.check(topic, client.identity, subscribe)
     return urls
+
+
+async def owner_urls(client: ClientLink, topic: TopicName) -> Urls:
+    """Return the URLs of a topic's owner for the listener of a client.
+
+    Raises:
+        RelayError: the owner does not answer, or refuses the client.
+    """
+    lookup = CommandLookupTopic(topic=str(topic), authoritative=False)
+    if client.listener != DEFAULT:
+        lookup.advertised_listener_name = client.listener
+    answer = (await client.services.owners.look_up(lookup, client.identity)).lookup_topic_response
+    return Urls(answer.broker_service_url, answer.broker_service_url_tls)
 
 
 def may_be_placed(consumer: ClientConsumer) -> bool:

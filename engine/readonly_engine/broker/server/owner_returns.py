@@ -7,14 +7,18 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.broker.consumer.owner_placed import may_be_placed, owner_consumers
+from readonly_engine.broker.consumer.owner_placed import may_be_placed, owner_consumers, owner_urls
 from readonly_engine.broker.pool.cheaper import FEW, goes_back
 from readonly_engine.broker.server.rebalance import move
+from readonly_engine.config.listeners import NO_URLS
 from readonly_engine.owner.errors import RelayError
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from readonly_engine.broker.consumer.client_consumer import ClientConsumer
     from readonly_engine.broker.server.rebalance import BalancedBroker
+    from readonly_engine.config.listeners import Urls
     from readonly_engine.metadata.topic_name import TopicName
 
 log = logging.getLogger(__name__)
@@ -93,7 +97,27 @@ class OwnerReturns:
         log.info("few subscriptions, they are cheaper at the owner: topic=%s consumers=%d", topic, len(consumers))
         for consumer in consumers:  # its next SUBSCRIBE may come before the owner's statistics are without it
             self._broker.recent_redirects.add(topic, consumer.info.name, time.monotonic())
-        await move(self._broker, consumers, "the owner serves few subscriptions for less")
+        urls = await _owner_urls(topic, consumers)
+        await move(self._broker, consumers, "the owner serves few subscriptions for less", lambda one: urls[_asks_as(one)])
+
+
+async def _owner_urls(topic: TopicName, consumers: list[ClientConsumer]) -> dict[Hashable, Urls]:
+    """Return the owner's URLs for the consumers of a topic: with them, clients go there without a lookup (PIP-307)."""
+    found: dict[Hashable, Urls] = {}
+    for consumer in consumers:
+        if (asks_as := _asks_as(consumer)) not in found:
+            try:
+                urls = await owner_urls(consumer.connection, topic)
+            except RelayError:
+                urls = NO_URLS
+            found[asks_as] = urls if urls.serve(tls=consumer.connection.tls) else NO_URLS
+    return found
+
+
+def _asks_as(consumer: ClientConsumer) -> Hashable:
+    """Return what the owner's answer to a lookup depends on."""
+    client = consumer.connection
+    return client.identity, client.listener, client.tls
 
 
 def _names(consumers: list[ClientConsumer]) -> set[str]:

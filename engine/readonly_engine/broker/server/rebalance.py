@@ -16,9 +16,13 @@ from readonly_engine.broker.pool.member_selector import excess
 from readonly_engine.broker.pool.returned_localities import Period, ReturnedLocalities
 from readonly_engine.broker.server.drain import await_acks
 from readonly_engine.broker.subscription.pause import Pause
+from readonly_engine.config.listeners import NO_URLS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from readonly_engine.broker.consumer.client_consumer import ClientConsumer
+    from readonly_engine.config.listeners import Urls
 
 log = logging.getLogger(__name__)
 
@@ -129,8 +133,13 @@ class Rebalancer:
         self._moving = self._broker.spawn(move(self._broker, consumers, reason))
 
 
-async def move(broker: BalancedBroker, consumers: list[ClientConsumer], reason: str) -> None:
-    """Close consumers, whose clients look them up again.
+async def move(
+    broker: BalancedBroker,
+    consumers: list[ClientConsumer],
+    reason: str,
+    to: Callable[[ClientConsumer], Urls] = lambda _: NO_URLS,
+) -> None:
+    """Close consumers, whose clients subscribe again.
 
     It waits for the acks of delivered messages first, so that few are delivered twice.
 
@@ -138,12 +147,13 @@ async def move(broker: BalancedBroker, consumers: list[ClientConsumer], reason: 
         broker: the broker.
         consumers: its consumers.
         reason: why they move, for the log.
+        to: returns the URLs of the broker that a client connects to; without any it looks its topic up.
     """
     subscriptions = {consumer.subscription for consumer in consumers}
     await await_acks(consumers)
     for consumer in consumers:
         if not consumer.unregistered:
-            consumer.close_for_resubscribe(reason)
+            consumer.close_for_resubscribe(reason, to(consumer))
     for subscription in subscriptions:
         if subscription is not None and subscription.consumers and not broker.draining:
             subscription.resume(Pause.LEAVING)

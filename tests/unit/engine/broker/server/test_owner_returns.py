@@ -11,9 +11,11 @@ from readonly_engine.broker.pool.bindings import Binding, Bindings, Placing
 from readonly_engine.broker.pool.cheaper import Consumers, RecentRedirects, belongs_at_owner
 from readonly_engine.broker.server import owner_returns
 from readonly_engine.broker.server.owner_returns import CHECKS, TURN_CONSUMERS, OwnerReturns
+from readonly_engine.config.listeners import NO_URLS, Urls
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
 
+OWNER = Urls("pulsar://owner:6650")
 ORDERS, BILLS = parse_topic_name("orders"), parse_topic_name("bills")
 
 
@@ -22,12 +24,19 @@ class Broker:
 
     def __init__(self, *topics):
         self.consumers = [
-            SimpleNamespace(topic=topic, served_by="", placeable=True, info=SimpleNamespace(name="s"))
+            SimpleNamespace(
+                topic=topic,
+                served_by="",
+                placeable=True,
+                info=SimpleNamespace(name="s"),
+                connection=SimpleNamespace(identity="app", listener="", tls=False),
+            )
             for topic in topics
         ]
         self.recent_redirects = RecentRedirects()
         self.bindings = Bindings((Binding("b", placement=Placing.WHEN_CHEAPER),))
         self.counted, self.moved = {topic: topics.count(topic) for topic in topics}, []
+        self.looked_up, self.sent_to = [], []
         self.returns = OwnerReturns(self)
 
     async def count(self, _, topic, *__):
@@ -35,14 +44,22 @@ class Broker:
             raise OwnerUnavailableError("no")
         return Consumers(self.counted[topic], 0, 0)
 
-    async def move(self, _, consumers, _reason):
+    async def urls(self, client, topic):
+        self.looked_up.append(client.identity)
+        if client.identity == "refused":
+            raise OwnerUnavailableError("no")
+        return OWNER
+
+    async def move(self, _, consumers, _reason, to):
         self.moved += [consumer.topic for consumer in consumers]
+        self.sent_to += [to(consumer) for consumer in consumers]
         came_back = [self.recent_redirects.names(consumer.topic, time.monotonic()) for consumer in consumers]
         assert all(belongs_at_owner(Consumers(1, 1, 0), names, "s") for names in came_back), "it would stay"
 
     def look(self, monkeypatch, times):
         monkeypatch.setattr(owner_returns, "may_be_placed", lambda consumer: consumer.placeable)
         monkeypatch.setattr(owner_returns, "owner_consumers", self.count)
+        monkeypatch.setattr(owner_returns, "owner_urls", self.urls)
         monkeypatch.setattr(owner_returns, "move", self.move)
 
         async def run():
@@ -59,6 +76,17 @@ def test_one_subscription_goes_back_after_some_checks(monkeypatch):
     assert broker.look(monkeypatch, CHECKS - 1) == []
     assert broker.look(monkeypatch, 1) == [ORDERS]
     assert broker.look(monkeypatch, CHECKS - 1) == [ORDERS], "it begins to count again"
+
+
+def test_clients_connect_to_the_owner_without_a_lookup_of_their_own(monkeypatch):
+    """It has one answer for all with the same identity. The others look up."""
+    broker = Broker(*[ORDERS] * 5)
+    broker.counted[ORDERS] = 1
+    for consumer, identity, tls in zip(broker.consumers[1:], ("app", "app", "refused", "app"), (0, 0, 0, 1), strict=True):
+        consumer.connection = SimpleNamespace(identity=identity, listener="", tls=bool(tls))
+    broker.look(monkeypatch, CHECKS)
+    assert broker.sent_to == [OWNER, OWNER, OWNER, NO_URLS, NO_URLS]
+    assert broker.looked_up == ["app", "refused", "app"]
 
 
 def test_a_subscription_more_between_the_checks_starts_the_count_again(monkeypatch):

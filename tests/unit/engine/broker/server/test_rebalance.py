@@ -43,7 +43,7 @@ class Connected:
     async def acked(self):
         return None
 
-    def close_for_resubscribe(self, reason):
+    def close_for_resubscribe(self, reason, _to=None):
         self.reasons.append(reason)
         self.unregistered = True
 
