@@ -31,6 +31,10 @@ churn: venv ## consumers connect and disconnect at a pool whose brokers are kill
 owner-kill: venv ## kill -9 of an owner under 100 consumers, through a pool and directly; a table of gaps (OWNER_KILL_OPTIONS=--write)
 	@$(PY) -m longtests.churn.owner_kill $(OWNER_KILL_OPTIONS)
 
+.PHONY: placement
+placement: venv ## topics whose subscriptions come and go, so that consumers swing between owner and pool (PLACEMENT_OPTIONS=--write)
+	@$(PY) -m longtests.placement $(PLACEMENT_OPTIONS)
+
 .PHONY: matrix
 matrix: venv ## every release of Pulsar with integration, oracle, churn, faults and compat: docs/reference/releases.md (MATRIX_OPTIONS=--help)
 	@$(PY) -m longtests.matrix --minutes $(MINUTES) $(MATRIX_OPTIONS)

@@ -1,0 +1,1 @@
+"""`placement: WhenCheaper` under a load that swings across its threshold."""
