@@ -78,8 +78,7 @@ class LacFollower:
         self._idle_probe = IdleProbe(self._loop.time())
         self._arrival_rate = ArrivalRate()
         self._read_to = self._rated = NO_LAC
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._flows: asyncio.Event | None = None  # while entries arrive; set when the LAC is idle
         self._explicit = False
         self._probe_task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -148,13 +147,13 @@ class LacFollower:
         """Stop all polls and probes until `resume`."""
         self._suspended = True
         self.stop()
+        self._be_idle()
 
     def resume(self) -> None:
         """Poll the bookies again; nothing happens unless the follower is suspended."""
         if self._suspended:
             self._suspended = False
             self._ensemble = ()
-            self._idle.set()
             self.update()
 
     def stop(self) -> None:
@@ -259,7 +258,8 @@ class LacFollower:
 
     async def _listen(self, bookie_id: str, target: PollTarget, polls: LongPollSchedule) -> None:
         """Poll another bookie for the LAC only; it becomes the poll target if the present one reports a rise too late."""
-        await self._idle.wait()
+        if self._flows is not None:
+            await self._flows.wait()
         lac, leading = self.lac, target.bookie
         more = await self._ledger.long_poll_lac(bookie_id, lac, polls.wait(lac))
         target.answered(bookie_id)
@@ -274,7 +274,8 @@ class LacFollower:
 
     def _on_answer(self) -> None:
         self._idle_probe.on_answer(self._loop.time())
-        self._idle.clear()
+        if self._flows is None:
+            self._flows = asyncio.Event()
         if self._timer is None and self._tasks:  # without tasks the follower was stopped
             self._timer = self._loop.call_later(IDLE_S, self._tick)
 
@@ -285,12 +286,17 @@ class LacFollower:
         if self._idle_probe.flows(now):
             self._timer = self._loop.call_later(FLOWING_S if self._explicit else IDLE_S, self._tick)
             return
-        self._idle.set()
+        self._be_idle()
         if (self._probe_task is None or self._probe_task.done()) and self._idle_probe.due(now, explicit=self._explicit):
             self._probe_task = asyncio.create_task(self._probe_unconfirmed())
             end_with(self._probe_task, lambda _: self._arm())
             return
         self._arm()
+
+    def _be_idle(self) -> None:
+        if self._flows is not None:
+            self._flows.set()
+            self._flows = None
 
     def _arm(self) -> None:
         at = self._idle_probe.next(explicit=self._explicit)

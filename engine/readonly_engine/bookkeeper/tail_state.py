@@ -135,18 +135,20 @@ class PollTarget:
 
     def __init__(self, order: Sequence[str], now: float) -> None:
         self.bookie = order[0]
-        self._failed: set[str] = set()
+        self._failed: tuple[str, ...] = ()
         self._left_at = now - STEADY_S
         self._pause = RETURN_S[0]
         self._check_at = now + RETURN_S[1]
 
     def answered(self, bookie: str) -> None:
         """Record a bookie's answer: it may become the poll target again."""
-        self._failed.discard(bookie)
+        if bookie in self._failed:
+            self._failed = tuple(one for one in self._failed if one != bookie)
 
     def failed(self, bookie: str, order: Sequence[str], now: float) -> None:
         """Record a bookie's failure; if it is the poll target, the best one of the others replaces it."""
-        self._failed.add(bookie)
+        if bookie not in self._failed:
+            self._failed = (*self._failed, bookie)
         if bookie == self.bookie:
             others = [other for other in order if other != bookie]
             willing = [other for other in others if other not in self._failed]

@@ -11,7 +11,7 @@ from readonly_engine.background import run_forever
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.lease import SESSION_TIMEOUT_S
-from readonly_engine.metadata.migrating_watch import MigratingWatch
+from readonly_engine.metadata.migrating_watch import MigratingNames, MigratingValue, MigratingWatch
 from readonly_engine.metadata.migration import FLAG_PATH, NO_MIGRATION, Migration, Phase, decode_migration
 from readonly_engine.metadata.store import ClaimResult, check_own
 
@@ -63,6 +63,7 @@ class MigratableStore:
         self._claimed: dict[str, bytes] = {}
         self._recent: OrderedDict[str, tuple[float, bytes | None]] = OrderedDict()
         self._watches: set[MigratingWatch[Any]] = set()
+        self._forget = self._watches.discard  # one for all watches
         self._listeners: list[Callable[[SessionLease], None]] = []
         self._following: asyncio.Task[None] | None = None
 
@@ -121,25 +122,11 @@ class MigratableStore:
 
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> MigratingWatch[Versioned | None]:
         """Watch a node's value."""
-
-        def open_in(store: MetadataStore, notify: Callable[[Versioned | None], None]) -> Any:
-            if store is self._source:
-                return store.watch(path, notify)
-            return store.watch(path, lambda found: notify(None if found is None else found._replace(origin=1)))
-
-        return self._kept(MigratingWatch(self._active, open_in, _same_value, changed, self._watches.discard))
+        return self._kept(MigratingValue(self._active, path, changed, self._forget, self._source))
 
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> MigratingWatch[frozenset[str]]:
         """Watch the names of a node's children."""
-        return self._kept(
-            MigratingWatch(
-                self._active,
-                lambda store, notify: store.watch_children(path, notify),
-                lambda one, other: one == other,
-                changed,
-                self._watches.discard,
-            )
-        )
+        return self._kept(MigratingNames(self._active, path, changed, self._forget))
 
     async def register(self, path: str, value: bytes, admit: Callable[[], Awaitable[Fence]] | None = None) -> None:
         """Keep an ephemeral node with this value."""
@@ -348,7 +335,3 @@ class MigratableStore:
                     await asyncio.sleep(_RETRY_S)
                     continue
                 break
-
-
-def _same_value(one: Versioned | None, other: Versioned | None) -> bool:
-    return one == other if one is None or other is None else one.value == other.value

@@ -1,4 +1,4 @@
-"""A watch that continues in another store after a migration."""
+"""Watches that continue in another store after a migration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from readonly_engine.metadata.store import MetadataStore, Watch
+    from readonly_engine.metadata.store import MetadataStore, Versioned, Watch
 
 T = TypeVar("T")
 
@@ -17,33 +17,40 @@ class MigratingWatch(Generic[T]):
 
     Args:
         store: the first store.
-        open_in: opens the watch in a store, with a callback.
-        same: returns whether two values of different stores are the same.
+        path: the node.
         changed: called with each value, but not again with the same one after a change of the store.
         stopped: called when the watch stops.
     """
 
+    __slots__ = ("_changed", "_last", "_notified", "_path", "_stopped", "_switched", "_watch")
+
     def __init__(
         self,
         store: MetadataStore,
-        open_in: Callable[[MetadataStore, Callable[[T], None]], Watch],
-        same: Callable[[T, T], bool],
+        path: str,
         changed: Callable[[T], None],
         stopped: Callable[[MigratingWatch[T]], None],
     ) -> None:
-        self._open_in = open_in
-        self._same = same
+        self._path = path
         self._changed = changed
         self._stopped = stopped
-        self._last: list[T] = []
-        self._switched = False
-        self._watch = open_in(store, self._on_change)
+        self._last: T | None = None
+        self._notified = self._switched = False
+        self._watch = self._open(store)
+
+    def _open(self, store: MetadataStore) -> Watch:
+        """Watch the node in a store."""
+        raise NotImplementedError
+
+    def _same(self, one: T, other: T) -> bool:
+        """Return whether two values of different stores are the same."""
+        return one == other
 
     def move(self, store: MetadataStore) -> None:
         """Go on in another store."""
         self._watch.stop()
-        self._switched = bool(self._last)
-        self._watch = self._open_in(store, self._on_change)
+        self._switched = self._notified
+        self._watch = self._open(store)
 
     def stop(self) -> None:
         """Stop the callbacks."""
@@ -52,8 +59,42 @@ class MigratingWatch(Generic[T]):
 
     def _on_change(self, value: T) -> None:
         switched, self._switched = self._switched, False
-        if switched and self._same(self._last[0], value):
-            self._last = [value]
-            return
-        self._last = [value]
-        self._changed(value)
+        known = switched and self._same(self._last, value)  # type: ignore[arg-type] # `_notified`, so it is one
+        self._last, self._notified = value, True
+        if not known:
+            self._changed(value)
+
+
+class MigratingNames(MigratingWatch["frozenset[str]"]):
+    """Watches the names of a node's children."""
+
+    __slots__ = ()
+
+    def _open(self, store: MetadataStore) -> Watch:
+        return store.watch_children(self._path, self._on_change)
+
+
+class MigratingValue(MigratingWatch["Versioned | None"]):
+    """Watches a node's value. Those of the second store have another origin."""
+
+    __slots__ = ("_source",)
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        path: str,
+        changed: Callable[[Versioned | None], None],
+        stopped: Callable[[MigratingWatch[Versioned | None]], None],
+        source: MetadataStore,
+    ) -> None:
+        self._source = source
+        super().__init__(store, path, changed, stopped)
+
+    def _open(self, store: MetadataStore) -> Watch:
+        return store.watch(self._path, self._on_change if store is self._source else self._on_copy)
+
+    def _on_copy(self, found: Versioned | None) -> None:
+        self._on_change(None if found is None else found._replace(origin=1))
+
+    def _same(self, one: Versioned | None, other: Versioned | None) -> bool:
+        return one == other if one is None or other is None else one.value == other.value

@@ -76,7 +76,7 @@ class Watchers:
     def __init__(self, client: KazooClient, loop: asyncio.AbstractEventLoop) -> None:
         self._client = client
         self._loop = loop
-        self._watches: dict[_Key, set[NodeWatch[Any]]] = {}
+        self._watches: dict[_Key, tuple[NodeWatch[Any], ...]] = {}  # as a rule one
         self._handlers: dict[_Key, _Handler] = {}
 
     @property
@@ -86,7 +86,8 @@ class Watchers:
 
     def add(self, kind: int, path: str, watch: NodeWatch[Any]) -> None:
         """Add a watch on a node."""
-        self._watches.setdefault(_Key(kind, path), set()).add(watch)
+        key = _Key(kind, path)
+        self._watches[key] = (*self._watches.get(key, ()), watch)
 
     def handler(self, kind: int, path: str) -> _Handler:
         """Return the callback for kazoo. All watches on a node share one, as kazoo calls each callback once."""
@@ -96,9 +97,8 @@ class Watchers:
     def remove(self, kind: int, path: str, watch: NodeWatch[Any]) -> None:
         """Remove a watch on a node."""
         key = _Key(kind, path)
-        watches = self._watches.get(key, set())
-        watches.discard(watch)
-        if watches:
+        if watches := tuple(one for one in self._watches.get(key, ()) if one is not watch):
+            self._watches[key] = watches
             return
         self._watches.pop(key, None)
         if self._handlers.pop(key, None) is None:
@@ -116,7 +116,7 @@ class Watchers:
         self._call_soon(self._refresh, key)
 
     def _refresh(self, key: _Key) -> None:
-        for watch in list(self._watches.get(key, ())):
+        for watch in self._watches.get(key, ()):
             watch.refresh()
 
     def _forget(self, key: _Key) -> None:

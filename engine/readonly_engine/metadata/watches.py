@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from readonly_engine.metadata.errors import MetadataUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,19 @@ class NodeRead(NamedTuple, Generic[T]):
 
     value: T
     mark: int | None
+
+
+class NodeSource(Protocol[T]):
+    """Nodes of one kind in a store. All their watches share it: there are tens of thousands."""
+
+    async def read(self, path: str) -> NodeRead[T]:
+        """Read a node, and see to it that `NodeWatch.refresh` is called after the next change."""
+
+    async def probe(self, path: str) -> int | None:
+        """Read a node's mark only."""
+
+    def stopped(self, watch: NodeWatch[T]) -> None:
+        """Handle the end of a watch."""
 
 
 class PollRounds:
@@ -75,28 +88,34 @@ class NodeWatch(Generic[T]):
     """Watches one node and calls back on the event loop, at the start and after every change.
 
     Args:
-        name: the node, for the log.
-        read: reads the node, and sets a watch that calls the given function, from any thread, after the next change.
-        probe: reads the node's mark only.
+        path: the node.
+        source: reads the node.
         changed: called with the value.
-        stopped: called when the watch stops.
         rounds: polls the watches of the store.
+
+    Attributes:
+        path: as above.
+        stopped: whether it has been stopped.
     """
 
-    def __init__(
-        self,
-        name: str,
-        read: Callable[[Callable[[object], None]], Awaitable[NodeRead[T]]],
-        probe: Callable[[], Awaitable[int | None]],
-        changed: Callable[[T], None],
-        rounds: PollRounds,
-        stopped: Callable[[NodeWatch[T]], None] = lambda _: None,
-    ) -> None:
-        self.name = name
-        self._read = read
-        self._probe = probe
+    __slots__ = (
+        "_changed",
+        "_loop",
+        "_notified",
+        "_retry",
+        "_rounds",
+        "_source",
+        "_task",
+        "_version",
+        "_wanted",
+        "path",
+        "stopped",
+    )
+
+    def __init__(self, path: str, source: NodeSource[T], changed: Callable[[T], None], rounds: PollRounds) -> None:
+        self.path = path
+        self._source = source
         self._changed = changed
-        self._stopped = stopped
         self._rounds = rounds
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
@@ -112,7 +131,7 @@ class NodeWatch(Generic[T]):
         if self.stopped:
             return
         self.stopped = True
-        self._stopped(self)
+        self._source.stopped(self)
         self._rounds.discard(self)
         if self._retry is not None:
             self._retry.cancel()
@@ -127,25 +146,20 @@ class NodeWatch(Generic[T]):
         if self._task is None:
             self._task = self._loop.create_task(self._run())
 
-    def fired(self, _event: object) -> None:
-        """Read the node again; called in a thread of the store after a change of the node or the loss of the connection."""
-        if not self.stopped and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.refresh)
-
     async def _run(self) -> None:
         failed = False
         try:
             while self._wanted and not self.stopped:
                 self._wanted = False
-                seen = await self._read(self.fired)
+                seen = await self._source.read(self.path)
                 if not self._notified or seen.mark != self._version:
                     self._notified, self._version = True, seen.mark
                     self._changed(seen.value)
         except MetadataUnavailableError as error:
-            log.debug("read failed, retrying: node=%s error=%s", self.name, error)
+            log.debug("read failed, retrying: node=%s error=%s", self.path, error)
             failed = True
         except Exception:
-            log.exception("a change was not handled, reading again: node=%s", self.name)
+            log.exception("a change was not handled, reading again: node=%s", self.path)
             self._notified, failed = False, True
         finally:
             self._task = None
@@ -167,13 +181,13 @@ class NodeWatch(Generic[T]):
 
     async def _compare(self) -> None:
         try:
-            if await self._probe() != self._version:
-                log.warning("node has changed without its watch, reading again: node=%s", self.name)
+            if await self._source.probe(self.path) != self._version:
+                log.warning("node has changed without its watch, reading again: node=%s", self.path)
                 self._wanted = True
         except MetadataUnavailableError as error:
-            log.debug("poll failed: node=%s error=%s", self.name, error)
+            log.debug("poll failed: node=%s error=%s", self.path, error)
         except Exception:
-            log.exception("poll failed unexpectedly: node=%s", self.name)
+            log.exception("poll failed unexpectedly: node=%s", self.path)
         finally:
             self._task = None
             if self._wanted:

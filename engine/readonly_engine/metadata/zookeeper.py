@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,12 +27,11 @@ from readonly_engine.metadata.lease import (
     SessionLease,
 )
 from readonly_engine.metadata.security import OPEN_STORE, LoginScheme, NodeRights
-from readonly_engine.metadata.store import OWN_ROOT, ClaimResult, Fence, Versioned, check_own, is_own
-from readonly_engine.metadata.watchers import CHILDREN, DATA, Watchers
-from readonly_engine.metadata.watches import NodeRead, NodeWatch, PollRounds
+from readonly_engine.metadata.store import OWN_ROOT, ClaimResult, Fence, Versioned, check_own
 from readonly_engine.metadata.zookeeper_connection import Connection
 from readonly_engine.metadata.zookeeper_dry_run import dry_run
 from readonly_engine.metadata.zookeeper_handler import PollHandler, TlsHandler
+from readonly_engine.metadata.zookeeper_nodes import WatchedNodes
 from readonly_engine.metadata.zookeeper_requests import ZooKeeperRequests
 from readonly_engine.net.tls import ClientTls
 
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.metadata.security import StoreSecurity
+    from readonly_engine.metadata.watches import NodeWatch
     from readonly_engine.net.digest_md5 import Credentials
     from readonly_engine.net.durations import Durations
 
@@ -82,8 +81,7 @@ class ZooKeeperStore:
         self._lost = False
         self._session_listeners: list[Callable[[SessionLease], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._node_watchers: Watchers | None = None
-        self._rounds = PollRounds()
+        self._watched: WatchedNodes | None = None
 
     async def start(self) -> None:
         """Connect.
@@ -94,7 +92,7 @@ class ZooKeeperStore:
             MetadataError: the chroot does not exist.
         """
         self._requests.use_running_loop()
-        self._node_watchers = Watchers(self._client, self._running_loop())
+        self._watched = WatchedNodes(self._client, self._requests.call, self._running_loop())
         self._client.add_listener(self._state_changed)
         try:
             await self._requests.start()
@@ -135,53 +133,11 @@ class ZooKeeperStore:
 
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
         """Watch a node's value."""
-        watchers = self._watchers
-
-        async def read(_fired: Callable[[object], None]) -> NodeRead[Versioned | None]:
-            while True:
-                try:
-                    value, stat = await self._call(self._client.get_async, path, watchers.handler(DATA, path))
-                    return NodeRead(Versioned(value or b"", stat.version, stat.ctime), stat.mzxid)
-                except NoNodeError:
-                    if await self._call(self._client.exists_async, path, watchers.handler(DATA, path)) is None:
-                        return NodeRead(None, None)
-
-        async def probe() -> int | None:
-            stat = await self._call(self._client.exists_async, path)
-            return None if stat is None else stat.mzxid
-
-        watch = NodeWatch(path, read, probe, changed, self._rounds, partial(watchers.remove, DATA, path))
-        watchers.add(DATA, path, watch)
-        return watch
+        return self._nodes.values.watch(path, changed)
 
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
         """Watch the names of a node's children."""
-        watchers = self._watchers
-
-        async def read(_fired: Callable[[object], None]) -> NodeRead[frozenset[str]]:
-            while True:
-                try:
-                    handler = watchers.handler(CHILDREN, path)
-                    names, stat = await self._call(self._client.get_children_async, path, handler, True)
-                    return NodeRead(frozenset(names), stat.pzxid)
-                except NoNodeError:
-                    if is_own(path):
-                        await self._call(self._client.ensure_path_async, path)
-                    elif await self._call(self._client.exists_async, path, watchers.handler(DATA, path)) is None:
-                        return NodeRead(frozenset(), None)
-
-        async def probe() -> int | None:
-            stat = await self._call(self._client.exists_async, path)
-            return None if stat is None else stat.pzxid
-
-        def stopped(watch: NodeWatch[frozenset[str]]) -> None:
-            for kind in (CHILDREN, DATA):
-                watchers.remove(kind, path, watch)
-
-        watch = NodeWatch(path, read, probe, changed, self._rounds, stopped)
-        for kind in (CHILDREN, DATA):  # DATA fires when a missing node is created
-            watchers.add(kind, path, watch)
-        return watch
+        return self._nodes.names.watch(path, changed)
 
     async def register(self, path: str, value: bytes, admit: Callable[[], Awaitable[Fence]] | None = None) -> None:
         """Keep an ephemeral node with this value."""
@@ -315,8 +271,8 @@ class ZooKeeperStore:
     async def close(self) -> None:
         """End the session."""
         self._registered.clear()
-        if self._node_watchers is not None:
-            for watch in self._node_watchers.all:
+        if self._watched is not None:
+            for watch in self._watched.watchers.all:
                 watch.stop()
         for task in self._tasks:
             task.cancel()
@@ -381,9 +337,9 @@ class ZooKeeperStore:
         return await self._requests.call(function, *args)
 
     @property
-    def _watchers(self) -> Watchers:
-        assert self._node_watchers is not None, "start() first"
-        return self._node_watchers
+    def _nodes(self) -> WatchedNodes:
+        assert self._watched is not None, "start() first"
+        return self._watched
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         return self._requests.loop
@@ -410,7 +366,7 @@ class ZooKeeperStore:
 
     def _connected_again(self, lost: bool) -> None:
         self._probe_now.set()
-        for watch in self._watchers.all:
+        for watch in self._nodes.watchers.all:
             watch.refresh()
         if lost and self._registered:
             task = self._running_loop().create_task(self._register_again())

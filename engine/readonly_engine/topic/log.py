@@ -118,7 +118,7 @@ class TopicLog:
         self._readers: dict[int, LedgerReader] = {}
         self._tails: dict[int, LacFollower] = {}
         self._ledger_watches: dict[int, Watch] = {}
-        self._reads: set[_Read] = set()
+        self._reads: dict[_Read, None] = {}  # a dict is smaller than a set while it is empty
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._entry_bytes = READ_AHEAD_BYTES
         self._notifier = TailNotifier(str(topic), self.chain, self.read)
@@ -490,10 +490,10 @@ class TopicLog:
             if other.ledger_id == ledger_id and first < other.first <= last:
                 last = other.first - 1
         read = _Read(ledger_id, first, last, asyncio.create_task(self._fetch(ledger_id, first, last)))
-        self._reads.add(read)
+        self._reads[read] = None
 
         def forget(ended: asyncio.Task[list[TopicEntry]]) -> None:
-            self._reads.discard(read)
+            self._reads.pop(read, None)
             if not ended.cancelled():
                 ended.exception()  # callers get it too; mark it as retrieved if all callers were cancelled
 

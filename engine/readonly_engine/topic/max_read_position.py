@@ -130,7 +130,7 @@ class MaxReadPosition:
         self._exact = exact
         self._on_moved = on_moved
         self._schedule = MaxReadPositionSchedule()
-        self._wanted = asyncio.Event()
+        self._wanted: asyncio.Event | None = None  # while a request is put off
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -151,7 +151,8 @@ class MaxReadPosition:
     def request(self, position: Position, tail: Position) -> None:
         """Ask the owner until it allows an entry; the topic ends at `tail` now."""
         self._schedule.request(position, tail, self._loop.time())
-        self._wanted.set()
+        if self._wanted is not None:
+            self._wanted.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._ask())
             self._task.add_done_callback(_ended)
@@ -171,10 +172,11 @@ class MaxReadPosition:
         while (at := self._schedule.next_timer()) is not None:
             now = self._loop.time()
             if at > now:
-                self._wanted.clear()
+                self._wanted = asyncio.Event()
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(at):
                         await self._wanted.wait()
+                self._wanted = None
                 continue
             exact = self._schedule.on_timer(now)
             position = await self._exact() if exact else None

@@ -165,7 +165,7 @@ class TopicTransactions:
         self._pushed: OrderedDict[tuple[int, int], Position] = OrderedDict()
         self._indexes: list[TransactionIndex] = []
         self._scans: dict[TransactionIndex, asyncio.Task[None]] = {}
-        self._waiting: set[Callable[[], None]] = set()
+        self._waiting: dict[Callable[[], None], None] = {}  # a dict is smaller than a set while it is empty
 
     @property
     def used(self) -> bool:
@@ -179,11 +179,11 @@ class TopicTransactions:
 
     def call_on_move(self, waiting: Callable[[], None]) -> None:
         """Call `waiting` once, when the search or the owner has moved a limit."""
-        self._waiting.add(waiting)
+        self._waiting[waiting] = None
 
     def forget(self, waiting: Callable[[], None]) -> None:
         """Do not call `waiting` any more."""
-        self._waiting.discard(waiting)
+        self._waiting.pop(waiting, None)
 
     def guard(self) -> None:
         """From now on, deliver nothing before the owner does: the cluster has transactions."""
@@ -359,5 +359,5 @@ class TopicTransactions:
     def _call_waiting(self) -> None:
         for waiting in list(self._waiting):
             if waiting in self._waiting:  # an earlier one may have closed a later one
-                self._waiting.remove(waiting)
+                del self._waiting[waiting]
                 waiting()

@@ -67,7 +67,7 @@ class Applier:
 
         An object that has everything desired, from the same manifest, costs no request. Neither does one that is as the API
         server left it when this manifest was applied: it drops fields of features that are off, and empty values. Any other known
-        object is applied without being read first, if it is still as it was seen: Kubernetes may have taken its owner meanwhile.
+        object is applied without being read first, if it still is as observed: Kubernetes may have taken its owner meanwhile.
 
         Raises:
             NameConflictError: an object of another owner has the name.
@@ -96,8 +96,8 @@ class Applier:
     def _apply_to(self, known: Manifest, marked: Manifest) -> Manifest | None:
         """Apply to the object as it is known; return None when it is gone or has changed."""
         try:
-            seen = self._end_rolling_updates(known, marked)
-            return self._kube.apply(_as_seen(marked, seen))
+            observed = self._end_rolling_updates(known, marked)
+            return self._kube.apply(_as_observed(marked, observed))
         except KubeError as error:
             if error.status == HTTP_CONFLICT:
                 return None
@@ -116,8 +116,8 @@ class Applier:
             return None, self._kube.apply(marked)
         if owner_uid(before) != owner_uid(desired):
             self._check_not_leaving(desired)
-        seen = self._end_rolling_updates(before, marked)
-        return before, self._kube.apply(_as_seen(marked, seen))
+        observed = self._end_rolling_updates(before, marked)
+        return before, self._kube.apply(_as_observed(marked, observed))
 
     def _check_not_leaving(self, desired: Manifest) -> None:
         """Ask whether the pool of an object is there: an orphan may be known before the deletion of its pool.
@@ -271,10 +271,10 @@ def trimmed(live: Any, desired: Any) -> Any:
     return kept
 
 
-def _as_seen(marked: Manifest, seen: Manifest) -> Manifest:
+def _as_observed(marked: Manifest, observed: Manifest) -> Manifest:
     """Return the manifest for the object of this uid and version only."""
-    seen_as = {key: seen["metadata"][key] for key in ("uid", "resourceVersion")}
-    return {**marked, "metadata": {**marked["metadata"], **seen_as}}
+    precondition = {key: observed["metadata"][key] for key in ("uid", "resourceVersion")}
+    return {**marked, "metadata": {**marked["metadata"], **precondition}}
 
 
 def _is_left_behind(live: Manifest, desired: Manifest) -> bool:

@@ -98,7 +98,9 @@ class OwnerReturns:
         for consumer in consumers:  # its next SUBSCRIBE may come before the owner's statistics are without it
             self._broker.recent_redirects.add(topic, consumer.info.name, time.monotonic())
         urls = await _owner_urls(topic, consumers)
-        await move(self._broker, consumers, "the owner serves few subscriptions for less", lambda one: urls[_asks_as(one)])
+        await move(
+            self._broker, consumers, "the owner serves few subscriptions for less", lambda one: urls[_asks_as(one)]
+        )
 
 
 async def _owner_urls(topic: TopicName, consumers: list[ClientConsumer]) -> dict[Hashable, Urls]:

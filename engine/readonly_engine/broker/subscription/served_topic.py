@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.fanout.tail_fanout import TailFanout
@@ -12,7 +12,7 @@ from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.topic.compacted import CompactedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from readonly_engine.broker.dispatch.latency import LatencySampler
     from readonly_engine.broker.subscription.subscription import Subscription
@@ -32,13 +32,14 @@ class JoinState:
     Attributes:
         lock: held while the subscription is made, so that it is made once.
         dropped: number of times that the subscription has ended meanwhile, because its last consumer left.
+        joining: number of these consumers.
     """
 
-    __slots__ = ("__weakref__", "dropped", "lock")
+    __slots__ = ("dropped", "joining", "lock")
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self.dropped = 0
+        self.dropped = self.joining = 0
 
 
 class ServedTopic:
@@ -71,11 +72,21 @@ class ServedTopic:
         self.subscriptions: dict[str, Subscription] = {}
         self.joining = 0
         self.tail: TailConsumer | None = None
-        self._join_states: WeakValueDictionary[str, JoinState] = WeakValueDictionary()
+        self._join_states: dict[str, JoinState] = {}
 
-    def join_state(self, subscription: str) -> JoinState:
-        """Return the state of the consumers that are joining a subscription; it ends with the last of them."""
-        return self._join_states.setdefault(subscription, JoinState())
+    @contextmanager
+    def join(self, subscription: str) -> Iterator[JoinState]:
+        """Give the state of the consumers that are joining a subscription; it ends with the last of them."""
+        state = self._join_states.setdefault(subscription, JoinState())
+        state.joining += 1
+        self.joining += 1
+        try:
+            yield state
+        finally:
+            self.joining -= 1
+            state.joining -= 1
+            if not state.joining:
+                del self._join_states[subscription]
 
     def drop(self, subscription: Subscription) -> None:
         """Remove a subscription whose last consumer has left."""

@@ -191,48 +191,47 @@ class TopicRegistry:
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard, self.latency)
             self._set_tail(topic, served)
         name = consumer.info.name
-        key, join_state = (topic, name), served.join_state(name)
-        served.joining += 1
+        key = (topic, name)
         try:
-            keeper = consumer.keeper(self._queries)
-            unsettled, dropped = self.leaving.pending(key), join_state.dropped
-            generation = keeper.generation
-            state = await keeper.state(consumer.owner_consumer)
-            await served.log.opened()
-            served.confirm(state)
-            await self._guard_reads(served)
-            async with join_state.lock:
-                subscription = served.subscriptions.get(name)
-                if subscription is None:
-                    if unsettled or dropped != join_state.dropped:
-                        # The owner answered before it had processed the acks of consumers that have left meanwhile.
-                        await self.leaving.wait_for_none(key)
-                        generation = keeper.generation
-                        state = await keeper.state(consumer.owner_consumer)
-                        served.confirm(state)
-                    subscription = await self._start_subscription(
-                        topic, served, consumer, keeper, state, generation, make
-                    )
-                    with ExitStack() as cleanup:
-                        cleanup.callback(subscription.close)
+            with served.join(name) as join_state:
+                keeper = consumer.keeper(self._queries)
+                unsettled, dropped = self.leaving.pending(key), join_state.dropped
+                generation = keeper.generation
+                state = await keeper.state(consumer.owner_consumer)
+                await served.log.opened()
+                served.confirm(state)
+                await self._guard_reads(served)
+                async with join_state.lock:
+                    subscription = served.subscriptions.get(name)
+                    if subscription is None:
+                        if unsettled or dropped != join_state.dropped:
+                            # The owner answered before it had processed the acks of consumers that have left meanwhile.
+                            await self.leaving.wait_for_none(key)
+                            generation = keeper.generation
+                            state = await keeper.state(consumer.owner_consumer)
+                            served.confirm(state)
+                        subscription = await self._start_subscription(
+                            topic, served, consumer, keeper, state, generation, make
+                        )
+                        with ExitStack() as cleanup:
+                            cleanup.callback(subscription.close)
+                            check_claim(subscription)
+                            cleanup.pop_all()
+                        served.subscriptions[name] = subscription
+                    else:
                         check_claim(subscription)
-                        cleanup.pop_all()
-                    served.subscriptions[name] = subscription
-                else:
-                    check_claim(subscription)
-                    keeper.check_joining(subscription)
-                if self._queries.exposes_entry_metadata:
-                    consumer.dispatch_state.exposed = consumer.takes_entry_metadata
-                subscription.add(consumer)
-                if consumer.info.durable:
-                    consumer.owner_consumer.hold_early_acks(served.log.owner_end)
-            self._cursor_poller.start()
-            self._policy_follower.start()
-            if served.tail is not None:
-                served.tail.start()
-            return subscription
+                        keeper.check_joining(subscription)
+                    if self._queries.exposes_entry_metadata:
+                        consumer.dispatch_state.exposed = consumer.takes_entry_metadata
+                    subscription.add(consumer)
+                    if consumer.info.durable:
+                        consumer.owner_consumer.hold_early_acks(served.log.owner_end)
+                self._cursor_poller.start()
+                self._policy_follower.start()
+                if served.tail is not None:
+                    served.tail.start()
+                return subscription
         finally:
-            served.joining -= 1
             self._close_if_unused(topic, served)
 
     async def _start_subscription(

@@ -6,10 +6,7 @@ import asyncio
 import logging
 import random
 from collections import OrderedDict
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-
-import xxhash
 
 from readonly_engine.background import must_not_fail
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
@@ -25,11 +22,12 @@ from readonly_engine.metadata.oxia.credentials import channel_credentials
 from readonly_engine.metadata.oxia.index import WatchIndex
 from readonly_engine.metadata.oxia.keys import children_range, own_parents, partition_key, routing_key
 from readonly_engine.metadata.oxia.notifications import Notifications
+from readonly_engine.metadata.oxia.records import ChildNames, RecordValues, versioned
 from readonly_engine.metadata.oxia.router import Router, SessionEndedError
 from readonly_engine.metadata.oxia.session import Session
 from readonly_engine.metadata.security import OPEN_STORE
 from readonly_engine.metadata.store import ClaimResult, Fence, Versioned, check_own
-from readonly_engine.metadata.watches import NodeRead, NodeWatch, PollRounds
+from readonly_engine.metadata.watches import NodeWatch, PollRounds
 from readonly_engine.net.durations import Durations
 from readonly_engine.wire.oxia_pb2 import (
     DeleteRequest,
@@ -79,6 +77,8 @@ class OxiaStore:
         self.address = address
         self._router = Router(address, namespace, Channels(channel_credentials(security)))
         self._watches = WatchIndex()
+        self._values = RecordValues(self._read, self._watches)
+        self._names = ChildNames(self._list, self._watches)
         self._rounds = PollRounds()
         self._notifications = Notifications(self._router, self._watches.notify, self._watches.refresh_all)
         self._session = Session(self._router, self._notify_lease, self._register_all)
@@ -121,7 +121,7 @@ class OxiaStore:
         found = await self._read(path, value=True)
         if found is None and partition_key(path) is not None:
             found = await self._adopt(path)
-        return None if found is None else _versioned(found)
+        return None if found is None else versioned(found)
 
     async def children(self, path: str) -> frozenset[str] | None:
         """Return the names of a record's children, None if it has none and does not exist itself."""
@@ -132,33 +132,14 @@ class OxiaStore:
 
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
         """Watch a record's value."""
-
-        async def read(_fired: Callable[[object], None]) -> NodeRead[Versioned | None]:
-            found = await self._read(path, value=True)
-            return NodeRead(None, None) if found is None else NodeRead(_versioned(found), found.version.version_id)
-
-        async def probe() -> int | None:
-            found = await self._read(path, value=False)
-            return None if found is None else int(found.version.version_id)
-
-        watches = self._watches
-        watch = NodeWatch(path, read, probe, changed, self._rounds, partial(watches.remove, path))
-        watches.add(path, watch)
+        watch = NodeWatch(path, self._values, changed, self._rounds)
+        self._watches.add(path, watch)
         return watch
 
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
         """Watch the names of a record's children."""
-
-        async def read(_fired: Callable[[object], None]) -> NodeRead[frozenset[str]]:
-            names = await self._list(path)
-            return NodeRead(names, _mark(names))
-
-        async def probe() -> int | None:
-            return _mark(await self._list(path))
-
-        watches = self._watches
-        watch = NodeWatch(path, read, probe, changed, self._rounds, partial(watches.remove_children, path))
-        watches.add_children(path, watch)
+        watch = NodeWatch(path, self._names, changed, self._rounds)
+        self._watches.add_children(path, watch)
         return watch
 
     # This broker's records
@@ -394,14 +375,5 @@ class OxiaStore:
                 await asyncio.sleep(REGISTER_RETRY_S)
 
 
-def _versioned(found: GetResponse) -> Versioned:
-    return Versioned(found.value, found.version.version_id, found.version.created_timestamp)
-
-
 def _session_of(version: Version) -> int | None:
     return version.session_id if version.HasField("session_id") else None
-
-
-def _mark(names: frozenset[str]) -> int:
-    """Return a mark of names, which differs for other names."""
-    return xxhash.xxh3_64_intdigest("\0".join(sorted(names)).encode()) if names else 0

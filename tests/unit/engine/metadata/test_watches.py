@@ -17,26 +17,29 @@ from tests.support.waiting import until
 class Node:
     def __init__(self):
         self.value, self.mark = "one", 1
-        self.fired = None
         self.looks = self.probes = 0
         self.down = False
         self.told = []
         self.rounds = PollRounds()
-        self.watch = NodeWatch("/node", self.look, self.probe, self.told.append, self.rounds)
+        self.watch = NodeWatch("/node", self, self.told.append, self.rounds)
 
-    async def look(self, fired):
+    async def read(self, path):
+        assert path == "/node"
         self.looks += 1
         await asyncio.sleep(0)
         if self.down:
             raise MetadataUnavailableError("down")
-        self.fired = fired
         return NodeRead(self.value, self.mark)
 
-    async def probe(self):
+    async def probe(self, path):
+        assert path == "/node"
         self.probes += 1
         if self.down:
             raise MetadataUnavailableError("down")
         return self.mark
+
+    def stopped(self, watch):
+        assert watch is self.watch
 
     def change(self, value):
         self.value, self.mark = value, (self.mark or 0) + 1
@@ -55,10 +58,10 @@ async def node():
 async def test_it_tells_what_is_there_and_every_change(node):
     await until(lambda: node.told == ["one"])
     node.change("two")
-    node.fired("changed")
+    node.watch.refresh()
     await until(lambda: node.told == ["one", "two"])
     node.value, node.mark = None, None
-    node.fired("deleted")
+    node.watch.refresh()
     await until(lambda: node.told == ["one", "two", None])
 
 
@@ -104,17 +107,18 @@ async def test_one_timer_polls_all_nodes_by_turns_and_ends_with_the_last(monkeyp
     monkeypatch.setattr(asyncio.get_running_loop(), "call_later", call_later)
     rounds, probed = PollRounds(), []
 
-    def watch(number):
-        async def read(_fired):
+    class Nodes:
+        async def read(self, _path):
             return NodeRead("one", 1)
 
-        async def probe():
-            probed.append(number)
+        async def probe(self, path):
+            probed.append(path)
             return 1
 
-        return NodeWatch(f"/{number}", read, probe, lambda _: None, rounds)
+        def stopped(self, _watch):
+            pass
 
-    many = [watch(number) for number in range(50)]
+    many = [NodeWatch(number, Nodes(), lambda _: None, rounds) for number in range(50)]
     await asyncio.gather(*(one._task for one in many))
     assert [seconds for seconds, _ in due] == [watches.POLL_INTERVAL_S], "the first one has set the timer"
     many[1].stop()
@@ -138,7 +142,6 @@ async def test_once_stopped_it_tells_nothing_and_asks_nothing(monkeypatch, node)
     node.watch.stop()
     asked = node.looks, node.probes
     node.change("two")
-    node.fired("changed")
     node.watch.refresh()
     await asyncio.sleep(0.05)
     assert (node.told, (node.looks, node.probes)) == (["one"], asked)

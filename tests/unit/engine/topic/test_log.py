@@ -268,7 +268,7 @@ async def test_an_entry_is_asked_for_once_however_many_want_it(monkeypatch, stag
     assert all(isinstance(result, BookKeeperError) for result in results)
     assert stage.asked == ["nowhere"]
     assert "bookie nowhere is not registered" in str(results[0])
-    assert stage.log._reads == set(), "the next one asks again"
+    assert not stage.log._reads, "the next one asks again"
 
 
 async def test_a_read_stops_where_another_has_begun(stage):

@@ -82,7 +82,9 @@ def test_clients_connect_to_the_owner_without_a_lookup_of_their_own(monkeypatch)
     """It has one answer for all with the same identity. The others look up."""
     broker = Broker(*[ORDERS] * 5)
     broker.counted[ORDERS] = 1
-    for consumer, identity, tls in zip(broker.consumers[1:], ("app", "app", "refused", "app"), (0, 0, 0, 1), strict=True):
+    for consumer, identity, tls in zip(
+        broker.consumers[1:], ("app", "app", "refused", "app"), (0, 0, 0, 1), strict=True
+    ):
         consumer.connection = SimpleNamespace(identity=identity, listener="", tls=bool(tls))
     broker.look(monkeypatch, CHECKS)
     assert broker.sent_to == [OWNER, OWNER, OWNER, NO_URLS, NO_URLS]

@@ -32,6 +32,20 @@ pytestmark = pytest.mark.skipif(make_splice is None, reason="a C compiler is opt
 SETTINGS = TailSettings("tail", PushRate(1e6, 10_000, 1e9))
 
 
+class Counted:
+    """The tail of a splice; it counts the messages."""
+
+    def __init__(self, scene, tail):
+        self.scene, self.tail = scene, tail
+
+    def __getattr__(self, name):
+        return getattr(self.tail, name)
+
+    def on_spliced(self, last, messages, size):
+        self.scene.spliced += messages
+        self.tail.on_spliced(last, messages, size)
+
+
 class Scene:
     """One topic with one reader, and the result."""
 
@@ -42,14 +56,9 @@ class Scene:
 
     async def open(self, **options):
         self.topic = await self.stage.topic()
-        tail = self.topic.tail
-        on_spliced = tail.on_spliced
-
-        def count(last, messages, size):
-            self.spliced += messages
-            on_spliced(last, messages, size)
-
-        tail.on_spliced = count
+        splice = self.topic.tail._splice
+        if splice is not None:
+            splice._tail = Counted(self, splice._tail)
         self.connection, self.client = await self.stage.client()
         self.subscription, self.consumer = self.topic.subscribe(self.connection, 7, **options)
         self.bytes = b""

@@ -1,0 +1,122 @@
+"""Nodes of ZooKeeper as their watches read them: values, and names of children."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kazoo.exceptions import NoNodeError
+
+from readonly_engine.metadata.store import Versioned, is_own
+from readonly_engine.metadata.watchers import CHILDREN, DATA, Watchers
+from readonly_engine.metadata.watches import NodeRead, NodeWatch, PollRounds
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable
+
+    from kazoo.client import KazooClient
+
+
+class WatchedNodes:
+    """All watched nodes of one session.
+
+    Args:
+        client: the session.
+        call: sends a request of the session, and returns the answer.
+        loop: event loop of the callbacks.
+
+    Attributes:
+        watchers: the watches.
+        values: nodes whose values are watched.
+        names: nodes whose children are watched.
+    """
+
+    def __init__(
+        self, client: KazooClient, call: Callable[..., Awaitable[Any]], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.watchers = Watchers(client, loop)
+        rounds = PollRounds()
+        self.values = NodeValues(client, call, self.watchers, rounds)
+        self.names = ChildNames(client, call, self.watchers, rounds)
+
+
+class NodeValues:
+    """Values of nodes (NodeSource).
+
+    Args:
+        client: the session.
+        call: sends a request of the session, and returns the answer.
+        watchers: all watches of the session.
+        rounds: polls them.
+    """
+
+    def __init__(
+        self, client: KazooClient, call: Callable[..., Awaitable[Any]], watchers: Watchers, rounds: PollRounds
+    ) -> None:
+        self._client, self._call = client, call
+        self._watchers, self._rounds = watchers, rounds
+
+    def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
+        """Watch a node's value; None for a missing node."""
+        watch = NodeWatch(path, self, changed, self._rounds)
+        self._watchers.add(DATA, path, watch)
+        return watch
+
+    async def read(self, path: str) -> NodeRead[Versioned | None]:
+        """As NodeSource."""
+        while True:
+            try:
+                value, stat = await self._call(self._client.get_async, path, self._watchers.handler(DATA, path))
+                return NodeRead(Versioned(value or b"", stat.version, stat.ctime), stat.mzxid)
+            except NoNodeError:
+                if await self._call(self._client.exists_async, path, self._watchers.handler(DATA, path)) is None:
+                    return NodeRead(None, None)
+
+    async def probe(self, path: str) -> int | None:
+        """As NodeSource."""
+        stat = await self._call(self._client.exists_async, path)
+        return None if stat is None else int(stat.mzxid)
+
+    def stopped(self, watch: NodeWatch[Versioned | None]) -> None:
+        """As NodeSource."""
+        self._watchers.remove(DATA, watch.path, watch)
+
+
+class ChildNames:
+    """Names of nodes' children (NodeSource). Arguments as of NodeValues."""
+
+    def __init__(
+        self, client: KazooClient, call: Callable[..., Awaitable[Any]], watchers: Watchers, rounds: PollRounds
+    ) -> None:
+        self._client, self._call = client, call
+        self._watchers, self._rounds = watchers, rounds
+
+    def watch(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
+        """Watch the names of a node's children; none for a missing node."""
+        watch = NodeWatch(path, self, changed, self._rounds)
+        for kind in (CHILDREN, DATA):  # DATA fires when a missing node is created
+            self._watchers.add(kind, path, watch)
+        return watch
+
+    async def read(self, path: str) -> NodeRead[frozenset[str]]:
+        """As NodeSource."""
+        while True:
+            try:
+                handler = self._watchers.handler(CHILDREN, path)
+                names, stat = await self._call(self._client.get_children_async, path, handler, True)
+                return NodeRead(frozenset(names), stat.pzxid)
+            except NoNodeError:
+                if is_own(path):
+                    await self._call(self._client.ensure_path_async, path)
+                elif await self._call(self._client.exists_async, path, self._watchers.handler(DATA, path)) is None:
+                    return NodeRead(frozenset(), None)
+
+    async def probe(self, path: str) -> int | None:
+        """As NodeSource."""
+        stat = await self._call(self._client.exists_async, path)
+        return None if stat is None else int(stat.pzxid)
+
+    def stopped(self, watch: NodeWatch[frozenset[str]]) -> None:
+        """As NodeSource."""
+        for kind in (CHILDREN, DATA):
+            self._watchers.remove(kind, watch.path, watch)
