@@ -66,7 +66,7 @@ E2E_TESTS ?= tests/e2e
 test: SELECTED = not slow and not nightly
 test: test-all ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals: 15 minutes on 2 cores, 25 more the first time
 SELECTED = not slow
-test-all: setup lint types ## the same with the nightly tests (tests/nightly.py)
+test-all: setup lint types ## the same with the nightly tests
 	@$(PY) -m tests.suites -m "$(SELECTED)" $(PYTEST_OPTIONS) $(E2E_OPTIONS)
 test-unit: $(STAMP) ## the fast ones
 	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/unit lab/tests

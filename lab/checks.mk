@@ -63,7 +63,7 @@ test-release: venv ## a release installed from its files and a registry alone, a
 
 .PHONY: test-spark
 test-spark: venv ## data source and exports, long: random workloads against a stock reader, kills of drivers and workers in mid-batch
-	@$(PY) -m pytest -o faulthandler_timeout=1500 $(PYTEST_OPTIONS) tests/integration/test_spark*.py
+	@$(PY) -m pytest -o faulthandler_timeout=1500 $(PYTEST_OPTIONS) tests/integration/spark
 .PHONY: export-soak
 export-soak: venv ## a continuous export: memory, checkpoint, log and lag stay flat (MINUTES=180 EXPORT_SOAK_OPTIONS="--format delta --write")
 	@$(PY) -m longtests.export_soak --minutes $(if $(filter file,$(origin MINUTES)),180,$(MINUTES)) $(EXPORT_SOAK_OPTIONS)
@@ -92,7 +92,7 @@ newest: venv ## versions in the registries that are newer than those of the test
 
 .PHONY: test-slow coverage shape
 test-slow: venv ## tests that wait long, and are left out of the others (those of Spark: test-spark)
-	@$(PY) -m pytest -m slow --ignore-glob='*/test_spark*.py' $(PYTEST_OPTIONS) tests/unit lab/tests tests/integration
+	@$(PY) -m pytest -m slow --ignore=tests/integration/spark $(PYTEST_OPTIONS) tests/unit lab/tests tests/integration
 coverage: venv ## lines and branches that no unit test runs, of each file; slower than make test-unit (COVERAGE_TESTS=tests/unit/spark)
 	@$(PY) -m pytest -m "not slow" --cov --cov-report=term-missing $(PYTEST_OPTIONS) $(or $(COVERAGE_TESTS),tests/unit)
 shape: venv ## files of each folder, largest files, repeated lines, import circles; fails on a circle

@@ -1,5 +1,5 @@
-"""Marks for the tests of lab/: those of all tests."""
+"""Examples of hypothesis for the tests of lab/: as many as in all tests."""
 
-from tests.conftest import pytest_collection_modifyitems, pytest_configure
+from tests.conftest import pytest_configure
 
-__all__ = ["pytest_collection_modifyitems", "pytest_configure"]
+__all__ = ["pytest_configure"]

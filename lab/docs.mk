@@ -15,7 +15,7 @@ docs-pages: venv ## generate the reference pages and pictures of docs/ and the d
 screenshots: venv ## pictures of status pages and terminal in docs/pictures/screens, from a real pool (SCREENSHOTS_OPTIONS=--help)
 	@$(DEVSTACK) screenshots $(SCREENSHOTS_OPTIONS)
 docs-test: venv ## the commands of the documentation: without a server, and on a real Pulsar (KUBERNETES=1: those of Kubernetes too)
-	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/unit/docs tests/integration/test_shell_blocks.py
+	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/unit/docs tests/integration/tools/test_shell_blocks.py
 	@$(if $(KUBERNETES),$(MAKE) -C $(ROOT) test-e2e E2E_TESTS=tests/e2e/test_shell_blocks.py)
 docs: $(DOCS_STAMP) ## build the documentation into build/site; a broken link or a page outside the navigation fails the build
 	@$(MKDOCS) build --clean --quiet

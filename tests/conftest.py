@@ -1,4 +1,4 @@
-"""Marks of all tests, and event loops for those that are coroutines."""
+"""Event loops for tests that are coroutines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Final
 
 import pytest
 
-from tests.nightly import is_nightly
 from tests.support.examples import load_profile
 
 TEST_S: Final = 300.0
@@ -19,14 +18,6 @@ TEST_S: Final = 300.0
 def pytest_configure(config: pytest.Config) -> None:
     """Let hypothesis try fewer examples where the nightly tests are left out."""
     load_profile(short="not nightly" in config.option.markexpr)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the nightly tests, before `-m` chooses."""
-    for item in items:
-        if is_nightly(item.nodeid):
-            item.add_marker(pytest.mark.nightly)
 
 
 @pytest.hookimpl(tryfirst=True)

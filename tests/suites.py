@@ -2,7 +2,7 @@
 
     python -m tests.suites [--integration] [PYTEST OPTION ...]
 
-With --integration as the first option, only the groups of tests/integration run.
+With --integration, only the groups of tests/integration run.
 The output of the first group is shown as it comes, that of the others when all have ended; one line of totals comes last.
 
 More groups at once on two cores make servers so slow that timeouts of stock clients and of Spark end before a server answers.
@@ -13,6 +13,7 @@ failed it. The last lines name them. What fails then has failed.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -35,100 +36,11 @@ from devstack.kube.local import LocalCluster
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LOCAL_KUBERNETES: Final = "tests/integration/test_kube_local.py"
+LOCAL_KUBERNETES: Final = "tests/integration/devstack/test_local_kubernetes.py"
 """Looks for traces that a Kubernetes leaves on the machine: nothing that runs pods may run beside it."""
 
-SPARK_STACK: Final = tuple(
-    f"tests/integration/test_{name}.py"
-    for name in (
-        "spark",
-        "spark_analysis",
-        "spark_capture",
-        "spark_changes",
-        "spark_cluster",
-        "spark_compacted",
-        "spark_connect",
-        "spark_export",
-        "spark_export_files",
-        "spark_export_outages",
-        "spark_export_leftovers",
-        "spark_export_state",
-        "spark_export_suspended",
-        "spark_export_tables",
-        "spark_export_unshared",
-        "spark_hold",
-        "spark_java_values",
-        "spark_killed",
-        "spark_lag",
-        "spark_outages",
-        "spark_sql",
-        "spark_streams",
-        "spark_transactions",
-        "spark_values",
-    )
-)
+SPARK: Final = "tests/integration/spark"
 """The integration tests of Spark, on a stack of their own."""
-
-OTHER_STACKS: Final = tuple(
-    f"tests/integration/test_{name}.py"
-    for name in (
-        "auth",
-        "batch_indexes",
-        "compacted",
-        "devstack_distribution",
-        "doctor",
-        "doctor_broken",
-        "entry_metadata",
-        "kept_back",
-        "local_auth",
-        "local_expiration",
-        "metadata_leader",
-        "migration",
-        "oauth2",
-        "oxia",
-        "pass_through",
-        "plan",
-        "scalable_topics",
-        "secure_stores",
-        "spark_tls",
-        "subscriptions_rights",
-        "tiered",
-        "tls",
-        "transactions",
-        "without_explicit_lac",
-    )
-)
-"""Those that need none of the stacks that others share."""
-
-SECOND_STACK: Final = tuple(
-    f"tests/integration/test_{name}.py"
-    for name in (
-        "churn_short",
-        "closed_topics",
-        "compat_short",
-        "demo",
-        "fleet",
-        "foreign_acks",
-        "hostile_clients",
-        "hostile_fields",
-        "hostile_short",
-        "leases",
-        "local_takeover",
-        "lost_acks",
-        "moved_consumers",
-        "oracle_short",
-        "owner_dies",
-        "owner_leases",
-        "owner_moves",
-        "pool_identity",
-        "producers",
-        "pushed_rates",
-        "status_browser",
-        "status_page",
-        "waiting_producers",
-    )
-)
-"""The integration tests that run on a second stack of the kind that most of them share: each of the two takes half as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +49,12 @@ class SuiteGroup:
 
     Attributes:
         paths: files, folders and options for pytest.
+        marks: expression of the marks of the tests in them that belong to the group.
         stack: which of the shared stacks they use, as tests/integration/conftest.py names them.
     """
 
     paths: tuple[str, ...]
+    marks: str = ""
     stack: str = "first"
 
 
@@ -148,16 +62,12 @@ UNIT_TESTS: Final = ("tests/unit", "lab/tests")
 HALF_OF_UNIT_TESTS: Final = ("tests/unit/engine", "tests/unit/spark")
 """Half of the unit tests, by time: in one group all of them would run alone at the end, on one of two cores."""
 
+_EXCEPT_SPARK: Final = ("tests/integration", f"--ignore={LOCAL_KUBERNETES}", f"--ignore={SPARK}")
 INTEGRATION_GROUPS: Final = (
-    SuiteGroup(
-        (
-            "tests/integration",
-            *(f"--ignore={path}" for path in (LOCAL_KUBERNETES, *OTHER_STACKS, *SPARK_STACK, *SECOND_STACK)),
-        )
-    ),
-    SuiteGroup(SECOND_STACK, "second"),
-    SuiteGroup(OTHER_STACKS),
-    SuiteGroup(SPARK_STACK),
+    SuiteGroup(_EXCEPT_SPARK, "not second_stack and not own_stack"),
+    SuiteGroup(_EXCEPT_SPARK, "second_stack", "second"),
+    SuiteGroup(("tests/integration",), "own_stack"),
+    SuiteGroup((SPARK,), "not own_stack"),
 )
 GROUPS: Final = (
     SuiteGroup((LOCAL_KUBERNETES, "tests/e2e")),
@@ -167,8 +77,6 @@ GROUPS: Final = (
     *INTEGRATION_GROUPS[2:],
 )
 """No two of them use the same servers, because a group stops its servers at its end."""
-
-INTEGRATION: Final = "--integration"
 
 AT_ONCE: Final = max(3, os.cpu_count() or 1)
 """Number of groups that run at once."""
@@ -251,17 +159,26 @@ def keeps_kubernetes() -> bool:
     return cluster.provider != LocalCluster.provider or cluster.status().up
 
 
-def run(group: SuiteGroup, output: Path | None, report: Path, options: list[str], *, kubernetes_kept: bool) -> int:
+def selection(group: SuiteGroup, marks: str) -> list[str]:
+    """The arguments of pytest that select those tests of a group that have these marks, too."""
+    both = " and ".join(f"({expression})" for expression in (marks, group.marks) if expression)
+    return ["-m", both, *group.paths]
+
+
+def run(
+    group: SuiteGroup, output: Path | None, report: Path, marks: str, options: list[str], *, kubernetes_kept: bool
+) -> int:
     """Run a group; return pytest's exit status.
 
     Args:
         group: the tests.
         output: file for the output; None for the terminal.
         report: file for the JUnit report.
+        marks: expression of the marks of the tests to run, of all groups.
         options: further options of pytest.
         kubernetes_kept: whether the Kubernetes of the end-to-end tests stays up after them.
     """
-    command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *options, *group.paths]
+    command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *options, *selection(group, marks)]
     with nullcontext() if output is None else output.open("wb") as file:
         environment = environment_of_tests() | {"TEST_STACK": group.stack}
         ended = subprocess.run(command, stdout=file, stderr=file, env=environment, check=False).returncode
@@ -271,17 +188,19 @@ def run(group: SuiteGroup, output: Path | None, report: Path, options: list[str]
     return ended
 
 
-def main(options: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run every group; returns 0 where each of them ran and nothing failed, or failed only while others ran beside it."""
     began = time.monotonic()
-    groups = GROUPS
-    if options[:1] == [INTEGRATION]:
-        groups, options = INTEGRATION_GROUPS, options[1:]
+    parser = argparse.ArgumentParser(prog="python -m tests.suites", allow_abbrev=False)
+    parser.add_argument("--integration", action="store_true", help="run the groups of tests/integration only")
+    parser.add_argument("-m", dest="marks", default="", help="expression of marks, as of pytest")
+    own, options = parser.parse_known_args(arguments)
+    groups = INTEGRATION_GROUPS if own.integration else GROUPS
     with tempfile.TemporaryDirectory(prefix="pulsar-readonly-tests-") as folder:
         outputs = [Path(folder, f"{index}.txt") for index in range(1, len(groups))]
         reports = [Path(folder, f"{index}.xml") for index in range(len(groups))]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            run_group = partial(run, options=options, kubernetes_kept=keeps_kubernetes())
+            run_group = partial(run, marks=own.marks, options=options, kubernetes_kept=keeps_kubernetes())
             codes = list(pool.map(run_group, groups, [None, *outputs], reports))
         for output in outputs:
             sys.stdout.write(output.read_text(errors="replace"))

@@ -1,6 +1,6 @@
 """Generate docs/reference/doctor.md: what `pulsar-readonly doctor` printed for healthy and for broken clusters.
 
-The reports are files that tests/integration/test_doctor.py and test_doctor_broken.py write in a run with
+The reports are files that tests/integration/tools/test_doctor.py and test_doctor_broken.py write in a run with
 PULSAR_READONLY_WRITE_REPORTS=1. Nobody writes them by hand.
 """
 
@@ -83,7 +83,7 @@ HEAD: Final = f"""# Reports of `doctor`
 
 Each table is what [`pulsar-readonly doctor`](../how-to/check-installation.md) printed in a run of the integration tests, on a real cluster. Ports, and the names that
 a test made up, differ from run to run. Folders are shown as `FOLDER`.
-`PULSAR_READONLY_WRITE_REPORTS=1 python -m pytest tests/integration/test_doctor.py tests/integration/test_doctor_broken.py` writes the reports again, and
+`PULSAR_READONLY_WRITE_REPORTS=1 python -m pytest tests/integration/tools/test_doctor.py tests/integration/tools/test_doctor_broken.py` writes the reports again, and
 `make docs-pages` this page.
 
 """

@@ -26,7 +26,7 @@ from bench.spark.common import machine, pulsar, write
 from devstack.common.ports import free_port
 from devstack.console import say
 from devstack.program import run_program
-from tests.integration.spark_export import Export, until_exported, values
+from tests.integration.spark.export_process import Export, until_exported, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,27 +30,27 @@ VARIABLE: Final = "PULSAR_READONLY_SPARK_VERSION"
 """The version that the tests must find; set for the tests only."""
 
 FILES: Final = tuple(
-    f"tests/integration/test_spark{name}.py"
+    f"tests/integration/spark/test_{name}.py"
     for name in (
-        "",
-        "_analysis",
-        "_changes",
-        "_compacted",
-        "_export_leftovers",
-        "_hold",
-        "_java_values",
-        "_lag",
-        "_outages",
-        "_sql",
-        "_streams",
-        "_tls",
-        "_values",
+        "analysis",
+        "changes",
+        "compacted",
+        "export_leftovers",
+        "hold",
+        "java_values",
+        "lag",
+        "outages",
+        "source",
+        "sql",
+        "streams",
+        "tls",
+        "values",
     )
 )
-_OF_ITS_OWN: Final = "test_spark_sql.py"
+_OF_ITS_OWN: Final = "test_sql.py"
 """Starts Spark in processes of its own."""
 
-_EXPORTS: Final = "test_spark_export_leftovers.py"
+_EXPORTS: Final = "test_export_leftovers.py"
 """Uses private parts of Spark's file sink, as exports do. They need Spark 4.2."""
 
 _INSTALL_S: Final = 1800.0

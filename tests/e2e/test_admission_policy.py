@@ -69,6 +69,7 @@ def test_the_api_server_finds_no_mistake_in_the_expressions(limited, eventually)
         limited("delete", "validatingadmissionpolicy", metadata["name"])
 
 
+@pytest.mark.nightly
 def test_a_pool_is_made_changed_and_deleted_under_the_policies(limited, writer, namespace, pool, binding):
     spec = {"replicas": 1, "networkPolicy": {}, "locality": {"nodeLabels": ["kubernetes.io/hostname"]}}
     limited.apply(pool(**spec), binding("orders", TOPIC))
@@ -85,6 +86,7 @@ def test_a_pool_is_made_changed_and_deleted_under_the_policies(limited, writer, 
     limited("delete", "robp", "demo", "-n", namespace, "--timeout=60s")
 
 
+@pytest.mark.nightly
 def test_managed_explicit_lac_and_its_finalizer_work_under_the_policies(limited, writer, namespace, pool, eventually):
     write_as(limited, "helm", namespace, "0")
     limited.apply(stateful_set(namespace))

@@ -27,6 +27,8 @@ from tests.unit.operator.model.test_children import EVERYTHING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.nightly
+
 FIRST_PORT = 23790
 ACCOUNT = f"--as=system:serviceaccount:{SYSTEM}:pulsar-readonly-operator"
 POLICIES = str(ROOT / "manifests" / "admission-policy")

@@ -10,6 +10,8 @@ import pytest
 
 from devstack.common import certificates
 
+pytestmark = pytest.mark.nightly
+
 PROGRAM = Path(__file__).parent / "metrics_adapter_program.py"
 IMAGE = {"image": "localhost/pulsar-readonly/client:dev", "imagePullPolicy": "IfNotPresent"}
 API = "v1beta2.custom.metrics.k8s.io"

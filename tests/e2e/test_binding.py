@@ -24,6 +24,7 @@ def held(kubernetes, namespace, pod: str) -> dict[str, list[str]]:
     return {one["name"]: one["topics"] for one in answer["bindings"]}
 
 
+@pytest.mark.nightly
 def test_a_binding_to_a_pool_that_is_not_there_waits_for_it(operator, writer, namespace, pool, binding):
     operator.apply(binding("orders", TOPIC))
     messages = operator.expect(
@@ -91,6 +92,7 @@ def test_running_brokers_take_bindings_up_within_5_seconds(running, namespace, b
     assert revision == running.broker("demo-0", namespace, "/bindings")["revision"]
 
 
+@pytest.mark.nightly
 def test_another_operator_process_changes_nothing(running, namespace, binding, eventually):
     running.apply(binding("orders", TOPIC))
     running.expect("rotb", "orders", namespace, {"LookupConfigured": ("True", "Held")})

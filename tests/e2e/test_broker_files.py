@@ -9,6 +9,8 @@ import pytest
 
 from devstack.pulsar.security import Credentials
 
+pytestmark = pytest.mark.nightly
+
 LABEL = "pulsar-readonly.test/rack"
 SHOWN = "import ssl; print(ssl.get_server_certificate(('127.0.0.1', 6651), timeout=10))"
 

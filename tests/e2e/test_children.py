@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 
+import pytest
 from readonly_operator.api.pool import Pool
 from readonly_operator.kube.apply import covers
 from readonly_operator.model.children import children
@@ -125,6 +126,7 @@ def test_every_optional_child_comes_and_goes_with_the_spec(operator, namespace, 
     eventually(gone)
 
 
+@pytest.mark.nightly
 def test_what_is_wanted_is_written_as_the_api_server_writes_it(operator, namespace, pool):
     """Else it would look different for ever, and be applied again and again."""
     operator.apply(pool(**EVERYTHING))
@@ -140,6 +142,7 @@ def test_what_is_wanted_is_written_as_the_api_server_writes_it(operator, namespa
             assert covers(operator.get(one["kind"], one["metadata"]["name"], namespace), one), one["kind"]
 
 
+@pytest.mark.nightly
 def test_what_somebody_changed_by_hand_is_back(operator, namespace, pool, eventually):
     def found(kind):
         body = operator.get(kind, CHILD.get(kind, "demo"), namespace)
@@ -186,6 +189,7 @@ def test_what_somebody_deleted_is_back(operator, namespace, pool, eventually):
     eventually(back)
 
 
+@pytest.mark.nightly
 def test_a_child_that_the_api_server_refuses_is_reported(operator, namespace, pool):
     operator.apply(pool(replicas=0, podTemplate={"metadata": {"labels": {"bad key!": "x"}}}))
     said = operator.expect("robp", "demo", namespace, {"Ready": ("False", "Refused")})

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.e2e.conftest import _binding, _pool
+
+pytestmark = pytest.mark.nightly
 
 POOLS = 20
 SECONDS = 10.0

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytestmark = pytest.mark.nightly
+
 READY = {"Ready": ("True", "BrokersReady"), "Progressing": ("False", "Settled")}
 BOOKIES = {"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "pulsar"}}}]}
 

@@ -111,6 +111,7 @@ def test_the_setting_is_made_watched_and_put_back(operator, writer, namespace, p
     assert data(operator, namespace) == ("0", None)
 
 
+@pytest.mark.nightly
 def test_a_deletion_does_not_wait_for_a_writer_that_is_gone(operator, namespace, pool, eventually):
     write_as(operator, "helm", namespace, "0")
     operator.apply(stateful_set(namespace))
@@ -134,6 +135,7 @@ def test_a_deletion_does_not_wait_for_a_writer_that_is_gone(operator, namespace,
     operator("delete", "robp/demo", "-n", namespace, "--timeout=60s")
 
 
+@pytest.mark.nightly
 def test_a_pool_can_be_a_cluster_in_the_writers_metadata(operator, writer, namespace, pool):
     grant(operator, namespace, FINALIZER_RULE)
     name = f"readers-{namespace}"
@@ -155,6 +157,7 @@ def test_a_pool_can_be_a_cluster_in_the_writers_metadata(operator, writer, names
     assert name not in clusters()
 
 
+@pytest.mark.nightly
 def test_it_is_tried_on_a_topic(operator, writer, namespace, pool, binding, eventually):
     """The topic is made, a message is published, and bookies have an explicit LAC for it."""
     topic = f"persistent://public/default/probe-{namespace}"

@@ -122,6 +122,7 @@ def test_by_helm(fresh, tmp_path):
     assert left == ""
 
 
+@pytest.mark.nightly
 def test_definitions_are_upgraded_before_helm_upgrades_the_rest(fresh):
     name = NAMED[0]
     older = load_yaml(CRDS[name.partition(".")[0]].read_text())
@@ -141,6 +142,7 @@ def test_definitions_are_upgraded_before_helm_upgrades_the_rest(fresh):
     helm(fresh, "uninstall", RELEASE, "--namespace", SYSTEM)
 
 
+@pytest.mark.nightly
 def test_definitions_of_earlier_commits_are_moved_by_the_commands_of_the_page(fresh, tmp_path):
     """Those had v1alpha1, which they stored and in which they applied statuses, beside v1beta1, with the same schema."""
     for path in CRDS.values():
@@ -173,6 +175,7 @@ def test_definitions_of_earlier_commits_are_moved_by_the_commands_of_the_page(fr
     report("v1beta1")
 
 
+@pytest.mark.nightly
 def test_by_kustomize(fresh):
     fresh("apply", "-k", str(ROOT / "manifests"))
     check_examples(fresh)
@@ -203,6 +206,7 @@ def released(kubernetes: Kubernetes) -> list[str]:
 IMAGES = [f"registry.example.com/team/pulsar-readonly-{name}:0.1.0" for name in ("operator", "engine")]
 
 
+@pytest.mark.nightly
 def test_by_the_one_yaml_of_a_release(fresh, files):
     path = str(files / "install.yaml")
     fresh("apply", "--server-side", "--validate=strict", "-f", path)
@@ -214,6 +218,7 @@ def test_by_the_one_yaml_of_a_release(fresh, files):
     )
 
 
+@pytest.mark.nightly
 def test_by_the_kustomize_bundle_of_a_release(fresh, files):
     with tarfile.open(files / "pulsar-readonly-0.1.0-kustomize.tar.gz") as tar:
         tar.extractall(files)  # our own archive
@@ -223,6 +228,7 @@ def test_by_the_kustomize_bundle_of_a_release(fresh, files):
     fresh("delete", "-k", folder, "--wait=false")
 
 
+@pytest.mark.nightly
 def test_by_the_chart_of_a_release_without_values(fresh, files):
     chart = str(files / "pulsar-readonly-0.1.0.tgz")
     helm(fresh, "install", RELEASE, chart, "--namespace", SYSTEM, "--create-namespace")

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 ISSUED = {"tls": {"issuerRef": {"name": "e2e-self-signed"}}}
 
 

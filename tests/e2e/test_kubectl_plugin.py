@@ -110,6 +110,7 @@ def test_status_has_pools_brokers_and_bindings(running, plugin) -> None:
     assert "demo-1" in chart
 
 
+@pytest.mark.nightly
 def test_the_blocks_of_the_guide(kubernetes, running, tmp_path) -> None:
     """With the namespace of the test as that of the context, and its pool's name."""
     page = "how-to/kubectl-plugin.md"
@@ -138,12 +139,14 @@ def test_the_blocks_of_the_guide(kubernetes, running, tmp_path) -> None:
         assert done.stdout.strip() == answer, done.stderr
 
 
+@pytest.mark.nightly
 def test_top_has_all_brokers(running, plugin) -> None:
     done = plugin("top", "demo", "-n", running, "--once", "--output", "json")
     assert done.returncode == 0, done.stderr
     assert [one["url"] for one in json.loads(done.stdout)["brokers"]] == ["demo-0", "demo-1"]
 
 
+@pytest.mark.nightly
 def test_doctor_has_the_exit_status_of_the_checks(running, plugin) -> None:
     """Without --strict, warnings are no failure; an unknown option of the checks is status 2."""
     done = plugin("doctor", "demo", "-n", running, "--", "--output", "json", timeout=180)
@@ -152,6 +155,7 @@ def test_doctor_has_the_exit_status_of_the_checks(running, plugin) -> None:
     assert plugin("doctor", "demo", "-n", running, "--", "--no-such-option").returncode == 2
 
 
+@pytest.mark.nightly
 def test_a_user_with_few_rights_sees_what_they_allow(kubernetes, running, plugin) -> None:
     as_user = ("-n", running, f"--as={USER}")
     done = plugin("status", *as_user)
@@ -176,6 +180,7 @@ def test_a_user_with_few_rights_sees_what_they_allow(kubernetes, running, plugin
     assert plugin("top", "demo", "--once", *as_user).returncode == 0
 
 
+@pytest.mark.nightly
 def test_the_role_view_shows_pools_brokers_and_bindings(kubernetes, running, plugin, eventually) -> None:
     """With the roles of people alone, which the operator's manifests install: figures and checks need `edit`."""
     kubernetes("create", "rolebinding", "viewer", "-n", running, "--clusterrole=view", f"--user={USER}")
@@ -199,6 +204,7 @@ def test_the_role_view_shows_pools_brokers_and_bindings(kubernetes, running, plu
     eventually(complete, 30)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_nothing_behind(running, plugin, tmp_path, number) -> None:
     """kubectl replaces itself by the plugin, so the signal reaches the plugin alone and not its `kubectl proxy`."""
@@ -220,6 +226,7 @@ def test_a_signal_leaves_nothing_behind(running, plugin, tmp_path, number) -> No
     assert str(folder) not in listed
 
 
+@pytest.mark.nightly
 def test_a_pool_that_is_not_well_says_where_to_look(operator, writer, namespace, pool, plugin, eventually) -> None:
     body = pool(replicas=1)
     body["spec"]["source"]["metadataStoreUrl"] = "zk:nobody.invalid:2181"

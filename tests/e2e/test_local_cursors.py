@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.e2e.conftest import SOURCE, WRITER
 from tests.e2e.traffic import Traffic, plan
 
 if TYPE_CHECKING:
     from tests.e2e.kubernetes import Kubernetes
+
+pytestmark = pytest.mark.nightly
 
 OWNERS = ("pulsar-broker-0", "pulsar-broker-1")
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.nightly
+
 FIRST_PORT, METRICS_PORT = 23790, 23795
 BILLING, ORDERS = "billing", "orders"
 WATCH_SECONDS = 120.0

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import socket
 
+import pytest
+
+pytestmark = pytest.mark.nightly
+
 READY = {"Ready": ("True", "BrokersReady")}
 
 

@@ -30,6 +30,7 @@ def told(kubernetes, namespace: str, name: str) -> set[str]:
     return {one["reason"] for one in events if one["involvedObject"]["name"] == name}
 
 
+@pytest.mark.nightly
 def test_what_is_paused_is_left_alone(operator, namespace, pool, eventually):
     operator.apply(pool(replicas=0))
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero"), "Paused": ("False", "NotPaused")})
@@ -126,6 +127,7 @@ def process(kubernetes, namespace, tmp_path):
             assert found["level"] in {"debug", "info", "warning", "error"}, line
 
 
+@pytest.mark.nightly
 def test_another_process_takes_over(kubernetes, namespace, process, tmp_path, eventually, measured):
     def held_by(name: str):
         def check():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 CHILDREN = "serviceaccount,configmap,service,statefulset,pods"
 POOL_LABEL = "pulsar-readonly.io/pool=demo"
 
@@ -50,6 +52,7 @@ def test_brokers_run_restricted(operator, writer, namespace, pool):
     assert operator.get("pod", "demo-0", namespace)["spec"]["automountServiceAccountToken"] is False
 
 
+@pytest.mark.nightly
 def test_labels_of_others_are_left_alone(operator, namespace, pool, eventually):
     operator.apply(pool(replicas=0))
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
@@ -88,6 +91,7 @@ def test_kubectl_scale(operator, writer, namespace, pool, eventually):
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
 
 
+@pytest.mark.nightly
 def test_why_a_broker_does_not_start_is_said(operator, namespace, pool, eventually):
     operator.apply(pool(replicas=1, image="localhost/no-such-image:1", imagePullPolicy="Never"))
 
@@ -100,6 +104,7 @@ def test_why_a_broker_does_not_start_is_said(operator, namespace, pool, eventual
     operator.expect("robp", "demo", namespace, {"LookupConfigured": ("Unknown", "BrokersUnreachable")})
 
 
+@pytest.mark.nightly
 def test_a_broker_that_gives_up_is_quoted(operator, namespace, pool, eventually):
     body = pool(replicas=1)
     body["spec"]["source"]["metadataStoreUrl"] = "zk:127.0.0.1:9"

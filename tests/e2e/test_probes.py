@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 READY = {"Ready": ("True", "BrokersReady"), "Progressing": ("False", "Settled")}
 
 

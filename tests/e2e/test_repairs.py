@@ -22,6 +22,8 @@ from longtests.scale.objects import API
 from longtests.scale.operator_process import LOOKS, operator
 from tests.e2e.kubernetes import eventually
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_PORT = 23790
 CONTROLLERS = ("statefulset-controller", "garbage-collector-controller")

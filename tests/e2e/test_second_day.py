@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.e2e.kubernetes import Kubernetes
 
@@ -79,6 +81,7 @@ def test_a_new_pool_adopts_what_an_orphaned_one_left_and_nothing_of_others(opera
     assert not kept["metadata"].get("ownerReferences")
 
 
+@pytest.mark.nightly
 def test_objects_that_were_deleted_and_restored_with_older_versions_are_followed(operator, namespace, pool, eventually):
     """As a restore from a backup does: the same names, other uids and versions."""
     operator.apply(pool(replicas=0))
@@ -94,6 +97,7 @@ def test_objects_that_were_deleted_and_restored_with_older_versions_are_followed
     assert len(uids(operator, namespace)) > 4
 
 
+@pytest.mark.nightly
 def test_a_binding_that_does_not_fit_is_refused_alone(operator, namespace, pool, binding, eventually):
     operator.apply(pool(replicas=0))
     operator.expect("robp", "demo", namespace, EMPTY)
@@ -132,6 +136,7 @@ def test_a_binding_that_does_not_fit_is_refused_alone(operator, namespace, pool,
     eventually(one_more_fits, 60)
 
 
+@pytest.mark.nightly
 def test_held_brokers_stay_and_any_user_runs_them(operator, writer, namespace, pool, binding, eventually):
     user = {"securityContext": {"runAsUser": OPENSHIFT_USER, "fsGroup": OPENSHIFT_USER}}
     operator.apply(pool(replicas=1, podTemplate=user), binding("all", f"persistent://public/default/{namespace}-.*"))

@@ -45,6 +45,7 @@ def test_brokers_serve_with_a_shared_source(operator, writer, namespace, shared)
     operator.expect("robp", "demo", namespace, expected, timeout=120)
 
 
+@pytest.mark.nightly
 def test_a_change_reaches_all_pools(operator, namespace, shared, eventually):
     operator.apply(source_body(namespace), shared("one", replicas=0), shared("two", replicas=0))
     for name in ("one", "two"):
@@ -65,6 +66,7 @@ def _assert_pools(operator, namespace, count):
     assert operator.get("ros", "pulsar", namespace)["status"]["pools"] == count
 
 
+@pytest.mark.nightly
 def test_a_pool_cannot_go_to_another_cluster(operator, namespace, pool, shared):
     operator.apply(source_body(namespace), source_body(namespace, "other", OTHER_STORE), pool(replicas=0))
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})

@@ -40,6 +40,7 @@ def shell(operator, tmp_path: Path) -> Callable[..., Shell]:
     return make
 
 
+@pytest.mark.nightly
 def test_the_canary_of_the_guide(operator, writer, namespace, shell, eventually):
     page = "how-to/adopt-helm-chart.md"
     topic = f"canary-{uuid.uuid4().hex[:8]}"
@@ -79,6 +80,7 @@ def test_the_canary_of_the_guide(operator, writer, namespace, shell, eventually)
     operator.expect("robp", "canary", namespace, {"Ready": ("True", "BrokersReady")})
 
 
+@pytest.mark.nightly
 def test_a_restart_by_hand(operator, writer, namespace, pool, shell, eventually):
     """Once by the annotation, and once by kubectl's own command, whose annotation the operator does not take away."""
     settled = {"Ready": ("True", "BrokersReady"), "Progressing": ("False", "Settled")}
@@ -120,6 +122,7 @@ def test_the_tutorial(operator, writer, shell):
         operator("delete", "-f", str(made.folder / "examples" / "quickstart.yaml"), "--ignore-not-found", timeout=300)
 
 
+@pytest.mark.nightly
 def test_a_source_is_shared(operator, namespace, pool, shell):
     source = {
         "apiVersion": "pulsar-readonly.io/v1beta1",
@@ -134,6 +137,7 @@ def test_a_source_is_shared(operator, namespace, pool, shell):
     operator.expect("robp", "orders", namespace, {"SourceResolved": ("True", "Resolved")})
 
 
+@pytest.mark.nightly
 def test_rights_are_granted(operator, namespace, shell):
     shell(**{"-n shop": f"-n {namespace}"}).run(find("how-to/pools.md", "kubectl create role"))
     account = "system:serviceaccount:pulsar-readonly-system:pulsar-readonly-operator"
@@ -142,6 +146,7 @@ def test_rights_are_granted(operator, namespace, shell):
         assert done.stdout.strip() == answer, done.stderr
 
 
+@pytest.mark.nightly
 def test_the_grants_of_managed_explicit_lac(operator, writer, shell):
     note = "pulsar-readonly.io/explicit-lac-from"
     try:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 PROGRAM = (Path(__file__).parent / "sleep_program.py").read_text()
 IMAGE = {"image": "localhost/pulsar-readonly/client:dev", "imagePullPolicy": "IfNotPresent"}
 CYCLES = 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 UNREACHABLE = {
     "serviceUrl": "pulsar://no-such-broker.nowhere:6650",
     "adminUrl": "http://no-such-broker.nowhere:8080",
@@ -25,6 +27,7 @@ def test_a_cluster_that_is_not_there_is_named(operator, namespace, pool):
     )
 
 
+@pytest.mark.nightly
 def test_an_interval_that_is_too_long_says_what_to_set(operator, writer, namespace, pool):
     operator.apply(pool(replicas=0, explicitLac={"interval": "10ms"}))
     message = operator.expect("robp", "demo", namespace, {"ExplicitLac": ("False", "TooSlow")}, timeout=60)[

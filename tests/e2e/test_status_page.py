@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from readonly_engine.http.status.style import CSS
+
+pytestmark = pytest.mark.nightly
 
 READY = {"Ready": ("True", "BrokersReady")}
 

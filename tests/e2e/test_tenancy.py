@@ -77,6 +77,7 @@ def test_a_pool_serves_another_namespace_while_it_allows_it(operator, writer, na
     eventually(released, timeout=AT_ONCE_SECONDS)
 
 
+@pytest.mark.nightly
 def test_a_restart_of_the_operator_releases_no_binding_of_a_selected_namespace(
     operator, writer, namespace, bound, pool
 ):
@@ -95,6 +96,7 @@ def test_a_restart_of_the_operator_releases_no_binding_of_a_selected_namespace(
     assert operator.get("configmap", "demo-bindings", namespace)["metadata"]["resourceVersion"] == before
 
 
+@pytest.mark.nightly
 def test_two_spellings_of_a_cluster_conflict_and_two_short_names_do_not(
     operator, writer, namespace, other, pool, binding
 ):
@@ -131,6 +133,7 @@ def test_two_spellings_of_a_cluster_conflict_and_two_short_names_do_not(
     assert "TopicConflict" not in conditions
 
 
+@pytest.mark.nightly
 def test_the_namespace_of_the_pool_cannot_change(operator, namespace, bound):
     patch = json.dumps({"spec": {"poolRef": {"namespace": bound}}})
     done = operator.run("patch", "rotb", "orders", "-n", bound, "--type=merge", "-p", patch)
@@ -152,6 +155,7 @@ RIGHTS = {
 }
 
 
+@pytest.mark.nightly
 def test_people_get_their_rights_by_the_roles_of_kubernetes(operator, namespace, eventually):
     roles = ("view", "edit", "admin")
     for role in roles:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tests.e2e.kubernetes import Kubernetes
 
+pytestmark = pytest.mark.nightly
+
 CANARY = "pulsar-readonly-canary"
 STABLE_OPERATOR = ("pulsar-readonly-operator", SYSTEM)
 CANARY_OPERATOR = ("canary-pulsar-readonly-operator", CANARY)

@@ -8,6 +8,8 @@ import pytest
 
 from tests.e2e.conftest import _binding, _pool, devstack
 
+pytestmark = pytest.mark.nightly
+
 STAGE = "pulsar-stage"
 SHORT = {
     "serviceUrl": "pulsar://pulsar-broker:6650",

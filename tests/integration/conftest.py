@@ -5,38 +5,31 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from devstack.objectstore.server import ACCESS_KEY, SECRET_KEY
 from devstack.pool import Pool
 from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.secure_stores import secured as with_secure_stores
 from devstack.pulsar.spec import DEFAULT_METADATA, OXIA, PulsarSpec, Setting
-from devstack.standalone_spark import StandaloneSpark
-from tests.integration.apart import Apart
-from tests.integration.entry_filter import filters_folder
-from tests.integration.fleet import TESTS, quiet_client
-from tests.integration.secure_stores import OWN_ROOT, secrets_folder, session
-from tests.integration.secured import secured_stack
-from tests.integration.spark_driver import Driver
-from tests.integration.spark_session import local_spark
 from tests.support.java import need_java
+from tests.support.pulsar.apart import Apart
+from tests.support.pulsar.entry_filter import filters_folder
+from tests.support.pulsar.fleet import TESTS, quiet_client
+from tests.support.pulsar.secure_stores import OWN_ROOT, secrets_folder, session
+from tests.support.pulsar.secured import secured_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     import pulsar as pulsar_lib
-    from pyspark.sql import SparkSession
 
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.security import Credentials
     from devstack.pulsar.status import Endpoints
-
-FOLDER: Final = Path(__file__).parent
 
 SHARED_STACKS: Final = {"first": ("integration", 26650), "second": ("integration-2", 25650)}
 """Name and base port of the stacks that most tests share; apart from the default stack, which is a developer's own."""
@@ -87,20 +80,12 @@ def _stacks(item: pytest.Item) -> set[str]:
     return set(STACKS) & set(getattr(item, "fixturenames", ()))
 
 
-PASSED_OVER: Final = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-"""Warnings of Spark's own Python."""
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the files that use a stack follow each other, and pass over the warnings of Spark."""
+    """Let the files that use a stack follow each other."""
     of_files: dict[Path, set[str]] = {}
     for item in items:
         of_files.setdefault(item.path, set()).update(_stacks(item))
-        if item.path.parent == FOLDER and item.path.name.startswith("test_spark"):
-            item.add_marker(PASSED_OVER)
     items.sort(key=lambda item: sorted(of_files[item.path]))
 
 
@@ -119,7 +104,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 @contextmanager
-def _up(request: pytest.FixtureRequest, stack: PulsarCluster, *, purge: bool = False) -> Iterator[None]:
+def up_until_last_use(request: pytest.FixtureRequest, stack: PulsarCluster, *, purge: bool = False) -> Iterator[None]:
     """Keep a stack up until the last test that uses its fixture; its logs stay, for whoever looks into a failure."""
 
     def end() -> None:
@@ -177,7 +162,7 @@ def admin(pulsar_stack: PulsarCluster) -> PulsarAdmin:
 def secured(request: pytest.FixtureRequest) -> Iterator[tuple[PulsarCluster, Credentials]]:
     """Another stack, which asks its clients who they are, and speaks TLS; and what it trusts."""
     stack, credentials = secured_stack()
-    with _up(request, stack):
+    with up_until_last_use(request, stack):
         yield stack, credentials
 
 
@@ -276,69 +261,8 @@ def txn_stack(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
             ),
         )
     )
-    with _up(request, stack):
+    with up_until_last_use(request, stack):
         yield stack
-
-
-@pytest.fixture(scope="session")
-def spark_stack(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
-    """A small stack for the data source, with transactions."""
-    stack = PulsarCluster(
-        PulsarSpec(
-            name="spark",
-            base_port=18650,
-            bookies=2,
-            brokers=1,
-            transactions=True,
-            quick=True,
-            settings=(
-                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-                Setting("broker", "defaultRetentionSizeInMB", "1024"),
-                # The S3 offloader takes its credentials from the broker's environment.
-                Setting("broker-env", "ACCESS_KEY_ID", ACCESS_KEY),
-                Setting("broker-env", "ACCESS_KEY_SECRET", SECRET_KEY),
-                Setting("broker", "bookkeeperClientHealthCheckEnabled", "false"),
-            ),
-        )
-    )
-    with _up(request, stack):
-        yield stack
-
-
-@pytest.fixture(scope="session")
-def spark_client(spark_stack: PulsarCluster) -> Iterator[pulsar_lib.Client]:
-    """The stock Python client, connected to the stack of the data source."""
-    with closing(quiet_client(spark_stack.endpoints.writer_url)) as client:
-        yield client
-
-
-@pytest.fixture
-def driver(spark_stack: PulsarCluster) -> Iterator[Callable[..., Driver]]:
-    """Makes readers that plan and read as Spark does, without Spark: of a topic, by options."""
-    made: list[Driver] = []
-
-    def make(topic: str = "", **options: str) -> Driver:
-        made.append(Driver(spark_stack, topic, **options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A real Spark in this process, with the data source."""
-    with local_spark() as session:
-        yield session
-
-
-@pytest.fixture(scope="session")
-def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
-    """A master of Spark and two workers, each with one core."""
-    with StandaloneSpark(tmp_path_factory.mktemp("standalone")) as servers:
-        yield servers
 
 
 STORED_POLICIES: Final = {
@@ -375,7 +299,7 @@ def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
         )
     )
     stack.down(purge=True)
-    with _up(request, stack, purge=True):
+    with up_until_last_use(request, stack, purge=True):
         yield stack
 
 

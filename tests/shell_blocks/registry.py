@@ -60,7 +60,7 @@ def no_commands(kind: str) -> Treatment:
     return Treatment(Outcome.NO_COMMANDS, kind)
 
 
-PULSAR: Final = "tests/integration/test_shell_blocks.py"
+PULSAR: Final = "tests/integration/tools/test_shell_blocks.py"
 KUBERNETES: Final = "tests/e2e/test_shell_blocks.py"
 PLUGIN: Final = "tests/e2e/test_kubectl_plugin.py"
 FORMER_CRDS: Final = (
@@ -80,7 +80,7 @@ PICTURE: Final = "picture"
 RELEASE: Final = "needs the files of a release and a registry; `make -C lab test-release` runs it with both"
 TUTORIAL: Final = "a short form of docs/tutorials; tests run the commands of these pages"
 
-DEMO: Final = "tests/integration/test_demo.py runs it as the command"
+DEMO: Final = "tests/integration/tools/test_demo.py runs it as the command"
 
 PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "../README.md": {
@@ -97,7 +97,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     },
     "reference/compatibility.md": {
         "make -C lab compat": not_run(
-            "takes about 10 minutes; tests/integration/test_compat_short.py runs it in short"
+            "takes about 10 minutes; tests/integration/short/test_compat.py runs it in short"
         ),
     },
     "reference/frameworks.md": {
@@ -109,7 +109,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         ),
     },
     "testing/messages.md": {
-        "make -C lab oracle": not_run("takes minutes; tests/integration/test_oracle_short.py runs it in short"),
+        "make -C lab oracle": not_run("takes minutes; tests/integration/short/test_oracle.py runs it in short"),
     },
     "testing/kubernetes.md": {
         "PULSAR_READONLY_KUBE_RELEASE=1.30 make test-e2e": not_run("takes half an hour, on a Kubernetes of its own"),
@@ -238,14 +238,14 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     },
     "how-to/metadata-stores.md": {
         "pulsar-readonly serve": not_run(
-            "has an ellipsis for more options; tests/integration/test_oxia.py starts brokers on Oxia"
+            "has an ellipsis for more options; tests/integration/stores/test_oxia.py starts brokers on Oxia"
         ),
-        "curl": not_run("tests/integration/test_migration.py starts such a migration, on a cluster of its own"),
+        "curl": not_run("tests/integration/stores/test_migration.py starts such a migration, on a cluster of its own"),
     },
     "how-to/monitoring.md": {
         "scrape_configs:": no_commands(YAML),
         "kubectl -n shop logs": not_run(
-            "needs jq, which is not installed; tests/integration/test_stats.py reads the fields of such lines"
+            "needs jq, which is not installed; tests/integration/tools/test_stats.py reads the fields of such lines"
         ),
     },
     "how-to/olm.md": {
@@ -293,7 +293,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     },
     "how-to/spark-export.md": {
         "pulsar-readonly export": not_run(
-            "tests/integration/test_spark_export_tables.py runs the options on tables of its own"
+            "tests/integration/spark/test_export_tables.py runs the options on tables of its own"
         ),
     },
     "how-to/status-page.md": {
@@ -301,10 +301,10 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
             "does not end by itself; tests/e2e/test_status_page.py opens the page otherwise"
         ),
         "pulsar-readonly top http": not_run(
-            "draws on a terminal without end; tests/integration/test_status_page.py runs it"
+            "draws on a terminal without end; tests/integration/tools/test_status_page.py runs it"
         ),
         "pulsar-readonly top --once": not_run(
-            "needs jq, which is not installed; tests/integration/test_status_page.py reads the field"
+            "needs jq, which is not installed; tests/integration/tools/test_status_page.py reads the field"
         ),
     },
     "how-to/topic-tool.md": {
@@ -317,7 +317,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     },
     "how-to/workers.md": {
         "pulsar-readonly serve": not_run(
-            "has an ellipsis for more options; tests/integration/test_workers.py starts workers"
+            "has an ellipsis for more options; tests/integration/pools/test_workers.py starts workers"
         ),
     },
     "tutorials/demo.md": {

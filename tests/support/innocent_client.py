@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from typing import Self
 
-    from tests.integration.raw_client import RawClient
+    from tests.support.pulsar.raw_client import RawClient
 
 PAUSE_S: Final = 0.01
 

@@ -14,7 +14,7 @@ from devstack.pulsar.cluster import PulsarCluster
 from longtests.chaos.stack import SPEC
 from longtests.churn.history import Kind
 from longtests.churn.stock import place_of
-from tests.integration.java_client import JavaClient, JavaClientError
+from tests.support.pulsar.java_client import JavaClient, JavaClientError
 
 if TYPE_CHECKING:
     from longtests.chaos.workload import Topic

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandProducer, CommandSubscribe
 
-from tests.integration.raw_client import RawClient
 from tests.support.innocent_client import InnocentClient
+from tests.support.pulsar.raw_client import RawClient
 
 if TYPE_CHECKING:
     from longtests.hostile.attacks import Attack

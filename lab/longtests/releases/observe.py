@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import pulsar
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandLookupTopic, MessageIdData
 
-from tests.integration.raw_client import RawClient, RefusedError
 from tests.support.messages import publish_numbers
+from tests.support.pulsar.raw_client import RawClient, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

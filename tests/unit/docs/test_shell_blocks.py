@@ -237,7 +237,7 @@ def test_options_behind_the_dashes_belong_to_another_program(tools):
 
 
 def test_commands_of_pulsars_tools_are_found():
-    """tests/integration/test_shell_blocks.py compares them with the tools' own help."""
+    """tests/integration/tools/test_shell_blocks.py compares them with the tools' own help."""
     (words,) = commands("kubectl exec -n a b -- bin/pulsar-admin topics unsubscribe --subscription x y")
     assert tool_command(words) == ToolCommand("pulsar-admin", ("topics", "unsubscribe"), ("--subscription",))
     assert tool_command(["kubectl", "get", "pods"]) is None

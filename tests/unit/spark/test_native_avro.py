@@ -414,6 +414,7 @@ def test_a_recursive_type_that_nobody_reads_has_no_program():
     assert compiled(json.dumps(one).encode(), json.dumps(two).encode(), value_type(avro(two))) is None
 
 
+@pytest.mark.nightly
 def test_nulls_that_fill_the_memory_are_refused_with_their_bound():
     """A null of an array's records is a byte of the payload, and a null in each of thousands of columns."""
     fields = [{"name": f"f{n}", "type": "boolean"} for n in range(MAX_NODES - 10)]

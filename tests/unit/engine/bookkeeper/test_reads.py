@@ -1,6 +1,6 @@
 """EntryReads against scripted bookies, for replies that a real bookie cannot be made to give at will.
 
-The tests with real bookies are in tests/integration/test_bookkeeper.py.
+The tests with real bookies are in tests/integration/reading/test_bookkeeper.py.
 """
 
 from __future__ import annotations

@@ -81,6 +81,7 @@ def test_pools_that_the_operator_accepts_are_accepted(spec):
     assert list(violations(given_fields, schema(POOL))) == []
 
 
+@pytest.mark.nightly
 @given(specs())
 def test_whatever_the_operator_accepts_is_accepted(spec):
     assert list(violations(spec, schema(POOL))) == []

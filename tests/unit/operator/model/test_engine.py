@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.config.reader import make_config
@@ -12,6 +13,8 @@ from readonly_operator.api.values import SIZE
 from readonly_operator.model.configmaps import config_map
 
 from tests.support.yaml_documents import load_yaml
+
+pytestmark = pytest.mark.nightly
 
 LETTERS = st.characters(codec="ascii")
 

@@ -352,7 +352,9 @@ def test_the_admission_policies_refuse_nothing_that_the_operator_does(scene, mon
     assert {key: messages for key, messages in refused.items() if messages} == {}
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly) if name == "manage" else name for name in SCENARIOS]
+)
 def test_nothing_that_goes_wrong_once_is_seen_in_the_end(scene, name):
     check(scene, name, lambda at: () if at % 4 else (WAYS[at // 4 % len(WAYS)],))
 

@@ -1,0 +1,188 @@
+"""Brokers that believe in what they have lost: ZooKeeper goes silent for one of two, and keeps its connections open."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from readonly_engine.metadata.lease import LEASE_SHARE, SESSION_TIMEOUT_S
+from readonly_engine.metadata.url import MetadataUrl
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
+
+from devstack.pool import BrokerProcess
+from tests.integration.conftest import zookeeper_only
+from tests.integration.ownership.watcher import Watcher, closing
+from tests.support.pulsar.fleet import TESTS, Feed, claims_of
+from tests.support.pulsar.raw_client import RawClient
+from tests.support.pulsar.silent_proxy import SilentProxy
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pulsar as pulsar_lib
+
+    from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.status import Endpoints
+
+FEED_S = 0.4
+"""Slow enough for one ledger: without ZooKeeper the next one is not found, and nothing could be delivered anyway."""
+
+OPEN_EVERY_S = 0.5
+"""Something is always asked of ZooKeeper: kazoo pings only when nothing is."""
+
+
+class Opener:
+    """Has a broker open one topic after the other, which asks ZooKeeper each time."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._client = RawClient(broker.url)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._client.close()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.wait(OPEN_EVERY_S):
+            number += 1
+            subscribe = CommandSubscribe(
+                topic=f"persistent://public/default/test-open-{uuid.uuid4().hex[:12]}",
+                subscription="s",
+                sub_type=CommandSubscribe.Exclusive,
+                consumer_id=number,
+                request_id=number,
+                durable=False,
+            )
+            self._client.send(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe))
+
+
+class Split:
+    """A pool of two brokers, of which the first reaches ZooKeeper through a relay."""
+
+    def __init__(self, pulsar: Endpoints, folder: Path) -> None:
+        self.relay = SilentProxy(MetadataUrl.parse(pulsar.pool_store).hosts)
+        through = replace(pulsar, pool_store=f"zk:127.0.0.1:{self.relay.port}")
+        options = ["--pool", uuid.uuid4().hex, "--topics", TESTS]
+        self.brokers: list[BrokerProcess] = []
+        try:
+            for index, endpoints in enumerate((through, pulsar)):
+                self.brokers.append(BrokerProcess(endpoints, folder / f"broker-{index}.log", options))
+            for broker in self.brokers:
+                broker.wait_ready()
+            wait_until(lambda: all(len(broker.stats()["brokers"]) == 2 for broker in self.brokers))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for broker in self.brokers:
+            broker.kill()
+        self.relay.close()
+
+
+# A proxy stands before the store, and Oxia's client goes past it to the leaders of shards.
+pytestmark = [pytest.mark.nightly, pytest.mark.second_stack, zookeeper_only]
+
+
+@pytest.fixture
+def split(pulsar: Endpoints, tmp_path: Path) -> Iterator[Split]:
+    made = Split(pulsar, tmp_path)
+    yield made
+    made.close()
+
+
+def alone(broker: BrokerProcess) -> bool:
+    """Whether a broker sees no other in its pool: the other's session has ended."""
+    return len(broker.stats()["brokers"]) == 1
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Shared, CommandSubscribe.Key_Shared], ids=["Shared", "Key_Shared"])
+def test_a_broker_for_which_zookeeper_is_silent_delivers_nothing_once_another_may_have_its_claim(
+    split: Split, pulsar_client: pulsar_lib.Client, topic: str, kind: int
+) -> None:
+    cut, whole = split.brokers
+    feed = Feed(pulsar_client, topic, pause=FEED_S)
+    try:
+        first = Watcher(cut, topic, acks=False, sub_type=kind)
+        opener = Opener(cut)
+        with closing(first, opener):
+            assert claims_of(cut, topic)
+            wait_until(lambda: len(first.came) > 2)
+            split.relay.silence()
+            silent = time.monotonic()
+            wait_until(lambda: alone(whole), 60, "the session of the broker that is cut off has ended")
+            second = Watcher(whole, topic, acks=False, sub_type=kind)
+            with closing(second):
+                wait_until(lambda: len(second.came) > 2)
+                assert first.last < silent + SESSION_TIMEOUT_S * LEASE_SHARE + 1
+                assert first.last < second.subscribed_at
+                split.relay.heal()
+                wait_until(lambda: first.closed_at is not None, 60, "the consumer is sent where the claim is")
+                assert first.last < second.subscribed_at
+                assert not claims_of(cut, topic)
+                assert claims_of(whole, topic)
+    finally:
+        feed.stop()
+
+
+def test_what_was_acked_at_another_broker_meanwhile_does_not_come_again(
+    split: Split, pulsar_client: pulsar_lib.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    cut, whole = split.brokers
+    producer = pulsar_client.create_producer(topic, batching_enabled=False)
+    first = Watcher(cut, topic, acks=True, sub_type=CommandSubscribe.Shared)
+    with closing(first):
+        for number in range(50):
+            producer.send(b"%d" % number)
+        wait_until(lambda: len(first.came) == 50)
+        split.relay.silence()
+        wait_until(lambda: alone(whole), 60, "the session of the broker that is cut off has ended")
+        mark = len(first.came)
+        second = Watcher(whole, topic, acks=True, sub_type=CommandSubscribe.Shared)
+        with closing(second):
+            for number in range(50):
+                producer.send(b"%d" % number)
+            wait_until(lambda: len(second.came) >= 50)
+            wait_until(lambda: admin.stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
+        wait_until(lambda: not claims_of(whole, topic))
+        split.relay.heal()
+        wait_until(lambda: claims_of(cut, topic) and not alone(cut), 60, "the claim is made again")
+        producer.send(b"the end")
+        wait_until(lambda: len(first.came) > mark)
+        assert len(first.came) == mark + 1
+        assert not set(first.entries) & set(second.entries)
+
+
+def test_a_broker_that_was_stopped_for_a_while_does_not_begin_with_delivering(
+    split: Split, pulsar_client: pulsar_lib.Client, topic: str
+) -> None:
+    """Its timers are late, and what has come from the bookies is the first thing that it sees."""
+    stopped, whole = split.brokers
+    feed = Feed(pulsar_client, topic, pause=FEED_S)
+    try:
+        first = Watcher(stopped, topic, acks=False, sub_type=CommandSubscribe.Shared)
+        with closing(first):
+            wait_until(lambda: len(first.came) > 2)
+            stopped.process.send_signal(signal.SIGSTOP)
+            try:
+                wait_until(lambda: alone(whole), 60, "the session of the broker that is stopped has ended")
+                second = Watcher(whole, topic, acks=False, sub_type=CommandSubscribe.Shared)
+            finally:
+                stopped.process.send_signal(signal.SIGCONT)
+            with closing(second):
+                wait_until(lambda: len(second.came) > 2)
+                wait_until(lambda: first.closed_at is not None, 60, "the consumer is sent where the claim is")
+                assert first.last < second.subscribed_at
+    finally:
+        feed.stop()

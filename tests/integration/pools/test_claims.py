@@ -1,0 +1,160 @@
+"""Claims on a real ZooKeeper: two brokers, each with a session of its own, that end, hang and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import uuid
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from readonly_engine.broker.pool.claim_store import ClaimStore
+from readonly_engine.broker.pool.claims import ActionKind, ClaimKey
+from readonly_engine.broker.pool.membership import PoolMembership
+from readonly_engine.metadata.connect import store_at
+from readonly_engine.metadata.lease import EARLIER_POLL_S
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.metadata.url import MetadataUrl
+from readonly_engine.owner.errors import OwnerUnavailableError
+
+from tests.integration.conftest import zookeeper_only
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from readonly_engine.metadata.store import MetadataStore
+
+    from devstack.pulsar.cluster import PulsarCluster
+    from devstack.pulsar.status import Endpoints
+
+KEY = ClaimKey(parse_topic_name("orders"), "a subscription/of=some name")
+
+
+class Member:
+    """What of a broker has to do with claims."""
+
+    def __init__(self, store: MetadataStore, pool: str, url: str) -> None:
+        self.store = store
+        self.fleet = PoolMembership(store, pool, url)
+        self.claiming = ClaimStore(store, self.fleet)
+        self.told: list[ActionKind] = []
+
+
+@asynccontextmanager
+async def store(pulsar: Endpoints) -> AsyncIterator[MetadataStore]:
+    made = store_at(MetadataUrl.parse(pulsar.metadata_store))
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@asynccontextmanager
+async def member(pulsar: Endpoints, pool: str, url: str) -> AsyncIterator[Member]:
+    async with store(pulsar) as opened:
+        made = Member(opened, pool, url)
+        made.claiming.start(lambda action: made.told.append(action.kind))
+        await made.fleet.join()
+        try:
+            yield made
+        finally:
+            made.claiming.close()
+            made.fleet.close()
+
+
+@pytest.fixture
+def pool() -> str:
+    return uuid.uuid4().hex
+
+
+async def test_one_has_it_until_it_lets_go(pulsar: Endpoints, pool: str) -> None:
+    async with member(pulsar, pool, "pulsar://a:6650") as a, member(pulsar, pool, "pulsar://b:6650") as b:
+        await until(lambda: len(a.fleet.members) == len(b.fleet.members) == 2)
+        holds = await asyncio.gather(*(a.claiming.acquire(KEY) for _ in range(3)))
+        assert [hold.url for hold in holds] == ["", "", ""]
+        assert (await b.claiming.acquire(KEY)).url == "pulsar://a:6650"
+        for hold in holds:
+            a.claiming.release(hold)
+        await a.claiming.wait_released()
+        assert (await b.claiming.acquire(KEY)).url == ""
+        assert (await a.claiming.acquire(KEY)).url == "pulsar://b:6650"
+
+
+async def test_a_broker_that_has_left_the_pool_is_waited_for_and_its_end_frees_the_claim(
+    pulsar: Endpoints, pool: str
+) -> None:
+    async with member(pulsar, pool, "pulsar://b:6650") as b:
+        async with member(pulsar, pool, "pulsar://a:6650") as a:
+            await a.claiming.acquire(KEY)
+            await a.fleet.leave()
+            await until(lambda: len(b.fleet.members) == 1)
+            with pytest.raises(OwnerUnavailableError, match="try again"):
+                await b.claiming.acquire(KEY)
+        assert (await b.claiming.acquire(KEY)).url == ""
+
+
+async def test_a_broker_that_starts_again_takes_over_what_its_last_life_had(pulsar: Endpoints, pool: str) -> None:
+    """As soon as the session of that life has ended, and not before: it might still deliver."""
+    async with member(pulsar, pool, "pulsar://a:6650") as after:
+        async with member(pulsar, pool, "pulsar://a:6650") as before:
+            await before.claiming.acquire(KEY)
+            asked = asyncio.create_task(after.claiming.acquire(KEY))
+            done, _ = await asyncio.wait([asked], timeout=3 * EARLIER_POLL_S)
+            assert not done
+        assert (await asked).url == ""
+
+
+@zookeeper_only
+async def test_a_claim_that_follows_that_of_an_earlier_life_is_left_alone(
+    pulsar: Endpoints, pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old session ends, and another broker makes its claim, between a look at the old claim and what follows from it."""
+    path = f"/pulsar-readonly/pools/{pool}/claims/one"
+    async with store(pulsar) as again, store(pulsar) as other:
+        async with store(pulsar) as before:
+            assert (await before.claim(path, b"a")).session
+            looked, proceed = asyncio.Event(), asyncio.Event()
+            call = again._source._call
+
+            async def look(function: Callable[..., Any], *args: object) -> Any:
+                answer = await call(function, *args)
+                if function == again._source._client.get_async and not looked.is_set():
+                    looked.set()
+                    await proceed.wait()
+                return answer
+
+            monkeypatch.setattr(again._source, "_call", look)
+            claiming = asyncio.create_task(again.claim(path, b"a"))
+            await looked.wait()
+        taken = await other.claim(path, b"b")
+        assert taken.session
+        proceed.set()
+        assert await claiming == (0, b"b")
+        found = await other.get(path)
+        assert found is not None
+        assert found.value == b"b"
+
+
+@pytest.mark.nightly
+async def test_claims_rest_while_zookeeper_hangs_and_go_on_with_the_same_session(
+    breakable_pulsar: PulsarCluster, pool: str
+) -> None:
+    names = breakable_pulsar.metadata_server
+    zookeeper = next(server.pid for server in breakable_pulsar.status().servers if server.name == names)
+    async with member(breakable_pulsar.endpoints, pool, "pulsar://a:6650") as a:
+        await a.claiming.acquire(KEY)
+        os.kill(zookeeper, signal.SIGSTOP)
+        try:
+            await until(lambda: a.claiming.suspended, 60)
+            assert a.told == [ActionKind.SUSPEND]
+            with pytest.raises(OwnerUnavailableError):
+                await a.claiming.acquire(KEY)
+        finally:
+            os.kill(zookeeper, signal.SIGCONT)
+        await until(lambda: ActionKind.RESUME in a.told, 60)
+        assert a.claiming.held == [KEY]
+        assert (await a.claiming.acquire(KEY)).url == ""

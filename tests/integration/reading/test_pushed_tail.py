@@ -1,0 +1,183 @@
+"""New entries that the owner pushes while they are few: the same as those of bookies, each once."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from readonly_engine.broker.tail.budget import SUBSCRIPTION_PREFIX
+
+from tests.support.messages import publish_numbers
+from tests.support.pulsar.fleet import Feed, Sink, backlog, quiet_client
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import pulsar
+
+    from devstack.pool import BrokerProcess, Pool
+    from devstack.pulsar.admin import PulsarAdmin
+
+FEW = 20
+MANY = 20_000
+BATCH = 100
+UNLOADS = 3
+UNACKED = 100
+
+
+@pytest.fixture
+def topic(admin: PulsarAdmin) -> str:
+    """A topic of a namespace of its own, which may be unloaded and limited."""
+    namespace = f"public/tail-{uuid.uuid4().hex[:8]}"
+    admin.create_namespace(namespace)
+    return f"persistent://{namespace}/t"
+
+
+@pytest.fixture
+def broker(own_pool: Callable[..., Pool], topic: str) -> BrokerProcess:
+    return own_pool(1, "--topics", topic, "--tail", "auto").brokers[0]
+
+
+@pytest.fixture
+def reader(broker: BrokerProcess) -> Iterator[pulsar.Client]:
+    with closing(quiet_client(broker.url)) as client:
+        yield client
+
+
+def tail_of(broker: BrokerProcess, topic: str) -> dict[str, Any]:
+    return broker.stats()["topics"].get(topic, {}).get("tail", {"source": "none", "changes": 0})
+
+
+def pushed(broker: BrokerProcess, topic: str) -> bool:
+    return bool(tail_of(broker, topic)["source"] == "owner")
+
+
+def at_owner(admin: PulsarAdmin, topic: str) -> list[dict[str, Any]]:
+    """What the owner says of subscriptions of read-only brokers."""
+    return [
+        stats for name, stats in admin.stats(topic)["subscriptions"].items() if name.startswith(SUBSCRIPTION_PREFIX)
+    ]
+
+
+def test_few_messages_are_pushed_and_bookies_are_not_asked(
+    broker: BrokerProcess, reader: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    consumer = reader.subscribe(topic, "s")
+    wait_until(lambda: pushed(broker, topic))
+    publish_numbers(pulsar_client, topic, range(FEW))
+    for number in range(FEW):
+        message = consumer.receive(10_000)
+        assert int(message.data()) == number
+        consumer.acknowledge(message)
+    (stats,) = at_owner(admin, topic)
+    assert stats["msgOutCounter"] == FEW
+    assert not stats["isDurable"]
+    assert tail_of(broker, topic) == {"source": "owner", "changes": 1}
+    consumer.close()
+    wait_until(lambda: not at_owner(admin, topic), what="the subscription of the broker is closed")
+
+
+@pytest.mark.nightly
+def test_many_messages_are_read_from_bookies_and_the_next_few_are_pushed_again(
+    broker: BrokerProcess, reader: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    sink = Sink(reader.subscribe(topic, "s"))
+    wait_until(lambda: pushed(broker, topic))
+    # In batches, so that also a slow machine publishes more per second than the owner may push.
+    producer = pulsar_client.create_producer(
+        topic, batching_enabled=True, batching_max_messages=BATCH, block_if_queue_full=True
+    )
+    for number in range(MANY):
+        producer.send_async(b"%d" % number, None)
+    producer.flush()
+    wait_until(lambda: tail_of(broker, topic)["changes"] > 1)
+    wait_until(lambda: pushed(broker, topic), 60)
+    producer.send(b"%d" % MANY)
+    wait_until(lambda: len(sink.got) > MANY)
+    wait_until(lambda: backlog(admin, topic, "s") == 0)
+    assert sink.stop() == list(range(MANY + 1))
+    assert tail_of(broker, topic)["changes"] <= 5
+
+
+def test_unloads_lose_nothing_and_repeat_only_what_was_not_acked(
+    broker: BrokerProcess, reader: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    sink = Sink(reader.subscribe(topic, "s"))
+    feed = Feed(pulsar_client, topic, 0.01)
+    try:
+        for _ in range(UNLOADS):
+            wait_until(lambda: pushed(broker, topic))
+            before, sent = tail_of(broker, topic)["changes"], feed.sent
+            admin.unload(topic)
+            wait_until(lambda before=before: tail_of(broker, topic)["changes"] > before)
+            wait_until(lambda sent=sent: feed.sent > sent + FEW)
+    finally:
+        sent = feed.stop()
+    wait_until(lambda: len(set(sink.got)) >= sent)
+    wait_until(lambda: backlog(admin, topic, "s") == 0)
+    got = sink.stop()
+    assert list(dict.fromkeys(got)) == list(range(sent))
+    # A stock producer sends again what an unload left without a receipt. A stock consumer acks up to 0.1 s after a message.
+    assert len(got) - sent <= UNLOADS * UNACKED
+
+
+def test_a_limit_of_subscriptions_is_left_to_the_users(
+    broker: BrokerProcess, reader: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    admin.create_topic(topic)
+    admin.set_max_subscriptions(topic.removeprefix("persistent://").rpartition("/")[0], 2)
+    first, second = reader.subscribe(topic, "first"), reader.subscribe(topic, "second")
+    publish_numbers(pulsar_client, topic, range(1))
+    assert int(first.receive(10_000).data()) == int(second.receive(10_000).data()) == 0
+    assert tail_of(broker, topic) == {"source": "bookies", "changes": 0}
+    wait_until(lambda: "maxSubscriptionsPerTopic is 2" in broker.log.read_text())
+    assert not at_owner(admin, topic)
+
+
+def test_the_option_bookies_leaves_the_owner_alone(
+    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    (broker,) = own_pool(1, "--topics", topic, "--tail", "bookies").brokers
+    client = quiet_client(broker.url)
+    consumer = client.subscribe(topic, "s")
+    publish_numbers(pulsar_client, topic, range(FEW))
+    assert [int(consumer.receive(10_000).data()) for _ in range(FEW)] == list(range(FEW))
+    assert "tail" not in broker.stats()["topics"][topic]
+    assert not at_owner(admin, topic)
+    client.close()
+
+
+def test_a_binding_changes_the_source_of_an_open_topic(
+    own_pool: Callable[..., Pool], tmp_path: Path, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    bindings = tmp_path / "bindings.yaml"
+
+    def write(revision: int, tail: str) -> None:
+        bindings.write_text(
+            f'revision: "{revision}"\nbindings: [{{name: a, topics: ["{topic}"], tail: {tail}}}]\n', encoding="utf-8"
+        )
+
+    write(1, "Bookies")
+    (broker,) = own_pool(1, "--bindings", str(bindings), "--tail", "auto").brokers
+    client = quiet_client(broker.url)
+    sink = Sink(client.subscribe(topic, "s"))
+    feed = Feed(pulsar_client, topic, 0.02)
+    try:
+        wait_until(lambda: len(sink.got) > FEW)
+        assert not at_owner(admin, topic)
+        write(2, "Auto")
+        wait_until(lambda: pushed(broker, topic))
+        wait_until(lambda: len(at_owner(admin, topic)) == 1)
+        write(3, "Bookies")
+        wait_until(lambda: not at_owner(admin, topic))
+        received = len(sink.got)
+        wait_until(lambda: len(sink.got) > received + FEW)
+    finally:
+        sent = feed.stop()
+    wait_until(lambda: len(sink.got) >= sent)
+    assert sink.stop() == list(range(sent))
+    client.close()

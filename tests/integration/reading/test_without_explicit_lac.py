@@ -1,0 +1,52 @@
+"""A source cluster without explicit LAC, Pulsar's default: the last message of an idle topic is found all the same."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING
+
+import pulsar
+import pytest
+
+from devstack.pool import Pool
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.spec import PulsarSpec
+from tests.support.pulsar.fleet import quiet_client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
+
+
+@pytest.fixture
+def stock_pulsar() -> Iterator[PulsarCluster]:
+    spec = PulsarSpec(name="stock-lac", base_port=27650, bookies=1, brokers=1, explicit_lac_ms=0, quick=True)
+    stack = PulsarCluster(spec)
+    stack.up()
+    yield stack
+    stack.down(purge=True)
+
+
+def test_the_owner_is_asked_for_the_last_entry_when_the_topic_rests(stock_pulsar, tmp_path) -> None:
+    assert stock_pulsar.admin().runtime_configuration()["bookkeeperExplicitLacIntervalInMills"] == "0"
+    pool = Pool(stock_pulsar.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", "persistent://public/default/.*"])
+    topic = "persistent://public/default/resting"
+    writer = quiet_client(stock_pulsar.endpoints.writer_url)
+    try:
+        pool.start()
+        reader = quiet_client(pool.url)
+        producer = writer.create_producer(topic, batching_enabled=False)
+        consumer = reader.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+        for number in range(5):  # the first entry of a ledger, and later ones, each followed by a rest
+            producer.send(b"%d" % number)
+            message = consumer.receive(3000)
+            assert message.data() == b"%d" % number
+            consumer.acknowledge(message)
+        found = json.loads(pool.brokers[0].get(f"/explicit-lac?topic={topic}"))
+        assert (found["lastEntry"], found["lac"], found["explicit"]) == (4, 3, False)
+        reader.close()
+    finally:
+        writer.close()
+        pool.close()

@@ -1,0 +1,254 @@
+"""Split subscriptions: one Shared subscription that both brokers of a pool serve, with stock clients and a real owner."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pulsar
+import pytest
+
+from tests.support.pulsar.fleet import SHARED, backlog, quiet_client
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from devstack.pool import BrokerProcess, Pool
+    from devstack.pulsar.admin import PulsarAdmin
+
+SUBSCRIPTION = "work"
+COUNT = 10_000
+
+
+class Worker:
+    """A consumer at one broker, which receives and acks in a thread until it is stopped."""
+
+    def __init__(self, url: str, topic: str, **options: Any) -> None:
+        self.got: list[int] = []
+        self._client = quiet_client(url)
+        self._consumer = self._client.subscribe(
+            topic,
+            SUBSCRIPTION,
+            SHARED,
+            initial_position=pulsar.InitialPosition.Earliest,
+            receiver_queue_size=100,
+            **options,
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                message = self._consumer.receive(200)
+            except pulsar.Timeout:
+                continue
+            except pulsar.PulsarException:
+                return  # the test has ended
+            self.got.append(int(message.data()))
+            self._consumer.acknowledge(message)
+
+    def close(self) -> None:
+        """Stop, and close the client."""
+        self._stop.set()
+        self._thread.join()
+        self._client.close()
+
+
+@pytest.fixture
+def work(topic: str) -> Iterator[Callable[..., Worker]]:
+    """Starts workers on a topic."""
+    workers: list[Worker] = []
+
+    def start(url: str, **options: Any) -> Worker:
+        worker = Worker(url, topic, **options)
+        workers.append(worker)
+        return worker
+
+    yield start
+    for worker in workers:
+        worker.close()
+
+
+@pytest.fixture
+def split_pool(own_pool: Callable[..., Pool], tmp_path: Path, topic: str) -> Pool:
+    """Two brokers, and a binding that splits the topic's Shared subscriptions."""
+    bindings = tmp_path / "bindings.json"
+    binding = {"name": "team/split", "topics": [topic], "dispatch": "Split"}
+    bindings.write_text(json.dumps({"revision": "1", "bindings": [binding]}))
+    return own_pool(2, "--bindings", str(bindings))
+
+
+def split(broker: BrokerProcess, topic: str) -> dict[str, Any]:
+    """What a broker says about its part in the subscription; empty for none."""
+    stats = broker.stats()["topics"].get(topic, {"subscriptions": {}})
+    found: dict[str, Any] = stats["subscriptions"].get(SUBSCRIPTION, {}).get("split", {})
+    return found
+
+
+def publish(client: pulsar.Client, topic: str, numbers: range, **options: Any) -> None:
+    """Publish numbers, and wait until they are stored."""
+    producer = client.create_producer(topic, **({"batching_enabled": False, "block_if_queue_full": True} | options))
+    for number in numbers:
+        producer.send_async(b"%d" % number, lambda *_: None)
+    producer.flush()
+    producer.close()
+
+
+def roles(pool: Pool, topic: str) -> dict[str, str]:
+    """The state of each live broker."""
+    live = [broker for broker in pool.brokers if broker.process.poll() is None]
+    return {broker.url: split(broker, topic).get("state", "") for broker in live}
+
+
+def served_by(pool: Pool, topic: str) -> set[str]:
+    """What serves the subscription by each live broker: empty for the broker itself."""
+    found = [broker.stats()["topics"].get(topic, {"subscriptions": {}})["subscriptions"] for broker in pool.brokers]
+    return {one[SUBSCRIPTION].get("servedBy", "") for one in found if SUBSCRIPTION in one}
+
+
+def urls(pool: Pool) -> set[str]:
+    """The URLs of the brokers."""
+    return {broker.url for broker in pool.brokers}
+
+
+def numbers(workers: list[Worker]) -> list[int]:
+    """What the workers have received."""
+    return [number for worker in workers for number in list(worker.got)]
+
+
+def wait_split(pool: Pool, topic: str) -> tuple[BrokerProcess, BrokerProcess]:
+    """Wait until both brokers serve the subscription; return the coordinator and the member."""
+    wait_until(
+        lambda: sorted(roles(pool, topic).values()) == ["coordinating", "following"],
+        what=f"both brokers serve it: {roles(pool, topic)}",
+    )
+    first, second = pool.brokers
+    return (first, second) if split(first, topic)["state"] == "coordinating" else (second, first)
+
+
+def test_both_brokers_serve_a_share_and_each_message_comes_once(
+    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
+) -> None:
+    workers = [work(split_pool.url) for _ in range(4)]
+    coordinator, member = wait_split(split_pool, topic)
+    assert split(member, topic) == {"state": "following", "coordinator": coordinator.url, "members": []}
+    assert split(coordinator, topic)["members"] == [member.url]
+    publish(pulsar_client, topic, range(COUNT))
+    wait_until(lambda: sum(len(worker.got) for worker in workers) >= COUNT, 60, what="all messages came")
+    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
+    assert Counter(numbers(workers)) == Counter(range(COUNT))
+    shares = [broker.dispatched(topic) for broker in split_pool.brokers]
+    assert sum(shares) == COUNT
+    assert min(shares) > COUNT / 10, shares
+
+
+def test_the_death_of_the_coordinator_loses_nothing_and_repeats_only_what_came_shortly_before(
+    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
+) -> None:
+    workers = [work(split_pool.url) for _ in range(4)]
+    coordinator, member = wait_split(split_pool, topic)
+    publish(pulsar_client, topic, range(COUNT // 2))
+    wait_until(lambda: len(set(numbers(workers))) == COUNT // 2, 60, what="the first half came")
+    publish(pulsar_client, topic, range(COUNT // 2, COUNT))
+    wait_until(lambda: len(numbers(workers)) > COUNT * 0.6, what="some of the second half came")
+    coordinator.kill()
+    wait_until(lambda: len(set(numbers(workers))) == COUNT, 60, what="all messages came")
+    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
+    wait_until(lambda: split(member, topic).get("state") == "coordinating", what="the other one coordinates")
+    repeated = [number for number, times in Counter(numbers(workers)).items() if times > 1]
+    assert all(number >= COUNT // 2 for number in repeated)
+    assert len(repeated) < COUNT / 4
+
+
+def test_what_a_member_has_that_stands_still_is_served_by_the_other_broker_soon(
+    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
+) -> None:
+    workers = [work(split_pool.url) for _ in range(4)]
+    coordinator, member = wait_split(split_pool, topic)
+    publish(pulsar_client, topic, range(COUNT // 2))
+    wait_until(lambda: len(numbers(workers)) > COUNT * 0.2, 60, what="some messages came")
+    member.process.send_signal(signal.SIGSTOP)
+    try:
+        publish(pulsar_client, topic, range(COUNT // 2, COUNT))  # some of them are leased to it
+        wait_until(lambda: len(set(numbers(workers))) == COUNT, 60, what="all messages came")
+        wait_until(
+            lambda: "its lease has ended" in coordinator.log.read_text(), 20, what="before the keep-alive ends it"
+        )
+    finally:
+        member.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
+    wait_split(split_pool, topic)
+
+
+def test_a_drain_of_the_coordinator_loses_nothing(
+    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
+) -> None:
+    workers = [work(split_pool.url) for _ in range(4)]
+    coordinator, member = wait_split(split_pool, topic)
+    publish(pulsar_client, topic, range(COUNT))
+    wait_until(lambda: len(numbers(workers)) > COUNT * 0.2, 60, what="some messages came")
+    coordinator.process.terminate()
+    wait_until(lambda: len(set(numbers(workers))) == COUNT, 60, what="all messages came")
+    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
+    wait_until(lambda: split(member, topic).get("state") == "coordinating", what="the other one coordinates")
+
+
+def test_a_move_of_the_owner_closes_no_consumer(
+    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
+) -> None:
+    workers = [work(split_pool.url) for _ in range(4)]
+    before = wait_split(split_pool, topic)
+    for round_ in range(4):
+        publish(pulsar_client, topic, range(round_ * 1000, round_ * 1000 + 1000))
+        wait_until(lambda end=round_ * 1000 + 500: len(numbers(workers)) > end, what="some messages came")
+        admin.unload(topic)
+    wait_until(lambda: set(numbers(workers)) == set(range(4000)), 60, what="all messages came")
+    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
+    assert wait_split(split_pool, topic) == before
+    assert not any("begins again" in broker.log.read_text() for broker in split_pool.brokers)
+    assert len(numbers(workers)) == 4000, "nothing came twice"
+
+
+def test_a_consumer_at_the_owner_means_passthrough_for_all(
+    split_pool: Pool, pulsar_client: pulsar.Client, topic: str, work: Callable[..., Worker]
+) -> None:
+    workers = [work(split_pool.url) for _ in range(4)]
+    wait_split(split_pool, topic)
+    direct = pulsar_client.subscribe(topic, SUBSCRIPTION, SHARED, receiver_queue_size=1)
+    wait_until(lambda: served_by(split_pool, topic) <= {"owner"} | urls(split_pool), what="both pass through")
+    publish(pulsar_client, topic, range(1000))
+    got: list[int] = []
+
+    def received() -> bool:
+        try:
+            message = direct.receive(1)
+        except pulsar.Timeout:
+            return len(numbers(workers)) + len(got) >= 1000
+        got.append(int(message.data()))
+        direct.acknowledge(message)
+        return False
+
+    wait_until(received, what="all messages came")
+    assert Counter(numbers(workers) + got) == Counter(range(1000))
+
+
+def test_chunked_messages_are_served_by_one_broker(
+    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
+) -> None:
+    workers = [work(split_pool.url) for _ in range(4)]
+    wait_split(split_pool, topic)
+    producer = pulsar_client.create_producer(topic, batching_enabled=False, chunking_enabled=True)
+    for number in range(3):
+        producer.send(b"%d" % number + b" " * 6_000_000)
+    producer.close()
+    wait_until(lambda: set(numbers(workers)) == {0, 1, 2}, 60, what="all messages came")
+    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
+    wait_until(lambda: not any(split(broker, topic) for broker in split_pool.brokers), what="nobody splits it")
+    wait_until(lambda: len(served_by(split_pool, topic) & {""}) == 1, what="one broker serves it")
