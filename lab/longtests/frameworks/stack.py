@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from devstack.pulsar.status import Endpoints
     from longtests.frameworks.relay import RelayLoop
 
-BASE_PORT: Final = 33650
+BASE_PORT: Final = 32450
 LEDGER_ENTRIES: Final = 100
 POOL_BROKERS: Final = 2
 TOPICS: Final = "persistent://public/frameworks-.*"

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from devstack.errors import DevstackError
 from devstack.pulsar.spec import PORT_SPAN, PulsarSpec, Setting, Site
 from devstack.pulsar.status import Endpoints
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+FIRST_OUTGOING_PORT: Final = 32768
+"""Of the first range that Linux gives to connections (`net.ipv4.ip_local_port_range`)."""
 
 
 def test_all_ports_differ_and_lie_in_the_span() -> None:
@@ -24,6 +30,13 @@ def test_default_ports_are_not_pulsars_own() -> None:
     spec = PulsarSpec()
     used = range(spec.base_port, spec.base_port + PORT_SPAN)
     assert not {2181, 3181, 6650, 6651, 8000, 8080, 8443, 9990} & set(used)
+
+
+def test_no_stack_of_the_tests_has_ports_of_outgoing_connections() -> None:
+    text = "\n".join(path.read_text() for folder in ("lab", "tests") for path in (ROOT / folder).rglob("*.py"))
+    found = {int(port) for port in re.findall(r"\bbase_port(?:: Final)? ?= ?(\d+)", text, re.IGNORECASE)}
+    assert len(found) > 30
+    assert max(found) + PORT_SPAN <= FIRST_OUTGOING_PORT
 
 
 def test_endpoints() -> None:
