@@ -503,3 +503,13 @@ def test_the_log_is_not_the_answer(version: ClientVersion, tmp_path: Path) -> No
         new_client(driver, "pulsar://127.0.0.1:1", operation_timeout_ms=2000).producer("persistent://public/default/x")
     driver.close()
     assert (tmp_path / "log").stat().st_size > 0
+
+
+def test_a_stored_id_is_read_from_its_bytes(client: Client, topic: str) -> None:
+    consumer = client.consumer(topic, type="shared")
+    sent = client.producer(topic).send_all(["0", "1", "2"])
+    consumer.take(3)
+    consumer.ack(f"stored/{sent[0]}")
+    consumer.close()
+    assert sorted(client.consumer(topic, type="shared").values(2)) == ["1", "2"]
+    assert client.reader(topic, f"stored/{sent[0]}").values(2) == ["1", "2"]

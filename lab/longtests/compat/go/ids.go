@@ -3,10 +3,20 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 
 	"github.com/apache/pulsar-client-go/pulsar"
 )
+
+const stored = "stored/"
+
+// readBack returns an id as it is after it was stored as bytes.
+func readBack(id pulsar.MessageID) pulsar.MessageID {
+	read, err := pulsar.DeserializeMessageID(id.Serialize())
+	must(err)
+	return read
+}
 
 // ids are the message ids of answers, by their text.
 type ids struct {
@@ -35,6 +45,9 @@ func (i *ids) of(text string) pulsar.MessageID {
 		return pulsar.NewMessageID(-1, -1, -1, 0)
 	case "latest":
 		return pulsar.NewMessageID(math.MaxInt64, math.MaxInt64, -1, 0)
+	}
+	if rest, isStored := strings.CutPrefix(text, stored); isStored {
+		return readBack(i.of(rest))
 	}
 	i.lock.Lock()
 	defer i.lock.Unlock()

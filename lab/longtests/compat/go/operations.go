@@ -444,6 +444,9 @@ func received(h *held, id string) pulsar.Message {
 }
 
 func (o *operations) id(h *held, text string) pulsar.MessageID {
+	if rest, isStored := strings.CutPrefix(text, stored); isStored {
+		return readBack(o.id(h, rest))
+	}
 	if message := h.message(text); message != nil {
 		return message.ID()
 	}

@@ -1,3 +1,5 @@
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.pulsar.client.api.MessageId;
@@ -7,6 +9,8 @@ import org.apache.pulsar.client.impl.MessageIdImpl;
 
 /** Conversion between message ids and text; keeps the ids of answers. */
 final class Ids {
+    private static final String STORED = "stored/";
+
     private final Map<String, MessageId> told = new ConcurrentHashMap<>();
 
     static String text(MessageId id) {
@@ -30,8 +34,28 @@ final class Ids {
         if (text.equals("latest")) {
             return MessageId.latest;
         }
+        if (isStored(text)) {
+            return readBack(of(withoutMark(text)));
+        }
         MessageId known = told.get(text);
         return known != null ? known : parse(text);
+    }
+
+    static boolean isStored(String text) {
+        return text.startsWith(STORED);
+    }
+
+    static String withoutMark(String text) {
+        return text.substring(STORED.length());
+    }
+
+    /** Returns an id as it is after it was stored as bytes. */
+    static MessageId readBack(MessageId id) {
+        try {
+            return MessageId.fromByteArray(id.toByteArray());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     private static MessageId parse(String text) {

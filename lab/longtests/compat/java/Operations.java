@@ -390,6 +390,9 @@ final class Operations {
     }
 
     private MessageId id(Held held, String text) {
+        if (Ids.isStored(text)) {
+            return Ids.readBack(id(held, Ids.withoutMark(text)));
+        }
         Message<?> message = held.message(text);
         return message != null ? message.getMessageId() : ids.of(text);
     }

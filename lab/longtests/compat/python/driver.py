@@ -14,7 +14,7 @@ import options
 import pulsar
 from errors import BadRequest, Unsupported, describe
 from options import Fields
-from values import EDGES, Values, id_text, message_json, parse_id
+from values import EDGES, STORED, Values, id_text, message_json, parse_id, read_back
 
 Answer = dict[str, Any]
 
@@ -217,8 +217,7 @@ class Driver:
         if isinstance(to, dict):
             held.thing.seek(to["time"])
         else:
-            message = self._message(held, to)
-            held.thing.seek(message.message_id() if hasattr(message, "message_id") else message)
+            held.thing.seek(_id_of(self._message(held, to)))
 
     def op_unsubscribe(self, fields: Fields) -> None:
         held = self._on(fields)
@@ -281,17 +280,26 @@ class Driver:
         return text
 
     def _id(self, text: str) -> Any:
+        if text.startswith(STORED):
+            return read_back(self._id(text.removeprefix(STORED)))
         if text in EDGES:
             return EDGES[text]
         return self._ids.get(text) or parse_id(text)
 
     def _message(self, held: Held, text: str) -> Any:
+        if text.startswith(STORED):
+            return read_back(_id_of(self._message(held, text.removeprefix(STORED))))
         return held.received.get(text) or self._id(text)
 
     @staticmethod
     def _no_transaction(fields: Fields) -> None:
         if fields.take("txn") is not None:
             raise Unsupported("no transactions")
+
+
+def _id_of(message: Any) -> Any:
+    """Return the id of a message; an id is its own."""
+    return message.message_id() if hasattr(message, "message_id") else message
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from pulsar import schema as schemas
 _FIELDS = {"int": schemas.Integer, "long": schemas.Long, "string": schemas.String, "boolean": schemas.Boolean}
 
 EDGES = {"earliest": pulsar.MessageId.earliest, "latest": pulsar.MessageId.latest}
+STORED = "stored/"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +83,11 @@ def parse_id(text: str) -> Any:
     except ValueError:
         raise BadRequest(f"{text}: invalid message id") from None
     return pulsar.MessageId(partition, ledger, entry, batch_index)
+
+
+def read_back(message_id: Any) -> Any:
+    """Return an id as it is after it was stored as bytes."""
+    return pulsar.MessageId.deserialize(message_id.serialize())
 
 
 def message_json(message: Any, values: Values) -> dict[str, Any]:

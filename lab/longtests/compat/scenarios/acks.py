@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from longtests.compat.handles import COMES_MS
 from longtests.compat.registry import Theme
-from longtests.compat.scenarios.common import numbers
+from longtests.compat.scenarios.common import numbers, stored
 
 if TYPE_CHECKING:
     from longtests.compat.handles import Client
@@ -195,6 +195,59 @@ def ack_grouped(s: Session) -> Any:
     return values
 
 
+@acks
+def ack_stored(s: Session) -> Any:
+    """Acks by ids that were stored as bytes, also by the next consumer, which has not received them."""
+    client, topic = s.client(), s.topic()
+    client.producer(topic).send_all(numbers(8))
+    first = client.consumer(topic, type="shared")
+    messages = {message.value: message for message in first.take(8)}
+    for value in ("1", "2", "6"):
+        first.ack(stored(messages[value]))
+    s.wait_backlog(topic, 5)
+    first.close()
+    second = client.consumer(topic, type="shared")
+    second.take(5)
+    second.ack(stored(messages["0"]))
+    s.wait_backlog(topic, 4)
+    second.close()
+    left = _come_back(client, topic, 4)
+    s.equal(left, ["3", "4", "5", "7"], "remaining values")
+    return left
+
+
+@acks
+def ack_stored_batch(s: Session) -> Any:
+    """Acks by stored ids of all messages of a batch: the batch is acked, or comes again completely."""
+    client, topic = s.client(), s.topic()
+    _batch_and_one(client, topic)
+    consumer = client.consumer(topic, type="shared")
+    for message in consumer.take(11):
+        consumer.ack(stored(message))
+    s.until(lambda: s.backlog(topic) == 0 or s.view.acked_ranges(topic, "sub") != "[]", "the last ack is stored")
+    consumer.close()
+    left = _come_back(client, topic, 0)
+    s.check(left in ([], numbers(10)), f"remaining values: {left}")
+    return left
+
+
+@acks
+def cumulative_stored(s: Session) -> Any:
+    """A cumulative ack by a stored id, by a new consumer that has not received it: all earlier messages are acked."""
+    client, topic = s.client(), s.topic()
+    client.producer(topic).send_all(numbers(10))
+    first = client.consumer(topic)
+    checkpoint = first.take(10)[5]
+    first.close()
+    second = client.consumer(topic)
+    second.ack_cumulative(stored(checkpoint))
+    s.wait_backlog(topic, 4)
+    second.close()
+    left = client.consumer(topic).rest(4)
+    s.equal(left, numbers(4, 6), "remaining values")
+    return left
+
+
 @again
 def nack(s: Session) -> Any:
     """A negative ack redelivers a message after its delay, with its redelivery count."""
@@ -282,6 +335,22 @@ def redeliver_exclusive(s: Session) -> Any:
     values = consumer.values(5)
     s.equal(values, numbers(5, 3), "redelivered values")
     return [values, consumer.rest()]
+
+
+@again
+def redeliver_then_close(s: Session) -> Any:
+    """Redelivery on request right before the close: the next consumer gets all that is not acknowledged, in order."""
+    client, topic = s.client(), s.topic()
+    client.producer(topic).send_all(numbers(8))
+    first = client.consumer(topic, queue=1)
+    for message in first.take(5)[:3]:
+        first.ack(message)
+    s.wait_backlog(topic, 5)
+    first.call("redeliver")
+    first.close()
+    left = client.consumer(topic).rest(5)
+    s.equal(left, numbers(5, 3), "remaining values")
+    return left
 
 
 @again
@@ -468,6 +537,29 @@ def batch_receive(s: Session) -> Any:
     sizes = [len(batch) for batch in batches]
     s.equal(sum(sizes), 25, "messages of three calls")
     return sizes
+
+
+@flow
+def batch_receive_list(s: Session) -> Any:
+    """Batch receive, and one ack of each list; the next consumer gets only what came later."""
+    client, topic = s.client(), s.topic()
+    producer = client.producer(topic)
+    producer.send_all(numbers(25))
+    consumer = client.consumer(
+        topic, type="shared", batch_receive={"max_messages": 10, "max_bytes": -1, "timeout_ms": 3000}
+    )
+    got = []
+    for _ in range(3):
+        messages = consumer.call("batch_receive")["messages"]
+        consumer.call("ack_list", ids=[message["id"] for message in messages])
+        got += messages
+    s.equal(len(got), 25, "messages of three calls")
+    s.wait_backlog(topic, 0)
+    consumer.close()
+    producer.send("new")
+    left = client.consumer(topic, type="shared").rest(1)
+    s.equal(left, ["new"], "remaining values")
+    return left
 
 
 @flow

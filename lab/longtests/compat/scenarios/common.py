@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from longtests.compat.handles import Message
+
 
 def numbers(count: int, start: int = 0) -> list[str]:
     """Return `count` distinct values in order: numbers as text."""
@@ -17,3 +19,8 @@ def numbers(count: int, start: int = 0) -> list[str]:
 def together(parts: Iterable[list[str]]) -> list[str]:
     """Return the values of several consumers as one list."""
     return list(chain.from_iterable(parts))
+
+
+def stored(message: Message | str) -> str:
+    """Return the id of a message as an application has it that stores ids as bytes and reads them back."""
+    return f"stored/{message if isinstance(message, str) else message.id}"

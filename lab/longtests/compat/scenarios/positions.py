@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from longtests.compat.registry import Theme
-from longtests.compat.scenarios.common import numbers
+from longtests.compat.scenarios.common import numbers, stored
 
 if TYPE_CHECKING:
     from longtests.compat.session import Session
@@ -53,6 +53,34 @@ def seek_in_batch(s: Session) -> Any:
     consumer.seek(ids[6])
     values = consumer.rest(4, ack=True)
     s.check(values[-1:] == ["9"] and "6" in values, f"after the seek: {values}")
+    return values
+
+
+@seeks
+def seek_at_once(s: Session) -> Any:
+    """Seek right after the subscription, before a message is received."""
+    client, topic = s.client(), s.topic()
+    ids = client.producer(topic).send_all(numbers(10))
+    consumer = client.consumer(topic, start_inclusive=True)
+    consumer.seek(ids[4])
+    values = consumer.rest(6, ack=True)
+    s.equal(values, numbers(6, 4), "after the seek")
+    s.wait_backlog(topic, 0)
+    return values
+
+
+@seeks
+def seek_stored(s: Session) -> Any:
+    """Seek to a stored id in the middle of a batch, by a new consumer: delivery continues after it."""
+    client, topic = s.client(), s.topic()
+    client.producer(topic, batching=_BATCH).send_all(numbers(10))
+    first = client.consumer(topic)
+    checkpoint = first.take(10)[6]
+    first.close()
+    second = client.consumer(topic)
+    second.seek(stored(checkpoint))
+    values = second.rest(3)
+    s.equal(values, numbers(3, 7), "after the seek")
     return values
 
 
@@ -214,6 +242,17 @@ def reader_in_batch(s: Session) -> Any:
     client, topic = s.client(), s.topic()
     ids = client.producer(topic, batching=_BATCH).send_all(numbers(10))
     seen = [client.reader(topic, ids[6]).rest(3), client.reader(topic, ids[6], inclusive=True).rest(4)]
+    s.equal(seen, [numbers(3, 7), numbers(4, 6)], "values of the reader")
+    return seen
+
+
+@readers
+def reader_stored(s: Session) -> Any:
+    """Reader from a stored id in the middle of a batch, exclusive and inclusive."""
+    client, topic = s.client(), s.topic()
+    ids = client.producer(topic, batching=_BATCH).send_all(numbers(10))
+    at = stored(ids[6])
+    seen = [client.reader(topic, at).rest(3), client.reader(topic, at, inclusive=True).rest(4)]
     s.equal(seen, [numbers(3, 7), numbers(4, 6)], "values of the reader")
     return seen
 
@@ -381,6 +420,27 @@ def last_message_id(s: Session) -> Any:
     seen = [plain, last[:2] == batched[-1].split(":")[:2], last[3]]
     s.equal(seen, [True, True, "9"], "last ids")
     return seen
+
+
+@readers
+def until_last_id(s: Session) -> Any:
+    """Reading up to the last message id of the beginning, while new messages come; a cumulative ack there leaves these."""
+    client, topic = s.client(), s.topic()
+    producer = client.producer(topic)
+    producer.send_all(numbers(120))
+    consumer = client.consumer(topic)
+    end = consumer.last_id().split(":")[:2]
+    producer.send_all(numbers(30, 120))
+    values = []
+    while len(values) < 150:
+        message = consumer.receive()
+        values.append(message.value)
+        if message.id.split(":")[:2] == end:
+            consumer.ack_cumulative(message)
+            break
+    s.equal(values, numbers(120), "values up to the end")
+    s.wait_backlog(topic, 30)
+    return values
 
 
 @readers

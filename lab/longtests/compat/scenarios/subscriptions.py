@@ -280,6 +280,32 @@ def key_shared_leaves(s: Session) -> Any:
 
 
 @theme
+def same_name(s: Session) -> Any:
+    """Shared: two consumers of one name on two connections; each message goes to one of them."""
+    topic = s.topic()
+    consumers = [s.client().consumer(topic, type="shared", name="consume") for _ in range(2)]
+    s.client().producer(topic).send_all(numbers(40))
+    got = _everything(consumers, 40)
+    s.equal(sorted(together(got), key=int), numbers(40), "all together")
+    s.wait_backlog(topic, 0)
+    names = [one["consumerName"] for one in s.stats(topic)["consumers"]]
+    s.equal(names, ["consume"] * 2, "names at the owner")
+    return names
+
+
+@theme
+def made_by_admin(s: Session) -> Any:
+    """A subscription that an administrator created at the earliest message begins there, whatever the consumer asks for."""
+    client, topic = s.client(), s.topic()
+    client.producer(topic).send_all(numbers(5))
+    s.admin.create_subscription(topic, "sub")
+    values = client.consumer(topic, initial="latest").rest(5, ack=True)
+    s.equal(values, numbers(5), "received values")
+    s.wait_backlog(topic, 0)
+    return values
+
+
+@theme
 def many_subscriptions(s: Session) -> Any:
     """Subscriptions of one topic are independent."""
     client, topic = s.client(), s.topic()
