@@ -148,13 +148,14 @@ def _oracle(seed: int) -> Suite:
     )
 
 
+def _integration(name: str, selected: str, *, secure: bool = False) -> Suite:
+    argv = ["python", "-m", "tests.suites", "--integration", "-m", selected]
+    return Suite(name, lambda _, __: argv, integration_figures, secure)
+
+
 SUITES: Final = (
-    Suite(
-        "integration",
-        lambda _, __: ["python", "-m", "tests.suites", "--integration", "-m", "not slow"],
-        integration_figures,
-        secure=True,
-    ),
+    _integration("integration", "not slow", secure=True),
+    _integration("integration-short", "not slow and not nightly"),
     Suite("demo", lambda release, _: ["make", "clean-demo", "demo-kubernetes", *variables(release)], demo_figures),
     *(_oracle(seed) for seed in ORACLE_SEEDS),
     Suite(
