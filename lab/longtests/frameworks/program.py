@@ -28,10 +28,11 @@ _FORMS: Final = {
     "timeout_seconds": f"a number above 0, of at most {_MAX_TIMEOUT_S:g}",
     "partitions": "true or false",
     "admin": "true or false",
+    "batches": "true or false",
     "shared": "a list of names of folders of shared/",
     "note": "a text",
 }
-_OPTIONAL: Final = {"partitions": True, "admin": False, "shared": [], "note": ""}
+_OPTIONAL: Final = {"partitions": True, "admin": False, "batches": True, "shared": [], "note": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Program:
         timeout_seconds: limit of one run.
         partitions: whether it can read a partitioned topic.
         admin: whether it sends requests to the admin API.
+        batches: whether it gets batches, too.
         shared: folders with further files of the program, which its build finds in shared/NAME.
         note: remark about the framework, for the page; empty for none.
     """
@@ -67,6 +69,7 @@ class Program:
     timeout_seconds: float
     partitions: bool
     admin: bool
+    batches: bool
     shared: tuple[Path, ...]
     note: str
 
@@ -101,7 +104,7 @@ def load_program(folder: Path) -> Program:
         folder=folder,
         **{
             name: fields[name]
-            for name in ("title", "language", "package", "version", "page", "partitions", "admin", "note")
+            for name in ("title", "language", "package", "version", "page", "partitions", "admin", "batches", "note")
         },
         build=tuple(tuple(words) for words in fields["build"]),
         run=tuple(fields["run"]),
@@ -136,7 +139,7 @@ def _has_form(name: str, value: Any) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _MAX_TIMEOUT_S
         case "shared":
             return _is_words(value) and all((SHARED / name).is_dir() for name in value)
-        case "partitions" | "admin":
+        case "partitions" | "admin" | "batches":
             return isinstance(value, bool)
         case _:
             return isinstance(value, str) and bool(value.strip()) and "|" not in value

@@ -245,7 +245,7 @@ class RunMessages:
         self._case = job.case
         self._publisher = publisher
         self._tag = tag
-        blocks = plan_blocks(tag, MESSAGES, keyed=job.type == "Key_Shared")
+        blocks = plan_blocks(tag, MESSAGES, keyed=job.type == "Key_Shared", batches=job.program.batches)
         self._first, self._second = blocks[: len(blocks) // 2], blocks[len(blocks) // 2 :]
         self.sent: list[Sent] = []
 

@@ -58,7 +58,7 @@ class Sent:
     batch_index: int
 
 
-def plan_blocks(tag: str, messages: int, *, keyed: bool) -> list[list[Planned]]:
+def plan_blocks(tag: str, messages: int, *, keyed: bool, batches: bool = True) -> list[list[Planned]]:
     """Plan messages in blocks of four kinds, in turn.
 
     The kinds are: a batch, single messages with keys and properties, batches by key with keys and properties, single messages.
@@ -67,6 +67,7 @@ def plan_blocks(tag: str, messages: int, *, keyed: bool) -> list[list[Planned]]:
         tag: begins each payload.
         messages: their number.
         keyed: whether every message gets a key, as Key_Shared needs.
+        batches: whether there are batches; else all messages are single.
     """
     blocks = []
     for first in range(0, messages, BLOCK):
@@ -77,7 +78,7 @@ def plan_blocks(tag: str, messages: int, *, keyed: bool) -> list[list[Planned]]:
                     payload=f"{tag}-{number:05d}",
                     key=f"key-{number % _KEYS}" if keyed or kind in {1, 2} else "",
                     properties={"number": str(number), "kind": "ä"} if kind in {1, 2} else {},
-                    batched=kind in {0, 2},
+                    batched=batches and kind in {0, 2},
                 )
                 for number in range(first, min(first + BLOCK, messages))
             ]

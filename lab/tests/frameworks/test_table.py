@@ -35,10 +35,11 @@ def program(folder: Path) -> Program:
         ("x",),
         ("Exclusive", "Shared"),
         60,
-        True,
-        True,
-        (),
-        "It asks.",
+        partitions=True,
+        admin=True,
+        batches=True,
+        shared=(),
+        note="It asks.",
     )
 
 

@@ -78,3 +78,9 @@ def test_a_callback_that_does_not_run_fails_the_block(
     monkeypatch.setattr(workload, "_CALLBACKS_S", 0.2)
     with pytest.raises(pulsar.PulsarException, match="Timeout"):
         publisher_of([pulsar.Result.Ok] * 2).publish(BLOCK)
+
+
+@pytest.mark.parametrize(("batches", "kinds"), [(True, {True, False}), (False, {False})])
+def test_a_program_may_get_single_messages_only(batches: bool, kinds: set[bool]) -> None:
+    blocks = workload.plan_blocks("t", 40, keyed=False, batches=batches)
+    assert {planned.batched for block in blocks for planned in block} == kinds

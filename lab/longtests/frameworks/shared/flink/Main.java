@@ -1,5 +1,6 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
@@ -73,10 +74,21 @@ public final class Main {
         return 0;
     }
 
-    /** Stop a job with a savepoint, at which the cursors are acked; return its path. */
+    /** Stop a job with a savepoint, at which the cursors are acked, as soon as its tasks run; return its path. */
     private static String stop(JobClient job, Path folder) throws Exception {
-        String path = job.stopWithSavepoint(false, folder.toString(), SavepointFormatType.CANONICAL)
-                .get(STOP_SECONDS, TimeUnit.SECONDS);
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(STOP_SECONDS);
+        String path = null;
+        while (path == null) {
+            try {
+                path = job.stopWithSavepoint(false, folder.toString(), SavepointFormatType.CANONICAL)
+                        .get(STOP_SECONDS, TimeUnit.SECONDS);
+            } catch (ExecutionException failure) {
+                if (System.nanoTime() > deadline || !String.valueOf(failure.getCause()).contains("Not all required tasks")) {
+                    throw failure;
+                }
+                Thread.sleep(100);
+            }
+        }
         job.getJobExecutionResult().get(STOP_SECONDS, TimeUnit.SECONDS);
         return path;
     }
