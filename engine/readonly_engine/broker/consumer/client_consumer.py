@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, ClassVar
 
 from readonly_engine.broker.pool.claims import ClaimKey
@@ -288,7 +288,7 @@ class ClientConsumer:
         """Pause or resume delivery after a change of the write buffer."""
         raise NotImplementedError
 
-    def requesting(self) -> AbstractContextManager[None]:
+    def requesting(self) -> AbstractAsyncContextManager[None]:
         """Return a context for a request of the client that is relayed."""
         return nullcontext()
 

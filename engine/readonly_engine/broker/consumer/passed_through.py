@@ -40,7 +40,7 @@ class PassedThroughConsumer(ClientConsumer):
         flow_window: permits for the owner, and messages without an ack.
     """
 
-    __slots__ = ("flow_window",)
+    __slots__ = ("_peer_url", "flow_window")
 
     subscription = None
 
@@ -53,14 +53,19 @@ class PassedThroughConsumer(ClientConsumer):
         peer_url: str = "",
     ) -> None:
         super().__init__(connection, placement, claim, subscribe.consumer_id, exclusive=is_exclusive(subscribe))
+        self._peer_url = peer_url
+        self._open(subscribe)
+
+    def _open(self, subscribe: CommandSubscribe) -> None:
+        """Make the consumer at the owner, without a message so far."""
         self.flow_window = FlowWindow(FLOW_WINDOW_BYTES, track_pending=subscribe.sub_type not in CUMULATIVE_TYPES)
         self.owner_consumer = OwnerConsumer(
-            connection.services.owners,
-            connection.identity,
+            self.connection.services.owners,
+            self.connection.identity,
             subscribe,
             self,
             zero_permit=False,
-            peer_url=peer_url,
+            peer_url=self._peer_url,
         )
 
     @property

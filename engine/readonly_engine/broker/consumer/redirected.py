@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar
 
 from readonly_engine.broker.consumer.passed_through import PassedThroughConsumer
 from readonly_engine.broker.pool.client_versions import supports_assigned_broker
 from readonly_engine.broker.pool.redirects import TO_POOL, PendingRedirect, close_consumer
+from readonly_engine.owner.errors import RelayError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import AsyncIterator, Hashable
 
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.consumer.route import Placement
     from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.config.listeners import Urls
     from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
+
+MAX_LATE_ACKS = 1000
+"""Acks that are kept while the other broker closes the consumer. Messages of further ones come again, as after any close."""
 
 
 class RedirectedConsumer(PassedThroughConsumer):
@@ -38,7 +42,7 @@ class RedirectedConsumer(PassedThroughConsumer):
 
     to: ClassVar[str] = TO_POOL
 
-    __slots__ = ("_pending_redirect",)
+    __slots__ = ("_closing_there", "_late_acks", "_pending_redirect", "_stays")
 
     def __init__(
         self,
@@ -50,6 +54,9 @@ class RedirectedConsumer(PassedThroughConsumer):
     ) -> None:
         super().__init__(connection, placement, subscribe, claim, peer_url)
         self._pending_redirect: PendingRedirect | None = None  # None for none, or after the decision
+        self._closing_there: asyncio.Future[None] | None = None  # while the other broker closes the consumer
+        self._stays = False  # a command has come meanwhile
+        self._late_acks: list[BaseCommand] = []
 
     def urls(self) -> Urls:
         """Return the URLs to redirect the client to."""
@@ -75,6 +82,15 @@ class RedirectedConsumer(PassedThroughConsumer):
         if self._pending_redirect is not None:
             self._pending_redirect.permits += command.flow.message_permits
         super().flow(command)
+
+    def ack(self, command: BaseCommand) -> None:
+        """Relay an ACK."""
+        if self._closing_there is None:
+            super().ack(command)
+            return
+        self._stays = True
+        if len(self._late_acks) < MAX_LATE_ACKS:
+            self._late_acks.append(command)
 
     @property
     def _may_grant(self) -> bool:
@@ -106,22 +122,50 @@ class RedirectedConsumer(PassedThroughConsumer):
             if wait is not None and wait > 0:
                 await asyncio.sleep(wait)
             elif wait is not None and redirects.allow(version, key, now, self.to):
-                await self._redirect(urls)
+                await self._redirect(urls, pending)
                 return
             else:
                 self._pending_redirect = None
                 self._grant_permits()
                 return
 
-    async def _redirect(self, urls: Urls) -> None:
+    async def _redirect(self, urls: Urls, pending: PendingRedirect) -> None:
+        """Redirect the client, unless a command comes before it gets to know of that: no other connection would repeat it."""
         self.flow_window.close()
-        await self.close(self.closing())
+        self._closing_there = closing = asyncio.get_running_loop().create_future()
+        try:
+            await self.close(self.closing())
+            if self._stays and not self.unregistered:
+                await self._stay(pending)
+                return
+        finally:
+            self._closing_there = None
+            closing.set_result(None)
         self.connection.drop_consumer(self)
         self.connection.send(close_consumer(self.consumer_id, urls.url, urls.tls_url))
 
-    @contextmanager
-    def requesting(self) -> Iterator[None]:
+    async def _stay(self, pending: PendingRedirect) -> None:
+        """Subscribe at the other broker again, and relay from then on. No message has come so far."""
+        self._closing, self._closed = None, False
+        self._open(self.subscribe_command)
+        self.flow_window.add_permits(pending.permits)  # those of a later FLOW are added by `flow`
+        try:
+            await self.owner_consumer.subscribe()
+        except RelayError as error:
+            self.on_closed_by_owner(str(error))
+            return
+        self._pending_redirect = None
+        late, self._late_acks = self._late_acks, []
+        for command in late:
+            super().ack(command)
+        self._grant_permits()
+
+    @asynccontextmanager
+    async def requesting(self) -> AsyncIterator[None]:
         """Put the redirect off while a request of the client is unanswered: it would fail, because the consumer is gone here."""
+        if self._closing_there is not None:
+            self._stays = True
+            await asyncio.shield(self._closing_there)
         pending = self._pending_redirect
         if pending is not None:
             pending.requested_at = math.inf

@@ -80,7 +80,7 @@ async def relay_for_consumer(client: ConsumerLink, command: BaseCommand) -> None
     if consumer is None:
         client.refuse(body.request_id, ServerError.MetadataError, f"no consumer {body.consumer_id} on this connection")
         return
-    with consumer.requesting():
+    async with consumer.requesting():
         await _relay_request(client, consumer, command)
 
 

@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from readonly_engine.broker.consumer import passed_through
 from readonly_engine.broker.consumer.client_consumer import KEEPER_CHANGED
 from readonly_engine.broker.consumer.flow_window import INITIAL_WINDOW
 from readonly_engine.broker.consumer.local import LocallyKeptConsumer
@@ -341,7 +342,7 @@ async def test_a_proxied_consumer_is_redirected_or_relayed(permits, version, req
     await one.begin(0.0)
     one.on_answered()
     if request_:
-        with one.requesting():
+        async with one.requesting():
             one.flow(flow(permits))
             await asyncio.sleep(0.05)
             assert not broker.frames, "the request would fail after the redirect"
@@ -359,3 +360,78 @@ async def test_a_proxied_consumer_is_redirected_or_relayed(permits, version, req
         await until(lambda: bool(one.owner_consumer.permits))
         assert one.owner_consumer.permits == [min(permits, INITIAL_WINDOW)]
         assert not broker.frames
+
+
+class Peers(Keeper):
+    """The broker that serves a proxied consumer. It answers the first CLOSE_CONSUMER when it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.answers, self.calls, self.joining = asyncio.Event(), [], None
+
+    async def close(self, command):
+        self.calls.append("close")
+        await self.answers.wait()
+        await super().close(command)
+
+    async def subscribe(self):
+        self.calls.append("subscribe")
+        self.joining.flow(flow(100))
+        assert not self.permits, "it has no consumer there now"
+
+    async def request(self, _):
+        self.calls.append("request")
+
+    def ack(self, _):
+        self.calls.append("ack")
+        return True
+
+
+@pytest.mark.parametrize("command", ["request", "ack"])
+async def test_a_command_that_comes_while_the_other_broker_closes_the_consumer_keeps_it_here(monkeypatch, command):
+    broker = Broker()
+    one = proxied(broker)
+    peer = one.owner_consumer = Peers()
+    monkeypatch.setattr(passed_through, "OwnerConsumer", lambda *_, **__: peer)
+    one.on_answered()
+    one.flow(flow(1000))
+    await until(lambda: peer.calls == ["close"])
+
+    async def request():
+        async with one.requesting():
+            await one.owner_consumer.request(None)
+
+    asking = None
+    if command == "request":
+        asking = asyncio.create_task(request())
+    else:
+        one.ack(ack(0))
+    await asyncio.sleep(0)
+    peer.joining = one
+    peer.answers.set()
+    await until(lambda: bool(peer.permits))
+    if asking is not None:
+        await asking
+    assert peer.calls == ["close", "subscribe", command]
+    assert peer.permits == [INITIAL_WINDOW]
+    assert one.flow_window.permits == 1100
+    assert not broker.frames
+    assert not one.unregistered
+    await one.detach()
+    assert peer.calls[-1] == "close"
+
+
+async def test_a_client_that_leaves_while_the_other_broker_closes_the_consumer_is_not_subscribed_again(monkeypatch):
+    broker = Broker()
+    one = proxied(broker)
+    peer = one.owner_consumer = Peers()
+    monkeypatch.setattr(passed_through, "OwnerConsumer", lambda *_, **__: peer)
+    one.on_answered()
+    one.flow(flow(1000))
+    await until(lambda: peer.calls == ["close"])
+    one.ack(ack(0))
+    leaving = asyncio.create_task(one.detach())
+    await asyncio.sleep(0)
+    peer.answers.set()
+    await asyncio.gather(leaving, *broker.tasks)
+    assert peer.calls == ["close"]
