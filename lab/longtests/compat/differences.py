@@ -22,6 +22,9 @@ _TRANSACTION: Final = "A local subscription takes no acks in transactions; `curs
 
 LOCAL_REASONS: Final[dict[tuple[str, str], str]] = {
     ("consumer_metadata", ANY): REASONS["consumer_metadata", ANY],
+    ("made_by_admin", ANY): (
+        "A subscription that the owner has is refused, until `pulsar-readonly subscriptions import` moves it to the pool."
+    ),
     **{(name, ANY): _TRANSACTION for name in ("ack_committed", "ack_aborted", "ack_conflict", "consume_and_produce")},
 }
 """The same for a pool that keeps its cursors itself."""
@@ -32,6 +35,7 @@ _NO_TXN: Final = (
 )
 _EMPTY: Final = "Go's newer client drops a single message with an empty payload when it reads it."
 _INCLUSIVE: Final = "Go's older client delivers also the message to which it seeks."
+_WHOLE_BATCH: Final = "Go's older client delivers all of the batch into which it seeks."
 _EMPTIED: Final = (
     "Go's older client clears its queue after a seek, with messages that arrived since; then messages are missing."
 )
@@ -48,6 +52,7 @@ QUIRKS: Final[dict[tuple[str, str], str]] = {
         "go",
     ): "Go's client does not expose the last sequence id that the broker sends to a new producer.",
     ("seek_id", "go-0.14.0"): _INCLUSIVE,
+    ("seek_stored", "go-0.14.0"): _WHOLE_BATCH,
     ("unload_seek", "go-0.14.0"): _INCLUSIVE,
     ("reader_seek", "go-0.14.0"): _EMPTIED,
     ("reader_time", "go-0.14.0"): _EMPTIED,
