@@ -96,6 +96,11 @@ class LedgerChain:
     # Queries
 
     @property
+    def stored(self) -> LedgerChain:
+        """The chain of all stored entries: this one, unless a replay has not released some (replay/chain.py)."""
+        return self
+
+    @property
     def open_ledgers(self) -> list[int]:
         """The ledgers without a final end: usually the last one, or none."""
         return [ledger_id for ledger_id in self._order if not self._ledgers[ledger_id].closed]

@@ -86,10 +86,11 @@ class TopicLog:
         owner_last_entry: asks the owner for the topic's last entry (None: unknown now); for clusters without explicit LAC.
         tiered: reads offloaded ledgers; None to read only the copies on bookies.
         on_deleted: called when the metadata store does not have the topic any more.
+        chain: the topic's ledgers; None for a new chain.
 
     Attributes:
         topic: as above.
-        chain: the topic's ledgers.
+        chain: as above.
         owner_end: how far the owner counts the entries.
     """
 
@@ -102,10 +103,11 @@ class TopicLog:
         owner_last_entry: Callable[[], Awaitable[Position | None]],
         tiered: TieredStorage | None = None,
         on_deleted: Callable[[], None] = lambda: None,
+        chain: LedgerChain | None = None,
     ) -> None:
         self.topic = topic
         self._on_deleted = on_deleted
-        self.chain = LedgerChain()
+        self.chain = LedgerChain() if chain is None else chain
         self._cluster = cluster
         self._pool = pool
         self._cache = cache
@@ -369,10 +371,10 @@ class TopicLog:
 
     def _topic_changed(self, info: ManagedLedgerInfo | None) -> None:
         self._end_splice()
-        before = set(self.chain.ledger_ids)
+        before = set(self.chain.stored.ledger_ids)
         self.chain.topic_changed(info)
         self._sources.topic_changed(info)
-        known = set(self.chain.ledger_ids)
+        known = set(self.chain.stored.ledger_ids)
         gone = sorted(before - known)
         if gone and info is None:
             log.info("topic was deleted: topic=%s", self.topic)
@@ -385,12 +387,12 @@ class TopicLog:
             del self._readers[ledger_id]
         for ledger_id in [ledger_id for ledger_id in self._ledger_watches if ledger_id not in known]:
             self._forget_tail(ledger_id)
-        for ledger_id in self.chain.open_ledgers:
+        for ledger_id in self.chain.stored.open_ledgers:
             if ledger_id not in self._ledger_watches:
                 self._ledger_watches[ledger_id] = self._cluster.watch_ledger(
                     ledger_id, partial(self._ledger_changed, ledger_id)
                 )
-        if not self._opened.done() and not self.chain.open_ledgers:
+        if not self._opened.done() and not self.chain.stored.open_ledgers:
             self._opened.set_result(None)
         self._notifier.on_limit_changed(at_once=True)
 
