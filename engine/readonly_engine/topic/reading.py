@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
 from readonly_engine.topic.position import EARLIEST, Position
@@ -12,6 +12,7 @@ from readonly_engine.topic.position import EARLIEST, Position
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
+    from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.log import TopicLog
 
@@ -26,6 +27,17 @@ MAX_READ_ENTRIES = 1000
 RETRY_S = (0.1, 5.0)
 GIVE_UP_S = 60.0
 """Time of failed attempts after which an unreadable entry is an error."""
+
+
+class Searched(Protocol):
+    """A log, or a part of one, in which an entry is searched."""
+
+    @property
+    def chain(self) -> LedgerChain:
+        """Its ledgers."""
+
+    async def read(self, first: Position, count: int) -> list[TopicEntry]:
+        """As TopicLog.read."""
 
 
 class TopicReader:
@@ -169,7 +181,7 @@ async def position_at(topic: TopicLog, timestamp: int) -> Position:
     return await first_entry(topic, lambda entry: entry.timestamp < timestamp)
 
 
-async def first_entry(topic: TopicLog, earlier: Callable[[TopicEntry], bool]) -> Position:
+async def first_entry(topic: Searched, earlier: Callable[[TopicEntry], bool]) -> Position:
     """Find an entry by a binary search, as in the owner (PersistentMessageFinder, ManagedCursor.findNewestMatching).
 
     Args:
@@ -183,13 +195,13 @@ async def first_entry(topic: TopicLog, earlier: Callable[[TopicEntry], bool]) ->
         BookKeeperError: an entry on the way of the search cannot be read.
     """
     chain = topic.chain
-    low, high = 0, 0 if topic.limit is None else chain.count_up_to(topic.limit)
+    low, high = 0, 0 if chain.limit is None else chain.count_up_to(chain.limit)
     while low < high:
         middle = (low + high) // 2
         position = chain.at(middle)
         entries = [] if position is None else await topic.read(position, 1)
         if not entries:  # trimmed meanwhile: start again, because all indexes have changed
-            low, high = 0, 0 if topic.limit is None else chain.count_up_to(topic.limit)
+            low, high = 0, 0 if chain.limit is None else chain.count_up_to(chain.limit)
         elif earlier(entries[0]):
             low = middle + 1
         else:
@@ -197,4 +209,4 @@ async def first_entry(topic: TopicLog, earlier: Callable[[TopicEntry], bool]) ->
     found = chain.at(low)
     if found is not None:
         return found
-    return chain.after(EARLIEST if topic.limit is None else topic.limit)
+    return chain.after(EARLIEST if chain.limit is None else chain.limit)

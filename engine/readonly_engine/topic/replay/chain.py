@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 NOTHING: Final = Position(-1, -1)
 """No entry is released."""
 
-EVERYTHING: Final = Position(2**63 - 1, 2**63 - 1)
-"""All entries are released."""
-
 
 class ReleasedChain(LedgerChain):
     """Shows the ledgers up to the last released entry; `stored` has all of them.
@@ -42,7 +39,7 @@ class ReleasedChain(LedgerChain):
         return self._stored
 
     def release(self, last: Position) -> bool:
-        """Release the entries up to a position; ignore an earlier one than before. Return whether more may be read."""
+        """Release the entries up to a stored one; ignore an earlier one than before. Return whether more may be read."""
         if last <= self._end:
             return False
         same_ledger, self._end = last.ledger_id == self._end.ledger_id, last
@@ -69,16 +66,10 @@ class ReleasedChain(LedgerChain):
         self._on_stored()
 
     def lac_advanced(self, ledger_id: int, lac: int) -> bool:
-        """Apply a LAC of an open ledger. Return whether more may be read, which is after its release only."""
-        if not self._stored.lac_advanced(ledger_id, lac):
-            return False
-        self._on_stored()
-        before = self.limit
-        if ledger_id in self._ledgers:
-            self._show_ledger(ledger_id)
-        elif ledger_id <= self._end.ledger_id:
-            self._show()
-        return self.limit != before
+        """Apply a LAC of an open ledger; return False: more may be read after its release only."""
+        if self._stored.lac_advanced(ledger_id, lac):
+            self._on_stored()
+        return False
 
     def _show(self) -> None:
         self.exists = self._stored.exists

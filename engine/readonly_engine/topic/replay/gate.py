@@ -58,7 +58,7 @@ class ReplayGate:
             return 0
         return MAX_AHEAD_ENTRIES - len(self._waiting)
 
-    def offer(self, entries: Iterable[AheadEntry]) -> None:
+    def add_entries(self, entries: Iterable[AheadEntry]) -> None:
         """Add the next entries of the topic."""
         for entry in entries:
             self._newest = max(self._newest, entry.publish_ms)

@@ -16,7 +16,7 @@ def ahead(*times, size=10):
 
 def test_an_entry_with_an_earlier_time_than_one_before_it_follows_that_one_at_once():
     gate = ReplayGate()
-    gate.offer(ahead(100, 300, 200, 400))
+    gate.add_entries(ahead(100, 300, 200, 400))
     assert (gate.next_ms, gate.release(99)) == (100, None)
     assert gate.release(250) == (7, 0)
     assert gate.next_ms == 300
@@ -24,25 +24,25 @@ def test_an_entry_with_an_earlier_time_than_one_before_it_follows_that_one_at_on
     assert (gate.release(400), gate.next_ms, gate.size) == ((7, 3), None, 0)
 
 
-def test_a_later_offer_continues_with_the_largest_time_so_far():
+def test_later_entries_continue_with_the_largest_time_so_far():
     gate = ReplayGate()
-    gate.offer(ahead(500))
+    gate.add_entries(ahead(500))
     assert gate.release(1000) == (7, 0)
-    gate.offer([AheadEntry(Position(7, 1), 400, 10)])
+    gate.add_entries([AheadEntry(Position(7, 1), 400, 10)])
     assert gate.next_ms == 500
 
 
 def test_the_gate_asks_for_a_bounded_number_of_entries_and_bytes():
     gate = ReplayGate()
     assert gate.room == MAX_AHEAD_ENTRIES
-    gate.offer(ahead(*range(MAX_AHEAD_ENTRIES // 2)))
+    gate.add_entries(ahead(*range(MAX_AHEAD_ENTRIES // 2)))
     assert gate.room == MAX_AHEAD_ENTRIES // 2
-    gate.offer(ahead(MAX_AHEAD_ENTRIES))
+    gate.add_entries(ahead(MAX_AHEAD_ENTRIES))
     assert gate.room == 0
     large = ReplayGate()
-    large.offer(ahead(1, size=MAX_AHEAD_BYTES // 2))
+    large.add_entries(ahead(1, size=MAX_AHEAD_BYTES // 2))
     assert large.room == MAX_AHEAD_ENTRIES - 1
-    large.offer(ahead(2, size=1))
+    large.add_entries(ahead(2, size=1))
     assert large.room == 0
     large.release(2)
     assert large.room == MAX_AHEAD_ENTRIES
@@ -51,7 +51,7 @@ def test_the_gate_asks_for_a_bounded_number_of_entries_and_bytes():
 @given(st.lists(st.integers(0, 50), max_size=30), st.lists(st.integers(0, 60), max_size=10))
 def test_each_entry_is_released_with_the_largest_time_up_to_it(times, clock):
     gate, released = ReplayGate(), -1
-    gate.offer(ahead(*times))
+    gate.add_entries(ahead(*times))
     for now in accumulate(clock, max):
         last = gate.release(now)
         released = released if last is None else last.entry_id

@@ -1,0 +1,181 @@
+"""A topic's log in a replay: what is readable follows the clock, and as little as possible is read ahead.
+
+The metadata store is a few lines in memory, and the entries are in the cache, as in the tests of TopicLog.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.topic.cache import EntryCache
+from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.position import Position
+from readonly_engine.topic.replay import log as log_module
+from readonly_engine.topic.replay.clock import UNLIMITED, ReplayClock
+from readonly_engine.topic.replay.gate import MAX_AHEAD_ENTRIES
+from readonly_engine.topic.replay.log import ReplayLog
+from readonly_engine.topic.replay.shared import SharedClock
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.message_pb2 import MessageMetadata
+
+from tests.support.waiting import until
+from tests.unit.engine.topic.test_log import TOPIC, EventsInAChosenOrder, topic_node
+
+BEGIN = 1_000_000
+STARTED = 5_000_000.0
+
+
+def payload(publish_ms):
+    metadata = MessageMetadata(producer_name="p", sequence_id=1, publish_time=publish_ms).SerializeToString()
+    return len(metadata).to_bytes(4, "big") + metadata + b"body"
+
+
+class Scene:
+    """A topic in a replay, whose machine's clock the test sets."""
+
+    def __init__(self, end=None, speed=1.0):
+        self.now = STARTED
+        self.replay = SharedClock(ReplayClock.started(BEGIN, end, speed, STARTED), lambda: self.now)
+        self.store = EventsInAChosenOrder()
+        self.cluster = ClusterMetadata(self.store)
+        self.cache = EntryCache(1 << 24)
+        self.log = ReplayLog(
+            TOPIC, self.cluster, BookiePool(None), self.cache, self.nobody, None, lambda: None, self.replay
+        )
+        self.seen = []
+        self.log.listen(self.listener)
+
+    async def nobody(self):
+        return None
+
+    def listener(self):
+        if self.log.latest_batch is not None:
+            batch = self.log.latest_batch
+            self.seen += [entry.position for entry in batch.entries(batch.first, 1000)]
+
+    def topic(self, **ledgers):
+        """Show the topic's ledgers: lists of publish times after BEGIN by `lID`."""
+        named = {int(name[1:]): times for name, times in ledgers.items()}
+        for ledger_id, times in named.items():
+            for entry_id, time in enumerate(times):
+                self.cache.put(TopicEntry(Entry(ledger_id, entry_id, entry_id - 1, 0, payload(BEGIN + time))))
+        self.store.fire(TOPIC.managed_ledger_path, topic_node(*((one, len(times)) for one, times in named.items())))
+
+    async def pass_to(self, after_ms):
+        self.now = STARTED + after_ms
+        self.log._wake.set()  # the timer of the event loop does not see the test's time
+        await until(lambda: not self.log._wake.is_set())
+        await asyncio.sleep(0)
+
+    async def limit(self, *expected):
+        await until(lambda: self.log.limit == expected)
+
+
+@asynccontextmanager
+async def played(**options):
+    made = Scene(**options)
+    try:
+        yield made
+    finally:
+        made.log.close()
+
+
+@pytest.fixture
+def scene():
+    return played()
+
+
+@asynccontextmanager
+async def opened(**options):
+    async with played(**options) as made:
+        made.topic(l3=[-500, 0, 100, 400], l5=[300, 900, 2000])
+        await made.log.located()
+        yield made
+
+
+async def test_entries_become_readable_in_order_as_the_clock_passes_their_publish_times():
+    async with opened() as made:
+        await made.limit(3, 1)
+        for after_ms, limit in [(99, (3, 1)), (100, (3, 2)), (399, (3, 2)), (400, (5, 0)), (900, (5, 1))]:
+            await made.pass_to(after_ms)
+            await made.limit(*limit)
+        assert await made.log.read(Position(5, 2), 1) == []
+        await made.pass_to(10_000)
+        await made.limit(5, 2)
+        await until(lambda: made.seen[-1:] == [(5, 2)])
+        assert made.seen == sorted(set(made.seen))
+
+
+@pytest.mark.parametrize(
+    ("options", "after_ms", "limit"),
+    [
+        ({"speed": 10.0}, 40, (5, 0)),
+        ({"speed": UNLIMITED}, 0, (5, 2)),
+        ({"speed": UNLIMITED, "end": BEGIN + 900}, 0, (5, 1)),
+        ({"end": BEGIN + 400}, 10_000, (5, 0)),
+    ],
+)
+async def test_speed_and_end_decide_what_is_readable(options, after_ms, limit):
+    async with opened(**options) as made:
+        await made.pass_to(after_ms)
+        await made.limit(*limit)
+        await made.pass_to(after_ms)
+        assert made.log.limit == limit
+
+
+async def test_a_paused_clock_releases_nothing_and_goes_on_where_it_stood():
+    async with opened() as made:
+        made.replay.change(made.replay.clock.pause(STARTED + 200))
+        await made.pass_to(5000)
+        await made.limit(3, 2)
+        made.replay.change(made.replay.clock.resume(STARTED + 5000))
+        await made.pass_to(5200)
+        await made.limit(5, 0)
+
+
+async def test_a_log_that_is_opened_late_begins_where_the_clock_is(scene):
+    scene.now = STARTED + 500
+    scene.topic(l3=[-500, 0, 100, 400], l5=[300, 900, 2000])
+    await scene.log.located()
+    assert scene.log.limit == (5, 0)
+    assert [await scene.log.position_at(BEGIN + time) for time in (-900, 0, 1, 901, 9000)] == [
+        (3, 0), (3, 1), (3, 2), (5, 2), (5, 3)
+    ]  # fmt: skip
+
+
+async def test_entries_that_come_during_the_replay_are_released_too(scene):
+    scene.topic(l3=[0])
+    await scene.pass_to(1000)
+    await scene.limit(3, 0)
+    scene.topic(l3=[0], l5=[800, 1500])
+    await scene.limit(5, 0)
+    await scene.pass_to(1500)
+    await scene.limit(5, 1)
+
+
+async def test_a_bounded_number_of_entries_is_read_ahead(scene):
+    scene.topic(l3=[0, *range(5000, 5000 + 3 * MAX_AHEAD_ENTRIES)])
+    await scene.log.located()
+    assert MAX_AHEAD_ENTRIES // 2 < len(scene.log._gate) <= MAX_AHEAD_ENTRIES
+    assert scene.log.limit == (3, 0)
+
+
+async def test_a_read_that_fails_is_repeated(scene, monkeypatch):
+    monkeypatch.setattr(log_module, "RETRY_S", (0.001, 0.001))
+    failures = [BookKeeperError("no bookie")] * 3
+    read = ReplayLog.read_stored
+
+    async def failing(log, first, count):
+        if failures:
+            raise failures.pop()
+        return await read(log, first, count)
+
+    monkeypatch.setattr(ReplayLog, "read_stored", failing)
+    scene.topic(l3=[0, 100])
+    await scene.log.located()
+    assert (scene.log.limit, failures) == ((3, 0), [])
