@@ -23,6 +23,7 @@ from readonly_engine.broker.cursors.guard_policies import GuardPolicySource
 from readonly_engine.broker.cursors.local_cursors import LocalCursors
 from readonly_engine.broker.cursors.local_names import LocalSubscriptionNames
 from readonly_engine.broker.cursors.owner_access import ACCESS_PREFIX, OwnerAccess
+from readonly_engine.broker.cursors.topic_backend import TopicBackend
 from readonly_engine.broker.passthrough.policy import PassThroughPolicy
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns
 from readonly_engine.broker.pool.claim_store import ClaimStore
@@ -242,20 +243,23 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     owners = OwnerDirectory(*config.service_urls, tls=broker_tls, peer_tls=peer_tls, stored_limit=stored_limit)
     claims = ClaimStore(store, membership, guard)
     local_cursors = LocalCursors(
-        partial(
-            stock_client,
-            config.service_url,
-            config.broker_tls,
-            file_token(config.admin_token_file) if login is None else login.current,
+        TopicBackend(
+            partial(
+                stock_client,
+                config.service_url,
+                config.broker_tls,
+                file_token(config.admin_token_file) if login is None else login.current,
+            ),
+            CursorAdmin(admin),
+            OwnerAccess(owners, topics.authorizes, f"{ACCESS_PREFIX}{membership.identity}-{urlsplit(url).netloc}-"),
+            membership.identity,
+            config.cursor_partitions,
+            is_bound,
+            cluster.stored_topic,
+            GuardPolicySource(admin, topics.namespace_policies).of,
         ),
-        CursorAdmin(admin),
-        OwnerAccess(owners, topics.authorizes, f"{ACCESS_PREFIX}{membership.identity}-{urlsplit(url).netloc}-"),
         claims,
         membership,
-        config.cursor_partitions,
-        is_bound,
-        cluster.stored_topic,
-        GuardPolicySource(admin, topics.namespace_policies).of,
     )
     passthrough = PassThroughPolicy(
         admin, topics.namespace_policies, membership.identity, topics.subscriptions, topics.can_read

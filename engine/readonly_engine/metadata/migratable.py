@@ -182,6 +182,14 @@ class MigratableStore:
         self._remember(path, value)
         await self._active.put(path, value)
 
+    async def put_if(self, path: str, value: bytes, version: int | None) -> int | None:
+        """Create a persistent node, or change its value, unless another process has done so meanwhile."""
+        check_own(path)
+        written = await self._active.put_if(path, value, version)
+        if written is not None:
+            self._remember(path, value)
+        return written
+
     async def remove(self, path: str) -> None:
         """Remove a node made by `put`."""
         check_own(path)

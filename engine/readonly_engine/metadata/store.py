@@ -177,6 +177,22 @@ class MetadataStore(Protocol):
             MetadataUnavailableError: the store did not answer in time.
         """
 
+    async def put_if(self, path: str, value: bytes, version: int | None) -> int | None:
+        """Create a persistent node, or change its value, unless another process has done so meanwhile.
+
+        Args:
+            path: the node.
+            value: its value.
+            version: its expected version; None if it must not exist.
+
+        Returns:
+            The new version; None if the node has another version, or exists already.
+
+        Raises:
+            ValueError: the node is not below OWN_ROOT.
+            MetadataUnavailableError: the store did not answer in time, so the node may have been written.
+        """
+
     async def remove(self, path: str) -> None:
         """Remove a node made by `put`; a missing node is no error.
 

@@ -213,6 +213,18 @@ class ZooKeeperStore:
                     continue  # created meanwhile
             return
 
+    async def put_if(self, path: str, value: bytes, version: int | None) -> int | None:
+        """Create a persistent node, or change its value, unless another process has done so meanwhile."""
+        check_own(path)
+        try:
+            if version is None:
+                _, stat = await self._call(self._client.create_async, path, value, None, False, False, True, True)
+            else:
+                stat = await self._call(self._client.set_async, path, value, version)
+        except (NodeExistsError, NoNodeError, BadVersionError):
+            return None
+        return int(stat.version)
+
     async def remove(self, path: str) -> None:
         """Remove a node made by `put`."""
         check_own(path)

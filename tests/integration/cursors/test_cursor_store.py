@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pulsar as pulsar_lib
 import pulsar.asyncio as pulsar_asyncio
 import pytest
-from readonly_engine.broker.cursors import store as store_module
+from readonly_engine.broker.cursors import topic_records
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
+from readonly_engine.broker.cursors.topic_records import TopicRecords
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
@@ -65,7 +66,7 @@ async def opened(pulsar: Endpoints, records: str) -> AsyncIterator[tuple[CursorS
     client = pulsar_asyncio.Client(pulsar.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
     lost: list[str] = []
     admin = AdminClient(pulsar.admin_url)
-    store = CursorStore(client, parse_topic_name(records), CursorAdmin(admin), lost.append)
+    store = CursorStore(TopicRecords(client, parse_topic_name(records), CursorAdmin(admin)), lost.append)
     try:
         await store.open()
         yield store, lost
@@ -146,10 +147,10 @@ async def test_more_records_than_the_bound_are_refused(
         cursors.create("s", Position(1, 1))
         await store.wait_stored(store.changed(cursors))
         size = len(store.of(TOPIC)._definitions(0))
-    monkeypatch.setattr(store_module, "MAX_KEPT_BYTES", size)
+    monkeypatch.setattr(topic_records, "MAX_KEPT_BYTES", size)
     async with opened(pulsar, records) as (store, _):
         assert states(store) == {"s": (Position(1, 1), 0)}
-    monkeypatch.setattr(store_module, "MAX_KEPT_BYTES", size - 1)
+    monkeypatch.setattr(topic_records, "MAX_KEPT_BYTES", size - 1)
     with pytest.raises(CursorStoreError, match=f"more than {size - 1} bytes"):
         async with opened(pulsar, records):
             pass

@@ -16,6 +16,7 @@ from pulsar import PulsarException
 from readonly_engine.broker.cursors.local_requests import LocalRequest, marked
 from readonly_engine.broker.cursors.partitions import cursor_topic, partition_of
 from readonly_engine.broker.cursors.store import CursorStore
+from readonly_engine.broker.cursors.topic_records import TopicRecords
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
@@ -410,7 +411,8 @@ async def store_half(pulsar_: Endpoints, pool: Pool, topic: str, migration: Loca
     cursors_topic = cursor_topic(name, pool.name)
     client = pulsar_asyncio.Client(pulsar_.writer_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     admin = AdminClient(pulsar_.admin_url)
-    store = CursorStore(client, cursors_topic.at(partition_of(name, "s", 4)), CursorAdmin(admin), lambda _: None)
+    records = TopicRecords(client, cursors_topic.at(partition_of(name, "s", 4)), CursorAdmin(admin))
+    store = CursorStore(records, lambda _: None)
     try:
         await store.open()
         cursors = store.of(topic)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.consumer.route import Route
     from readonly_engine.broker.consumer.services import Services
-    from readonly_engine.broker.cursors.held_partition import HeldPartition
+    from readonly_engine.broker.cursors.partition import CursorPartition
     from readonly_engine.broker.pool.bindings import Bindings
     from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.metadata.topic_name import TopicName
@@ -198,7 +198,7 @@ def make_consumer(
     subscribe: CommandSubscribe,
     claim: ClaimHandle | None,
     route: Route,
-    partition: HeldPartition | None,
+    partition: CursorPartition | None,
 ) -> ClientConsumer:
     """Make the consumer of a route.
 

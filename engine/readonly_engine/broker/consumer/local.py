@@ -13,7 +13,7 @@ from readonly_engine.owner.errors import OwnerUnavailableError
 if TYPE_CHECKING:
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.consumer.route import Placement
-    from readonly_engine.broker.cursors.held_partition import HeldPartition
+    from readonly_engine.broker.cursors.partition import CursorPartition
     from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.broker.subscription.owner_queries import OwnerQueries
     from readonly_engine.broker.subscription.subscription import Subscription
@@ -42,7 +42,7 @@ class LocallyKeptConsumer(ServedConsumer):
         placement: Placement,
         subscribe: CommandSubscribe,
         claim: ClaimHandle | None,
-        partition: HeldPartition,
+        partition: CursorPartition,
         *,
         changes_only: bool,
     ) -> None:

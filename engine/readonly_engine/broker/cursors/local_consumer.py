@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
-    from readonly_engine.broker.cursors.held_partition import HeldPartition
     from readonly_engine.broker.cursors.local_subscription import LocalSubscription
+    from readonly_engine.broker.cursors.partition import CursorPartition
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.owner.consumer_acks import EntryGate
@@ -96,7 +96,7 @@ class LocalCursorConsumer:
 
     def __init__(
         self,
-        partition: HeldPartition,
+        partition: CursorPartition,
         topic: TopicName,
         identity: Identity,
         subscribe: CommandSubscribe,
@@ -220,7 +220,7 @@ class LocalCursorConsumer:
             if seek.message_id.ack_set:
                 batches = [(position, ack_set_bits(seek.message_id.ack_set))]
         else:
-            position = await self._partition.admin.position_at(self.topic, seek.message_publish_time)
+            position = await self._partition.position_at(self.topic, seek.message_publish_time)
         mark_delete = await self._partition.access.begin_at(self, position)
         await self._partition.move(self, local, mark_delete, batches)
 

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from readonly_engine.background import run_forever
-from readonly_engine.broker.cursors.deletions import TopicDeletions
-from readonly_engine.broker.cursors.held_partition import HeldPartition
-from readonly_engine.broker.cursors.owner_names import OwnerSubscriptionNames
-from readonly_engine.broker.cursors.partitions import (
-    assign_partitions,
-    check_cursor_topic,
-    cursor_topic,
-    guard_name,
-    partition_of,
-    topic_properties,
-)
-from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
+from readonly_engine.broker.cursors.partitions import assign_partitions, cursor_topic, partition_of
+from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
@@ -28,17 +17,12 @@ from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.waiting import wait_until_done
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from pulsar.asyncio import Client
-
-    from readonly_engine.broker.cursors.guard_policies import GuardPolicies
-    from readonly_engine.broker.cursors.owner_access import OwnerAccess
+    from readonly_engine.broker.cursors.partition import CursorPartition
     from readonly_engine.broker.pool.claim_store import ClaimHandle, ClaimStore
     from readonly_engine.broker.pool.membership import PoolMembership
-    from readonly_engine.metadata.cluster import StoredTopic
     from readonly_engine.metadata.topic_name import TopicName
-    from readonly_engine.owner.cursor_admin import CursorAdmin
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +38,6 @@ RETURN_S: Final = 15.0
 RETURN_INTERVAL_S: Final = 2.0
 """Interval between two partitions that move."""
 
-SWITCH_INTERVAL_S: Final = 0.0005
-"""Interval at which a thread gets the interpreter from a busy event loop: the client's, for the receipt of each record. With
-100,000 subscriptions and Python's 5 ms, 179 and 204 commits took longer than a second; with this interval and CHEAP_PAUSE_S
-32 and 8 (make bench)."""
-
 CANCEL_S: Final = 1.0
 """Time for the end of what is being opened when the broker stops."""
 
@@ -67,52 +46,59 @@ MAX_OPENING: Final = 8
 
 
 class _Held(NamedTuple):
-    partition: HeldPartition
+    partition: CursorPartition
     claim: ClaimHandle
+
+
+class CursorBackend(Protocol):
+    """Keeps the cursors of partitions, and knows how many there are."""
+
+    async def partitions(self, cursors: TopicName) -> int:
+        """Return the number of partitions of a group of topics.
+
+        Args:
+            cursors: name of the group (`cursor_topic`).
+
+        Raises:
+            RelayError: it is not known now, or the pool cannot keep cursors there.
+        """
+
+    async def open(self, key: ClaimKey, on_lost: Callable[[str], None], is_held: Callable[[], bool]) -> CursorPartition:
+        """Return the cursors of a partition that this broker has claimed.
+
+        Args:
+            key: the claim.
+            on_lost: called with the reason when nothing can be stored any more.
+            is_held: returns whether no other broker can have the partition now.
+
+        Raises:
+            CursorStoreError: they cannot be read or written now.
+        """
+
+    def close(self) -> None:
+        """Ask no owners any more."""
+
+    async def disconnect(self) -> None:
+        """Close all connections."""
 
 
 class LocalCursors:
     """Has the partitions of local cursors that this broker has claimed.
 
     Args:
-        client: makes the client of the source cluster, with the broker's own credentials.
-        admin: topics of cursors, and subscriptions at owners.
-        access: asks owners whether clients may consume.
+        backend: keeps the cursors.
         claims: the claims of this broker.
         pool: the pool.
-        partitions: number of partitions of a new topic with cursors; an existing one keeps its number.
-        is_bound: returns whether a binding covers a topic.
-        stored_topic: returns a topic as the metadata store has it.
-        policies_of: returns what owners do to the guards of a topic; None if unknown.
     """
 
-    def __init__(
-        self,
-        client: Callable[[], Client],
-        admin: CursorAdmin,
-        access: OwnerAccess,
-        claims: ClaimStore,
-        pool: PoolMembership,
-        partitions: int,
-        is_bound: Callable[[TopicName], bool],
-        stored_topic: Callable[[TopicName], Awaitable[StoredTopic | None]],
-        policies_of: Callable[[TopicName], Awaitable[GuardPolicies | None]],
-    ) -> None:
-        self._make_client = client
-        self._client: Client | None = None
-        self._admin = admin
-        self._access = access
+    def __init__(self, backend: CursorBackend, claims: ClaimStore, pool: PoolMembership) -> None:
+        self._backend = backend
         self._claims = claims
         self._pool = pool
-        self._new_partitions = partitions
-        self._is_bound = is_bound
-        self._stored_topic = stored_topic
-        self._policies_of = policies_of
-        self._owner_names = OwnerSubscriptionNames(admin)
         self._counts: dict[TopicName, int] = {}
         self._counting: SingleFlight[int] = SingleFlight()
         self._held: dict[ClaimKey, _Held] = {}
-        self._opening: dict[ClaimKey, asyncio.Task[HeldPartition]] = {}
+        self._opening: dict[ClaimKey, asyncio.Task[CursorPartition]] = {}
         self._slots = asyncio.Semaphore(MAX_OPENING)
         self._ending: dict[ClaimKey, asyncio.Task[None]] = {}
         self._places: dict[ClaimKey, tuple[float, str]] = {}
@@ -122,7 +108,7 @@ class LocalCursors:
         self._closed = False
 
     @property
-    def held(self) -> dict[ClaimKey, HeldPartition]:
+    def held(self) -> dict[ClaimKey, CursorPartition]:
         """The partitions that this broker has, by their claims."""
         return {key: one.partition for key, one in self._held.items()}
 
@@ -143,16 +129,10 @@ class LocalCursors:
         cursors = cursor_topic(topic, self._pool.identity)
         partitions = self._counts.get(cursors)
         if partitions is None:
-            partitions = self._counts[cursors] = await self._counting.run(cursors, lambda: self._count(cursors))
+            partitions = self._counts[cursors] = await self._counting.run(
+                cursors, lambda: self._backend.partitions(cursors)
+            )
         return ClaimKey(cursors.at(partition_of(topic, subscription, partitions)), WHOLE_PARTITION)
-
-    async def _count(self, cursors: TopicName) -> int:
-        found = await self._admin.partitioned(cursors)
-        if not found.partitions:
-            properties = topic_properties(self._pool.identity, self._new_partitions)
-            await self._admin.create_partitioned(cursors, self._new_partitions, properties)
-            found = await self._admin.partitioned(cursors)
-        return check_cursor_topic(cursors, found, self._pool.identity)
 
     async def place(self, key: ClaimKey) -> str:
         """Return the URL of the broker that has a partition, or should have it; empty for this broker.
@@ -195,7 +175,7 @@ class LocalCursors:
 
     # Partitions of this broker
 
-    async def open(self, key: ClaimKey) -> HeldPartition:
+    async def open(self, key: ClaimKey) -> CursorPartition:
         """Return the cursors of a partition that this broker has claimed.
 
         Raises:
@@ -218,13 +198,13 @@ class LocalCursors:
         except CursorStoreError as error:
             raise OwnerUnavailableError(str(error)) from error
 
-    def _open_done(self, key: ClaimKey, opening: asyncio.Task[HeldPartition]) -> None:
+    def _open_done(self, key: ClaimKey, opening: asyncio.Task[CursorPartition]) -> None:
         self._opening.pop(key, None)
         # All that waited may have gone: then nobody else gets the error.
         if not opening.cancelled() and isinstance(opening.exception(), (CursorStoreError, RelayError, MetadataError)):
             log.info("local cursors not opened: topic=%s error=%s", key.topic, opening.exception())
 
-    async def _open(self, key: ClaimKey) -> HeldPartition:
+    async def _open(self, key: ClaimKey) -> CursorPartition:
         claim = await self._claims.acquire(key)
         opened = False
         try:
@@ -233,27 +213,12 @@ class LocalCursors:
                     f"{claim.url} has the local cursors in {key.topic}; look the topic up again"
                 )
             async with self._slots:
-                if self._client is None:
-                    sys.setswitchinterval(min(SWITCH_INTERVAL_S, sys.getswitchinterval()))
-                    self._client = self._make_client()
-                store = CursorStore(self._client, key.topic, self._admin, lambda reason: self.end(key, reason))
-                await store.open()
-            if store.lost or not self._claims.is_valid(claim):
-                await store.close()
+                held = await self._backend.open(
+                    key, lambda reason: self.end(key, reason), lambda: self._claims.serves(key)
+                )
+            if held.store.lost or not self._claims.is_valid(claim):
+                await held.end("another broker has the cursors")
                 raise OwnerUnavailableError(f"{key.topic} has moved to another broker; look the topic up again")
-            guard = guard_name(self._pool.identity, key.topic.partition)
-            was_deleted = TopicDeletions(self._stored_topic, self._admin, guard).was_deleted
-            held = HeldPartition(
-                store,
-                self._admin,
-                self._access,
-                self._owner_names,
-                guard,
-                self._is_bound,
-                was_deleted,
-                is_held=lambda: self._claims.serves(key),
-                policies_of=self._policies_of,
-            )
             self._held[key] = _Held(held, claim)
             opened = True
         finally:
@@ -261,7 +226,7 @@ class LocalCursors:
                 self._claims.release(claim)
         if self._returning is None:
             self._returning = run_forever(self._return_partitions, "the return of local cursors to other brokers")
-        log.info("local cursors opened: topic=%s subscriptions=%d", key.topic, len(store))
+        log.info("local cursors opened: topic=%s subscriptions=%d", key.topic, len(held.store))
         return held
 
     async def topic_deleted(self, topic: TopicName) -> None:
@@ -326,15 +291,13 @@ class LocalCursors:
             self.end(key, "this broker stops")
         if self._ending:
             await asyncio.wait(set(self._ending.values()))
-        self._access.close()
+        self._backend.close()
         await self.disconnect()
 
     async def disconnect(self) -> None:
         """Close the client. A drain that ran out of time did not get that far."""
         await self._cancel_openings()
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        await self._backend.disconnect()
 
     async def _cancel_openings(self) -> None:
         """End what is being opened, before its client closes; nothing is opened any more."""

@@ -1,43 +1,32 @@
-"""Local cursors in a compacted topic of the source cluster: the asyncio shell around topic_cursors.py and commits.py."""
+"""The store of local cursors: the asyncio shell around topic_cursors.py and commits.py."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Final
-
-import pulsar
-from pulsar.asyncio import PulsarException
+from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.background import end_with, ends
-from readonly_engine.broker.cursors.commits import CommitSchedule, CompactionSchedule
-from readonly_engine.broker.cursors.records import MAX_KEPT_BYTES, read_messages
+from readonly_engine.broker.cursors.commits import COMMIT_S, CommitSchedule
 from readonly_engine.broker.cursors.topic_cursors import TopicCursors, by_topic
-from readonly_engine.owner.errors import RelayError
-from readonly_engine.wire.cursor_records import decode_key
 from readonly_engine.wire.errors import MalformedFrameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pulsar.asyncio import Client, Producer
+    from collections.abc import Callable, Mapping, Sequence
 
     from readonly_engine.broker.cursors.topic_cursors import LocalCursor
-    from readonly_engine.metadata.topic_name import TopicName
-    from readonly_engine.owner.cursor_admin import CursorAdmin
     from readonly_engine.topic.position import Position
 
 log = logging.getLogger(__name__)
 
-SENDS: Final = 500
-"""Records under way at the same time. The client refuses more than 1,000 (max_pending_messages)."""
+WRITES: Final = 500
+"""Records that are written together."""
 
 OPEN_TIMEOUT_S: Final = 60.0
 """Limit of the time to fence the last writer and to read all records."""
 
 CLOSE_TIMEOUT_S: Final = 10.0
-"""Limit of the time to store the last changes, and of that to close the producer."""
+"""Limit of the time to store the last changes, and of that to close the records."""
 
 MAX_CALLS: Final = 100_000
 """Receipts of acks that wait for commits. While the source cluster stores nothing, clients could ask for any number."""
@@ -50,30 +39,56 @@ class CursorStoreError(Exception):
     """The cursors are not readable or writable here: another broker has them, or the source cluster does not answer."""
 
 
+class CursorRecords(Protocol):
+    """The records of one group of subscriptions (wire/cursor_records.py), which one broker of the pool writes at a time."""
+
+    @property
+    def name(self) -> str:
+        """Where they are, for errors."""
+
+    async def open(self) -> Mapping[str, bytes]:
+        """Fence the last writer; return the last records of all keys.
+
+        Raises:
+            CursorStoreError: they cannot be read or written.
+        """
+
+    async def write(self, records: Sequence[tuple[str, bytes]]) -> None:
+        """Store records in their order; an empty one removes its key.
+
+        Raises:
+            Exception: they cannot be stored, or another broker writes.
+        """
+
+    @property
+    def compaction_due(self) -> bool:
+        """Whether earlier records take so much room that `compact` is worth it."""
+
+    async def compact(self) -> None:
+        """Remove earlier records."""
+
+    async def close(self) -> None:
+        """Let other brokers write."""
+
+
 class CursorStore:
     """The local cursors of one group of subscriptions, which one broker of the pool stores at a time.
 
-    The records are written by a producer with ExclusiveWithFencing, so the owner refuses what a former writer sends later.
-
     Args:
-        client: client of the source cluster, with the broker's own credentials.
-        topic: name of the topic of the records.
-        admin: compacts the topic.
+        records: stores them.
         on_lost: called with the reason when nothing can be stored any more, not after `close`.
+        interval_s: longest wait of a change before its commit begins.
     """
 
-    def __init__(self, client: Client, topic: TopicName, admin: CursorAdmin, on_lost: Callable[[str], None]) -> None:
-        self._client = client
-        self._topic = topic
-        self._admin = admin
+    def __init__(self, records: CursorRecords, on_lost: Callable[[str], None], interval_s: float = COMMIT_S) -> None:
+        self._records = records
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._producer: Producer | None = None
+        self._open = False
         self._topics: dict[str, TopicCursors] = {}
         self._changed: dict[TopicCursors, None] = {}
         self._stored_topics: set[str] = set()
-        self._commits = CommitSchedule()
-        self._compactions = CompactionSchedule()
+        self._commits = CommitSchedule(interval_s)
         self._timer: asyncio.TimerHandle | None = None
         self._committing: asyncio.Task[None] | None = None
         self._compacting: asyncio.Task[None] | None = None
@@ -87,59 +102,25 @@ class CursorStore:
         """Fence the last writer, and read all records.
 
         Raises:
-            CursorStoreError: the topic cannot be written or read; or its records are damaged.
+            CursorStoreError: the records cannot be written or read, or are damaged.
         """
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
-                await self._open()
-        except (PulsarException, RelayError, TimeoutError, MalformedFrameError) as error:
+                records = await self._records.open()
+            self._open = True
+            for topic, of_topic in by_topic(records.items()).items():
+                self.of(topic).restore(of_topic.items())
+        except (TimeoutError, MalformedFrameError) as error:
             await self.close()
             raise CursorStoreError(
-                f"the local cursors in {self._topic} cannot be read: {error or 'no answer'}"
+                f"the local cursors in {self._records.name} cannot be read: {error or 'no answer'}"
             ) from error
-        except asyncio.CancelledError:
+        except BaseException:
             await self.close()
             raise
-
-    async def _open(self) -> None:
-        await self._check_ours()
-        # The first compaction makes the cursor that keeps the records until the next one, also in an empty topic.
-        await self._admin.compact(self._topic)
-        self._producer = await self._client.create_producer(
-            str(self._topic),
-            access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing,
-            batching_enabled=True,
-            batching_max_publish_delay_ms=1,
-            send_timeout_millis=0,
-        )
-        records = await self._read()
-        for topic, of_topic in by_topic(records.items()).items():
-            self.of(topic).restore(of_topic.items())
         for cursors in self._topics.values():
             if cursors.has_changes:
                 self.changed(cursors)
-
-    async def _check_ours(self) -> None:
-        """Check the first message, before anything changes the topic or disconnects its producers.
-
-        Raises:
-            MalformedFrameError: it is none of these records.
-        """
-        async with aclosing(read_messages(self._client, self._topic)) as messages:
-            async for key, _ in messages:
-                decode_key(key)
-                return
-
-    async def _read(self) -> dict[str, bytes]:
-        """Read the last records of all keys."""
-        records: dict[str, bytes] = {}
-        async with aclosing(read_messages(self._client, self._topic)) as messages:
-            async for key, value in messages:
-                records[key] = value
-                self._compactions.written(key, len(value))
-                if self._compactions.kept > MAX_KEPT_BYTES:
-                    raise MalformedFrameError(f"the last records of all keys have more than {MAX_KEPT_BYTES:,} bytes")
-        return records
 
     def __len__(self) -> int:
         return sum(map(len, self._topics.values()))
@@ -226,7 +207,7 @@ class CursorStore:
                 await stored
         except TimeoutError as error:
             raise CursorStoreError(
-                f"{self._topic} did not store a change of a cursor in {STORE_TIMEOUT_S:g} s"
+                f"{self._records.name} did not store a change of a cursor in {STORE_TIMEOUT_S:g} s"
             ) from error
         finally:
             self._waiting.pop(stored, None)
@@ -247,27 +228,24 @@ class CursorStore:
         self._closing = True
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                while not self._lost and self._producer is not None and (self._changed or self._committing is not None):
+                while not self._lost and self._open and (self._changed or self._committing is not None):
                     self._begin()
                     if self._committing is not None:
                         await asyncio.wait([self._committing])
                     else:
                         await asyncio.sleep(0)  # so that the timeout can end it
         except TimeoutError:
-            log.warning("the last changes of local cursors were not stored: topic=%s", self._topic)
+            log.warning("the last changes of local cursors were not stored: topic=%s", self._records.name)
         self._end(self._lost or "the store is closed")
         for task in (self._committing, self._compacting):
             if task is not None:
                 task.cancel()
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            try:
-                async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                    await producer.close()
-            except (PulsarException, TimeoutError) as error:
-                log.info(
-                    "the producer of local cursors was not closed: topic=%s error=%s", self._topic, error or "no answer"
-                )
+        self._open = False
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._records.close()
+        except TimeoutError:
+            log.info("the records of local cursors were not closed: topic=%s error=no answer", self._records.name)
 
     # Commits
 
@@ -290,22 +268,18 @@ class CursorStore:
             records = [record for cursors in changed for record in cursors.begin_changes()]
         except Exception as error:
             # It is a defect. Nothing of this commit is stored, so the next holder begins with the commit before.
-            log.exception("local cursors cannot be encoded: topic=%s", self._topic)
-            self._end(f"the local cursors in {self._topic} cannot be encoded: {error}")
+            log.exception("local cursors cannot be encoded: topic=%s", self._records.name)
+            self._end(f"the local cursors in {self._records.name} cannot be encoded: {error}")
             return
         self._cost = self._loop.time() - began
         self._committing = self._loop.create_task(self._store(records))
         self._committing.add_done_callback(self._committed)
 
     async def _store(self, records: Sequence[tuple[str, bytes | Callable[[], bytes]]]) -> None:
-        producer = self._producer
-        assert producer is not None
-        for begin in range(0, len(records), SENDS):
-            encoded = [(key, await self._encoded(value)) for key, value in records[begin : begin + SENDS]]
-            sends = [producer.send(value, partition_key=key, disable_replication=True) for key, value in encoded]
-            await asyncio.gather(*sends)
-            for key, value in encoded:
-                self._compactions.written(key, len(value))
+        for begin in range(0, len(records), WRITES):
+            await self._records.write(
+                [(key, await self._encoded(value)) for key, value in records[begin : begin + WRITES]]
+            )
 
     async def _encoded(self, value: bytes | Callable[[], bytes]) -> bytes:
         """Return a record; after the work for one of acks, let others have their turn."""
@@ -322,7 +296,9 @@ class CursorStore:
         self._committing = None
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or error is not None:
-            self._end(f"the local cursors in {self._topic} cannot be stored here any more: {error or 'cancelled'}")
+            self._end(
+                f"the local cursors in {self._records.name} cannot be stored here any more: {error or 'cancelled'}"
+            )
             return
         self._commits.completed(self._loop.time(), self._cost)
         for stored, number in self._waiting.items():
@@ -335,21 +311,18 @@ class CursorStore:
             else:
                 call(True)
         self._schedule()
-        if self._compactions.due and self._compacting is None:
+        if self._records.compaction_due and self._compacting is None:
             self._compacting = self._loop.create_task(self._compact())
             end_with(self._compacting, lambda _: self._end_after_error())
 
     async def _compact(self) -> None:
         try:
-            self._compactions.begun()
-            await self._admin.compact(self._topic)
-        except RelayError as error:
-            log.warning("the topic of local cursors was not compacted: topic=%s error=%s", self._topic, error)
+            await self._records.compact()
         finally:
             self._compacting = None
 
     def _end_after_error(self) -> None:
-        self._end(f"the local cursors in {self._topic} cannot be stored here any more: internal error")
+        self._end(f"the local cursors in {self._records.name} cannot be stored here any more: internal error")
 
     def _end(self, reason: str) -> None:
         """Refuse all further changes."""

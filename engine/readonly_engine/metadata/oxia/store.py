@@ -204,6 +204,12 @@ class OxiaStore:
         await self._create_parents(path)
         await self._put(path, value, None)
 
+    async def put_if(self, path: str, value: bytes, version: int | None) -> int | None:
+        """Create a persistent record, or change its value, unless another process has done so meanwhile."""
+        check_own(path)
+        await self._create_parents(path)
+        return await self._put(path, value, _NEW if version is None else version)
+
     async def remove(self, path: str) -> None:
         """Remove a record made by `put`, and a copy that a migration has left elsewhere."""
         check_own(path)

@@ -169,9 +169,7 @@ class ReplayLog(TopicLog):
             if not room or (due is not None and self._replay.clock.next_release(due) is None):
                 return
             self._following = stored.at_or_after(self._following)
-            entries = await self.read_stored(
-                self._following, min(room, max(READ_AHEAD_BYTES // self._entry_bytes, 1))
-            )
+            entries = await self.read_stored(self._following, min(room, max(READ_AHEAD_BYTES // self._entry_bytes, 1)))
             if not entries:
                 return
             self._gate.add_entries(AheadEntry(entry.position, entry.timestamp, entry.size) for entry in entries)

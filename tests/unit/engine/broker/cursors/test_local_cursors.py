@@ -8,10 +8,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from readonly_engine.broker.cursors import local_cursors
+from readonly_engine.broker.cursors import local_cursors, topic_backend
 from readonly_engine.broker.cursors.local_cursors import LocalCursors
 from readonly_engine.broker.cursors.partitions import topic_properties
 from readonly_engine.broker.cursors.store import CursorStoreError
+from readonly_engine.broker.cursors.topic_backend import TopicBackend
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.cursor_admin import PartitionedTopic
 from readonly_engine.owner.errors import OwnerUnavailableError
@@ -37,15 +38,18 @@ class _Pool:
     def join(self, url: str) -> None:
         self.members[url] = None
         self.brokers[url] = LocalCursors(
-            client=lambda: None,
-            admin=SimpleNamespace(partitioned=self._partitioned),
-            access=SimpleNamespace(close=lambda: None),
+            TopicBackend(
+                client=lambda: None,
+                admin=SimpleNamespace(partitioned=self._partitioned),
+                access=SimpleNamespace(close=lambda: None),
+                identity="pool",
+                partitions=PARTITIONS,
+                is_bound=lambda _: True,
+                stored_topic=None,
+                policies_of=None,
+            ),
             claims=_Claims(self, url),
             pool=SimpleNamespace(identity="pool", url=url, members=self.members),
-            partitions=PARTITIONS,
-            is_bound=lambda _: True,
-            stored_topic=None,
-            policies_of=None,
         )
 
     async def die(self, url: str) -> None:
@@ -120,8 +124,8 @@ class _Store:
 
 
 class _Partition:
-    def __init__(self, *_: object, **__: object) -> None:
-        pass
+    def __init__(self, store: _Store, *_: object, **__: object) -> None:
+        self.store = store
 
     async def end(self, _: str) -> None:
         await asyncio.sleep(0)
@@ -130,13 +134,13 @@ class _Partition:
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> _Pool:
     for name, value in {
-        "CursorStore": _Store,
-        "HeldPartition": _Partition,
         "PLACE_S": 0.01,
         "RETURN_S": 0.02,
         "RETURN_INTERVAL_S": 0.005,
     }.items():
         monkeypatch.setattr(local_cursors, name, value)
+    for name, made in {"CursorStore": _Store, "HeldPartition": _Partition}.items():
+        monkeypatch.setattr(topic_backend, name, made)
     return _Pool()
 
 
@@ -211,16 +215,16 @@ async def test_the_end_of_the_broker_ends_what_is_being_opened(
             read.set()
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(local_cursors, "CursorStore", Reading)
+    monkeypatch.setattr(topic_backend, "CursorStore", Reading)
     monkeypatch.setattr(local_cursors, "CANCEL_S", 0.05 if silent else 10.0)
     unexpected: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
     pool.join("pulsar://broker-0:6650")
     broker = pool.brokers["pulsar://broker-0:6650"]
-    broker._make_client = Client
+    broker._backend._make_client = Client
     key = await broker.key_of(TOPIC, "s")
     asked = asyncio.create_task(broker.open(key))
-    await until(lambda: broker._client is not None)
+    await until(lambda: broker._backend._client is not None)
     if not stays:
         asked.cancel()
     await getattr(broker, end)()

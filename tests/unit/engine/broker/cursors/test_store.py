@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
+from readonly_engine.broker.cursors.topic_records import TopicRecords
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.position import Position
 
@@ -47,7 +48,7 @@ class Damaged:
 
 async def test_a_cursor_that_cannot_be_encoded_ends_the_store_and_nothing_hangs():
     lost = []
-    store = CursorStore(Client(), RECORDS, PlayedAdmin(compact=None), lost.append)
+    store = CursorStore(TopicRecords(Client(), RECORDS, PlayedAdmin(compact=None)), lost.append)
     await store.open()
     cursors, others = store.of("persistent://a/b/one"), store.of("persistent://a/b/other")
     cursor = cursors.create("s", Position(1, 1))
@@ -67,7 +68,7 @@ async def test_a_cursor_that_cannot_be_encoded_ends_the_store_and_nothing_hangs(
 
 async def test_a_commit_has_a_change_only_if_it_begins_after_it():
     """A guard that does not wait for it is past a cursor whose SEEK forward a crash undoes."""
-    store = CursorStore(Client(), RECORDS, PlayedAdmin(compact=None), print)
+    store = CursorStore(TopicRecords(Client(), RECORDS, PlayedAdmin(compact=None)), print)
     await store.open()
     cursors = store.of("persistent://a/b/one")
     cursor = cursors.create("s", Position(1, 1))
