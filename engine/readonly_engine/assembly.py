@@ -28,6 +28,7 @@ from readonly_engine.broker.passthrough.policy import PassThroughPolicy
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns
 from readonly_engine.broker.pool.claim_store import ClaimStore
 from readonly_engine.broker.pool.membership import PoolMembership
+from readonly_engine.broker.replay.replay import Replay
 from readonly_engine.broker.server.broker import Broker
 from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
 from readonly_engine.broker.subscription.topics import TopicRegistry
@@ -35,7 +36,7 @@ from readonly_engine.broker.tail.budget import ANY_RATE, SUBSCRIPTION_PREFIX, Ta
 from readonly_engine.build_info import built_commit
 from readonly_engine.config.kinds import Address
 from readonly_engine.config.listeners import DEFAULT
-from readonly_engine.config.settings import PORT_OFFSET, Tail
+from readonly_engine.config.settings import PORT_OFFSET, Tail, Unbound
 from readonly_engine.http.server import HttpServer
 from readonly_engine.http.status.gather import About
 from readonly_engine.lease_guard import LeaseGuard
@@ -51,6 +52,7 @@ from readonly_engine.net.tls import TlsError
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
 from readonly_engine.owner.directory import OwnerDirectory
+from readonly_engine.replay_parts import join_replay, pool_uid, replay_backend
 from readonly_engine.start_files import StartError, open_files
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
@@ -193,7 +195,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         url,
         tls_url,
         config.advertised_listeners,
-        config.pool_uid,
+        pool_uid(config),
         refused,
         config.locality,
         published_http_port(config.http, url),
@@ -226,6 +228,12 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     def on_deleted(topic: TopicName) -> None:
         broker.spawn(local_cursors.topic_deleted(topic))
 
+    try:
+        record = await join_replay(store, membership, config)
+    except StartError:
+        await stores.close()
+        raise
+    replay = None if record is None else Replay(record.shared, cluster)
     topics = TopicRegistry(
         cluster,
         bookies,
@@ -237,13 +245,16 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         config.dispatch_rate_per_broker,
         BatchIndexAckStore(admin, store, membership.folder),
         guard,
-        tail_of,
+        tail_of if record is None else lambda _: None,
         on_deleted,
+        None if record is None else record.shared,
     )
     owners = OwnerDirectory(*config.service_urls, tls=broker_tls, peer_tls=peer_tls, stored_limit=stored_limit)
     claims = ClaimStore(store, membership, guard)
-    local_cursors = LocalCursors(
-        TopicBackend(
+    access = OwnerAccess(owners, topics.authorizes, f"{ACCESS_PREFIX}{membership.identity}-{urlsplit(url).netloc}-")
+
+    def topic_backend() -> TopicBackend:
+        return TopicBackend(
             partial(
                 stock_client,
                 config.service_url,
@@ -251,16 +262,16 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
                 file_token(config.admin_token_file) if login is None else login.current,
             ),
             CursorAdmin(admin),
-            OwnerAccess(owners, topics.authorizes, f"{ACCESS_PREFIX}{membership.identity}-{urlsplit(url).netloc}-"),
+            access,
             membership.identity,
             config.cursor_partitions,
             is_bound,
             cluster.stored_topic,
             GuardPolicySource(admin, topics.namespace_policies).of,
-        ),
-        claims,
-        membership,
-    )
+        )
+
+    backend = topic_backend() if record is None else replay_backend(store, cluster, topics, access, record)
+    local_cursors = LocalCursors(backend, claims, membership)
     passthrough = PassThroughPolicy(
         admin, topics.namespace_policies, membership.identity, topics.subscriptions, topics.can_read
     )
@@ -275,9 +286,10 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         Limits(config.limits),
         patterns,
         config.bindings,
-        config.lookup_unbound,
+        config.lookup_unbound if replay is None else Unbound.REJECT,
         config.cursors,
         guard,
+        replay,
     )
     certificates = certificate_files([config.tls, config.broker_tls, config.metadata_store_tls, config.bookie_tls])
     http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared), build, certificates)
@@ -306,6 +318,8 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         for task in (following, renewing):
             if task is not None:
                 task.cancel()
+        if record is not None:
+            record.close()
         await http.close()
         await local_cursors.disconnect()
         await admin.close()

@@ -121,6 +121,7 @@ def test_codecs_touch_nothing_but_bytes(path):
         "owner/recent_acks.py",
         "owner/responses.py",
         "owner/resume.py",
+        "broker/replay/replay.py",
         "broker/split/codec.py",
         "broker/split/coordinator.py",
         "broker/split/leases.py",
@@ -219,6 +220,7 @@ BROKERS_ROOMS = {
         "clock",
         "lease_guard",
     },
+    "replay": {"cursors", "owner", "topic", "bookkeeper", "metadata", "wire"},
     "split": {
         "subscription",
         "pool",
@@ -232,6 +234,7 @@ BROKERS_ROOMS = {
     },
     "passthrough": {"subscription", "dispatch", "owner", "topic", "metadata", "wire", "background", "waiting"},
     "consumer": {
+        "replay",
         "cursors",
         "passthrough",
         "split",
@@ -248,6 +251,7 @@ BROKERS_ROOMS = {
         "clock",
     },
     "session": {
+        "replay",
         "background",
         "consumer",
         "cursors",
@@ -265,6 +269,7 @@ BROKERS_ROOMS = {
         "clock",
     },
     "server": {
+        "replay",
         "background",
         "consumer",
         "split",

@@ -14,6 +14,7 @@ from readonly_engine.config.option import (
     read_options,
     without_unknown,
 )
+from readonly_engine.config.replay import check_replay
 from readonly_engine.config.settings import WARN_UNKNOWN, EngineConfig
 from readonly_engine.config.yaml_file import YamlFileError, read_yaml
 from readonly_engine.metadata.security import LoginScheme, NodeRights
@@ -82,6 +83,7 @@ def make_config(
         raise ConfigError(
             "topics is missing: give --topics PATTERN, or --bindings FILE for topics that an operator binds"
         )
+    check_replay(config.replay, settings)
     _check_tls(config)
     if config.admin_oauth2 is not None and config.admin_token_file is not None:
         raise ConfigError("admin-oauth2 and admin-token-file exclude each other: give one of them")

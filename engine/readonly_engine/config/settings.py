@@ -24,6 +24,7 @@ from readonly_engine.config.kinds import (
 from readonly_engine.config.limits import DISPATCH_RATE, MAX_BUFFERED_BYTES, UNLIMITED, DispatchRate, LimitSettings
 from readonly_engine.config.listeners import ADVERTISED_LISTENERS, BIND_ADDRESSES, BindAddress, Urls
 from readonly_engine.config.option import NO_FIELD, SET_BY_OPERATOR, option
+from readonly_engine.config.replay import SPEED, TIME, ReplaySettings
 from readonly_engine.config.source_cluster import SourceClusterConfig
 from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.net.interfaces import ALL_INTERFACES
@@ -346,6 +347,32 @@ class EngineConfig(SourceClusterConfig):
         ),
     )
 
+    # A replay of past messages.
+
+    replay_from: int | None = field(
+        default=None,
+        metadata=option(
+            TIME,
+            "replay past messages of the topics, from this publish time on, with cursors of the pool's own",
+            unset="serve the topics as they are",
+            group="Replay",
+            field=NO_FIELD,
+        ),
+    )
+    replay_to: int | None = field(
+        default=None, metadata=option(TIME, "last publish time of the replay", unset="no end", field=NO_FIELD)
+    )
+    replay_speed: float = field(
+        default=1.0,
+        metadata=option(
+            SPEED,
+            "publish time that passes in each second of the replay: 1 for the original pace, unlimited for all messages at once; "
+            "it counts for the first broker of the pool",
+            unit="seconds per second",
+            field=NO_FIELD,
+        ),
+    )
+
     # Processes and logs.
 
     workers: int = field(
@@ -378,6 +405,13 @@ class EngineConfig(SourceClusterConfig):
             field=SET_BY_OPERATOR,
         ),
     )
+
+    @property
+    def replay(self) -> ReplaySettings | None:
+        """The replay of past messages; None without one."""
+        if self.replay_from is None:
+            return None
+        return ReplaySettings(self.replay_from, self.replay_to, self.replay_speed)
 
     @property
     def limits(self) -> LimitSettings:

@@ -149,6 +149,17 @@ class ClusterMetadata:
             self._ledgers.popitem(last=False)
         return metadata
 
+    async def ledger_created_ms(self, ledger_id: int) -> int | None:
+        """Return when a ledger was created, by the store's clock, ms since the epoch.
+
+        It is None for a ledger that was deleted, or copied from another store.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+        """
+        node = await self._bookkeeper.get(ledger_path(self._root, ledger_id))
+        return None if node is None or node.origin else node.created_ms
+
     async def bookie_address(self, bookie_id: str) -> tuple[str, int]:
         """Return a bookie's host and port. A read-only bookie is registered under another node and still serves reads.
 

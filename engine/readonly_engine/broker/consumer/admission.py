@@ -144,6 +144,9 @@ async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscri
         MetadataError: the metadata store does not answer.
     """
     services, request = client.services, request_of(subscribe)
+    if services.replay is not None:
+        subscribe.read_compacted = False  # the compacted ledger is of the present
+        return Placement(topic, info, True, CursorPlace.POOL)
     bound = services.bindings.serves(topic, info.name)
     kept = bound and _kept_by_pool(services, topic, info)
     if request is LocalRequest.CHECK:
@@ -172,7 +175,7 @@ def _kept_by_pool(services: Services, topic: TopicName, info: SubscribeInfo) -> 
 
     A non-durable subscription has no cursor to keep: the owner admits it, and no redirect makes a Reader begin again.
     """
-    return info.durable and services.keeps_cursors(topic, info.name)
+    return services.replay is not None or (info.durable and services.keeps_cursors(topic, info.name))
 
 
 async def _needs_owner(client: ClientLink, placement: Placement, subscribe: CommandSubscribe) -> str:
@@ -183,6 +186,8 @@ async def _needs_owner(client: ClientLink, placement: Placement, subscribe: Comm
         MetadataError: the metadata store does not answer.
     """
     services, topic = client.services, placement.topic
+    if services.replay is not None:
+        return ""
     if placement.cursor is CursorPlace.POOL:
         return await services.passthrough.refusal(topic, subscribe)
     if placement.local:
@@ -257,7 +262,7 @@ def _check_unchanged(services: Services, consumer: ClientConsumer, placement: Pl
         raise OwnerUnavailableError(f"the consumer of {topic} was closed during its creation; look it up again")
     if services.bindings is bindings:
         return
-    bound = services.bindings.serves(topic, info.name)
+    bound = services.replay is not None or services.bindings.serves(topic, info.name)
     kept = bound and _kept_by_pool(services, topic, info)
     whole = placement.split and not services.splits_dispatch(topic, info.name)
     if bound != placement.bound or kept != (placement.cursor is CursorPlace.POOL) or whole:

@@ -59,7 +59,7 @@ class LocallyKeptConsumer(ServedConsumer):
         local = self.owner_consumer.local
         if local is None:
             raise OwnerUnavailableError(f"the consumer of {self.topic} was closed meanwhile; look it up again")
-        return LocalKeeper(queries, local, self.info.kind)
+        return LocalKeeper(queries if self.connection.services.replay is None else None, local, self.info.kind)
 
     @property
     def movable(self) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.membership import Member, PoolMembership
     from readonly_engine.broker.pool.pending_redirects import PendingRedirects
     from readonly_engine.broker.pool.redirects import RedirectHistory
+    from readonly_engine.broker.replay.replay import Replay
     from readonly_engine.broker.split.registry import SplitSubscriptions
     from readonly_engine.broker.subscription.owner_leases import OwnerLeases
     from readonly_engine.broker.subscription.topics import TopicRegistry
@@ -48,6 +49,7 @@ class Services(Protocol):
         exclusives: consumers of Exclusive subscriptions.
         local_cursors: the cursors that this broker keeps.
         local_names: looks for local cursors of subscriptions that owners keep.
+        replay: the replay of past messages that the pool is; None for a pool of present ones.
         splits: the split subscriptions.
         draining: whether the broker leaves the pool.
     """
@@ -67,6 +69,7 @@ class Services(Protocol):
     exclusives: ExclusiveConsumers
     local_cursors: LocalCursors
     local_names: LocalSubscriptionNames
+    replay: Replay | None
     splits: SplitSubscriptions
     draining: bool
 

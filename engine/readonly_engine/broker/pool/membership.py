@@ -167,6 +167,15 @@ class PoolMembership:
         except TimeoutError as error:
             raise MetadataUnavailableError(f"the brokers of {self._folder} are not known after 10 s") from error
 
+    async def check_admitted(self) -> None:
+        """Check that this broker may join now.
+
+        Raises:
+            NotAdmittedError: another pool of this name has live brokers.
+            MetadataUnavailableError: the store does not answer.
+        """
+        await self._admit()
+
     async def _admit(self) -> Fence:
         """Check that no other pool of this name has live brokers; return the fence for the registration.
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.claim_store import ClaimStore
     from readonly_engine.broker.pool.claims import ClaimAction
     from readonly_engine.broker.pool.membership import Member, PoolMembership
+    from readonly_engine.broker.replay.replay import Replay
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.broker.subscription.topics import TopicRegistry
     from readonly_engine.metadata.topic_name import TopicName
@@ -85,6 +86,7 @@ class Broker:
         unbound: handling of topics without a binding.
         cursors: keeper of cursors where no binding names it.
         guard: checks leases before each delivery.
+        replay: the replay of past messages that the pool is; None for a pool of present ones.
     """
 
     def __init__(
@@ -102,8 +104,10 @@ class Broker:
         unbound: Unbound = Unbound.REDIRECT,
         cursors: Cursors = Cursors.OWNER,
         guard: LeaseGuard | None = None,
+        replay: Replay | None = None,
     ) -> None:
         self.unbound = unbound
+        self.replay = replay
         self.owners = owners
         self.topics = topics
         self.passthrough = passthrough
@@ -242,6 +246,8 @@ class Broker:
 
     def keeps_cursors(self, topic: TopicName, subscription: str) -> bool:
         """Return whether the pool keeps the cursor of a subscription, instead of its owner."""
+        if self.replay is not None:
+            return True
         return (self.bindings.cursors_of(topic, subscription) or self._cursors) is Cursors.LOCAL
 
     def splits_dispatch(self, topic: TopicName, subscription: str) -> bool:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_engine.background import ends
+from readonly_engine.broker.replay.replay import refuse_write
 from readonly_engine.broker.session.bounds import CLOSED_PRODUCER_TTL_S, MAX_CONCURRENT_PRODUCERS, MAX_REQUEST_BYTES
 from readonly_engine.broker.session.producer import ProxiedProducer
 from readonly_engine.broker.session.producer_connections import ProducerConnections
@@ -68,6 +69,9 @@ class ClientProducers:
             size: size of its frame, in bytes.
         """
         producer_id, request_id = command.producer.producer_id, command.producer.request_id
+        if self._client.services.replay is not None:
+            self._client.refuse(request_id, ServerError.NotAllowedError, str(refuse_write("publishing")))
+            return
         present = self._producers.get(producer_id)
         if present is not None:
             present.respond_duplicate(request_id)

@@ -32,11 +32,12 @@ async def answer_lookup(client: ClientLink, command: BaseCommand) -> None:
     if not services.bindings.covers(topic):
         await _answer_unbound(client, command, topic)
         return
-    if not client.identity.anonymous and not await _lookup_permitted(client, command):
+    replays = services.replay is not None
+    if not replays and not client.identity.anonymous and not await _lookup_permitted(client, command):
         return
     if _redirect_to_pool(client, command):
         return
-    if services.bindings.falls_back(topic):
+    if not replays and services.bindings.falls_back(topic):
         await _relay_lookup(client, command)
         return
     # The answer is not the owner, unless the binding has that fallback: clients stay there, with the load of the pool.

@@ -11,7 +11,10 @@ from readonly_engine.broker.consumer.client_link import ClientLink
 from readonly_engine.broker.consumer.services import Services
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.pending_redirects import ARRIVAL_TIMEOUT_S
-from readonly_engine.owner.errors import RelayError
+from readonly_engine.broker.replay.replay import refuse_write
+from readonly_engine.metadata.errors import MetadataError, TopicNameError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of
 from readonly_engine.wire.pulsar_pb2 import (
@@ -23,6 +26,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 
 if TYPE_CHECKING:
     from readonly_engine.broker.consumer.client_consumer import ClientConsumer
+    from readonly_engine.broker.replay.replay import Replay
     from readonly_engine.broker.session.request_quota import RequestQuota
 
 _CLOSING_REQUESTS = frozenset({BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE})
@@ -54,8 +58,11 @@ class ConsumerLink(ClientLink, Protocol):
 
 
 async def relay_to_any_broker(client: ClientLink, command: BaseCommand) -> None:
-    """Relay a request to any broker of the source cluster."""
+    """Relay a request to any broker of the source cluster. A replay answers one for the partitions of a topic itself."""
     request_id = body_of(command).request_id
+    if client.services.replay is not None and command.type == BaseCommand.PARTITIONED_METADATA:
+        await _answer_partitions(client, client.services.replay, command)
+        return
     try:
         owner = await client.services.owners.any_broker(client.identity)
         client.respond(await owner.request(command), request_id)
@@ -63,9 +70,28 @@ async def relay_to_any_broker(client: ClientLink, command: BaseCommand) -> None:
         refuse_lookup(client, command, request_id, error)
 
 
+async def _answer_partitions(client: ClientLink, replay: Replay, command: BaseCommand) -> None:
+    asked = command.partition_metadata
+    try:
+        partitions = await replay.partitions(parse_topic_name(asked.topic))
+    except TopicNameError as error:
+        refuse_lookup(client, command, asked.request_id, OwnerRefusedError(ServerError.InvalidTopicName, str(error)))
+    except MetadataError as error:
+        refuse_lookup(client, command, asked.request_id, OwnerUnavailableError(str(error)))
+    else:
+        found = CommandPartitionedTopicMetadataResponse(
+            partitions=partitions, response=CommandPartitionedTopicMetadataResponse.Success
+        )
+        answer = BaseCommand(type=BaseCommand.PARTITIONED_METADATA_RESPONSE, partition_metadata_response=found)
+        client.respond(answer, asked.request_id)
+
+
 async def relay_to_schema_owner(client: ClientLink, command: BaseCommand) -> None:
     """Relay GET_OR_CREATE_SCHEMA to the owner of the topic."""
     request_id = command.get_or_create_schema.request_id
+    if client.services.replay is not None:
+        client.refuse(request_id, ServerError.NotAllowedError, str(refuse_write("the creation of a schema")))
+        return
     try:
         owner = await client.services.owners.owner_of(command.get_or_create_schema.topic, client.identity)
         client.respond(await owner.request(command), request_id)

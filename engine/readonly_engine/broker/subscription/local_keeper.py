@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from readonly_engine.broker.dispatch.make import DispatchSettings
 from readonly_engine.broker.subscription.cursor_keeper import LoadedAcks
 from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
 from readonly_engine.owner.consumer_events import OwnerCursorState
@@ -13,7 +14,6 @@ from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
     from readonly_engine.broker.cursors.local_subscription import LocalSubscription, ServedSubscription
-    from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.subscription.cursor_keeper import KeptSubscription
     from readonly_engine.broker.subscription.owner_queries import OwnerQueries
     from readonly_engine.topic.position import Position
@@ -24,7 +24,7 @@ class LocalKeeper:
     """Has the cursor of one local subscription (CursorKeeper).
 
     Args:
-        queries: asks the owner for settings.
+        queries: asks the owner for settings; None for those of a stock owner, without delayed delivery.
         local: the subscription.
         kind: its type.
     """
@@ -33,13 +33,15 @@ class LocalKeeper:
 
     at_owner: Final[bool] = False
 
-    def __init__(self, queries: OwnerQueries, local: LocalSubscription, kind: CommandSubscribe.SubType) -> None:
+    def __init__(self, queries: OwnerQueries | None, local: LocalSubscription, kind: CommandSubscribe.SubType) -> None:
         self._queries = queries
         self._local = local
         self._kind = kind
 
     async def settings(self) -> DispatchSettings:
         """Return the dispatch settings of a new subscription."""
+        if self._queries is None:
+            return self.adapted(DispatchSettings(delayed=False))
         return self.adapted(await self._queries.settings(self._local.topic, self._kind))
 
     def adapted(self, settings: DispatchSettings) -> DispatchSettings:

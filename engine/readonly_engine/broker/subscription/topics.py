@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,11 +35,12 @@ from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
 from readonly_engine.topic.compacted import find_compaction
 from readonly_engine.topic.log import TopicLog
+from readonly_engine.topic.replay.log import ReplayLog
 from readonly_engine.topic.transactions import TopicTransactions
 from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.topic.position import Position
+    from readonly_engine.topic.replay.shared import SharedClock
+    from readonly_engine.topic.view import TopicView
 
     MakeSubscription = Callable[[SubscriptionParts, Callable[[Subscription, Position, str], None]], Subscription]
 
@@ -91,6 +94,7 @@ class TopicRegistry:
         guard: checks the leases before each delivery.
         on_deleted: called with a topic that the metadata store does not have any more.
         tail: returns how the owner of a topic pushes its new entries; None to read them from bookies always.
+        replay: clock that releases the entries of all topics; None where they are readable at once.
 
     Attributes:
         leaving: consumers whose last acks the owner has not stored yet.
@@ -115,6 +119,7 @@ class TopicRegistry:
         guard: LeaseGuard | None = None,
         tail: Callable[[TopicName], TailSettings | None] = lambda _: None,
         on_deleted: Callable[[TopicName], None] = lambda _: None,
+        replay: SharedClock | None = None,
     ) -> None:
         self.leaving = LeavingConsumers()
         self._lease_guard = guard or LeaseGuard()
@@ -126,6 +131,7 @@ class TopicRegistry:
         self._batches = batches
         self._tail = tail
         self._on_deleted = on_deleted
+        self._replay = replay
         self.tail_changes = 0
         self._subscription_rate = subscription_rate
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
@@ -179,17 +185,7 @@ class TopicRegistry:
             MetadataError: the topic's ledgers are unknown.
             RelayError: the owner does not answer, or its cursor may have changed meanwhile.
         """
-        served = self._topics.get(topic)
-        if served is None:
-            opened = self._open(topic)
-            transactions = TopicTransactions(
-                opened,
-                partial(self._last_message, topic),
-                partial(self._queries.max_read_position, topic),
-                partial(self._queries.transaction, topic),
-            )
-            served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard, self.latency)
-            self._set_tail(topic, served)
+        served = self._serve(topic)
         name = consumer.info.name
         key = (topic, name)
         try:
@@ -226,12 +222,46 @@ class TopicRegistry:
                     subscription.add(consumer)
                     if consumer.info.durable:
                         consumer.owner_consumer.hold_early_acks(served.log.owner_end)
-                self._cursor_poller.start()
-                self._policy_follower.start()
+                if self._replay is None:
+                    self._cursor_poller.start()
+                    self._policy_follower.start()
                 if served.tail is not None:
                     served.tail.start()
                 return subscription
         finally:
+            self._close_if_unused(topic, served)
+
+    def _serve(self, topic: TopicName) -> ServedTopic:
+        """Return a topic, which is opened if necessary."""
+        served = self._topics.get(topic)
+        if served is None:
+            opened = self._open(topic)
+            transactions = TopicTransactions(
+                opened,
+                partial(self._last_message, topic),
+                partial(self._queries.max_read_position, topic),
+                partial(self._queries.transaction, topic),
+            )
+            served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard, self.latency)
+            self._set_tail(topic, served)
+        return served
+
+    @asynccontextmanager
+    async def replayed(self, topic: TopicName) -> AsyncIterator[ReplayLog]:
+        """Keep the log of a topic in a replay open.
+
+        Raises:
+            MetadataError: the topic's ledgers are unknown.
+        """
+        served = self._serve(topic)
+        served.joining += 1
+        try:
+            log_ = served.log
+            assert isinstance(log_, ReplayLog)
+            await log_.opened()
+            yield log_
+        finally:
+            served.joining -= 1
             self._close_if_unused(topic, served)
 
     async def _start_subscription(
@@ -248,7 +278,9 @@ class TopicRegistry:
         subscribe = consumer.subscribe_command
         settings = await keeper.settings()
         acked, batches = await keeper.load(consumer.owner_consumer, state, served.log)
-        view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
+        view: TopicView = served.log
+        if self._replay is None:  # a compacted topic has no past
+            view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
         parts = SubscriptionParts(
             view=view,
             subscribe=subscribe,
@@ -353,8 +385,11 @@ class TopicRegistry:
         return TopicLog(name, self._cluster, self._pool, self._cache, last_entry, self._tiered, on_deleted)
 
     def _open(self, topic: TopicName) -> TopicLog:
-        return self._make_log(
-            topic, partial(self._owner_last_entry, topic), on_deleted=partial(self._on_deleted, topic)
+        last_entry, on_deleted = partial(self._owner_last_entry, topic), partial(self._on_deleted, topic)
+        if self._replay is None:
+            return self._make_log(topic, last_entry, on_deleted)
+        return ReplayLog(
+            topic, self._cluster, self._pool, self._cache, last_entry, self._tiered, on_deleted, self._replay
         )
 
     async def _replay_pending_acks(self, subscription: Subscription) -> None:
@@ -404,13 +439,13 @@ class TopicRegistry:
     async def _owner_last_entry(self, topic: TopicName) -> Position | None:
         """Return the topic's last entry on its owner; None if the owner does not answer."""
         served = self._topics.get(topic)
-        if served is not None and served.transactions.used:
+        if self._replay is not None or (served is not None and served.transactions.used):
             # Through a consumer the owner returns only the last message, but a later marker may end transactions.
             try:
                 return await self._queries.last_confirmed(topic)
             except RelayError as error:
                 log.info("owner's last entry unknown: topic=%s error=%s", topic, error)
-        last = await self._last_message(topic)
+        last = None if self._replay is not None else await self._last_message(topic)
         if served is not None and last is not None:
             served.transactions.on_last_entry(last)
         return last
@@ -514,6 +549,8 @@ class TopicRegistry:
         One broker answers for all. During a rolling restart the answers differ. As soon as one broker has transactions, the
         limit applies to all topics.
         """
+        if self._replay is not None:
+            return  # their ends are in the topics, and as old as the messages
         found = await self._queries.transactions(max_age_s)
         if found and not self._guarding:
             self._guarding = True

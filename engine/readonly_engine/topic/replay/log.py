@@ -130,11 +130,15 @@ class ReplayLog(TopicLog):
 
     async def _release_entries(self) -> None:
         await await_shared(self._opened)
+        lacs_known = False
         self._gate, self._following = ReplayGate(), None
         pause = RETRY_S[0]
         while True:
             self._wake.clear()
             try:
+                if not lacs_known:  # else the search of the clock's place would end before the open ledger
+                    await self.refresh()
+                    lacs_known = True
                 await self._release_due()
             except BookKeeperError as error:
                 log.warning(
