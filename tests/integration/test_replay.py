@@ -1,0 +1,233 @@
+"""Replays on a real Pulsar, to stock clients: order, pace, cursors of their own, and nothing at the owners."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+import pulsar as pulsar_lib
+import pytest
+
+from devstack.errors import DevstackError
+from tests.integration.fleet import TESTS, quiet_client
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from devstack.pool import Pool
+    from devstack.pulsar.admin import PulsarAdmin
+
+EARLIEST = pulsar_lib.InitialPosition.Earliest
+PARTITIONS = 3
+
+PAUSES_S = [0.05, 0.0, 0.02, 0.3, 0.0, 0.01, 0.1, 0.0, 0.5, 0.02] * 6
+"""Pauses between the messages of the recording: 60 messages in some 6 s."""
+
+LEAD_S = 8.0
+"""Time of the replay before the first message: the clients are connected then."""
+
+
+class Message(NamedTuple):
+    """A message, with the times of its publication and its arrival in s since the epoch."""
+
+    number: int
+    published: float
+    arrived: float
+    partition: str
+
+
+class Recording(NamedTuple):
+    """Messages of two topics, numbered in the order of their publication over both."""
+
+    topics: tuple[str, str]
+    times: list[float]
+
+    def window(self, lead_s: float = 0.0, last: int | None = None) -> list[str]:
+        """Options of a replay that begins some time before the first message, and ends with the last one or another one."""
+        end = self.times[-1 if last is None else last]
+        return ["--replay-from", iso(self.times[0] - lead_s), "--replay-to", iso(end)]
+
+
+def iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+@pytest.fixture(scope="module")
+def recording(pulsar, admin: PulsarAdmin) -> Recording:
+    plain, partitioned = (f"persistent://public/default/test-replay-{kind}-{time.time_ns()}" for kind in "ab")
+    admin.create_topic(plain)
+    admin.create_partitioned_topic(partitioned, PARTITIONS)
+    times = []
+    with closing(quiet_client(pulsar.writer_url)) as client:
+        producers = [client.create_producer(plain), client.create_producer(partitioned, batching_enabled=False)]
+        for number, pause in enumerate(PAUSES_S):
+            time.sleep(pause)
+            times.append(producers[number % 2].send(b"%d" % number) and time.time())
+        with closing(client.create_reader(plain, pulsar_lib.MessageId.earliest)) as reader:
+            stored = {int(message.data()): message.publish_timestamp() / 1000 for message in read_all(reader)}
+        for partition in range(PARTITIONS):
+            name = f"{partitioned}-partition-{partition}"
+            with closing(client.create_reader(name, pulsar_lib.MessageId.earliest)) as reader:
+                stored |= {int(message.data()): message.publish_timestamp() / 1000 for message in read_all(reader)}
+    assert len(stored) == len(PAUSES_S)
+    return Recording((plain, partitioned), [stored[number] for number in sorted(stored)])
+
+
+def read_all(reader: pulsar_lib.Reader) -> Iterator[pulsar_lib.Message]:
+    while reader.has_message_available():
+        yield reader.read_next(10_000)
+
+
+class Receiver:
+    """Receives and acks until it has enough messages."""
+
+    def __init__(self, consumer: pulsar_lib.Consumer, *, acks: bool = True) -> None:
+        self.got: list[Message] = []
+        self._consumer = consumer
+        self._acks = acks
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                message = self._consumer.receive(200)
+            except pulsar_lib.Timeout:
+                continue
+            now = time.time()
+            self.got.append(Message(int(message.data()), message.publish_timestamp() / 1000, now, message.topic_name()))
+            if self._acks:
+                self._consumer.acknowledge(message)
+
+    def stop(self) -> list[Message]:
+        self._stop.set()
+        self._thread.join()
+        return self.got
+
+
+def received(receivers: Iterable[Receiver]) -> set[int]:
+    return {message.number for one in receivers for message in one.got}
+
+
+def merged(receivers: Iterable[Receiver]) -> list[Message]:
+    return sorted((message for one in receivers for message in one.stop()), key=lambda message: message.arrived)
+
+
+def drifts(messages: list[Message], speed: float) -> list[float]:
+    """How much later than the clock each message came, in seconds: the earliest one is the measure."""
+    offsets = [message.arrived - message.published / speed for message in messages]
+    return sorted(offset - min(offsets) for offset in offsets)
+
+
+def assert_in_order(messages: list[Message]) -> None:
+    for partition in {message.partition for message in messages}:
+        numbers = [message.number for message in messages if message.partition == partition]
+        assert numbers == sorted(numbers), partition
+
+
+def subscribed(
+    client: pulsar_lib.Client, recording: Recording, name: str, kind: pulsar_lib.ConsumerType
+) -> list[Receiver]:
+    return [
+        Receiver(client.subscribe(topic, name, consumer_type=kind, initial_position=EARLIEST))
+        for topic in recording.topics
+    ]
+
+
+@pytest.mark.parametrize("speed", [1.0, 10.0])
+def test_messages_come_in_their_order_at_the_pace_of_their_publication(
+    own_pool: Callable[..., Pool], recording: Recording, speed: float, record_property
+) -> None:
+    pool = own_pool(2, "--topics", TESTS, *recording.window(LEAD_S * speed), "--replay-speed", str(speed))
+    with closing(quiet_client(pool.url)) as client:
+        receivers = subscribed(client, recording, "paced", pulsar_lib.ConsumerType.Failover)
+        try:
+            wait_until(lambda: len(received(receivers)) == len(recording.times), 60, "all messages")
+        finally:
+            messages = merged(receivers)
+    assert_in_order(messages)
+    late = drifts(messages, speed)
+    p50, p99 = late[len(late) // 2], late[int(len(late) * 0.99)]
+    record_property("drift_p50_ms", round(p50 * 1000, 1))
+    record_property("drift_p99_ms", round(p99 * 1000, 1))
+    assert p50 < 0.05
+    assert p99 < 1.0, "a busy machine delays some messages, but not the replay as a whole"
+    span = messages[-1].arrived - messages[0].arrived
+    assert span > 0.9 * (recording.times[-1] - recording.times[0]) / speed
+
+
+def test_all_messages_of_the_window_come_at_once_and_no_others(
+    own_pool: Callable[..., Pool], recording: Recording
+) -> None:
+    last = len(recording.times) // 2
+    pool = own_pool(1, "--topics", TESTS, *recording.window(last=last), "--replay-speed", "unlimited")
+    with closing(quiet_client(pool.url)) as client:
+        receivers = subscribed(client, recording, "all", pulsar_lib.ConsumerType.Shared)
+        try:
+            wait_until(lambda: len(received(receivers)) == last + 1, 30, "all messages of the window")
+            reader = client.create_reader(recording.topics[0], pulsar_lib.MessageId.earliest)
+            read = [int(message.data()) for message in read_all(reader)]
+        finally:
+            messages = merged(receivers)
+    assert_in_order(messages)
+    assert sorted(message.number for message in messages) == list(range(last + 1))
+    assert read == list(range(0, last + 1, 2))
+
+
+def test_a_replay_survives_the_death_of_a_broker_and_touches_no_owner(
+    own_pool: Callable[..., Pool], recording: Recording, admin: PulsarAdmin
+) -> None:
+    topics = [recording.topics[0], *(f"{recording.topics[1]}-partition-{one}" for one in range(PARTITIONS))]
+    before = [admin.stats(topic) for topic in topics]
+    pool = own_pool(2, "--topics", TESTS, *recording.window(LEAD_S), "--replay-speed", "2")
+    with closing(quiet_client(pool.url)) as client:
+        kinds = (pulsar_lib.ConsumerType.Shared, pulsar_lib.ConsumerType.Failover)
+        sets = [subscribed(client, recording, f"killed-{number}", kind) for number, kind in enumerate(kinds)]
+        try:
+            wait_until(lambda: len(received(sets[0])) >= 10, 30, "the first messages")
+            pool.brokers[0].kill()
+            for receivers in sets:
+                wait_until(lambda one=receivers: len(received(one)) == len(recording.times), 60, "all messages")
+            assert sum(one["active"] for one in pool.brokers[1].stats()["localCursors"]) == 2 * len(topics)
+        finally:
+            for receivers in sets:
+                merged(receivers)
+        pool.brokers[1].stop()
+        pool.restart(1)
+        with closing(quiet_client(pool.url)) as again:
+            for number, kind in enumerate(kinds):
+                for topic in recording.topics:
+                    consumer = again.subscribe(topic, f"killed-{number}", consumer_type=kind, initial_position=EARLIEST)
+                    with pytest.raises(pulsar_lib.Timeout):
+                        consumer.receive(1000)
+    for topic, earlier in zip(topics, before, strict=True):
+        stats = admin.stats(topic)
+        assert stats["subscriptions"] == earlier["subscriptions"]
+        assert stats["msgOutCounter"] == earlier["msgOutCounter"]
+    assert not [name for name in admin.topics() if "__readonly_cursors" in name and pool.name in name]
+
+
+def test_nothing_is_published_and_no_topic_is_made(
+    own_pool: Callable[..., Pool], recording: Recording, admin: PulsarAdmin, topic: str
+) -> None:
+    pool = own_pool(1, "--topics", TESTS, *recording.window())
+    with closing(quiet_client(pool.url, operation_timeout_seconds=5)) as client:
+        with pytest.raises(pulsar_lib.NotAllowedError):
+            client.create_producer(recording.topics[0])
+        for unknown in (topic, "persistent://public/default/unbound"):
+            with pytest.raises(pulsar_lib.PulsarException):
+                client.subscribe(unknown, "s")
+    assert topic not in admin.topics()
+
+
+def test_a_broker_of_the_present_does_not_join_a_replay(own_pool: Callable[..., Pool], recording: Recording) -> None:
+    replay = own_pool(1, "--topics", TESTS, *recording.window())
+    other = own_pool(0, "--topics", TESTS, "--pool", replay.name)
+    with pytest.raises(DevstackError, match="exited with status 1"):
+        other.start(1)
+    assert "uid none): another pool of this name (uid replay-" in other.brokers[0].log_end()
