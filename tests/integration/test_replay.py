@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from contextlib import closing
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from devstack.pool import Pool
     from devstack.pulsar.admin import PulsarAdmin
+
+log = logging.getLogger(__name__)
 
 EARLIEST = pulsar_lib.InitialPosition.Earliest
 PARTITIONS = 3
@@ -141,7 +144,7 @@ def subscribed(
 
 @pytest.mark.parametrize("speed", [1.0, 10.0])
 def test_messages_come_in_their_order_at_the_pace_of_their_publication(
-    own_pool: Callable[..., Pool], recording: Recording, speed: float, record_property
+    own_pool: Callable[..., Pool], recording: Recording, speed: float
 ) -> None:
     pool = own_pool(2, "--topics", TESTS, *recording.window(LEAD_S * speed), "--replay-speed", str(speed))
     with closing(quiet_client(pool.url)) as client:
@@ -153,8 +156,7 @@ def test_messages_come_in_their_order_at_the_pace_of_their_publication(
     assert_in_order(messages)
     late = drifts(messages, speed)
     p50, p99 = late[len(late) // 2], late[int(len(late) * 0.99)]
-    record_property("drift_p50_ms", round(p50 * 1000, 1))
-    record_property("drift_p99_ms", round(p99 * 1000, 1))
+    log.info("drift: speed=%g p50_ms=%.1f p99_ms=%.1f", speed, p50 * 1000, p99 * 1000)
     assert p50 < 0.05
     assert p99 < 1.0, "a busy machine delays some messages, but not the replay as a whole"
     span = messages[-1].arrived - messages[0].arrived
