@@ -13,7 +13,7 @@ import pulsar as pulsar_lib
 import pytest
 
 from devstack.errors import DevstackError
-from tests.integration.fleet import TESTS, quiet_client
+from tests.support.pulsar.fleet import TESTS, quiet_client
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
