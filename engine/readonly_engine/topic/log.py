@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
-from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
 from readonly_engine.bookkeeper.lac_follower import LacFollower
-from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.ledger_readers import LedgerReaders
 from readonly_engine.topic.owner_end import OwnerEnd
 from readonly_engine.topic.position import Position
+from readonly_engine.topic.shared_reads import SharedReads
 from readonly_engine.topic.sources import LedgerSources
 from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.topic.tail_notifier import TailNotifier
+from readonly_engine.topic.tail_polls import TailPolls
 from readonly_engine.waiting import await_shared
 from readonly_engine.wire.entry_view import summarize
-from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -44,35 +43,8 @@ log = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S = 10.0
 
-BULK_ENTRIES = 50
-READ_AHEAD_ENTRIES = 2000
-READ_AHEAD_BYTES = 1 << 20
-"""A read of at least BULK_ENTRIES triggers read-ahead into the cache, up to both other limits."""
-
-MAX_READ_BYTES = 4 << 20
-"""Limit of one read, whatever its count: the cache may be small."""
-
-NEW_LEDGER_POLL_S = 60.0
-"""Time for which a new ledger is polled although the owner pushes entries. A former owner does not push those of its successor.
-
-It ends its connections within the timeout of its ZooKeeper session, 30 s by default (zooKeeperSessionTimeoutMillis)."""
-
 MAX_CACHED_BYTES = 1 << 20
 """Entries from one call are sent together; this limits the bytes for a client with a full write buffer."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Read:
-    """A pending read of the entries from `first` to `last`."""
-
-    ledger_id: int
-    first: int
-    last: int
-    task: asyncio.Task[list[TopicEntry]]
-
-    def brings(self, position: Position) -> bool:
-        """Whether the read includes an entry."""
-        return self.ledger_id == position.ledger_id and self.first <= position.entry_id <= self.last
 
 
 class TopicLog:
@@ -109,20 +81,16 @@ class TopicLog:
         self._on_deleted = on_deleted
         self.chain = LedgerChain() if chain is None else chain
         self._cluster = cluster
-        self._pool = pool
         self._cache = cache
         self._owner_last_entry = owner_last_entry
         self.owner_end = OwnerEnd(self.chain, owner_last_entry)
-        self._pushed = False
-        self._pushed_ahead: Position | None = None
-        self._poll_timers: dict[int, asyncio.TimerHandle] = {}  # of new ledgers, while the owner pushes
-        self._sources = LedgerSources(topic, self._read_bookies, tiered)
-        self._readers: dict[int, LedgerReader] = {}
-        self._tails: dict[int, LacFollower] = {}
+        self._polls = TailPolls()
+        self._tails, self._poll_timers = self._polls.tails, self._polls.timers
         self._ledger_watches: dict[int, Watch] = {}
-        self._reads: dict[_Read, None] = {}  # a dict is smaller than a set while it is empty
+        self._readers = LedgerReaders(cluster, pool, self._ledger_watches)
+        self._sources = LedgerSources(topic, self._readers.read, tiered)
+        self._reads = SharedReads(self.chain, cache, self._sources)
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._entry_bytes = READ_AHEAD_BYTES
         self._notifier = TailNotifier(str(topic), self.chain, self.read)
         self._splice: Lag | None = None
         self._watch = cluster.watch_topic(topic, self._topic_changed)
@@ -167,14 +135,10 @@ class TopicLog:
         self.owner_end.close()
         self._watch.stop()
         self._notifier.close()
-        for timer in self._poll_timers.values():
-            timer.cancel()
-        for tail in self._tails.values():
-            tail.stop()
+        self._polls.close()
         for watch in self._ledger_watches.values():
             watch.stop()
-        for read in self._reads:
-            read.task.cancel()
+        self._reads.cancel()
 
     def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
         """Call `listener` when more may be readable, or after the removal of ledgers.
@@ -236,9 +200,8 @@ class TopicLog:
     @property
     def has_nearer_replicas(self) -> bool:
         """Whether some bookies of an open ledger are nearer than others, so that reads from them cross no zones."""
-        return any(
-            self._readers[ledger_id].has_nearer_replicas for ledger_id in self._tails if ledger_id in self._readers
-        )
+        readers = map(self._readers.get, self._tails)
+        return any(reader is not None and reader.has_nearer_replicas for reader in readers)
 
     @property
     def explicit_lac(self) -> bool | None:
@@ -247,19 +210,12 @@ class TopicLog:
 
     def suspend_polls(self) -> None:
         """Send no more polls to bookies: the owner pushes each entry from the next one on (`push`)."""
-        self._pushed = True
-        for tail in self._tails.values():
-            tail.suspend()
+        self._polls.suspend()
 
     def resume_polls(self) -> None:
         """Poll bookies again: the owner does not push any more."""
         self._end_splice()
-        self._pushed, self._pushed_ahead = False, None
-        for timer in self._poll_timers.values():
-            timer.cancel()
-        self._poll_timers.clear()
-        for tail in self._tails.values():
-            tail.resume()
+        self._polls.resume()
 
     def push(self, entries: list[TopicEntry], now: float) -> None:
         """Accept entries that the owner has delivered together, in order. Owners deliver confirmed entries only.
@@ -290,10 +246,10 @@ class TopicLog:
         tail = self._tails.get(ledger_id)
         if tail is None:
             # Ahead of the topic's list of ledgers, whose watch is under way; or of a closed ledger, whose end is known.
-            self._pushed_ahead = Position(ledger_id, entry_id)
+            self._polls.on_pushed_ahead(ledger_id, entry_id)
         elif entry_id > tail.lac:
             if self._poll_timers:
-                self._suspend_new_ledger_polls(ledger_id)
+                self._polls.suspend_new_ledger(ledger_id)
             together = len(entries) > 1
             tail.accept(entry_id, together=together)
             if self.chain.lac_advanced(ledger_id, entry_id):
@@ -348,27 +304,6 @@ class TopicLog:
         if self._splice is not None:
             self._splice.end()
 
-    def _suspend_new_ledger_polls(self, ledger_id: int) -> None:
-        """Stop the polls of a new ledger."""
-        timer = self._poll_timers.pop(ledger_id, None)
-        if timer is not None:
-            timer.cancel()
-            tail = self._tails.get(ledger_id)
-            if tail is not None:
-                tail.suspend()
-
-    def _follow_new_ledger(self, ledger_id: int, tail: LacFollower) -> None:
-        """Apply what the owner has pushed to a new ledger, or limit the time of its polls while the owner pushes."""
-        if not self._pushed:
-            return
-        self._poll_timers[ledger_id] = asyncio.get_running_loop().call_later(
-            NEW_LEDGER_POLL_S, self._suspend_new_ledger_polls, ledger_id
-        )
-        ahead, self._pushed_ahead = self._pushed_ahead, None
-        if ahead is not None and ahead.ledger_id == ledger_id:
-            self._suspend_new_ledger_polls(ledger_id)
-            tail.confirm(ahead.entry_id)
-
     def _topic_changed(self, info: ManagedLedgerInfo | None) -> None:
         self._end_splice()
         before = set(self.chain.stored.ledger_ids)
@@ -383,8 +318,7 @@ class TopicLog:
             log.info(
                 "ledgers were trimmed, or removed as empty: topic=%s count=%d last=%d", self.topic, len(gone), gone[-1]
             )
-        for ledger_id in [ledger_id for ledger_id in self._readers if ledger_id not in known]:
-            del self._readers[ledger_id]
+        self._readers.retain(known)
         for ledger_id in [ledger_id for ledger_id in self._ledger_watches if ledger_id not in known]:
             self._forget_tail(ledger_id)
         for ledger_id in self.chain.stored.open_ledgers:
@@ -401,21 +335,17 @@ class TopicLog:
             # Deleted: the topic's list will lose it, too.
             return
         self._end_splice()
-        reader = self._readers.get(ledger_id)
-        if reader is None:
-            reader = self._readers[ledger_id] = LedgerReader(ledger_id, metadata, self._pool)
-        else:
-            reader.update(metadata)
+        reader = self._readers.update(ledger_id, metadata)
         self.chain.ledger_changed(ledger_id, metadata)
         if metadata.closed:
             self._forget_tail(ledger_id)
         elif ledger_id in self._tails:
             self._tails[ledger_id].update()
         else:
-            tail = self._tails[ledger_id] = LacFollower(
+            tail = LacFollower(
                 reader, partial(self._lac_advanced, ledger_id), self._ask_owner, lambda: self._notifier.pause
             )
-            self._follow_new_ledger(ledger_id, tail)
+            self._polls.follow(ledger_id, tail)
         if not self._opened.done():
             self._opened.set_result(None)
         self._notifier.on_limit_changed(at_once=True)
@@ -427,20 +357,13 @@ class TopicLog:
             self._notifier.on_limit_changed()
 
     async def _ask_owner(self) -> None:
-        last = await self._owner_last_entry()
-        if last is not None:
+        if (last := await self._owner_last_entry()) is not None:
             self.confirm(last)
 
     def _forget_tail(self, ledger_id: int) -> None:
-        tail = self._tails.pop(ledger_id, None)
-        if tail is not None:
-            tail.stop()
-        watch = self._ledger_watches.pop(ledger_id, None)
-        if watch is not None:
+        self._polls.forget(ledger_id)
+        if (watch := self._ledger_watches.pop(ledger_id, None)) is not None:
             watch.stop()
-        timer = self._poll_timers.pop(ledger_id, None)
-        if timer is not None:
-            timer.cancel()
 
     def defer_to_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now: one read serves all of them."""
@@ -476,81 +399,4 @@ class TopicLog:
         found = self.cached(first, count)
         if found:
             return found
-        read = next((read for read in self._reads if read.brings(first)), None)
-        if read is None:
-            run = self.chain.run(first, self._ahead(count))
-            if run is None:
-                return []
-            read = self._start_read(first.ledger_id, *run)
-        entries = await await_shared(read.task)
-        return entries[first.entry_id - read.first :][:count]
-
-    def _start_read(self, ledger_id: int, first: int, last: int) -> _Read:
-        """Start a read up to the first entry that is in the cache or in another pending read."""
-        last = first + max(self._cache.missing(ledger_id, first, last), 1) - 1
-        for other in self._reads:
-            if other.ledger_id == ledger_id and first < other.first <= last:
-                last = other.first - 1
-        read = _Read(ledger_id, first, last, asyncio.create_task(self._fetch(ledger_id, first, last)))
-        self._reads[read] = None
-
-        def forget(ended: asyncio.Task[list[TopicEntry]]) -> None:
-            self._reads.pop(read, None)
-            if not ended.cancelled():
-                ended.exception()  # callers get it too; mark it as retrieved if all callers were cancelled
-
-        read.task.add_done_callback(forget)
-        return read
-
-    def _ahead(self, count: int) -> int:
-        """Return the number of entries to read for a call with `count`: more for backlog reads, which continue.
-
-        It is limited by the expected room in the cache, where the next call looks for them.
-        """
-        if count < BULK_ENTRIES:
-            return min(count, max(MAX_READ_BYTES // self._entry_bytes, 1))
-        ahead = max(count, min(READ_AHEAD_BYTES // self._entry_bytes, READ_AHEAD_ENTRIES))
-        return min(ahead, max(MAX_READ_BYTES // self._entry_bytes, 1))
-
-    async def _fetch(self, ledger_id: int, first: int, last: int) -> list[TopicEntry]:
-        entries = [TopicEntry(entry) for entry in await self._sources.read(ledger_id, first, last)]
-        self._entry_bytes = max(summarize(entries)[1] // len(entries), 1)
-        return self._cache.put_all(entries)
-
-    async def _read_bookies(self, ledger_id: int, first: int, last: int) -> list[Entry]:
-        reader = self._readers.get(ledger_id)
-        if reader is None:
-            reader = await self._open_reader(ledger_id)
-        try:
-            return await reader.read(first, last)
-        except NoSuchLedgerError:
-            self._readers.pop(ledger_id, None)
-            raise
-        except BookKeeperError:
-            if not await self._moved_away(ledger_id):
-                raise
-            return await (await self._open_reader(ledger_id)).read(first, last)
-
-    async def _moved_away(self, ledger_id: int) -> bool:
-        """Whether a closed ledger was moved to other bookies, as by auto-recovery. Open ledgers are watched."""
-        reader = self._readers.get(ledger_id)
-        if ledger_id in self._ledger_watches or not isinstance(reader, LedgerReader):
-            return False
-        try:
-            metadata = await self._cluster.ledger(ledger_id)
-        except (MetadataError, WireError):
-            return False
-        if metadata is None or metadata.ensembles == reader.metadata.ensembles:
-            return False
-        log.info("ledger was moved to other bookies: ledger=%d", ledger_id)
-        self._readers.pop(ledger_id, None)
-        return True
-
-    async def _open_reader(self, ledger_id: int) -> LedgerReader:
-        try:
-            metadata = await self._cluster.ledger(ledger_id)
-        except (MetadataError, WireError) as error:
-            raise BookKeeperError(f"ledger {ledger_id}: {error}") from error
-        if metadata is None:
-            raise NoSuchLedgerError(f"ledger {ledger_id} was deleted")
-        return self._readers.setdefault(ledger_id, LedgerReader(ledger_id, metadata, self._pool))
+        return await self._reads.read(first, count)

@@ -1,19 +1,15 @@
 """Every timer, callback and task of a broker, and what an unexpected error in it ends."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import readonly_engine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ENGINE = Path(readonly_engine.__file__).parent
 TOOLS = {"demo", "doctor", "sizing", "status", "subscriptions", "tool", "top"}
@@ -140,11 +136,11 @@ ENDS = {
     "owner.single_flight.SingleFlight.run": AWAITED,
     "tiered.storage.TieredStorage.open": AWAITED,
     "tiered.windows.WindowCache._start": AWAITED,
-    "topic.log.TopicLog._follow_new_ledger": PROCESS,
-    "topic.log.TopicLog._start_read": AWAITED,
     "topic.max_read_position.MaxReadPosition.request": LOGGED,
     "topic.reading.TopicReader._next": AWAITED,
+    "topic.shared_reads.SharedReads._start": AWAITED,
     "topic.tail_notifier.TailNotifier._schedule": RESTARTS,
+    "topic.tail_polls.TailPolls.follow": PROCESS,
     "topic.tail_notifier.TailNotifier._dispatch": RESTARTS,
     "topic.tail_notifier.TailNotifier._permitted": RESTARTS,
     "topic.tail_notifier.TailNotifier._failed": RESTARTS,

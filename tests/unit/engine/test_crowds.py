@@ -1,7 +1,5 @@
 """Ten thousand consumers wait for the same read, connection or offloaded ledger, and their client disconnects."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 
@@ -12,8 +10,9 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tiered.windows import WindowCache
 from readonly_engine.topic.cache import EntryCache
-from readonly_engine.topic.log import TopicLog, _Read
+from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import Position
+from readonly_engine.topic.shared_reads import PendingRead
 from readonly_engine.wire.managed_ledger_pb2 import OffloadContext
 
 CROWD = 10_000
@@ -45,7 +44,7 @@ class NoEvents:
 
 def a_read_of_a_topic(held):
     log = TopicLog(TOPIC, ClusterMetadata(NoEvents()), BookiePool(None), EntryCache(1 << 20), None)
-    log._reads.add(_Read(1, 0, 9, asyncio.create_task(held.work())))
+    log._reads.pending.add(PendingRead(1, 0, 9, asyncio.create_task(held.work())))
     return lambda: log.read(Position(1, 0), 10)
 
 

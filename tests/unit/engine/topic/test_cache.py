@@ -1,7 +1,5 @@
-from __future__ import annotations
-
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from readonly_engine.topic.cache import BLOCK, EntryCache
 from readonly_engine.topic.entries import TopicEntry
@@ -83,6 +81,7 @@ PLACES = st.sampled_from([0, 1, 60, BLOCK - 2, BLOCK, 2 * BLOCK + 9])
     st.lists(st.tuples(st.booleans(), st.integers(1, 2), PLACES, st.sampled_from([1, 2, 70, 150])), max_size=8),
     st.integers(1, 900),
 )
+@example([(False, 1, 60, 1), (False, 1, 0, 70), (True, 1, 60, 1)], 1)  # what does not fit replaces nothing
 def test_the_cache_has_what_was_put_last_within_its_size(operations, limit):
     cache, put = EntryCache(limit), {}
     for reading, ledger_id, first, count in operations:
@@ -92,9 +91,11 @@ def test_the_cache_has_what_was_put_last_within_its_size(operations, limit):
             assert cache.missing(ledger_id, first, first + count - 1) == 0 or not found
         else:
             new = [TopicEntry(Entry(ledger_id, first + i, 0, 0, b"x" * ((first + i) % 10))) for i in range(count)]
+            cached = {key for key in put if Position(*key) in cache}
             kept = cache.put_all(new)
             assert [(one.ledger_id, one.entry_id) for one in kept] == [(ledger_id, first + i) for i in range(count)]
-            put.update(((ledger_id, first + i), one) for i, one in enumerate(kept))
+            places = [(ledger_id, first + i) for i in range(count)]
+            put.update((place, one) for place, one in zip(places, kept, strict=True) if place not in cached)
             fitting = cache.run(ledger_id, first, first + count - 1)
             assert fitting == kept[: len(fitting)]
             assert fitting

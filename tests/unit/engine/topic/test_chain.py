@@ -1,7 +1,5 @@
 """LedgerChain against a naive model of a topic: a writer that rolls, closes and trims ledgers, with updates in any order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest
@@ -12,15 +10,11 @@ from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.ledgers import LedgerMetadata
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 
+from tests.support.ledgers import ledger_list
+
 
 def info(*ledgers, terminated=False):
-    """A topic's list: (ledger id, entries) finished, a bare ledger id not yet."""
-    made = ManagedLedgerInfo()
-    for ledger in ledgers:
-        if isinstance(ledger, tuple):
-            made.ledger_info.add(ledger_id=ledger[0], entries=ledger[1], size=1, timestamp=1)
-        else:
-            made.ledger_info.add(ledger_id=ledger, timestamp=0)
+    made = ledger_list(*ledgers)
     if terminated:
         made.terminated_position.ledger_id = 1
     return made

@@ -1,7 +1,5 @@
 """Compacted reads against a model: a topic as a list of entries, and the kept ones of a compaction."""
 
-from __future__ import annotations
-
 import asyncio
 
 from hypothesis import given
@@ -12,9 +10,10 @@ from readonly_engine.topic.compacted import BLOCK, CompactedChain, CompactedLog,
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import MessageIdData
+
+from tests.support.ledgers import ledger_list
 
 LEDGER_ENTRIES = 30
 
@@ -61,14 +60,9 @@ class Topic:
         self.tell()
 
     def tell(self):
-        info = ManagedLedgerInfo()
         last = max(self.count - 1, 0) // LEDGER_ENTRIES
-        for ledger_id in range(self.first_ledger, last + 1):
-            if ledger_id < last:
-                info.ledger_info.add(ledger_id=ledger_id, entries=LEDGER_ENTRIES, timestamp=1)
-            else:
-                info.ledger_info.add(ledger_id=ledger_id)
-        self.chain.topic_changed(info)
+        closed = ((ledger_id, LEDGER_ENTRIES) for ledger_id in range(self.first_ledger, last))
+        self.chain.topic_changed(ledger_list(*closed, last))
         self.chain.lac_advanced(last, (self.count - 1) % LEDGER_ENTRIES if self.count else -1)
         for listener in list(self.listeners):
             listener()

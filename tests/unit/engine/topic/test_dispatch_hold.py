@@ -1,7 +1,5 @@
 """Holds of dispatches, against an owner that holds messages whose entries do not show their transactions."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.topic.dispatch_hold import MAX_HOLD_S, DispatchHold

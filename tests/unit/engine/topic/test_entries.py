@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.wire.bookie import decode_reply

@@ -4,8 +4,6 @@ The metadata store is a few lines in memory here, and only here: a real ZooKeepe
 chosen order. No bookie is registered in it, so reads fail as without bookies; tests put readable entries into the cache.
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -18,6 +16,7 @@ from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.store import Versioned
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic import log as log_module
+from readonly_engine.topic import tail_polls
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.log import TopicLog
@@ -26,9 +25,9 @@ from readonly_engine.topic.tail_batch import FlushInterval
 from readonly_engine.topic.tail_notifier import PREFETCH_ENTRIES
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.varint import encode_varint
 
+from tests.support.ledgers import ledger_list
 from tests.support.waiting import until
 
 TOPIC = parse_topic_name("persistent://public/default/orders")
@@ -64,13 +63,7 @@ class EventsInAChosenOrder:
 
 
 def topic_node(*ledgers):
-    made = ManagedLedgerInfo()
-    for ledger in ledgers:
-        if isinstance(ledger, tuple):
-            made.ledger_info.add(ledger_id=ledger[0], entries=ledger[1], size=1, timestamp=1)
-        else:
-            made.ledger_info.add(ledger_id=ledger, timestamp=0)
-    return made.SerializeToString()
+    return ledger_list(*ledgers).SerializeToString()
 
 
 def ledger_node(last_entry_id=None):
@@ -268,7 +261,7 @@ async def test_an_entry_is_asked_for_once_however_many_want_it(monkeypatch, stag
     assert all(isinstance(result, BookKeeperError) for result in results)
     assert stage.asked == ["nowhere"]
     assert "bookie nowhere is not registered" in str(results[0])
-    assert not stage.log._reads, "the next one asks again"
+    assert not stage.log._reads.pending, "the next one asks again"
 
 
 async def test_a_read_stops_where_another_has_begun(stage):
@@ -278,7 +271,7 @@ async def test_a_read_stops_where_another_has_begun(stage):
     for entry in (2, 0):
         tasks.append(asyncio.create_task(stage.log.read(Position(3, entry), 100)))
         await asyncio.sleep(0)
-    assert sorted((read.first, read.last) for read in stage.log._reads) == [(0, 1), (2, 4)]
+    assert sorted((read.first, read.last) for read in stage.log._reads.pending) == [(0, 1), (2, 4)]
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -367,7 +360,7 @@ async def test_a_pushed_entry_of_a_ledger_that_is_not_known_yet_is_readable_once
 
 
 async def test_a_new_ledger_is_polled_for_a_while_unless_the_owner_pushes_an_entry_of_it(monkeypatch, stage):
-    monkeypatch.setattr(log_module, "NEW_LEDGER_POLL_S", 0.2)
+    monkeypatch.setattr(tail_polls, "NEW_LEDGER_POLL_S", 0.2)
     stage.topic(3)
     stage.ledger(3)
     stage.log.suspend_polls()

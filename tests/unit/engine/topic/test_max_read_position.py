@@ -1,7 +1,5 @@
 """The owner's max read position: entries are allowed only after the owner's reply, and all of them once it would allow them."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,24 +1,13 @@
 """How far an owner counts the entries of its topic."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import closing
 
 from readonly_engine.topic import owner_end
-from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.owner_end import OwnerEnd
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 
-
-def chain_of(last):
-    info = ManagedLedgerInfo()
-    info.ledger_info.add(ledger_id=1, timestamp=0)
-    chain = LedgerChain()
-    chain.topic_changed(info)
-    chain.lac_advanced(1, last)
-    return chain
+from tests.support.ledgers import chain_of
 
 
 def play(scene, answers, last=9):
@@ -32,7 +21,7 @@ def play(scene, answers, last=9):
         return asked[-1]
 
     async def run():
-        with closing(OwnerEnd(chain_of(last), ask)) as end:
+        with closing(OwnerEnd(chain_of(1, lac=last), ask)) as end:
             await asyncio.wait_for(scene(end), 10)
 
     asyncio.run(run())

@@ -1,7 +1,5 @@
 """TopicReader and position_at with all readable entries in the cache; test_log.py has the stage."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Choice of a ledger's copy, and the fallback to the other one. Both copies are functions here."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

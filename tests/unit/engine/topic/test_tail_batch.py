@@ -1,7 +1,5 @@
 """Batches at a topic's tail: shared frames, and the interval between dispatches."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position

@@ -1,7 +1,5 @@
 """The notifier with a real chain: received entries are dispatched as they are, and only missing ones are read."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 
@@ -9,14 +7,13 @@ import pytest
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
 from readonly_engine.topic import dispatch_hold
 from readonly_engine.topic import tail_notifier as notifier_module
-from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.tail_notifier import PREFETCH_ENTRIES, TailNotifier
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MessageMetadata
 
+from tests.support.ledgers import chain_of
 from tests.support.waiting import until
 
 METADATA = MessageMetadata(producer_name="p", sequence_id=1, publish_time=1).SerializeToString()
@@ -31,10 +28,7 @@ class Stage:
     """A topic of one ledger that is written, and a listener."""
 
     def __init__(self):
-        self.chain = LedgerChain()
-        info = ManagedLedgerInfo()
-        info.ledger_info.add(ledger_id=3, timestamp=0)
-        self.chain.topic_changed(info)
+        self.chain = chain_of(3)
         self.reads, self.told, self.failing, self.size = [], [], False, 0
         self.notifier = TailNotifier("the topic", self.chain, self.read)
         self.notifier.listen(self.listener)

@@ -1,7 +1,5 @@
 """Transactions against a model: the owner's transaction buffer as one list of all written entries."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -14,9 +12,9 @@ from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.transactions import SCAN_ENTRIES, OwnerTransaction, TopicTransactions, TransactionIndex
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
 
+from tests.support.ledgers import ledger_list
 from tests.support.waiting import until
 
 LEDGER_ENTRIES = 7
@@ -143,10 +141,7 @@ class GrowingLog:
         self.in_cache = set()
         self.reads = 0
         self.failures = 0
-        info = ManagedLedgerInfo()
-        for ledger_id in sorted({one.position.ledger_id for one in entries} | {0}):
-            info.ledger_info.add(ledger_id=ledger_id)
-        self.chain.topic_changed(info)
+        self.chain.topic_changed(ledger_list(*sorted({one.position.ledger_id for one in entries} | {0})))
         self.written = 0
         self.dispatch_limit = None
 
@@ -158,14 +153,9 @@ class GrowingLog:
         lengths = {}
         for one in self.entries[:count]:
             lengths[one.position.ledger_id] = one.position.entry_id
-        info = ManagedLedgerInfo()
         last = max(lengths, default=0)
-        for ledger_id in sorted(lengths) or [0]:
-            if ledger_id == last:
-                info.ledger_info.add(ledger_id=ledger_id)
-            else:
-                info.ledger_info.add(ledger_id=ledger_id, entries=lengths[ledger_id] + 1, timestamp=1)
-        self.chain.topic_changed(info)
+        closed = ((ledger_id, lengths[ledger_id] + 1) for ledger_id in sorted(lengths) if ledger_id != last)
+        self.chain.topic_changed(ledger_list(*closed, last))
         self.chain.lac_advanced(last, lengths.get(last, -1))
 
     def cached(self, first, count):

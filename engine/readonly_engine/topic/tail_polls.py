@@ -1,0 +1,92 @@
+"""The polls of a topic's open ledgers for their LAC: of all, or while the owner pushes entries, of new ones for some time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from readonly_engine.topic.position import Position
+
+if TYPE_CHECKING:
+    from readonly_engine.bookkeeper.lac_follower import LacFollower
+
+NEW_LEDGER_POLL_S = 60.0
+"""Time for which a new ledger is polled although the owner pushes entries. A former owner does not push those of its successor.
+
+It ends its connections within the timeout of its ZooKeeper session, 30 s by default (zooKeeperSessionTimeoutMillis)."""
+
+
+class TailPolls:
+    """Suspends and resumes the polls of a topic's open ledgers.
+
+    Attributes:
+        tails: the followers of the open ledgers, by ledger.
+        timers: end the polls of new ledgers while the owner pushes, by ledger.
+    """
+
+    __slots__ = ("_pushed", "_pushed_ahead", "tails", "timers")
+
+    def __init__(self) -> None:
+        self.tails: dict[int, LacFollower] = {}
+        self.timers: dict[int, asyncio.TimerHandle] = {}
+        self._pushed = False
+        self._pushed_ahead: Position | None = None
+
+    def suspend(self) -> None:
+        """Send no more polls: the owner pushes each entry from the next one on."""
+        self._pushed = True
+        for tail in self.tails.values():
+            tail.suspend()
+
+    def resume(self) -> None:
+        """Poll again: the owner does not push any more."""
+        self._pushed, self._pushed_ahead = False, None
+        self._cancel_timers()
+        for tail in self.tails.values():
+            tail.resume()
+
+    def on_pushed_ahead(self, ledger_id: int, entry_id: int) -> None:
+        """Note an entry that was pushed before its ledger was known."""
+        self._pushed_ahead = Position(ledger_id, entry_id)
+
+    def suspend_new_ledger(self, ledger_id: int) -> None:
+        """Stop the polls of a new ledger."""
+        timer = self.timers.pop(ledger_id, None)
+        if timer is not None:
+            timer.cancel()
+            tail = self.tails.get(ledger_id)
+            if tail is not None:
+                tail.suspend()
+
+    def follow(self, ledger_id: int, tail: LacFollower) -> None:
+        """Add a new ledger. While the owner pushes, apply what it has pushed already, or limit the time of the polls."""
+        self.tails[ledger_id] = tail
+        if not self._pushed:
+            return
+        self.timers[ledger_id] = asyncio.get_running_loop().call_later(
+            NEW_LEDGER_POLL_S, self.suspend_new_ledger, ledger_id
+        )
+        ahead, self._pushed_ahead = self._pushed_ahead, None
+        if ahead is not None and ahead.ledger_id == ledger_id:
+            self.suspend_new_ledger(ledger_id)
+            tail.confirm(ahead.entry_id)
+
+    def forget(self, ledger_id: int) -> None:
+        """Stop following a ledger, which was closed or removed."""
+        tail = self.tails.pop(ledger_id, None)
+        if tail is not None:
+            tail.stop()
+        timer = self.timers.pop(ledger_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def close(self) -> None:
+        """Stop following all ledgers."""
+        self._cancel_timers()
+        for tail in self.tails.values():
+            tail.stop()
+
+    def _cancel_timers(self) -> None:
+        for timer in self.timers.values():
+            timer.cancel()
+        self.timers.clear()
