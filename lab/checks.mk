@@ -96,4 +96,4 @@ test-slow: venv ## tests that wait long, and are left out of the others (those o
 coverage: venv ## lines and branches that no unit test runs, of each file; slower than make test-unit (COVERAGE_TESTS=tests/unit/spark)
 	@$(PY) -m pytest -m "not slow" --cov --cov-report=term-missing $(PYTEST_OPTIONS) $(or $(COVERAGE_TESTS),tests/unit)
 shape: venv ## files of each folder, largest files, repeated lines, import circles; fails on a circle
-	@$(PY) -m tests.shape $(SHAPE_OPTIONS)
+	@$(PY) -m longtests.shape $(SHAPE_OPTIONS)

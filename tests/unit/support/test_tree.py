@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import shape
+from longtests import shape
 from tests.support.tree import Folder, Repetition, circles, folders, imports_inside, repetitions, sources
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write(root: Path, **files: str) -> Path:

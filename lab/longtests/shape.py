@@ -3,8 +3,6 @@
 Exit status 1 where modules import each other in a circle, imports for type checking included.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Final
 
 from tests.support.tree import circles, folders, imports_inside, repetitions, sources
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = (
     "engine/readonly_engine",
     "operator/readonly_operator",

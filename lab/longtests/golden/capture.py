@@ -1,13 +1,11 @@
 """Capture what a real cluster puts on its connections and into its metadata store, as the golden files of the unit tests.
 
-    PYTHONPATH=. python tests/unit/engine/golden/capture.py --zookeeper HOST:PORT --broker HOST:PORT --admin http://HOST:PORT
+    python -m longtests.golden.capture --zookeeper HOST:PORT --broker HOST:PORT --admin http://HOST:PORT
 
 The cluster must have explicit LAC on; `python -m devstack pulsar up` starts such a one. Frames of brokers and of the stock
 Python client are taken by a proxy that stands between them and changes nothing but the addresses in lookups, after it has
 noted the frame. Replies of bookies are asked for with the engine's own requests.
 """
-
-from __future__ import annotations
 
 import argparse
 import contextlib
@@ -32,7 +30,7 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandConn
 
 from devstack.pulsar.admin import PulsarAdmin
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[3] / "tests" / "unit" / "engine" / "golden"
 DEADLINE_S = 60.0
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 

@@ -1,15 +1,12 @@
 """Capture where a real cluster keeps its subscriptions, and how it compresses its metadata, as golden files of the unit tests.
 
-    PYTHONPATH=. python tests/unit/engine/golden/capture_cursors.py [BASE_PORT]
+    python -m longtests.golden.capture_cursors [BASE_PORT]
 
 Starts a stack of its own, once for each of the brokers' settings, and forgets it.
 """
 
-from __future__ import annotations
-
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pulsar
 from kazoo.client import KazooClient
@@ -23,10 +20,8 @@ from readonly_engine.wire.managed_ledger_pb2 import CursorInfo
 
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
-from tests.unit.engine.golden.capture import QUIET, exchange, save
-
-if TYPE_CHECKING:
-    from devstack.pulsar.status import Endpoints
+from devstack.pulsar.status import Endpoints
+from longtests.golden.capture import QUIET, exchange, save
 
 ALWAYS = {
     "managedLedgerMaxEntriesPerLedger": "100",
